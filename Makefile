@@ -1,0 +1,46 @@
+# Set-up is keyed on the files that decide it: a fresh .venv costs a second.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: setup run test lint format e2e bench lock clean
+
+setup: $(STAMP)
+
+$(STAMP): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("koordpy needs Python 3.11 or newer, found " + sys.version.split()[0] + "; set PYTHON=...") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: setup
+	$(BIN)/koordpy demo
+
+test: setup
+	$(BIN)/python -m pytest -n 2
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+e2e: setup
+	$(BIN)/python -m pytest tests/e2e --timeout 1200
+
+bench: setup
+	$(BIN)/python -m bench
+
+# Re-pin every dependency. The lock is one file with hashes for all supported Python versions.
+lock: setup
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes \
+	    --no-emit-index-url --no-emit-find-links --no-annotate --no-header pyproject.toml -o requirements.txt
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,1 @@
+"""The admission framework: a chain of small steps behind each webhook path."""

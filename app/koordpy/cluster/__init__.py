@@ -1,0 +1,1 @@
+"""The cluster as we know it: informers, indexed stores, the node table, writes."""

@@ -1,0 +1,1 @@
+"""The descheduler framework: profiles of Deschedule, Balance and evictor plugins."""

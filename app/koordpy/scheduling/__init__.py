@@ -1,0 +1,1 @@
+"""The scheduling framework: extension points and the engine that runs them behind the extender verbs."""

@@ -1,0 +1,1 @@
+"""In-tree admission plugins, one folder a plugin."""

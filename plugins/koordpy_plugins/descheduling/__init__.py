@@ -1,0 +1,1 @@
+"""In-tree descheduling plugins, one folder a plugin."""

@@ -1,0 +1,1 @@
+"""In-tree qos plugins, one folder a plugin."""

@@ -1,0 +1,1 @@
+"""In-tree scheduling plugins, one folder a plugin."""
