@@ -1,0 +1,406 @@
+"""Kubernetes' own objects, as far as koordpy reads them."""
+
+import msgspec
+
+from .meta import Condition, KubeObject, LabelSelector, ResourceList, Struct
+
+# --- Pod -----------------------------------------------------------------------------------------
+
+
+class ResourceRequirements(Struct):
+    """Requests and limits of a container or of a whole pod."""
+
+    requests: ResourceList = {}
+    limits: ResourceList = {}
+
+
+class ContainerPort(Struct):
+    """A port that a container listens on."""
+
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = ""
+
+
+class Container(Struct):
+    """A container or an init container."""
+
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements = msgspec.field(default_factory=ResourceRequirements)
+    ports: list[ContainerPort] = []
+    restart_policy: str = ""
+
+
+class NodeSelectorRequirement(Struct):
+    """One expression over a node's labels or fields."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] = []
+
+
+class NodeSelectorTerm(Struct):
+    """Expressions that must all hold."""
+
+    match_expressions: list[NodeSelectorRequirement] = []
+    match_fields: list[NodeSelectorRequirement] = []
+
+
+class NodeSelector(Struct):
+    """Terms of which one must hold."""
+
+    node_selector_terms: list[NodeSelectorTerm] = []
+
+
+class PreferredSchedulingTerm(Struct):
+    """A term that adds its weight to the nodes it matches."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm = msgspec.field(default_factory=NodeSelectorTerm)
+
+
+class NodeAffinity(Struct):
+    """Which nodes a pod needs and which it prefers."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] = []
+
+
+class PodAffinityTerm(Struct):
+    """Pods, and the topology in which they are looked for."""
+
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] = []
+    namespace_selector: LabelSelector | None = None
+    topology_key: str = ""
+    match_label_keys: list[str] = []
+    mismatch_label_keys: list[str] = []
+
+
+class WeightedPodAffinityTerm(Struct):
+    """A pod affinity term with a weight."""
+
+    weight: int = 0
+    pod_affinity_term: PodAffinityTerm = msgspec.field(default_factory=PodAffinityTerm)
+
+
+class PodAffinity(Struct):
+    """Pods that a pod wants near it (or, in podAntiAffinity, far from it)."""
+
+    required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] = []
+    preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] = []
+
+
+class Affinity(Struct):
+    """All affinities of a pod."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Toleration(Struct):
+    """A taint that a pod puts up with."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class TopologySpreadConstraint(Struct):
+    """How evenly matching pods are spread over domains."""
+
+    max_skew: int = 0
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: list[str] = []
+
+
+class PodSchedulingGate(Struct):
+    """A reason not to schedule a pod yet."""
+
+    name: str = ""
+
+
+class LocalObjectReference(Struct):
+    """A name in the same namespace."""
+
+    name: str = ""
+
+
+class PersistentVolumeClaimVolumeSource(Struct):
+    """A claim that a pod mounts."""
+
+    claim_name: str = ""
+
+
+class Volume(Struct):
+    """A volume of a pod, as far as eviction policies look at it."""
+
+    name: str = ""
+    empty_dir: msgspec.Raw | None = None
+    host_path: msgspec.Raw | None = None
+    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
+
+
+class PodSpec(Struct):
+    """What a pod asks for."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str | None = None
+    containers: list[Container] = []
+    init_containers: list[Container] = []
+    resources: ResourceRequirements | None = None
+    overhead: ResourceList = {}
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] = []
+    topology_spread_constraints: list[TopologySpreadConstraint] = []
+    scheduling_gates: list[PodSchedulingGate] = []
+    volumes: list[Volume] = []
+    host_network: bool = False
+    restart_policy: str = ""
+    termination_grace_period_seconds: int | None = None
+
+
+class ContainerStatus(Struct):
+    """What runs of a container."""
+
+    name: str = ""
+    container_id: str = msgspec.field(default="", name="containerID")
+    ready: bool = False
+    restart_count: int = 0
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList = {}
+
+
+class PodStatus(Struct):
+    """How a pod is doing."""
+
+    phase: str = ""
+    reason: str = ""
+    qos_class: str = ""
+    nominated_node_name: str = ""
+    start_time: str | None = None
+    conditions: list[Condition] = []
+    container_statuses: list[ContainerStatus] = []
+    init_container_statuses: list[ContainerStatus] = []
+
+
+class Pod(KubeObject):
+    """A pod."""
+
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether all containers have ended for good; such a pod occupies nothing."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+
+# --- Node ----------------------------------------------------------------------------------------
+
+
+class Taint(Struct):
+    """A mark that keeps pods off a node."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: str | None = None
+
+
+class NodeSpec(Struct):
+    """What a node is told."""
+
+    unschedulable: bool = False
+    taints: list[Taint] = []
+    provider_id: str = msgspec.field(default="", name="providerID")
+
+
+class ContainerImage(Struct):
+    """An image that a node holds."""
+
+    names: list[str] = []
+    size_bytes: int = 0
+
+
+class NodeStatus(Struct):
+    """What a node offers."""
+
+    capacity: ResourceList = {}
+    allocatable: ResourceList = {}
+    conditions: list[Condition] = []
+    images: list[ContainerImage] = []
+
+
+class Node(KubeObject):
+    """A node."""
+
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+
+# --- Others --------------------------------------------------------------------------------------
+
+
+class NamespaceStatus(Struct):
+    """Whether a namespace is going away."""
+
+    phase: str = ""
+
+
+class Namespace(KubeObject):
+    """A namespace."""
+
+    status: NamespaceStatus = msgspec.field(default_factory=NamespaceStatus)
+
+
+class PriorityClass(KubeObject):
+    """A name for a priority."""
+
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str | None = None
+    description: str = ""
+
+
+class ConfigMap(KubeObject):
+    """Configuration as text."""
+
+    data: dict[str, str] = {}
+
+
+class Secret(KubeObject):
+    """Bytes, base64-encoded, by name."""
+
+    data: dict[str, str] = {}
+    type: str = ""
+
+
+class Service(KubeObject):
+    """A service, as far as pod spreading reads it."""
+
+    class Spec(Struct):
+        """The selector."""
+
+        selector: dict[str, str] = {}
+
+    spec: Spec = msgspec.field(default_factory=Spec)
+
+
+class WorkloadSpec(Struct):
+    """What a workload wants to run."""
+
+    replicas: int | None = None
+    selector: LabelSelector | None = None
+
+
+class WorkloadStatus(Struct):
+    """What of a workload runs."""
+
+    replicas: int = 0
+    ready_replicas: int = 0
+
+
+class ReplicaSet(KubeObject):
+    """A ReplicaSet (and, by shape, a StatefulSet or Deployment)."""
+
+    spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)
+    status: WorkloadStatus = msgspec.field(default_factory=WorkloadStatus)
+
+
+class StatefulSet(ReplicaSet):
+    """A StatefulSet."""
+
+
+class Deployment(ReplicaSet):
+    """A Deployment."""
+
+
+class ReplicationController(KubeObject):
+    """A ReplicationController: its selector is a plain map."""
+
+    class Spec(Struct):
+        """Replicas and selector."""
+
+        replicas: int | None = None
+        selector: dict[str, str] = {}
+
+    spec: Spec = msgspec.field(default_factory=Spec)
+
+
+class PodDisruptionBudget(KubeObject):
+    """How many pods of a set may be disrupted."""
+
+    class Spec(Struct):
+        """The pods, and the bound."""
+
+        selector: LabelSelector | None = None
+        min_available: int | str | None = None
+        max_unavailable: int | str | None = None
+
+    class BudgetStatus(Struct):
+        """What is allowed now."""
+
+        disruptions_allowed: int = 0
+        current_healthy: int = 0
+        desired_healthy: int = 0
+        expected_pods: int = 0
+        observed_generation: int = 0
+        disrupted_pods: dict[str, str] = {}
+
+    spec: Spec = msgspec.field(default_factory=Spec)
+    status: BudgetStatus = msgspec.field(default_factory=BudgetStatus)
+
+
+class Lease(KubeObject):
+    """A lock that expires."""
+
+    class Spec(Struct):
+        """Holder and times."""
+
+        holder_identity: str | None = None
+        lease_duration_seconds: int | None = None
+        acquire_time: str | None = None
+        renew_time: str | None = None
+        lease_transitions: int | None = None
+
+    spec: Spec = msgspec.field(default_factory=Spec)
+
+
+class ObjectReference(Struct):
+    """Which object is meant."""
+
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    field_path: str = ""
+
+
+class Event(KubeObject):
+    """Something that happened (events.k8s.io/v1)."""
+
+    event_time: str | None = None
+    reporting_controller: str = ""
+    reporting_instance: str = ""
+    action: str = ""
+    reason: str = ""
+    regarding: ObjectReference = msgspec.field(default_factory=ObjectReference)
+    note: str = ""
+    type: str = ""

@@ -1,0 +1,29 @@
+"""Koordinator's protocol names: labels, annotations and resources (apis/extension)."""
+
+# --- labels --------------------------------------------------------------------------------------
+LABEL_POD_QOS = "koordinator.sh/qosClass"
+LABEL_POD_PRIORITY = "koordinator.sh/priority"
+LABEL_POD_PRIORITY_CLASS = "koordinator.sh/priority-class"
+LABEL_POD_MUTATING_UPDATE = "pod.koordinator.sh/mutating-update"
+LABEL_SCHEDULER_NAME = "scheduling.koordinator.sh/scheduler-name"
+LABEL_QUOTA_NAME = "quota.scheduling.koordinator.sh/name"
+LABEL_QUOTA_TREE_ID = "quota.scheduling.koordinator.sh/tree-id"
+LABEL_CONTROLLER_MANAGED = "config.koordinator.sh/controller-managed"
+
+# --- annotations ---------------------------------------------------------------------------------
+ANNOTATION_EXTENDED_RESOURCE_SPEC = "node.koordinator.sh/extended-resource-spec"
+ANNOTATION_SKIP_UPDATE_RESOURCES = "config.koordinator.sh/skip-update-resources"
+ANNOTATION_NODE_RAW_ALLOCATABLE = "node.koordinator.sh/raw-allocatable"
+ANNOTATION_NODE_RESERVATION = "node.koordinator.sh/reservation"
+ANNOTATION_CUSTOM_USAGE_THRESHOLDS = "scheduling.koordinator.sh/usage-thresholds"
+ANNOTATION_RESERVE_POD = "scheduling.koordinator.sh/reserve-pod"
+ANNOTATION_RESERVATION_NAME = "scheduling.koordinator.sh/reservation-name"
+ANNOTATION_RESERVATION_ALLOCATED = "scheduling.koordinator.sh/reservation-allocated"
+
+# --- resources -----------------------------------------------------------------------------------
+CPU = "cpu"
+MEMORY = "memory"
+BATCH_CPU = "kubernetes.io/batch-cpu"
+BATCH_MEMORY = "kubernetes.io/batch-memory"
+MID_CPU = "kubernetes.io/mid-cpu"
+MID_MEMORY = "kubernetes.io/mid-memory"

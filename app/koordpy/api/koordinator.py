@@ -1,0 +1,112 @@
+"""Koordinator's custom resources, as far as koordpy reads them."""
+
+from typing import Any
+
+import msgspec
+
+from .meta import KubeObject, LabelSelector, ResourceList, Struct
+
+# --- config.koordinator.sh/v1alpha1 --------------------------------------------------------------
+
+
+class ClusterColocationProfile(KubeObject):
+    """What a class of pods is turned into at admission."""
+
+    class Spec(Struct):
+        """Which pods, how many of them, and what is written into them."""
+
+        namespace_selector: LabelSelector | None = None
+        selector: LabelSelector | None = None
+        probability: int | str | None = None
+        labels: dict[str, str] = {}
+        annotations: dict[str, str] = {}
+        label_keys_mapping: dict[str, str] = {}
+        annotation_keys_mapping: dict[str, str] = {}
+        label_suffixes: dict[str, str] = {}
+        scheduler_name: str = ""
+        qos_class: str = ""
+        priority_class_name: str = ""
+        koordinator_priority: int | None = None
+        patch: Any = None
+
+    spec: Spec = msgspec.field(default_factory=Spec)
+
+
+# --- slo.koordinator.sh/v1alpha1 -----------------------------------------------------------------
+
+
+class ResourceMap(Struct):
+    """Amounts of resources in use."""
+
+    resources: ResourceList = {}
+
+
+class AggregatedUsage(Struct):
+    """Usage percentiles over one duration (`5m0s`), by aggregation type (`avg`, `p50` ... `p99`)."""
+
+    usage: dict[str, ResourceMap] = {}
+    duration: str = ""
+
+
+class NodeMetricInfo(Struct):
+    """Usage of a node and of its system daemons."""
+
+    node_usage: ResourceMap = msgspec.field(default_factory=ResourceMap)
+    aggregated_node_usages: list[AggregatedUsage] = []
+    system_usage: ResourceMap = msgspec.field(default_factory=ResourceMap)
+    aggregated_system_usages: list[AggregatedUsage] = []
+
+
+class PodMetricInfo(Struct):
+    """Usage of one pod."""
+
+    namespace: str = ""
+    name: str = ""
+    priority: str = ""
+    qos: str = ""
+    pod_usage: ResourceMap = msgspec.field(default_factory=ResourceMap)
+
+
+class HostApplicationMetric(Struct):
+    """Usage of a host application."""
+
+    name: str = ""
+    priority: str = ""
+    qos: str = ""
+    usage: ResourceMap = msgspec.field(default_factory=ResourceMap)
+
+
+class NodeMetric(KubeObject):
+    """What a node and its pods really use; cluster-scoped, named after the node."""
+
+    class CollectPolicy(Struct):
+        """How often and over which windows is measured."""
+
+        aggregate_duration_seconds: int | None = None
+        report_interval_seconds: int | None = None
+
+    class Spec(Struct):
+        """How to measure."""
+
+        metric_collect_policy: "NodeMetric.CollectPolicy | None" = None
+
+    class MetricStatus(Struct):
+        """What was measured."""
+
+        update_time: str | None = None
+        node_metric: NodeMetricInfo | None = None
+        pods_metric: list[PodMetricInfo | None] = []
+        host_application_metric: list[HostApplicationMetric | None] = []
+
+    spec: Spec = msgspec.field(default_factory=Spec)
+    status: MetricStatus = msgspec.field(default_factory=MetricStatus)
+
+
+class NodeSLO(KubeObject):
+    """The QoS strategies of one node; cluster-scoped, named after the node."""
+
+    spec: dict[str, Any] = {}
+
+
+class NodeResourceTopology(KubeObject):
+    """topology.node.k8s.io/v1alpha1: NUMA zones and, in annotations, CPU topology and policies."""

@@ -1,0 +1,135 @@
+"""What every Kubernetes object has: metadata, owners, selectors, conditions, times.
+
+All API structs keep only the fields that some code reads: what is not declared is skipped while
+decoding and never enters memory. Quantities stay as they came over the wire (`koordpy.api.quantity`
+reads them), times stay RFC 3339 text (`parse_time` reads them). Structs are shared by every reader of
+a store and must not be changed; `msgspec.structs.replace` makes a changed copy.
+"""
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+ResourceList = dict[str, str | int | float]
+"""Resource name to quantity, as on the wire."""
+
+
+class Struct(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, gc=False):
+    """Base of the API structs: camelCase on the wire, absent fields are left out again."""
+
+
+class OwnerReference(Struct):
+    """Who created an object and keeps it alive."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class ObjectMeta(Struct):
+    """The metadata that code reads; managedFields and the like are never decoded."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: list[OwnerReference] = []
+    finalizers: list[str] = []
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or the bare name of a cluster-scoped object."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages the object, if it has one."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class KubeObject(Struct):
+    """An object with metadata. `api_version` and `kind` are absent inside lists and watches."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
+class LabelSelectorRequirement(Struct):
+    """One expression of a label selector."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] = []
+
+
+class LabelSelector(Struct):
+    """A label selector as written in an object; `koordpy.api.label_selector` matches it."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: list[LabelSelectorRequirement] = []
+
+
+class Condition(Struct):
+    """A condition in some status."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+    last_probe_time: str | None = None
+
+
+class ListMeta(Struct):
+    """Metadata of a list: where to go on, and from where to watch."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+    remaining_item_count: int | None = None
+
+
+class Status(Struct):
+    """The answer of an API server that is not an object."""
+
+    kind: str = "Status"
+    api_version: str = "v1"
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: Any = None
+
+
+@lru_cache(maxsize=65536)
+def parse_time(text: str) -> datetime:
+    """Read an RFC 3339 time; raise ValueError naming the text when it is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"not an RFC 3339 time: {text!r}") from None
+    if moment.tzinfo is None:
+        raise ValueError(f"RFC 3339 time without a zone: {text!r}")
+    return moment.astimezone(UTC)
+
+
+def format_time(moment: datetime) -> str:
+    """Write a time as `metav1.Time` does: UTC, whole seconds, `Z`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_micro_time(moment: datetime) -> str:
+    """Write a time as `metav1.MicroTime` does: UTC, microseconds, `Z`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
