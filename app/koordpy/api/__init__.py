@@ -1,1 +1,1 @@
-"""The vocabulary: Kubernetes and Koordinator objects, quantities, selectors, patches. Pure functions, no I/O."""
+"""The vocabulary: Kubernetes and Koordinator objects, quantities, selectors, patches. Pure, no I/O."""

@@ -1,7 +1,6 @@
 """Which struct belongs to which resource, where it lives in the REST API, and how bytes become structs."""
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -33,7 +32,7 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Return the URL path of the collection (all namespaces when none is given), object or subresource."""
+        """Return the URL path of a collection (all namespaces when none is given), object or subresource."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         middle = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
         path = f"{root}{middle}/{self.plural}"
@@ -92,10 +91,15 @@ def resource_of(type_: type[KubeObject]) -> Resource:
     return RESOURCES[type_]
 
 
-@cache
+_DECODERS: dict[type, msgspec.json.Decoder[Any]] = {}
+
+
 def decoder(type_: type[T]) -> msgspec.json.Decoder[T]:
     """Return the (cached) decoder from JSON bytes to a struct type."""
-    return msgspec.json.Decoder(type_)
+    known = _DECODERS.get(type_)
+    if known is None:
+        known = _DECODERS[type_] = msgspec.json.Decoder(type_)
+    return known
 
 
 def decode(type_: type[T], raw: bytes | dict[str, Any]) -> T:

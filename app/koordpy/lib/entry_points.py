@@ -36,7 +36,8 @@ def load(group: str, name: str, points: Mapping[str, EntryPoint] | None = None) 
         return point.load()
     except Exception as error:  # whatever a third party's import raises, the operator needs its name
         raise PluginLoadError(
-            f"plugin {name!r} ({_origin(point)}) failed to import {point.value!r}: {type(error).__name__}: {error}"
+            f"plugin {name!r} ({_origin(point)}) failed to import {point.value!r}: "
+            f"{type(error).__name__}: {error}"
         ) from error
 
 
