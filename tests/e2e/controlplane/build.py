@@ -1,8 +1,8 @@
 """Build the binaries of a real control plane from their Go modules.
 
-Nothing is downloaded but Go modules: ``go.mod`` beside this file pins Kubernetes and etcd, ``go.sum`` verifies
-them. A cold build takes some six minutes on two cores; the binaries then stay in the user's cache folder, in a
-folder named after the versions, so every later call only finds them.
+Nothing is downloaded but Go modules: ``go.mod`` beside this file pins Kubernetes and etcd, ``go.sum``
+verifies them. A cold build takes some six minutes on two cores; the binaries then stay in the user's cache
+folder, in a folder named after the versions, so every later call only finds them.
 
 ``python -m tests.e2e.controlplane.build`` builds and prints the folder. Where ``KUBEBUILDER_ASSETS`` names a
 folder with the binaries (as envtest lays them out), that folder wins and nothing is built.
@@ -27,7 +27,7 @@ PACKAGES: Mapping[str, str] = {
 """Binary to Go package, the cheap ones first (they fill the compiler's cache for the dear ones)."""
 
 
-class BinaryMissing(RuntimeError):  # noqa: N818 - named after what happened, like the project's other errors
+class BinaryMissing(RuntimeError):
     """A binary of the control plane is neither there nor can it be built; the message says what to do."""
 
 
@@ -47,7 +47,7 @@ def cache_folder() -> Path:
 
 
 def find(name: str) -> Path | None:
-    """The executable ``name`` if it is there already: in ``KUBEBUILDER_ASSETS`` when set, else in the cache."""
+    """The executable ``name`` if it is there already: in ``KUBEBUILDER_ASSETS`` when set, or the cache."""
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     path = (Path(assets) if assets else cache_folder()) / name
     return path if path.is_file() and os.access(path, os.X_OK) else None
@@ -56,8 +56,8 @@ def find(name: str) -> Path | None:
 def ensure(names: Iterable[str] = PACKAGES) -> dict[str, Path]:
     """Paths of the named binaries; builds what is missing.
 
-    Raises ``BinaryMissing`` for a binary that ``KUBEBUILDER_ASSETS`` should hold and does not, when there is no
-    Go toolchain, or when the build fails.
+    Raises ``BinaryMissing`` for a binary that ``KUBEBUILDER_ASSETS`` should hold and does not, when there is
+    no Go toolchain, or when the build fails.
     """
     return {name: find(name) or _build(name) for name in names}
 
@@ -65,12 +65,12 @@ def ensure(names: Iterable[str] = PACKAGES) -> dict[str, Path]:
 def _build(name: str) -> Path:
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets:
-        raise BinaryMissing(f"KUBEBUILDER_ASSETS={assets} holds no executable {name!r}; unset it to build one")
+        raise BinaryMissing(f"KUBEBUILDER_ASSETS={assets} has no executable {name!r}; unset it to build one")
     go = shutil.which("go")
     if go is None:
         raise BinaryMissing(
-            f"{name} is not built and there is no Go toolchain on PATH to build it: install Go 1.25 or newer, "
-            "or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-scheduler and kubectl"
+            f"{name} is not built and there is no Go toolchain on PATH to build it: install Go 1.25 or "
+            "newer, or set KUBEBUILDER_ASSETS to a folder with " + ", ".join(PACKAGES)
         )
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def _build(name: str) -> Path:
             check=False,
         )
         if done.returncode != 0:
-            raise BinaryMissing(f"building {name} failed (exit code {done.returncode}); the output above says why")
+            raise BinaryMissing(f"building {name} failed (exit code {done.returncode}): see its output above")
         fresh.replace(folder / name)
     finally:
         fresh.unlink(missing_ok=True)
@@ -94,7 +94,7 @@ def _build(name: str) -> Path:
 
 
 def _linker_flags() -> str:
-    """What a release build stamps into its binaries, so that ``/version`` and ``kubectl version`` tell the truth."""
+    """What a release build stamps into its binaries, so that ``/version`` tells the truth."""
     version = module_version("k8s.io/kubernetes")
     major, minor, _ = version.removeprefix("v").split(".", 2)
     stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
