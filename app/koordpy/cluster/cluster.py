@@ -1,0 +1,59 @@
+"""All that is known of the cluster, without I/O.
+
+`Informers` feeds it from an API server; tests, simulations and offline commands feed it by hand. Plugins
+read it: asking for a type's store before the start is what makes the informers watch that type.
+"""
+
+from typing import Any, TypeVar, cast
+
+from koordpy.api.core import Node, Pod
+from koordpy.api.meta import KubeObject
+from koordpy.lib.clock import Clock, SystemClock
+
+from .nodes import NodeTable
+from .store import Store
+
+T = TypeVar("T", bound=KubeObject)
+
+
+class Cluster:
+    """Stores by type, and the node table that follows nodes and pods before any other handler."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self._stores: dict[type[KubeObject], Store[Any]] = {}
+        self._nodes: NodeTable | None = None
+
+    def store(self, type_: type[T]) -> Store[T]:
+        """Return the store of a type, making it on first use."""
+        known = self._stores.get(type_)
+        if known is None:
+            known = self._stores[type_] = Store(type_)
+        return cast(Store[T], known)
+
+    @property
+    def stores(self) -> list[Store[Any]]:
+        """The stores that somebody asked for."""
+        return list(self._stores.values())
+
+    @property
+    def nodes(self) -> NodeTable:
+        """The node table. Its first use subscribes to nodes and pods, so ask for it before them."""
+        if self._nodes is None:
+            table = self._nodes = NodeTable()
+            self.store(Node).subscribe(
+                on_add=table.set_node,
+                on_update=lambda _, node: table.set_node(node),
+                on_delete=lambda node: table.remove_node(node.metadata.name),
+            )
+            self.store(Pod).subscribe(
+                on_add=table.observe_pod,
+                on_update=lambda _, pod: table.observe_pod(pod),
+                on_delete=lambda pod: table.remove_pod(pod.metadata.uid),
+            )
+        return self._nodes
+
+    @property
+    def synced(self) -> bool:
+        """Whether every store has been filled once since the start."""
+        return all(store.synced for store in self._stores.values())

@@ -1,0 +1,364 @@
+"""The node table: what scheduling needs to know of every node, in columns.
+
+A row is a node name. A filter or a score over 5,000 nodes is a handful of array operations on columns
+instead of 5,000 function calls. The objects in the stores remain the truth: every column can be rebuilt
+from them, and equals the rebuild after any sequence of events.
+
+Rows outlive Node objects: pods may be seen before their node or after it is gone, and are counted all the
+same (kube-scheduler keeps such nodes too). A row is given to another name only when it has neither.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from koordpy.api import resources
+from koordpy.api.core import Node, Pod
+
+Int64 = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+CPU, MEMORY, EPHEMERAL_STORAGE, PODS = range(4)
+"""Columns that every table has: milli-CPU, bytes, bytes, number of pods."""
+
+_FIRST_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
+
+
+class ResourceAxis:
+    """Which resource is in which column. Columns are only ever added."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = list(_FIRST_RESOURCES)
+        self._index = {name: i for i, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def get(self, name: str) -> int | None:
+        """Return a resource's column, or None when no node or pod ever named it."""
+        return self._index.get(name)
+
+    def add(self, name: str) -> int:
+        """Return a resource's column, making one for a new name."""
+        column = self._index.get(name)
+        if column is None:
+            column = self._index[name] = len(self.names)
+            self.names.append(name)
+        return column
+
+
+class Column:
+    """One array with a row per node. `values` is replaced when the table grows: read it afresh each time."""
+
+    def __init__(self, rows: int, width: int, dtype: DTypeLike, fill: Any) -> None:
+        self.width, self.fill = width, fill
+        self.values: NDArray[Any] = np.full((rows, width) if width else rows, fill, dtype)
+
+    def reset(self, row: int) -> None:
+        """Set a row back to the fill value."""
+        self.values[row] = self.fill
+
+    def grow(self, rows: int) -> None:
+        """Add rows at the end."""
+        shape = (rows - len(self.values), self.width) if self.width else (rows - len(self.values),)
+        self.values = np.concatenate([self.values, np.full(shape, self.fill, self.values.dtype)])
+
+    def widen(self, width: int) -> None:
+        """Add cells at the end of every row (columns made with a width only)."""
+        if width > self.width:
+            more = np.full((len(self.values), width - self.width), self.fill, self.values.dtype)
+            self.values = np.concatenate([self.values, more], axis=1)
+            self.width = width
+
+
+@dataclass(slots=True)
+class _Placement:
+    """A pod's share of its row, kept so that it can be taken back exactly."""
+
+    pod: Pod
+    row: int
+    columns: list[int]
+    amounts: list[int]
+    nonzero: tuple[int, int]
+    assumed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSet:
+    """Some nodes of a table, in the order in which they were asked for."""
+
+    table: "NodeTable"
+    names: Sequence[str]
+    rows: Int64
+    """(n,) the rows of the names."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def subset(self, keep: Bool) -> "NodeSet":
+        """Return the nodes where `keep` (n,) is true."""
+        kept = np.flatnonzero(keep)
+        names = self.names
+        return NodeSet(self.table, [names[i] for i in kept.tolist()], self.rows[kept])
+
+
+class NodeTable:
+    """All nodes and what is placed on them."""
+
+    def __init__(self, capacity: int = 64) -> None:
+        self.resources = ResourceAxis()
+        self._rows: dict[str, int] = {}
+        self._names: list[str | None] = [None] * capacity
+        self._nodes: list[Node | None] = [None] * capacity
+        self._pods: list[dict[str, Pod]] = [{} for _ in range(capacity)]
+        self._free = list(range(capacity - 1, -1, -1))
+        self._placements: dict[str, _Placement] = {}
+        self._columns: list[Column] = []
+        self._on_release: list[Callable[[int], None]] = []
+        width = len(self.resources)
+        self._allocatable = self.add_column(width=width)
+        self._requested = self.add_column(width=width)
+        self._nonzero = self.add_column(width=2)
+        self._present = self.add_column(dtype=np.bool_, fill=False)
+        self._generation = self.add_column(fill=0)
+        self._clock = 0
+
+    # --- columns ---------------------------------------------------------------------------------
+
+    @property
+    def allocatable(self) -> Int64:
+        """(rows, resources) what pods may request in total; milli-CPU, bytes, counts."""
+        return self._allocatable.values
+
+    @property
+    def requested(self) -> Int64:
+        """(rows, resources) what placed and assumed pods request; the `pods` column counts them."""
+        return self._requested.values
+
+    @property
+    def nonzero_requested(self) -> Int64:
+        """(rows, 2) milli-CPU and bytes, with kube-scheduler's defaults for containers without requests."""
+        return self._nonzero.values
+
+    @property
+    def present(self) -> Bool:
+        """(rows,) whether a Node object exists."""
+        return self._present.values
+
+    @property
+    def generation(self) -> Int64:
+        """(rows,) raised, to a number never used before, whenever the row's Node object changes."""
+        return self._generation.values
+
+    @property
+    def latest_generation(self) -> int:
+        """The highest generation given so far: when it stands still, no Node object has changed."""
+        return self._clock
+
+    @property
+    def capacity(self) -> int:
+        """The length of every column."""
+        return len(self._names)
+
+    def add_column(self, width: int = 0, dtype: DTypeLike = np.int64, fill: Any = 0) -> Column:
+        """Add a column of scalars, or of `width` cells a row, that follows the table's growth.
+
+        A row is reset to `fill` when its node and the last of its pods are gone.
+        """
+        column = Column(self.capacity, width, dtype, fill)
+        self._columns.append(column)
+        return column
+
+    def on_release(self, handler: Callable[[int], None]) -> None:
+        """Call a handler with each row that is about to be free for another name."""
+        self._on_release.append(handler)
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self.present))
+
+    def row_of(self, name: str) -> int | None:
+        """Return the row of a node name, or None when neither node nor pods of that name are known."""
+        return self._rows.get(name)
+
+    def name_of(self, row: int) -> str:
+        """Return the node name of a row in use."""
+        name = self._names[row]
+        if name is None:
+            raise KeyError(f"row {row} of the node table is free")
+        return name
+
+    def node(self, row: int) -> Node | None:
+        """Return the Node object of a row, None where `present` is false."""
+        return self._nodes[row]
+
+    def pods_on(self, row: int) -> Iterable[Pod]:
+        """Return the pods placed on or assumed to be on a row, in order of arrival."""
+        return self._pods[row].values()
+
+    def placed_on(self, uid: str) -> str | None:
+        """Return the name of the node that a pod occupies."""
+        placement = self._placements.get(uid)
+        return None if placement is None else self.name_of(placement.row)
+
+    def all(self) -> NodeSet:
+        """Return every node that exists, ordered by row."""
+        rows = np.flatnonzero(self.present)
+        return NodeSet(self, [self.name_of(row) for row in rows.tolist()], rows)
+
+    def select(self, names: Sequence[str]) -> tuple[NodeSet, list[str]]:
+        """Return the named nodes that exist, in the given order, and the names that do not."""
+        rows = np.fromiter((self._rows.get(name, -1) for name in names), np.int64, len(names))
+        known = (rows >= 0) & self.present[rows]
+        if known.all():
+            return NodeSet(self, names, rows), []
+        missing = [names[i] for i in np.flatnonzero(~known).tolist()]
+        return NodeSet(self, names, rows).subset(known), missing
+
+    # --- nodes -----------------------------------------------------------------------------------
+
+    def set_node(self, node: Node) -> None:
+        """Put a node, new or changed."""
+        row = self._claim(node.metadata.name)
+        amounts = resources.node_allocatable(node)
+        columns = [self._resource(name) for name in amounts]
+        self._allocatable.reset(row)
+        self.allocatable[row, columns] = list(amounts.values())
+        self._nodes[row] = node
+        self.present[row] = True
+        self._clock += 1
+        self.generation[row] = self._clock
+
+    def remove_node(self, name: str) -> None:
+        """Forget a Node object; the row stays while pods are on it."""
+        row = self._rows.get(name)
+        if row is None or self._nodes[row] is None:
+            return
+        self._allocatable.reset(row)
+        self._nodes[row] = None
+        self.present[row] = False
+        self._clock += 1
+        self.generation[row] = self._clock
+        self._release_if_empty(row)
+
+    # --- pods ------------------------------------------------------------------------------------
+
+    def observe_pod(self, pod: Pod) -> None:
+        """Take in a pod as the API server has it.
+
+        A bound pod that has not ended occupies its node. An unbound one occupies nothing, unless it is
+        assumed: then the assumption stands until `forget`.
+        """
+        uid = pod.metadata.uid
+        if pod.spec.node_name and not pod.is_terminal:
+            self._place(pod, pod.spec.node_name, assumed=False)
+            return
+        placement = self._placements.get(uid)
+        if placement is not None and (pod.is_terminal or not placement.assumed):
+            self._displace(uid)
+
+    def remove_pod(self, uid: str) -> None:
+        """Forget a pod that was deleted, assumed or not."""
+        self._displace(uid)
+
+    def assume(self, pod: Pod, node_name: str) -> None:
+        """Count a pod on a node before the API server says so.
+
+        Raises ValueError when the pod already occupies a node: it would be counted twice.
+        """
+        known = self.placed_on(pod.metadata.uid)
+        if known is not None:
+            raise ValueError(f"pod {pod.metadata.key} cannot be assumed on {node_name}: it is on {known}")
+        self._place(pod, node_name, assumed=True)
+
+    def forget(self, uid: str) -> bool:
+        """Take back an assumption; tell whether there was one. A bound pod stays where it is."""
+        placement = self._placements.get(uid)
+        if placement is None or not placement.assumed:
+            return False
+        self._displace(uid)
+        return True
+
+    def is_assumed(self, uid: str) -> bool:
+        """Tell whether a pod is counted only because it was assumed."""
+        placement = self._placements.get(uid)
+        return placement is not None and placement.assumed
+
+    def _place(self, pod: Pod, node_name: str, *, assumed: bool) -> None:
+        uid = pod.metadata.uid
+        row = self._claim(node_name)
+        amounts = resources.pod_node_request_vector(pod)
+        columns = [self._resource(name) for name in amounts]
+        columns.append(PODS)
+        placement = _Placement(
+            pod, row, columns, [*amounts.values(), 1], resources.pod_nonzero_requests(pod), assumed
+        )
+        old = self._placements.get(uid)
+        if old is not None:
+            self._count(old, -1)
+            if old.row != row:
+                del self._pods[old.row][uid]
+        self._placements[uid] = placement
+        self._pods[row][uid] = pod
+        self._count(placement, 1)
+        if old is not None and old.row != row:
+            self._release_if_empty(old.row)
+
+    def _displace(self, uid: str) -> None:
+        placement = self._placements.pop(uid, None)
+        if placement is None:
+            return
+        self._count(placement, -1)
+        del self._pods[placement.row][uid]
+        self._release_if_empty(placement.row)
+
+    def _count(self, placement: _Placement, sign: int) -> None:
+        requested = self.requested[placement.row]
+        for column, amount in zip(placement.columns, placement.amounts, strict=True):
+            requested[column] += sign * amount
+        nonzero = self.nonzero_requested[placement.row]
+        nonzero[0] += sign * placement.nonzero[0]
+        nonzero[1] += sign * placement.nonzero[1]
+
+    # --- rows ------------------------------------------------------------------------------------
+
+    def _resource(self, name: str) -> int:
+        column = self.resources.add(name)
+        if column >= self._allocatable.width:
+            self._allocatable.widen(column + 1)
+            self._requested.widen(column + 1)
+        return column
+
+    def _claim(self, name: str) -> int:
+        row = self._rows.get(name)
+        if row is None:
+            if not self._free:
+                self._grow()
+            row = self._rows[name] = self._free.pop()
+            self._names[row] = name
+        return row
+
+    def _grow(self) -> None:
+        old = self.capacity
+        new = old * 2
+        self._names.extend([None] * old)
+        self._nodes.extend([None] * old)
+        self._pods.extend({} for _ in range(old))
+        self._free = list(range(new - 1, old - 1, -1))
+        for column in self._columns:
+            column.grow(new)
+
+    def _release_if_empty(self, row: int) -> None:
+        if self._nodes[row] is not None or self._pods[row]:
+            return
+        for handler in self._on_release:
+            handler(row)
+        del self._rows[self.name_of(row)]
+        self._names[row] = None
+        for column in self._columns:
+            column.reset(row)
+        self._free.append(row)

@@ -1,0 +1,178 @@
+"""Objects of one kind, by key and by index, with ordered change handlers.
+
+An informer (or a test) feeds a store; everything else reads it or subscribes to it. A store does no
+I/O and knows no time.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from prometheus_client import Counter
+
+from koordpy.api.meta import KubeObject
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=KubeObject)
+
+HANDLER_ERRORS = Counter(
+    "koordpy_store_handler_errors_total", "Change handlers that raised, by kind of object.", ["kind"]
+)
+
+
+@dataclass(frozen=True)
+class Subscription(Generic[T]):
+    """Handlers that are called, in order of subscription, after the store itself has changed."""
+
+    on_add: Callable[[T], None] | None
+    on_update: Callable[[T, T], None] | None
+    on_delete: Callable[[T], None] | None
+
+
+class _Index(Generic[T]):
+    def __init__(self, keys_of: Callable[[T], Iterable[str]]) -> None:
+        self.keys_of = keys_of
+        self.buckets: dict[str, dict[str, T]] = {}
+
+    def add(self, key: str, obj: T) -> None:
+        for value in self.keys_of(obj):
+            self.buckets.setdefault(value, {})[key] = obj
+
+    def remove(self, key: str, obj: T) -> None:
+        for value in self.keys_of(obj):
+            bucket = self.buckets.get(value)
+            if bucket is not None:
+                bucket.pop(key, None)
+                if not bucket:
+                    del self.buckets[value]
+
+
+class Store(Generic[T]):
+    """All known objects of one type. Keys are `namespace/name`, or the name where there is no namespace."""
+
+    def __init__(self, type_: type[T]) -> None:
+        self.type = type_
+        self.synced = False
+        self._objects: dict[str, T] = {}
+        self._indexes: dict[str, _Index[T]] = {}
+        self._subscriptions: list[Subscription[T]] = []
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def get(self, namespace: str, name: str) -> T | None:
+        """Return the object of that name; pass an empty namespace for cluster-scoped kinds."""
+        return self._objects.get(f"{namespace}/{name}" if namespace else name)
+
+    def by_key(self, key: str) -> T | None:
+        """Return the object of that `namespace/name` (or bare name)."""
+        return self._objects.get(key)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._objects.values())
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._objects
+
+    def keys(self) -> Iterable[str]:
+        """Return the keys of all objects (a live view)."""
+        return self._objects.keys()
+
+    def add_index(self, name: str, keys_of: Callable[[T], Iterable[str]]) -> None:
+        """Index objects by the values that `keys_of` returns; adding the same name twice is a mistake."""
+        if name in self._indexes:
+            raise ValueError(f"store of {self.type.__name__} already has an index {name!r}")
+        index = self._indexes[name] = _Index(keys_of)
+        for key, obj in self._objects.items():
+            index.add(key, obj)
+
+    def has_index(self, name: str) -> bool:
+        """Tell whether an index of that name exists."""
+        return name in self._indexes
+
+    def by_index(self, name: str, value: str) -> list[T]:
+        """Return the objects that an index lists under a value."""
+        return list(self._indexes[name].buckets.get(value, {}).values())
+
+    # --- following -------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        on_add: Callable[[T], None] | None = None,
+        on_update: Callable[[T, T], None] | None = None,
+        on_delete: Callable[[T], None] | None = None,
+        *,
+        replay: bool = True,
+    ) -> Subscription[T]:
+        """Call handlers on every later change; with `replay`, `on_add` gets what is known already.
+
+        Handlers run synchronously, so a reader never sees a plugin's state behind the store's. One that
+        raises is logged and counted; the others still run.
+        """
+        subscription = Subscription(on_add, on_update, on_delete)
+        self._subscriptions.append(subscription)
+        if replay and on_add is not None:
+            for obj in list(self._objects.values()):
+                self._call(on_add, obj)
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription[T]) -> None:
+        """Stop calling a subscription's handlers."""
+        self._subscriptions.remove(subscription)
+
+    # --- feeding ---------------------------------------------------------------------------------
+
+    def apply(self, obj: T) -> None:
+        """Put an object, new or changed. A new uid under a known name is a delete and an add."""
+        key = obj.metadata.key
+        old = self._objects.get(key)
+        if old is not None and old.metadata.uid != obj.metadata.uid:
+            self.discard(key)
+            old = None
+        self._objects[key] = obj
+        for index in self._indexes.values():
+            if old is not None:
+                index.remove(key, old)
+            index.add(key, obj)
+        for subscription in self._subscriptions:
+            if old is None:
+                if subscription.on_add is not None:
+                    self._call(subscription.on_add, obj)
+            elif subscription.on_update is not None:
+                self._call(subscription.on_update, old, obj)
+
+    def discard(self, key: str) -> None:
+        """Forget the object of that key; unknown keys are no error (a delete may be seen twice)."""
+        old = self._objects.pop(key, None)
+        if old is None:
+            return
+        for index in self._indexes.values():
+            index.remove(key, old)
+        for subscription in self._subscriptions:
+            if subscription.on_delete is not None:
+                self._call(subscription.on_delete, old)
+
+    def replace(self, objects: Iterable[T]) -> None:
+        """Make the store hold exactly these objects, telling handlers only about what differs."""
+        fresh = {obj.metadata.key: obj for obj in objects}
+        for key in [key for key in self._objects if key not in fresh]:
+            self.discard(key)
+        for key, obj in fresh.items():
+            old = self._objects.get(key)
+            if (
+                old is None
+                or not obj.metadata.resource_version
+                or old.metadata.resource_version != obj.metadata.resource_version
+            ):
+                self.apply(obj)
+
+    def _call(self, handler: Callable[..., None], *objects: Any) -> None:
+        try:
+            handler(*objects)
+        except Exception:
+            HANDLER_ERRORS.labels(self.type.__name__).inc()
+            log.exception("a handler of %s %s failed", self.type.__name__, objects[-1].metadata.key)
