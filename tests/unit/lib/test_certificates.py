@@ -1,0 +1,62 @@
+import ssl
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from koordpy.lib import certificates as c
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_ensure_makes_a_pair_that_serves_its_hosts(tmp_path):
+    ca = c.ensure(tmp_path, ["127.0.0.1", "svc.ns.svc"], NOW)
+    pair = c.KeyPair((tmp_path / c.SERVER_CERT).read_bytes(), (tmp_path / c.SERVER_KEY).read_bytes())
+    assert c.serves(pair, ca, ["127.0.0.1"], NOW)
+    assert c.serves(pair, ca, ["svc.ns.svc"], NOW)
+    assert not c.serves(pair, ca, ["other"], NOW)
+    assert not c.serves(pair, c.make_ca("x", NOW).cert, ["svc.ns.svc"], NOW)
+    assert not c.serves(pair, ca, ["svc.ns.svc"], NOW + timedelta(days=3651))
+
+
+def test_ensure_keeps_what_stays_valid(tmp_path):
+    c.ensure(tmp_path, ["a"], NOW)
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    c.ensure(tmp_path, ["a"], NOW + timedelta(days=30))
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+
+
+def test_a_new_host_gets_a_new_certificate_from_the_same_ca(tmp_path):
+    ca = c.ensure(tmp_path, ["a"], NOW)
+    assert c.ensure(tmp_path, ["a", "b"], NOW) == ca
+    pair = c.KeyPair((tmp_path / c.SERVER_CERT).read_bytes(), (tmp_path / c.SERVER_KEY).read_bytes())
+    assert c.serves(pair, ca, ["a", "b"], NOW)
+
+
+def test_a_certificate_is_renewed_half_a_year_before_its_end(tmp_path):
+    c.ensure(tmp_path, ["a"], NOW)
+    old = (tmp_path / c.SERVER_CERT).read_bytes()
+    c.ensure(tmp_path, ["a"], NOW + c.LIFETIME - timedelta(days=100))
+    assert (tmp_path / c.SERVER_CERT).read_bytes() != old
+
+
+def test_a_foreign_certificate_is_left_alone(tmp_path):
+    (tmp_path / c.SERVER_CERT).write_text("theirs")
+    (tmp_path / "ca.crt").write_text("their ca")
+    assert c.ensure(tmp_path, ["a"], NOW) == b"their ca"
+    assert (tmp_path / c.SERVER_CERT).read_text() == "theirs"
+
+
+def test_key_files_are_private_and_keys_do_not_show(tmp_path):
+    c.ensure(tmp_path, ["a"], NOW)
+    assert (tmp_path / c.SERVER_KEY).stat().st_mode & 0o077 == 0
+    assert "PRIVATE" not in repr(c.make_ca("x", NOW))
+
+
+def test_an_unreadable_certificate_is_named(tmp_path):
+    with pytest.raises(c.CertificateError, match=str(tmp_path / c.SERVER_CERT)):
+        c.server_context(tmp_path)
+
+
+def test_tls_before_1_2_is_refused(tmp_path):
+    c.ensure(tmp_path, ["a"], NOW)
+    assert c.server_context(tmp_path).minimum_version == ssl.TLSVersion.TLSv1_2
