@@ -1,0 +1,51 @@
+"""What the three patch formats share: their error, copying, and equality by JSON type.
+
+Patches work on decoded JSON (dicts, lists, strings, numbers, booleans, None), as `msgspec.json.decode`
+and `json.loads` give it. An int and a float are different values, as `1` and `1.0` are different JSON
+texts; a caller to whom other spellings of a number matter decodes numbers as `decimal.Decimal`.
+"""
+
+from typing import Any
+
+
+class PatchError(ValueError):
+    """A patch that cannot be applied. `code` is the HTTP status that kube-apiserver answers with."""
+
+    def __init__(self, message: str, code: int = 422) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def clone(value: Any) -> Any:
+    """Return a copy of a JSON value that shares no object or list with it."""
+    if isinstance(value, dict):
+        return {key: clone(item) if isinstance(item, dict | list) else item for key, item in value.items()}
+    if isinstance(value, list):
+        return [clone(item) if isinstance(item, dict | list) else item for item in value]
+    return value
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Return whether two JSON values are the same, telling `1`, `1.0` and `true` apart."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        if len(left) != len(right):
+            return False
+        return all(key in right and equal(item, right[key]) for key, item in left.items())
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(equal, left, right))
+    return bool(left == right)
+
+
+def describe(value: Any) -> str:
+    """Name a value's JSON type for an error message."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    return "a string" if isinstance(value, str) else "a number"
