@@ -1,0 +1,19 @@
+# The steps are deploy/image/install.sh, which the tests run too.
+FROM python:3.13-slim AS build
+COPY pyproject.toml README.md LICENSE /source/
+COPY requirements /source/requirements
+COPY deploy /source/deploy
+COPY app /source/app
+COPY plugins /source/plugins
+RUN /source/deploy/image/install.sh /source /opt/koordpy
+
+FROM python:3.13-slim
+COPY --from=build /opt/koordpy /opt/koordpy
+# Nothing is written outside of mounted volumes, so the root file system can be read-only.
+ENV PATH=/opt/koordpy/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HOME=/tmp
+USER 65532:65532
+WORKDIR /tmp
+EXPOSE 9876 10250 10251
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD ["koordpy", "health"]
+ENTRYPOINT ["koordpy"]
+CMD ["serve"]

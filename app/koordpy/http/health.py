@@ -1,0 +1,70 @@
+"""Health in Kubernetes' manner: `/livez`, `/readyz`, `/healthz`, with `?verbose`, `?exclude=` and `/CHECK`.
+
+`/livez` says whether to restart the process, `/readyz` whether to send it requests; `/healthz` is the old
+name for both.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import PlainTextResponse
+
+Check = Callable[[], str | None]
+"""Returns None when all is well, else what is wrong."""
+
+
+class Health:
+    """The named checks of one process. Doors add theirs while they are wired."""
+
+    def __init__(self) -> None:
+        self.live: dict[str, Check] = {"ping": lambda: None}
+        self.ready: dict[str, Check] = {"ping": lambda: None}
+
+    def failures(self, checks: Mapping[str, Check]) -> dict[str, str]:
+        """Return the names of failing checks with their reasons."""
+        found = {name: check() for name, check in checks.items()}
+        return {name: reason for name, reason in found.items() if reason is not None}
+
+
+def router(health: Health) -> APIRouter:
+    """Return the health routes."""
+    routes = APIRouter(default_response_class=PlainTextResponse)
+
+    def add(path: str, checks: Callable[[], dict[str, Check]]) -> None:
+        def all_checks(
+            verbose: Annotated[str | None, Query()] = None,
+            exclude: Annotated[list[str] | None, Query()] = None,
+        ) -> PlainTextResponse:
+            return _answer(path, health, checks(), verbose is not None, exclude or [])
+
+        def one_check(check: str) -> PlainTextResponse:
+            known = checks()
+            if check not in known:
+                return PlainTextResponse(
+                    f"no check {check!r} in {path}; there are: {', '.join(known)}\n", status_code=404
+                )
+            return _answer(path, health, {check: known[check]}, False, [])
+
+        routes.add_api_route(path, all_checks, methods=["GET", "HEAD"], include_in_schema=False)
+        routes.add_api_route(f"{path}/{{check}}", one_check, methods=["GET"], include_in_schema=False)
+
+    add("/livez", lambda: health.live)
+    add("/readyz", lambda: health.ready)
+    add("/healthz", lambda: {**health.live, **health.ready})
+    return routes
+
+
+def _answer(
+    path: str, health: Health, checks: dict[str, Check], verbose: bool, exclude: list[str]
+) -> PlainTextResponse:
+    chosen = {name: check for name, check in checks.items() if name not in exclude}
+    failures = health.failures(chosen)
+    if not failures and not verbose:
+        return PlainTextResponse("ok")
+    lines = [
+        f"[-]{name} failed: {failures[name]}" if name in failures else f"[+]{name} ok" for name in chosen
+    ]
+    lines += [f"[+]{name} excluded: ok" for name in exclude if name in checks]
+    lines.append(f"{path[1:]} check {'failed' if failures else 'passed'}")
+    return PlainTextResponse("\n".join(lines) + "\n", status_code=503 if failures else 200)

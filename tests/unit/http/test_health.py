@@ -1,0 +1,45 @@
+import httpx
+from fastapi import FastAPI
+
+from koordpy.http import health
+
+
+def client(**ready):
+    checks = health.Health()
+    checks.ready |= {name.replace("_", "-"): lambda reason=reason: reason for name, reason in ready.items()}
+    app = FastAPI()
+    app.include_router(health.router(checks))
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
+
+
+async def test_a_healthy_process_says_ok():
+    answer = await client(pods=None).get("/readyz")
+    assert (answer.status_code, answer.text) == (200, "ok")
+
+
+async def test_a_failing_check_is_named_with_its_reason():
+    answer = await client(informer_pods="not listed yet", door=None).get("/readyz")
+    assert answer.status_code == 503
+    assert answer.text.splitlines() == [
+        "[+]ping ok",
+        "[-]informer-pods failed: not listed yet",
+        "[+]door ok",
+        "readyz check failed",
+    ]
+
+
+async def test_liveness_does_not_depend_on_readiness():
+    assert (await client(pods="not listed yet").get("/livez")).status_code == 200
+
+
+async def test_verbose_lists_all_checks_and_exclude_leaves_some_out():
+    answer = await client(pods="no").get("/readyz?verbose&exclude=pods")
+    assert answer.status_code == 200
+    assert "[+]pods excluded: ok" in answer.text
+
+
+async def test_one_check_can_be_asked_for_and_an_unknown_one_is_named():
+    some = client(pods="no")
+    assert (await some.get("/readyz/ping")).status_code == 200
+    assert (await some.get("/readyz/pods")).status_code == 503
+    assert "there are: ping, pods" in (await some.get("/readyz/nodes")).text
