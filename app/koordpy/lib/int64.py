@@ -4,11 +4,19 @@ Python's integers never overflow and its `//` floors. A rule that must give the 
 code says so by calling these functions at the places where the difference shows.
 """
 
+import re
+
 MIN = -(1 << 63)
 MAX = (1 << 63) - 1
 
 _MASK = (1 << 64) - 1
 _SIGN = 1 << 63
+
+# Longer texts are no 64-bit numbers, but for leading zeros; Python refuses to convert very long ones.
+_MAX_DIGITS = 4000
+_GO_INTEGER = re.compile(
+    r"(?P<sign>[+-]?)(?:0(?P<prefix>[xXbBoO])_?|(?P<octal>0_?(?=[0-9])))?(?P<digits>[0-9a-fA-F]+(?:_[0-9a-fA-F]+)*)"
+)
 
 
 def wrap(number: int) -> int:
@@ -36,3 +44,31 @@ def from_float(number: float) -> int:
     if -9223372036854775808.0 <= number < 9223372036854775808.0:
         return int(number)
     return MIN
+
+
+def parse(text: str, bits: int = 64) -> int | None:
+    """Read a decimal integer of so many bits: a sign (also `+`), then ASCII digits. None if it is none."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > _MAX_DIGITS:
+        return None
+    number = int(text)
+    return number if -(1 << (bits - 1)) <= number < 1 << (bits - 1) else None
+
+
+def parse_any_base(text: str, bits: int = 64) -> int | None:
+    """Read an integer as Go source writes it: `0x`, `0b`, `0o`, a leading 0 for octal, `_` between digits.
+
+    Underscores are allowed after a base prefix and between digits. None if the text is none or does not fit.
+    """
+    match = _GO_INTEGER.fullmatch(text)
+    if match is None or len(text) > _MAX_DIGITS:
+        return None
+    sign, prefix, octal, digits = match["sign"], match["prefix"], match["octal"], match["digits"]
+    base = {"x": 16, "b": 2, "o": 8}[prefix.lower()] if prefix else 8 if octal else 10
+    try:
+        # The zeros keep Python from reading a second prefix.
+        number = int(f"00{digits.replace('_', '')}", base)
+    except ValueError:
+        return None
+    number = -number if sign == "-" else number
+    return number if -(1 << (bits - 1)) <= number < 1 << (bits - 1) else None

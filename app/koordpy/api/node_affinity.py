@@ -1,0 +1,226 @@
+"""Which nodes a pod may run on, and which it prefers, by node selector and node affinity.
+
+Terms are read once: pods of one workload share one matcher. A matcher is asked with a node's labels and name,
+so that it serves full nodes and rows of a node table alike. Source of the rules: Kubernetes,
+`k8s.io/component-helpers/scheduling/corev1/nodeaffinity`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from .core import (
+    Node,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PodSpec,
+    PreferredSchedulingTerm,
+)
+from .label_selector import Operator, Selector, SelectorError, of_labels, requirement
+
+
+class NodeAffinityError(ValueError):
+    """A node selector term is not valid; the message names each part and what was expected."""
+
+
+_OPERATORS: Final = {
+    "In": Operator.IN,
+    "NotIn": Operator.NOT_IN,
+    "Exists": Operator.EXISTS,
+    "DoesNotExist": Operator.DOES_NOT_EXIST,
+    "Gt": Operator.GREATER_THAN,
+    "Lt": Operator.LESS_THAN,
+}
+
+
+class Term:
+    """One node selector term: all its expressions must hold. A term with errors never matches."""
+
+    __slots__ = ("_fields", "_labels", "errors")
+
+    def __init__(self, term: NodeSelectorTerm, path: str) -> None:
+        self.errors: list[str] = []
+        self._labels = self._read_expressions(term.match_expressions, f"{path}.matchExpressions")
+        self._fields = self._read_fields(term.match_fields, f"{path}.matchFields")
+
+    def _read_expressions(self, expressions: list[NodeSelectorRequirement], path: str) -> Selector:
+        requirements = []
+        for index, expression in enumerate(expressions):
+            operator = _OPERATORS.get(expression.operator)
+            if operator is None:
+                self._refuse(
+                    f"{path}[{index}].operator", expression.operator, f"one of {', '.join(_OPERATORS)}"
+                )
+                continue
+            try:
+                requirements.append(requirement(expression.key, operator, expression.values))
+            except SelectorError as error:
+                self.errors.append(f"{path}[{index}]: {error}")
+        return Selector(requirements)
+
+    def _read_fields(
+        self, expressions: list[NodeSelectorRequirement], path: str
+    ) -> tuple[tuple[str, str, bool], ...]:
+        fields = []
+        for index, expression in enumerate(expressions):
+            if expression.operator not in ("In", "NotIn"):
+                self._refuse(f"{path}[{index}].operator", expression.operator, "In or NotIn")
+            elif len(expression.values) != 1:
+                self._refuse(f"{path}[{index}].values", expression.values, "exactly one value")
+            else:
+                fields.append((expression.key, expression.values[0], expression.operator == "In"))
+        return tuple(fields)
+
+    def _refuse(self, path: str, value: object, expected: str) -> None:
+        self.errors.append(f"{path}: {value!r}: expected {expected}")
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        """Tell whether a node matches. Fields are not looked at on a node without a name."""
+        if self.errors or not self._labels.matches(labels):
+            return False
+        if name:
+            for field, value, equal in self._fields:
+                if ((name if field == "metadata.name" else "") == value) != equal:
+                    return False
+        return True
+
+    @property
+    def node_names(self) -> frozenset[str] | None:
+        """The only names that can match, or None if the term does not name its nodes."""
+        names = [value for field, value, equal in self._fields if equal and field == "metadata.name"]
+        if not names:
+            return None
+        return frozenset(names) if len(set(names)) == 1 else frozenset()
+
+
+def _is_empty(term: NodeSelectorTerm) -> bool:
+    return not term.match_expressions and not term.match_fields
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredNodeAffinity:
+    """Where a pod may run: its nodeSelector (never validated) and one of its required terms, if any."""
+
+    selector: Selector
+    terms: tuple[Term, ...] | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every node matches."""
+        return self.terms is None and self.selector.is_empty
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        """Tell whether a node with these labels and this name matches; terms with errors do not."""
+        if not self.selector.matches(labels):
+            return False
+        return self.terms is None or any(term.matches(labels, name) for term in self.terms)
+
+    def matches_node(self, node: Node) -> bool:
+        """Tell whether a node matches; terms with errors do not."""
+        return self.matches(node.metadata.labels, node.metadata.name)
+
+    def check(self, labels: Mapping[str, str], name: str) -> bool:
+        """Tell whether a node matches, as `matches`.
+
+        Raises:
+            NodeAffinityError: the node selector holds, no term matches, and some term is not valid.
+        """
+        if not self.selector.matches(labels):
+            return False
+        if self.terms is None or any(term.matches(labels, name) for term in self.terms):
+            return True
+        if problems := self.errors:
+            raise NodeAffinityError("; ".join(problems))
+        return False
+
+    @property
+    def errors(self) -> list[str]:
+        """What is wrong with the terms; usually nothing."""
+        return [problem for term in self.terms or () for problem in term.errors]
+
+    @property
+    def node_names(self) -> frozenset[str] | None:
+        """The only nodes that can match, by name, or None if some term is not bound to names."""
+        names: frozenset[str] = frozenset()
+        for term in self.terms or ():
+            of_term = term.node_names
+            if of_term is None:
+                return None
+            names |= of_term
+        return names if self.terms else None
+
+
+ANY_NODE: Final = RequiredNodeAffinity(Selector(), None)
+
+
+def required(spec: PodSpec) -> RequiredNodeAffinity:
+    """Return where a pod may run, by nodeSelector and required node affinity. The matcher is cached."""
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    selector = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    if selector is None and not spec.node_selector:
+        return ANY_NODE
+    return _required(msgspec.msgpack.encode((spec.node_selector, selector)))
+
+
+@lru_cache(maxsize=1 << 12)
+def _required(packed: bytes) -> RequiredNodeAffinity:
+    labels, selector = msgspec.msgpack.decode(packed, type=tuple[dict[str, str], NodeSelector | None])
+    return RequiredNodeAffinity(of_labels(labels), None if selector is None else _terms(selector))
+
+
+def node_selector(selector: NodeSelector) -> RequiredNodeAffinity:
+    """Return the matcher of a bare node selector, as a volume or a reservation has one. It is cached."""
+    return _required(msgspec.msgpack.encode(({}, selector)))
+
+
+def _terms(selector: NodeSelector) -> tuple[Term, ...]:
+    return tuple(
+        Term(term, f"nodeSelectorTerms[{index}]")
+        for index, term in enumerate(selector.node_selector_terms)
+        if not _is_empty(term)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredNodeAffinity:
+    """Terms with the weights that they add."""
+
+    terms: tuple[tuple[int, Term], ...]
+
+    def score(self, labels: Mapping[str, str], name: str) -> int:
+        """Return the sum of the weights of the terms that a node matches."""
+        return sum(weight for weight, term in self.terms if term.matches(labels, name))
+
+
+NO_PREFERENCE: Final = PreferredNodeAffinity(())
+
+
+def preferred(spec: PodSpec) -> PreferredNodeAffinity:
+    """Return which nodes a pod prefers. The matcher is cached.
+
+    Terms of weight 0 and empty ones are skipped unread.
+
+    Raises:
+        NodeAffinityError: a term is not valid.
+    """
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else None
+    return _preferred(msgspec.msgpack.encode(terms)) if terms else NO_PREFERENCE
+
+
+@lru_cache(maxsize=1 << 12)
+def _preferred(packed: bytes) -> PreferredNodeAffinity:
+    terms = tuple(
+        (term.weight, Term(term.preference, f"[{index}]"))
+        for index, term in enumerate(msgspec.msgpack.decode(packed, type=list[PreferredSchedulingTerm]))
+        if term.weight and not _is_empty(term.preference)
+    )
+    if problems := [problem for _, term in terms for problem in term.errors]:
+        raise NodeAffinityError("; ".join(problems))
+    return PreferredNodeAffinity(terms)
