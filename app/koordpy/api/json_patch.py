@@ -149,7 +149,9 @@ class _Patching:
 
     def __init__(self, root: Any) -> None:
         if not isinstance(root, dict | list):
-            raise JSONPatchError(f"JSON patch: the document must be an object or a list, got {describe(root)}")
+            raise JSONPatchError(
+                f"JSON patch: the document must be an object or a list, got {describe(root)}"
+            )
         self.root: dict[str, Any] | list[Any] = root
         self.copied_bytes = 0
         self.wrote_null = False
