@@ -58,9 +58,11 @@ class Authority:
 
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """The key as an unencrypted PKCS #8 PEM block."""
+    """The key as an unencrypted ``EC PRIVATE KEY`` block, the form that Go's tools read everywhere."""
     return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
     )
 
 

@@ -219,6 +219,10 @@ class ControlPlane:
                 build.ensure(["kube-apiserver"])["kube-apiserver"],
                 f"--etcd-servers={self._etcd_url}",
                 "--bind-address=127.0.0.1",
+                "--advertise-address=127.0.0.1",
+                "--external-hostname=127.0.0.1",
+                # The kubernetes service would need an endpoint that is not on loopback.
+                "--endpoint-reconciler-type=none",
                 f"--secure-port={self.port}",
                 f"--cert-dir={self.folder / 'tls'}",
                 f"--tls-cert-file={self._certificate}",

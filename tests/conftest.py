@@ -1,0 +1,15 @@
+"""What every test may ask for on the command line."""
+
+import os
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--control-plane",
+        choices=("embedded", "real"),
+        default=os.environ.get("KOORDPY_CONTROL_PLANE", "embedded"),
+        help="what tests/integration runs against: koordpy's embedded control plane (default) or a real "
+        "kube-apiserver and etcd; the environment variable KOORDPY_CONTROL_PLANE sets it too",
+    )
