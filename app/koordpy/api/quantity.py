@@ -172,6 +172,11 @@ class Quantity:
         whole, rest = divmod(self._unscaled, 10**-power)
         return int64.wrap(int64.wrap(whole) + 1) if rest else int64.wrap(whole)
 
+    def nano_value(self) -> int:
+        """Return the number of billionths, without any limit. Exact: nothing that is parsed is smaller."""
+        power = self._scale - NANO
+        return self._unscaled * 10**power if power >= 0 else _divide_away_from_zero(self._unscaled, -power)[0]
+
     def approximate_float(self) -> float:
         """Return the amount as a double: the unscaled number times the power of ten, both as doubles."""
         try:
@@ -443,6 +448,12 @@ def value(quantity: WireQuantity) -> int:
 def milli_value(quantity: WireQuantity) -> int:
     """Return the thousandths behind a wire value, rounded up, 64 bits. Raises QuantityError."""
     return from_wire(quantity).milli_value()
+
+
+@lru_cache(maxsize=1 << 16)
+def nano_value(quantity: WireQuantity) -> int:
+    """Return the billionths behind a wire value, exactly and without limit. Raises QuantityError."""
+    return from_wire(quantity).nano_value()
 
 
 def resource_value(name: str, quantity: WireQuantity) -> int:
