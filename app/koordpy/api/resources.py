@@ -1,0 +1,395 @@
+"""What a pod asks for, and what a node has to give.
+
+A *vector* is a `dict[str, int]`: cpu in milli, everything else in base units. Amounts are summed first and
+rounded up once. The vectors are what scheduling works with and are made of cached integers; the few pods
+whose amounts are not whole in these units (`100u` of cpu, `1500m` of memory), negative or huge take the way
+over exact quantities, so both ways give the same answer. The functions that give `Quantity` are for code
+that writes amounts back: a value that was only copied keeps its text.
+
+Two readings of a pod. *Spec*: what its containers ask for; fit and Koordinator's plugins use it. *Status-aware*:
+what a node must set aside for it while a resize of a container is under way; accounting of bound pods uses it.
+
+Sources: Kubernetes, `k8s.io/component-helpers/resource` and `pkg/scheduler/framework` (`Resource`, `PodInfo`);
+Koordinator, `pkg/util/pod.go` and `pkg/util/container.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Final, Literal, TypeVar
+
+from . import resource_names
+from .core import Container, ContainerStatus, Node, Pod, ResourceRequirements
+from .meta import ResourceList
+from .quantity import MILLI, Format, Quantity, WireQuantity, from_wire, milli_value, resource_value
+from .resource_names import CPU, MEMORY, PODS
+
+Vector = dict[str, int]
+"""Resource name to amount: cpu in milli, everything else in base units."""
+
+DEFAULT_MILLI_CPU: Final = 100
+"""Milli-cpu that a container without a request counts for where empty requests must not look free."""
+
+DEFAULT_MEMORY: Final = 200 * 1024 * 1024
+"""Bytes that a container without a request counts for where empty requests must not look free."""
+
+UNLIMITED: Final = -1
+
+_Field = Literal["requests", "limits"]
+_Amount = TypeVar("_Amount", int, Quantity)
+_Read = Callable[[Mapping[str, WireQuantity]], dict[str, _Amount]]
+
+
+# --- two ways to read a resource list ------------------------------------------------------------
+
+
+class _NotWhole(Exception):
+    """An amount cannot be worked with as a plain integer."""
+
+
+_LARGEST_PLAIN: Final = 1 << 53
+
+
+@lru_cache(maxsize=1 << 16)
+def _plain(name: str, amount: WireQuantity) -> int:
+    """An amount that integers can stand for: whole, not negative, no sum of them near 64 bits. Else -1."""
+    quantity = from_wire(amount)
+    number = resource_value(name, amount)
+    exact = Quantity.of_scaled(number, MILLI if name == CPU else 0)
+    return number if 0 <= number <= _LARGEST_PLAIN and quantity == exact else -1
+
+
+def _plain_amounts(amounts: Mapping[str, WireQuantity]) -> Vector:
+    vector = {}
+    for name, amount in amounts.items():
+        number = _plain(name, amount)
+        if number < 0:
+            raise _NotWhole
+        vector[name] = number
+    return vector
+
+
+def quantities(amounts: Mapping[str, WireQuantity]) -> dict[str, Quantity]:
+    """Read a resource list. Raises QuantityError."""
+    return {name: from_wire(amount) for name, amount in amounts.items()}
+
+
+def vector(amounts: Mapping[str, Quantity]) -> Vector:
+    """Round quantities up to a vector."""
+    return {
+        name: quantity.milli_value() if name == CPU else quantity.value()
+        for name, quantity in amounts.items()
+    }
+
+
+def wire_vector(amounts: Mapping[str, WireQuantity]) -> Vector:
+    """Round a resource list as it came over the wire up to a vector. Raises QuantityError."""
+    return {name: resource_value(name, amount) for name, amount in amounts.items()}
+
+
+def counted(amounts: Vector) -> Vector:
+    """Return the part of a vector that a node's accounting has; unprefixed unknown names are dropped."""
+    return {name: number for name, number in amounts.items() if resource_names.is_counted(name)}
+
+
+# --- the rule ------------------------------------------------------------------------------------
+
+
+def _add(total: dict[str, _Amount], amounts: Mapping[str, _Amount]) -> None:
+    for name, amount in amounts.items():
+        known = total.get(name)
+        total[name] = amount if known is None else known + amount
+
+
+def _raise_to(total: dict[str, _Amount], amounts: Mapping[str, _Amount]) -> None:
+    for name, amount in amounts.items():
+        known = total.get(name)
+        if known is None or amount > known:
+            total[name] = amount
+
+
+def _is_sidecar(container: Container) -> bool:
+    return container.restart_policy == "Always"
+
+
+def _resized(pod: Pod) -> dict[str, ContainerStatus]:
+    """The statuses that can override what a container asks for, by container name."""
+    status = pod.status
+    resized = {item.name: item for item in status.container_statuses if item.resources is not None}
+    for item in status.init_container_statuses:
+        if item.resources is not None:
+            resized[item.name] = item
+        else:
+            resized.pop(item.name, None)
+    return resized
+
+
+def _is_resize_infeasible(pod: Pod) -> bool:
+    for condition in pod.status.conditions:
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return False
+
+
+def _effective(
+    field: _Field,
+    own: dict[str, _Amount],
+    status: ContainerStatus | None,
+    read: _Read[_Amount],
+    infeasible: bool,
+) -> dict[str, _Amount]:
+    """What counts of a container while it is resized: the largest of what is wanted, given and in use."""
+    if status is None or status.resources is None:
+        return own
+    effective = {} if infeasible else own
+    _raise_to(effective, read(getattr(status.resources, field)))
+    if field == "requests":
+        _raise_to(effective, read(status.allocated_resources))
+    return effective
+
+
+def _of_containers(
+    pod: Pod, field: _Field, read: _Read[_Amount], with_status: bool, defaults: Mapping[str, _Amount]
+) -> dict[str, _Amount]:
+    """Sum over containers and sidecars, raised to what any init container needs beside earlier sidecars."""
+    resized = _resized(pod) if with_status else {}
+    infeasible = bool(resized) and _is_resize_infeasible(pod)
+
+    def amounts_of(container: Container, status: ContainerStatus | None) -> dict[str, _Amount]:
+        amounts = read(getattr(container.resources, field))
+        if status is not None:
+            amounts = _effective(field, amounts, status, read, infeasible)
+        for name, amount in defaults.items():
+            amounts.setdefault(name, amount)
+        return amounts
+
+    total: dict[str, _Amount] = {}
+    for container in pod.spec.containers:
+        _add(total, amounts_of(container, resized.get(container.name)))
+    if pod.spec.init_containers:
+        sidecars: dict[str, _Amount] = {}
+        peak: dict[str, _Amount] = {}
+        for container in pod.spec.init_containers:
+            if _is_sidecar(container):
+                amounts = amounts_of(container, resized.get(container.name))
+                _add(total, amounts)
+                _add(sidecars, amounts)
+                _raise_to(peak, sidecars)
+            else:
+                amounts = amounts_of(container, None)
+                _add(amounts, sidecars)
+                _raise_to(peak, amounts)
+        _raise_to(total, peak)
+    return total
+
+
+def _requests(
+    pod: Pod,
+    read: _Read[_Amount],
+    *,
+    overhead: bool = True,
+    with_status: bool = False,
+    defaults: Mapping[str, _Amount] | None = None,
+) -> dict[str, _Amount]:
+    """Requests of containers, replaced by those of the whole pod where it has them, plus the overhead."""
+    total = _of_containers(pod, "requests", read, with_status, defaults or {})
+    if pod.spec.resources is not None:
+        total.update(_pod_level(read, pod.spec.resources.requests))
+    if overhead and pod.spec.overhead:
+        _add(total, read(pod.spec.overhead))
+    return total
+
+
+def _limits(
+    pod: Pod, read: _Read[_Amount], *, overhead: bool = True, with_status: bool = False
+) -> dict[str, _Amount]:
+    """Limits as requests; overhead is added only where there is a limit other than 0."""
+    total = _of_containers(pod, "limits", read, with_status, {})
+    if pod.spec.resources is not None:
+        total.update(_pod_level(read, pod.spec.resources.limits))
+    if overhead and pod.spec.overhead:
+        for name, amount in read(pod.spec.overhead).items():
+            limit = total.get(name)
+            if limit is not None and not _is_zero(limit):
+                total[name] = limit + amount
+    return total
+
+
+def _is_zero(amount: int | Quantity) -> bool:
+    return amount.is_zero if isinstance(amount, Quantity) else amount == 0
+
+
+def _pod_level(read: _Read[_Amount], amounts: ResourceList) -> dict[str, _Amount]:
+    return read({name: amount for name, amount in amounts.items() if resource_names.is_pod_level(name)})
+
+
+def _has_pod_level_requests(pod: Pod) -> bool:
+    resources = pod.spec.resources
+    return resources is not None and any(map(resource_names.is_pod_level, resources.requests))
+
+
+# --- spec ----------------------------------------------------------------------------------------
+
+
+def pod_requests(pod: Pod, *, overhead: bool = True) -> dict[str, Quantity]:
+    """Return what a pod's spec asks for, as exact quantities. Raises QuantityError."""
+    return _requests(pod, quantities, overhead=overhead)
+
+
+def pod_limits(pod: Pod, *, overhead: bool = True) -> dict[str, Quantity]:
+    """Return what a pod's spec is limited to, as exact quantities; a container without limit adds nothing."""
+    return _limits(pod, quantities, overhead=overhead)
+
+
+def pod_request_vector(pod: Pod, *, overhead: bool = True) -> Vector:
+    """Return what a pod's spec asks for, under all names it uses. Raises QuantityError."""
+    try:
+        return _requests(pod, _plain_amounts, overhead=overhead)
+    except _NotWhole:
+        return vector(pod_requests(pod, overhead=overhead))
+
+
+def pod_limit_vector(pod: Pod, *, overhead: bool = True) -> Vector:
+    """Return what a pod's spec is limited to, under all names it uses. Raises QuantityError."""
+    try:
+        return _limits(pod, _plain_amounts, overhead=overhead)
+    except _NotWhole:
+        return vector(pod_limits(pod, overhead=overhead))
+
+
+def pod_fit_vector(pod: Pod) -> Vector:
+    """Return what must be free on a node for a pod: the counted names but `pods`, never below 0."""
+    return {
+        name: max(0, number)
+        for name, number in pod_request_vector(pod).items()
+        if name != PODS and resource_names.is_counted(name)
+    }
+
+
+# --- status-aware --------------------------------------------------------------------------------
+
+
+def pod_status_requests(pod: Pod) -> dict[str, Quantity]:
+    """Return what a node must set aside for a pod, as exact quantities. Raises QuantityError."""
+    return _requests(pod, quantities, with_status=True)
+
+
+def pod_status_limits(pod: Pod) -> dict[str, Quantity]:
+    """Return the limits in force for a pod, as exact quantities. Raises QuantityError."""
+    return _limits(pod, quantities, with_status=True)
+
+
+def _status_vector(pod: Pod) -> Vector:
+    try:
+        return _requests(pod, _plain_amounts, with_status=True)
+    except _NotWhole:
+        return vector(pod_status_requests(pod))
+
+
+def pod_node_request_vector(pod: Pod) -> Vector:
+    """Return what a pod takes of a node, under the names that a node counts. Raises QuantityError."""
+    return counted(_status_vector(pod))
+
+
+# --- requests that are never empty ---------------------------------------------------------------
+
+
+def _with_defaults(pod: Pod, names: Iterable[str]) -> tuple[int, int]:
+    """Cpu and memory of a pod whose containers have a default for each missing one of some names."""
+    defaults = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}
+    try:
+        requests = _requests(
+            pod, _plain_amounts, with_status=True, defaults={name: defaults[name] for name in names}
+        )
+    except _NotWhole:
+        exact = {
+            name: Quantity.of_scaled(defaults[name], MILLI if name == CPU else 0, Format.DECIMAL_SI)
+            for name in names
+        }
+        requests = vector(_requests(pod, quantities, with_status=True, defaults=exact))
+    return requests.get(CPU, 0), requests.get(MEMORY, 0)
+
+
+def pod_score_request(pod: Pod) -> tuple[int, int]:
+    """Return milli-cpu and bytes of memory that a pod counts for when nodes are scored for it.
+
+    Every container, init containers too, that does not name cpu or memory counts 100m or 200 MiB; an explicit
+    0 stays 0. Requests of the whole pod still replace the sums.
+    """
+    return _with_defaults(pod, (CPU, MEMORY))
+
+
+def pod_nonzero_request(pod: Pod) -> tuple[int, int]:
+    """Return milli-cpu and bytes of memory that a bound pod adds to its node's non-zero sums.
+
+    As `pod_score_request`; for a pod with requests of its own only those names get defaults that neither it,
+    nor a container, nor the overhead mentions.
+    """
+    if not _has_pod_level_requests(pod):
+        return _with_defaults(pod, (CPU, MEMORY))
+    known = _status_vector(pod)
+    missing = [name for name in (CPU, MEMORY) if name not in known]
+    return _with_defaults(pod, missing) if missing else (known[CPU], known[MEMORY])
+
+
+# --- nodes ---------------------------------------------------------------------------------------
+
+
+def node_allocatable(node: Node) -> Vector:
+    """Return what a node offers, under the names that are counted; `pods` is the most pods it may run."""
+    return counted(wire_vector(node.status.allocatable))
+
+
+# --- Koordinator's helpers -----------------------------------------------------------------------
+
+
+def container_amount(resources: ResourceRequirements, field: _Field, name: str) -> int:
+    """Return one request or limit (cpu in milli, others in base units), or -1 where it is missing."""
+    amount = getattr(resources, field).get(name)
+    return UNLIMITED if amount is None else resource_value(name, amount)
+
+
+def pod_milli_cpu_limit(pod: Pod) -> int:
+    """Return the milli-cpu that a pod may use, or -1 if it is unlimited.
+
+    A cpu limit of the whole pod is the answer if there is one. Otherwise limits of containers and sidecars
+    add up, other init containers raise the sum so far, and one container without limit makes all unlimited.
+    """
+    resources = pod.spec.resources
+    if resources is not None and (amount := resources.limits.get(CPU)) is not None:
+        return milli_value(amount) or UNLIMITED
+    total = 0
+    for container in pod.spec.containers:
+        limit = container_amount(container.resources, "limits", CPU)
+        if limit <= 0:
+            return UNLIMITED
+        total += limit
+    for container in pod.spec.init_containers:
+        limit = container_amount(container.resources, "limits", CPU)
+        if limit <= 0:
+            return UNLIMITED
+        total = total + limit if _is_sidecar(container) else max(total, limit)
+    return total if total > 0 else UNLIMITED
+
+
+def pod_batch_request(pod: Pod, name: str) -> int:
+    """Return the batch-cpu (milli) or batch-memory (bytes) that containers and sidecars ask for together."""
+    return sum(
+        max(0, container_amount(container.resources, "requests", name)) for container in _long_running(pod)
+    )
+
+
+def pod_batch_limit(pod: Pod, name: str) -> int:
+    """Return the batch-cpu or batch-memory that containers and sidecars may use, -1 if one is unlimited."""
+    total = 0
+    for container in _long_running(pod):
+        limit = container_amount(container.resources, "limits", name)
+        if limit <= 0:
+            return UNLIMITED
+        total += limit
+    return total if total > 0 else UNLIMITED
+
+
+def _long_running(pod: Pod) -> list[Container]:
+    return [*pod.spec.containers, *filter(_is_sidecar, pod.spec.init_containers)]
