@@ -1,0 +1,259 @@
+"""An editor over a raw JSON object that records RFC 6902 operations as it changes it.
+
+Admission must hand back what it changed and nothing else: fields that we do not know have to survive,
+and a diff of whole documents costs more than the edits. So handlers edit the decoded request body
+through a Document, in place, and the operations fall out. They are kept minimal while they are recorded:
+a second edit of a place changes the first operation, an edit that is undone leaves none, and edits inside
+a value that an operation brought in become part of that value.
+"""
+
+from typing import Any
+
+import msgspec
+
+from koordpy.api import json_patch, strategic_merge
+from koordpy.api.patch import PatchError, clone, describe, equal
+
+Path = tuple[str | int, ...]
+"""Where a value stands: member names and list positions, `("spec", "containers", 0, "name")`."""
+
+
+class DocumentError(PatchError):
+    """A path that leads through a scalar, outside of a list, or to a member of a list."""
+
+
+class _Edit:
+    """One operation. `before` is what stood there: a scalar, `_ABSENT`, or `_CONTAINER`."""
+
+    __slots__ = ("before", "op", "parent", "path", "value")
+
+    def __init__(self, op: str, path: Path, value: Any, parent: Any, before: Any) -> None:
+        self.op = op
+        self.path = path
+        self.value = value
+        self.parent = parent
+        self.before = before
+
+
+_ABSENT: Any = object()
+_CONTAINER: Any = object()
+_DROPPED = ""  # the op of an edit that another one made superfluous
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
+
+class Document:
+    """A JSON object under edit. `raw` is changed in place and must not be changed by others meanwhile.
+
+    A value that is set is copied if it is an object or a list, so constants are safe to pass.
+    """
+
+    __slots__ = ("_edits", "_own", "_places", "raw")
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self.raw = raw
+        self._edits: list[_Edit] = []
+        self._places: dict[tuple[int, str | int], _Edit] = {}  # (id of the parent, member) to its edit
+        self._own: dict[int, Any] = {}  # id to the object or list that an operation brings in
+
+    def get(self, path: Path, default: Any = None) -> Any:
+        """Return the value at a path, or `default` where it or one of its parents is absent or null."""
+        node: Any = self.raw
+        for segment in path:
+            node = _child(node, segment, path)
+            if node is None:
+                return default
+        return node
+
+    def set(self, path: Path, value: Any) -> bool:
+        """Put a value at a path, creating objects on the way where there are none (absent or null).
+
+        Returns False, and records nothing, where an equal value stands already.
+        """
+        if isinstance(value, dict | list):
+            value = clone(value)
+        node: Any = self.raw
+        own = False
+        for depth in range(len(path) - 1):
+            segment = path[depth]
+            child = _child(node, segment, path)
+            if child is None:
+                for name in reversed(path[depth + 1 :]):
+                    if not isinstance(name, str):
+                        raise DocumentError(f"{_text(path)}: there is no list to put position {name} into")
+                    value = {name: value}
+                return self._put(node, segment, value, path[: depth + 1], own)
+            if id(child) in self._own:
+                own = True
+            node = child
+        return self._put(node, path[-1], value, path, own)
+
+    def remove(self, path: Path) -> bool:
+        """Take a member or a list item away. Returns False where there is none."""
+        node, own = self._walk(path[:-1], path)
+        key = path[-1]
+        if node is None or (isinstance(node, dict) and key not in node):
+            return False
+        before = _child(node, key, path)
+        del node[key]
+        if own:
+            return True
+        if isinstance(node, list):
+            self._shift(node, _Edit("remove", path, None, node, _CONTAINER))
+        else:
+            self._record("remove", path, None, node, key, before)
+        self._forget(before)
+        return True
+
+    def append(self, path: Path, value: Any) -> None:
+        """Put a value at the end of the list at a path; an absent or null list is created."""
+        node, own = self._walk(path, path)
+        if node is None:
+            self.set(path, [value])
+            return
+        if not isinstance(node, list):
+            raise DocumentError(f"{_text(path)}: expected a list, got {describe(node)}")
+        value = clone(value)
+        node.append(value)
+        if not own:
+            self._edits.append(_Edit("add", (*path, "-"), self._owned(value), node, _ABSENT))
+
+    def insert(self, path: Path, value: Any) -> None:
+        """Put a value into a list, before the item at the position that the path ends in."""
+        node, own = self._walk(path[:-1], path)
+        index = path[-1]
+        if not isinstance(node, list) or not isinstance(index, int) or not 0 <= index <= len(node):
+            raise DocumentError(f"{_text(path)}: there is no such position in a list")
+        value = clone(value)
+        node.insert(index, value)
+        if not own:
+            self._shift(node, _Edit("add", path, self._owned(value), node, _ABSENT))
+
+    def merge(self, patch: Any, kind: str) -> bool:
+        """Apply a strategic merge patch for `kind`. Returns whether anything changed.
+
+        Raises StrategicMergeError; the document is then unchanged.
+        """
+        return self.update(strategic_merge.apply(self.raw, patch, kind))
+
+    def update(self, after: dict[str, Any]) -> bool:
+        """Make the document equal to `after`, by its differences only. Returns whether there are any."""
+        changes = list(json_patch.changes(self.raw, after))
+        for op, path, value in changes:
+            if op == "remove":
+                self.remove(path)
+            elif op == "add" and isinstance(path[-1], int):
+                self.insert(path, value)
+            else:
+                self.set(path, value)
+        return bool(changes)
+
+    @property
+    def changed(self) -> bool:
+        """Whether there are operations."""
+        return any(edit.op for edit in self._edits)
+
+    @property
+    def operations(self) -> list[dict[str, Any]]:
+        """The RFC 6902 operations, in order, that make the document of what it was.
+
+        Their values are parts of the document and show later edits.
+        """
+        return [json_patch.operation(edit.op, edit.path, edit.value) for edit in self._edits if edit.op]
+
+    def patch_bytes(self) -> bytes:
+        """Return the operations as JSON text."""
+        return _ENCODER.encode(self.operations)
+
+    def _walk(self, path: Path, whole: Path) -> tuple[Any, bool]:
+        """Return the value at a path, None if absent, and whether it lies in what an operation brings in."""
+        node: Any = self.raw
+        own = False
+        for segment in path:
+            node = _child(node, segment, whole)
+            if node is None:
+                break
+            own = own or id(node) in self._own
+        return node, own
+
+    def _put(self, node: Any, key: str | int, value: Any, path: Path, own: bool) -> bool:
+        if isinstance(node, dict) and key not in node:
+            if not isinstance(key, str):
+                raise DocumentError(f"{_text(path)}: expected a list, got an object")
+            before: Any = _ABSENT
+        else:
+            before = _child(node, key, path)
+            if equal(before, value):
+                return False
+        node[key] = value
+        if not own:
+            self._record("add" if before is _ABSENT else "replace", path, value, node, key, before)
+            self._forget(before)
+        return True
+
+    def _record(self, op: str, path: Path, value: Any, node: Any, key: str | int, before: Any) -> None:
+        edit = self._places.get((id(node), key))
+        if edit is None:
+            if isinstance(before, dict | list):
+                before = _CONTAINER
+            edit = _Edit(op, path, self._owned(value), node, before)
+            self._edits.append(edit)
+            self._places[id(node), key] = edit
+        elif edit.before is _ABSENT if op == "remove" else equal(edit.before, value):
+            # The place is again as it was. What stands there now is no operation's value.
+            edit.op = _DROPPED
+            del self._places[id(node), key]
+        elif op == "remove":
+            edit.op = op
+            edit.value = None
+        else:
+            edit.op = "add" if edit.before is _ABSENT else "replace"
+            edit.value = self._owned(value)
+
+    def _owned(self, value: Any) -> Any:
+        if isinstance(value, dict | list):
+            self._own[id(value)] = value
+        return value
+
+    def _shift(self, items: list[Any], edit: _Edit) -> None:
+        """Record an edit that moves list items: earlier edits of positions no longer speak of the same."""
+        for place in [place for place in self._places if place[0] == id(items)]:
+            del self._places[place]
+        self._edits.append(edit)
+
+    def _forget(self, value: Any) -> None:
+        """Drop the edits inside an object or a list that has left the document."""
+        if not isinstance(value, dict | list) or not self._edits:
+            return
+        gone: set[int] = set()
+        stack: list[Any] = [value]
+        while stack:
+            node = stack.pop()
+            gone.add(id(node))
+            children = node.values() if isinstance(node, dict) else node
+            stack.extend(child for child in children if isinstance(child, dict | list))
+        for edit in self._edits:
+            if id(edit.parent) in gone:
+                edit.op = _DROPPED
+        for place in [place for place in self._places if place[0] in gone]:
+            del self._places[place]
+
+
+def _child(node: Any, segment: str | int, path: Path) -> Any:
+    """Return a member or an item, None for a member that is absent."""
+    if isinstance(node, dict):
+        return node.get(segment)
+    if not isinstance(node, list):
+        raise DocumentError(
+            f"{_text(path)}: expected an object at {segment!r}'s parent, got {describe(node)}"
+        )
+    if not isinstance(segment, int) or not 0 <= segment < len(node):
+        raise DocumentError(f"{_text(path)}: {segment!r} is no position in a list of {len(node)}")
+    return node[segment]
+
+
+def _text(path: Path) -> str:
+    """Write a path as Kubernetes' messages do: `spec.containers[0].name`."""
+    text = ""
+    for segment in path:
+        text += f"[{segment}]" if isinstance(segment, int) else f".{segment}"
+    return text.removeprefix(".")
