@@ -1,0 +1,111 @@
+"""Feature gates: named switches with a default, a stage and one command-line syntax.
+
+A component declares its gates once and asks `enabled` where behaviour branches. The text form is that of
+Kubernetes components, `A=true,B=false`, so that flags move over unchanged; `AllAlpha` and `AllBeta` switch
+every gate of a stage that is not named itself.
+
+Source: Kubernetes, `k8s.io/component-base/featuregate`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Stage(StrEnum):
+    """How mature a feature is."""
+
+    ALPHA = "Alpha"
+    BETA = "Beta"
+    GA = "GA"
+    DEPRECATED = "Deprecated"
+
+
+@dataclass(frozen=True)
+class FeatureSpec:
+    """A gate: whether it is on unless somebody says otherwise, and whether anybody may."""
+
+    default: bool
+    stage: Stage
+    locked: bool = False
+
+
+class FeatureGateError(ValueError):
+    """A gate that does not exist, a value that is no boolean, or a gate that may not be changed."""
+
+
+_STAGE_SWITCHES = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
+_BOOLEANS = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True) | dict.fromkeys(
+    ("0", "f", "F", "false", "FALSE", "False"), False
+)
+
+
+class FeatureGates:
+    """The gates of one component and how they are set."""
+
+    def __init__(self, specs: Mapping[str, FeatureSpec], settings: Mapping[str, bool] | None = None) -> None:
+        self.specs = dict(specs)
+        self._enabled = {name: spec.default for name, spec in self.specs.items()}
+        if settings:
+            self.set(settings)
+
+    def enabled(self, name: str) -> bool:
+        """Tell whether a gate is on. Raises KeyError for a gate that was never declared."""
+        return self._enabled[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._enabled
+
+    def __iter__(self) -> Iterator[tuple[str, bool]]:
+        """Yield every gate with its present value, sorted by name."""
+        return iter(sorted(self._enabled.items()))
+
+    def set(self, settings: Mapping[str, bool]) -> None:
+        """Switch gates; either all of `settings` is taken or, on an error, none.
+
+        `AllAlpha` and `AllBeta` give way to gates of that stage that are named in the same call.
+        Raises FeatureGateError.
+        """
+        fresh: dict[str, bool] = {}
+        for name, on in settings.items():
+            if name in _STAGE_SWITCHES:
+                stage = _STAGE_SWITCHES[name]
+                fresh.update(
+                    {
+                        gate: on
+                        for gate, spec in self.specs.items()
+                        if spec.stage is stage and not spec.locked and gate not in settings
+                    }
+                )
+                continue
+            spec = self.specs.get(name)
+            if spec is None:
+                raise FeatureGateError(
+                    f"unrecognized feature gate {name!r}; known gates: {', '.join(sorted(self.specs))}, "
+                    f"{', '.join(_STAGE_SWITCHES)}"
+                )
+            if spec.locked and on != spec.default:
+                raise FeatureGateError(f"feature gate {name!r} is locked to {_text(spec.default)}")
+            fresh[name] = on
+        self._enabled.update(fresh)
+
+    def set_from_text(self, text: str) -> None:
+        """Switch gates as `--feature-gates A=true,B=false` says. Raises FeatureGateError."""
+        self.set(parse(text))
+
+
+def parse(text: str) -> dict[str, bool]:
+    """Read `A=true,B=false`; of a gate named twice the last value holds. Raises FeatureGateError."""
+    settings: dict[str, bool] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            raise FeatureGateError(f"feature gate {name!r}: expected {name}=true or {name}=false")
+        if value not in _BOOLEANS:
+            raise FeatureGateError(f"feature gate {name!r}: expected true or false, got {value!r}")
+        settings[name] = _BOOLEANS[value]
+    return settings
+
+
+def _text(on: bool) -> str:
+    return "true" if on else "false"
