@@ -180,7 +180,7 @@ def sub_priority(pod: Pod) -> int:
     number = int64.parse_any_base(label, bits=32)
     if number is None:
         raise ValueError(
-            f"pod {pod.metadata.key}: label {extension.LABEL_POD_PRIORITY}={label!r}: expected a 32-bit integer"
+            f"pod {pod.metadata.key}: label {extension.LABEL_POD_PRIORITY}: {label!r}: expected 32-bit integer"
         )
     return number
 

@@ -6,11 +6,12 @@ whose amounts are not whole in these units (`100u` of cpu, `1500m` of memory), n
 over exact quantities, so both ways give the same answer. The functions that give `Quantity` are for code
 that writes amounts back: a value that was only copied keeps its text.
 
-Two readings of a pod. *Spec*: what its containers ask for; fit and Koordinator's plugins use it. *Status-aware*:
-what a node must set aside for it while a resize of a container is under way; accounting of bound pods uses it.
+Two readings of a pod. *Spec*: what its containers ask for; fit and Koordinator's plugins use it.
+*Status-aware*: what a node must set aside for it while a resize of a container is under way; accounting of
+bound pods uses it.
 
-Sources: Kubernetes, `k8s.io/component-helpers/resource` and `pkg/scheduler/framework` (`Resource`, `PodInfo`);
-Koordinator, `pkg/util/pod.go` and `pkg/util/container.go`.
+Sources: Kubernetes, `k8s.io/component-helpers/resource` and `pkg/scheduler/framework` (`Resource`,
+`PodInfo`); Koordinator, `pkg/util/pod.go` and `pkg/util/container.go`.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def wire_vector(amounts: Mapping[str, WireQuantity]) -> Vector:
 
 
 def counted(amounts: Vector) -> Vector:
-    """Return the part of a vector that a node's accounting has; unprefixed unknown names are dropped."""
+    """Return the part of a vector that the scheduler knows; unprefixed unknown names are dropped."""
     return {name: number for name, number in amounts.items() if resource_names.is_counted(name)}
 
 
@@ -280,7 +281,8 @@ def pod_status_limits(pod: Pod) -> dict[str, Quantity]:
     return _limits(pod, quantities, with_status=True)
 
 
-def _status_vector(pod: Pod) -> Vector:
+def pod_status_vector(pod: Pod) -> Vector:
+    """Return what a node must set aside for a pod, under all names it uses. Raises QuantityError."""
     try:
         return _requests(pod, _plain_amounts, with_status=True)
     except _NotWhole:
@@ -288,8 +290,15 @@ def _status_vector(pod: Pod) -> Vector:
 
 
 def pod_node_request_vector(pod: Pod) -> Vector:
-    """Return what a pod takes of a node, under the names that a node counts. Raises QuantityError."""
-    return counted(_status_vector(pod))
+    """Return what a pod takes of a node: the counted names but `pods`, of which it takes one whatever it says.
+
+    Raises QuantityError.
+    """
+    return {
+        name: number
+        for name, number in pod_status_vector(pod).items()
+        if name != PODS and resource_names.is_counted(name)
+    }
 
 
 # --- requests that are never empty ---------------------------------------------------------------
@@ -328,7 +337,7 @@ def pod_nonzero_request(pod: Pod) -> tuple[int, int]:
     """
     if not _has_pod_level_requests(pod):
         return _with_defaults(pod, (CPU, MEMORY))
-    known = _status_vector(pod)
+    known = pod_status_vector(pod)
     missing = [name for name in (CPU, MEMORY) if name not in known]
     return _with_defaults(pod, missing) if missing else (known[CPU], known[MEMORY])
 

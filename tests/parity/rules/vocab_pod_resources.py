@@ -46,7 +46,7 @@ def pod_answer(pod: Pod) -> dict[str, Any]:
         "statusRequests": texts(resources.pod_status_requests(pod)),
         "statusLimits": texts(resources.pod_status_limits(pod)),
         "fit": resource(resources.pod_fit_vector(pod)),
-        "info": resource(resources.pod_node_request_vector(pod)),
+        "info": resource(resources.counted(resources.pod_status_vector(pod))),
         "nonzero": pair(resources.pod_nonzero_request(pod)),
         "score": pair(resources.pod_score_request(pod)),
         "kubeQoSComputed": qos.computed_kube_qos(pod),
