@@ -73,9 +73,8 @@ class Document:
             value = clone(value)
         node: Any = self.raw
         own = False
-        for depth in range(len(path) - 1):
-            segment = path[depth]
-            child = _child(node, segment, path)
+        for depth, segment in enumerate(path[:-1]):
+            child = node.get(segment) if type(node) is dict else _child(node, segment, path)
             if child is None:
                 for name in reversed(path[depth + 1 :]):
                     if not isinstance(name, str):
@@ -101,7 +100,8 @@ class Document:
             self._shift(node, _Edit("remove", path, None, node, _CONTAINER))
         else:
             self._record("remove", path, None, node, key, before)
-        self._forget(before)
+        if isinstance(before, dict | list):
+            self._forget(before)
         return True
 
     def append(self, path: Path, value: Any) -> None:
@@ -169,25 +169,27 @@ class Document:
         node: Any = self.raw
         own = False
         for segment in path:
-            node = _child(node, segment, whole)
+            node = node.get(segment) if type(node) is dict else _child(node, segment, whole)
             if node is None:
                 break
-            own = own or id(node) in self._own
+            if id(node) in self._own:
+                own = True
         return node, own
 
     def _put(self, node: Any, key: str | int, value: Any, path: Path, own: bool) -> bool:
-        if isinstance(node, dict) and key not in node:
+        if type(node) is dict:
             if not isinstance(key, str):
                 raise DocumentError(f"{_text(path)}: expected a list, got an object")
-            before: Any = _ABSENT
+            before = node.get(key, _ABSENT)
         else:
             before = _child(node, key, path)
-            if equal(before, value):
-                return False
+        if equal(before, value):
+            return False
         node[key] = value
         if not own:
             self._record("add" if before is _ABSENT else "replace", path, value, node, key, before)
-            self._forget(before)
+            if isinstance(before, dict | list):
+                self._forget(before)
         return True
 
     def _record(self, op: str, path: Path, value: Any, node: Any, key: str | int, before: Any) -> None:
@@ -220,10 +222,8 @@ class Document:
             del self._places[place]
         self._edits.append(edit)
 
-    def _forget(self, value: Any) -> None:
+    def _forget(self, value: dict[str, Any] | list[Any]) -> None:
         """Drop the edits inside an object or a list that has left the document."""
-        if not isinstance(value, dict | list) or not self._edits:
-            return
         gone: set[int] = set()
         stack: list[Any] = [value]
         while stack:
@@ -243,9 +243,7 @@ def _child(node: Any, segment: str | int, path: Path) -> Any:
     if isinstance(node, dict):
         return node.get(segment)
     if not isinstance(node, list):
-        raise DocumentError(
-            f"{_text(path)}: expected an object at {segment!r}'s parent, got {describe(node)}"
-        )
+        raise DocumentError(f"{_text(path)}: {segment!r} needs an object around it, got {describe(node)}")
     if not isinstance(segment, int) or not 0 <= segment < len(node):
         raise DocumentError(f"{_text(path)}: {segment!r} is no position in a list of {len(node)}")
     return node[segment]

@@ -105,12 +105,7 @@ def operation(op: str, path: tuple[str | int, ...], value: Any) -> dict[str, Any
 
 def pointer(path: tuple[str | int, ...]) -> str:
     """Return the JSON pointer (RFC 6901) of a path given as member names and list positions."""
-    text = ""
-    for segment in path:
-        if isinstance(segment, str) and ("~" in segment or "/" in segment):
-            segment = segment.replace("~", "~0").replace("/", "~1")
-        text += f"/{segment}"
-    return text
+    return "".join(["/" + str(segment).replace("~", "~0").replace("/", "~1") for segment in path])
 
 
 def _member_changes(
