@@ -15,7 +15,7 @@ from koordpy.lib import int64
 from . import extension
 from .core import Pod, ResourceRequirements
 from .meta import ResourceList
-from .quantity import Quantity, from_wire
+from .quantity import nano_value
 from .resource_names import CPU, MEMORY
 
 
@@ -100,8 +100,8 @@ def computed_kube_qos(pod: Pod) -> str:
 
 
 def _kube_qos_of(every: Iterable[ResourceRequirements]) -> str:
-    requests: dict[str, Quantity] = {}
-    limits: dict[str, Quantity] = {}
+    requests: dict[str, int] = {}
+    limits: dict[str, int] = {}
     fully_limited = True
     for resources in every:
         _sum_positive(requests, resources.requests)
@@ -114,15 +114,14 @@ def _kube_qos_of(every: Iterable[ResourceRequirements]) -> str:
     return KubeQoS.BURSTABLE
 
 
-def _sum_positive(total: dict[str, Quantity], amounts: ResourceList) -> int:
-    """Add cpu and memory where they are above 0; return how many of the two were."""
+def _sum_positive(total: dict[str, int], amounts: ResourceList) -> int:
+    """Add cpu and memory, in billionths, where they are above 0; return how many of the two were."""
     found = 0
     for name in (CPU, MEMORY):
         amount = amounts.get(name)
-        if amount is None or (quantity := from_wire(amount)).sign <= 0:
-            continue
-        total[name] = total[name] + quantity if name in total else quantity
-        found += 1
+        if amount is not None and (nanos := nano_value(amount)) > 0:
+            total[name] = total.get(name, 0) + nanos
+            found += 1
     return found
 
 
@@ -180,7 +179,7 @@ def sub_priority(pod: Pod) -> int:
     number = int64.parse_any_base(label, bits=32)
     if number is None:
         raise ValueError(
-            f"pod {pod.metadata.key}: label {extension.LABEL_POD_PRIORITY}: {label!r}: expected 32-bit integer"
+            f"pod {pod.metadata.key}: {extension.LABEL_POD_PRIORITY}={label!r}: expected a 32-bit integer"
         )
     return number
 

@@ -290,7 +290,7 @@ def pod_status_vector(pod: Pod) -> Vector:
 
 
 def pod_node_request_vector(pod: Pod) -> Vector:
-    """Return what a pod takes of a node: the counted names but `pods`, of which it takes one whatever it says.
+    """Return what a pod takes of a node: the counted names but `pods`, of which it always takes one.
 
     Raises QuantityError.
     """
