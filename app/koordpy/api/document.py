@@ -183,7 +183,7 @@ class Document:
             before = node.get(key, _ABSENT)
         else:
             before = _child(node, key, path)
-        if equal(before, value):
+        if before is not _ABSENT and equal(before, value):
             return False
         node[key] = value
         if not own:

@@ -11,6 +11,7 @@ escapes a character in another way than Go does; a decoded string no longer show
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -103,6 +104,7 @@ def operation(op: str, path: tuple[str | int, ...], value: Any) -> dict[str, Any
     return {"op": op, "path": pointer(path), "value": value}
 
 
+@lru_cache(maxsize=4096)  # webhooks write the same few places again and again
 def pointer(path: tuple[str | int, ...]) -> str:
     """Return the JSON pointer (RFC 6901) of a path given as member names and list positions."""
     return "".join(["/" + str(segment).replace("~", "~0").replace("/", "~1") for segment in path])
