@@ -1,0 +1,1 @@
+"""Servers that tests script byte by byte: real sockets on loopback, wrong on purpose."""
