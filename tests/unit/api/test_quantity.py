@@ -1,0 +1,206 @@
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from koordpy.api import quantity
+from koordpy.api.quantity import UNSET, Format, Quantity, QuantityError, parse
+from koordpy.lib import int64
+
+UNITS = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    "": Fraction(1),
+    "k": Fraction(10**3),
+    "M": Fraction(10**6),
+    "G": Fraction(10**9),
+    "T": Fraction(10**12),
+    "P": Fraction(10**15),
+    "E": Fraction(10**18),
+    "Ki": Fraction(2**10),
+    "Mi": Fraction(2**20),
+    "Gi": Fraction(2**30),
+    "Ti": Fraction(2**40),
+    "Pi": Fraction(2**50),
+    "Ei": Fraction(2**60),
+    "e-3": Fraction(1, 1000),
+    "e0": Fraction(1),
+    "E+5": Fraction(10**5),
+}
+
+
+@st.composite
+def written(draw: st.DrawFn) -> tuple[str, Fraction]:
+    """A text and what it stands for, within what every format holds exactly."""
+    unit = draw(st.sampled_from(sorted(UNITS)))
+    places = 0 if unit in ("n", "u", "m", "e-3") else draw(st.integers(0, 3))
+    mantissa = draw(st.integers(-(10**9), 10**9))
+    text = f"{abs(mantissa):0{places + 1}d}"
+    text = f"{text[:-places]}.{text[-places:]}" if places else text
+    amount = Fraction(mantissa, 10**places) * UNITS[unit]
+    if unit.endswith("i") and abs(amount) > int64.MAX:
+        amount = Fraction(int64.MAX if amount > 0 else -int64.MAX)
+    nanos = amount * 10**9
+    if nanos.denominator != 1:
+        whole = abs(nanos).__ceil__()
+        amount = Fraction(whole if amount > 0 else -whole, 10**9)
+    return f"{'-' if mantissa < 0 else ''}{text}{unit}", amount
+
+
+def fraction(amount: Quantity) -> Fraction:
+    """The exact amount, by way of its text."""
+    text = amount.canonical()
+    digits = text.lstrip("-")
+    end = next((i for i, c in enumerate(digits) if c not in "0123456789."), len(digits))
+    number, unit = digits[:end], digits[end:]
+    factor = Fraction(10) ** int(unit[1:]) if unit[:1] == "e" else UNITS[unit]
+    return Fraction(number) * factor * (-1 if text.startswith("-") else 1)
+
+
+@given(written())
+def test_a_text_stands_for_digits_times_unit(case: tuple[str, Fraction]) -> None:
+    text, amount = case
+    if abs(amount) < 10**21 or parse(text).format is not Format.DECIMAL_SI:
+        assert fraction(parse(text)) == amount
+
+
+@given(written())
+def test_written_again_it_is_the_same_amount(case: tuple[str, Fraction]) -> None:
+    amount = parse(case[0])
+    if abs(case[1]) < 10**21:
+        assert parse(str(amount)) == amount
+        assert parse(amount.canonical()) == amount
+
+
+@given(written())
+def test_the_canonical_form_of_a_canonical_form_is_itself(case: tuple[str, Fraction]) -> None:
+    canonical = parse(case[0]).canonical()
+    assert parse(canonical).canonical() == canonical
+
+
+@given(written(), written())
+def test_order_is_the_order_of_the_numbers(one: tuple[str, Fraction], other: tuple[str, Fraction]) -> None:
+    left, right = parse(one[0]), parse(other[0])
+    assert left.compare(right) == (one[1] > other[1]) - (one[1] < other[1])
+    assert (left == right) == (one[1] == other[1])
+    assert left != right or hash(left) == hash(right)
+
+
+@given(written(), written())
+def test_sums_and_differences_are_exact(one: tuple[str, Fraction], other: tuple[str, Fraction]) -> None:
+    left, right = parse(one[0]), parse(other[0])
+    assert Fraction((left + right).nano_value(), 10**9) == one[1] + other[1]
+    assert Fraction((left - right).nano_value(), 10**9) == one[1] - other[1]
+
+
+@given(written(), written())
+def test_a_sum_takes_the_format_of_its_left_operand_unless_that_is_zero(
+    one: tuple[str, Fraction], other: tuple[str, Fraction]
+) -> None:
+    left, right = parse(one[0]), parse(other[0])
+    assert (left + right).format is (right.format if left.is_zero else left.format)
+
+
+@given(written())
+def test_positive_amounts_are_rounded_up(case: tuple[str, Fraction]) -> None:
+    text, amount = case
+    if 0 <= amount < 10**15:
+        assert quantity.value(text) == amount.__ceil__()
+        assert quantity.milli_value(text) == (amount * 1000).__ceil__()
+        assert quantity.nano_value(text) == amount * 10**9
+
+
+@given(st.integers(int64.MIN, int64.MAX), st.sampled_from(Format))
+def test_whole_numbers_keep_their_value_in_every_format(number: int, format: Format) -> None:
+    assert Quantity.of(number, format).value() == number
+    assert Quantity.of_milli(number, format).milli_value() == number
+
+
+@given(st.text(alphabet="+-.0123456789eEinumkKMGTP ", max_size=12))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        format = parse(text).format
+    except QuantityError:
+        format = None
+    assert format is None or format in tuple(Format)
+
+
+@pytest.mark.parametrize(
+    ("text", "again"),
+    [
+        ("0", "0"),
+        ("1000", "1k"),
+        ("1500", "1500"),
+        ("0.5", "500m"),
+        ("1.5", "1500m"),
+        ("1.500", "1.500"),
+        ("+5", "+5"),
+        ("05", "05"),
+        ("1000m", "1"),
+        ("1024Mi", "1Gi"),
+        ("1.5Gi", "1536Mi"),
+        ("0.1Gi", "107374182400m"),
+        ("512Ki", "512Ki"),
+        ("1e9", "1e9"),
+        ("1000e2", "100e3"),
+        ("0.0000000001", "1n"),
+        ("9999999999999999999Ei", "9223372036854775807"),
+        ("1000E", "1"),
+        ("m", "0"),
+        ("-", "0"),
+    ],
+)
+def test_texts_are_kept_or_written_canonically(text: str, again: str) -> None:
+    assert str(parse(text)) == again
+
+
+@pytest.mark.parametrize(
+    "text", ["", " 1", "1 ", "1e", "1e+", "1Ki3", "1m-3", "Ei", ".e-14", "1x", "x", "1.2.3", "１"]
+)
+def test_what_is_no_quantity_is_refused(text: str) -> None:
+    with pytest.raises(QuantityError):
+        parse(text)
+
+
+@pytest.mark.parametrize("text", ["1e999999999", "1" * 5000, "1234567890123456789e100000"])
+def test_hostile_sizes_are_refused_at_once(text: str) -> None:
+    with pytest.raises(QuantityError):
+        parse(text)
+
+
+def test_a_vanishing_amount_is_one_billionth() -> None:
+    assert str(parse("1e-999999999")) == "1e-9"
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [("-1500m", -2), ("-1.1Ki", -1125), ("100Ti", 100 << 40), ("-8Pi", -4611686017), ("1000E", 0)],
+)
+def test_the_form_decides_how_negatives_and_overflows_are_rounded(text: str, whole: int) -> None:
+    assert quantity.value(text) == whole
+
+
+@pytest.mark.parametrize(("wire", "milli"), [(2, 2000), (0.5, 500), ("250m", 250), (" 1 ", 1000), (1e22, 0)])
+def test_numbers_of_a_document_are_read_like_texts(wire: str | float, milli: int) -> None:
+    assert quantity.milli_value(wire) == milli
+
+
+@pytest.mark.parametrize("wire", [True, float("inf"), float("nan")])
+def test_other_values_of_a_document_are_refused(wire: float) -> None:
+    with pytest.raises(QuantityError):
+        quantity.from_wire(wire)
+
+
+def test_a_missing_amount_takes_the_format_of_what_is_added() -> None:
+    assert str(UNSET + parse("1Gi")) == "1Gi"
+    assert str(UNSET) == "0"
+    assert str(Quantity.of(1500, Format.UNSET)) == "1500"
+    assert str(Quantity.of(1000, Format.UNSET)) == "1e3"
+
+
+def test_cpu_is_counted_in_milli_and_everything_else_whole() -> None:
+    assert quantity.resource_value("cpu", "1") == 1000
+    assert quantity.resource_value("kubernetes.io/batch-cpu", "1k") == 1000
+    assert quantity.resource_value("memory", "1Ki") == 1024
