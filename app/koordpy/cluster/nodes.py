@@ -8,8 +8,8 @@ Rows outlive Node objects: pods may be seen before their node or after it is gon
 same (kube-scheduler keeps such nodes too). A row is given to another name only when it has neither.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,18 @@ class _Placement:
 
 
 @dataclass(frozen=True, slots=True)
+class Overlay:
+    """What a NodeSet shows instead of the table: a what-if that nobody else sees."""
+
+    requested: Int64
+    """(n, resources)"""
+    nonzero_requested: Int64
+    """(n, 2)"""
+    pods: Mapping[int, Sequence[Pod]]
+    """The pods of changed nodes, by row; other nodes have the table's."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeSet:
     """Some nodes of a table, in the order in which they were asked for."""
 
@@ -94,15 +106,76 @@ class NodeSet:
     names: Sequence[str]
     rows: Int64
     """(n,) the rows of the names."""
+    overlay: Overlay | None = None
 
     def __len__(self) -> int:
         return len(self.names)
 
     def subset(self, keep: Bool) -> "NodeSet":
         """Return the nodes where `keep` (n,) is true."""
-        kept = np.flatnonzero(keep)
+        return self.pick(np.flatnonzero(keep))
+
+    def pick(self, indexes: Int64) -> "NodeSet":
+        """Return the nodes at these positions, in this order."""
         names = self.names
-        return NodeSet(self.table, [names[i] for i in kept.tolist()], self.rows[kept])
+        overlay = self.overlay
+        if overlay is not None:
+            overlay = Overlay(overlay.requested[indexes], overlay.nonzero_requested[indexes], overlay.pods)
+        return NodeSet(self.table, [names[i] for i in indexes.tolist()], self.rows[indexes], overlay)
+
+    def allocatable(self, column: int) -> Int64:
+        """(n,) what the nodes offer of one resource."""
+        return self.table.allocatable[self.rows, column]
+
+    def requested(self, column: int) -> Int64:
+        """(n,) what the pods on the nodes request of one resource."""
+        if self.overlay is not None:
+            return self.overlay.requested[:, column]
+        return self.table.requested[self.rows, column]
+
+    def nonzero_requested(self, column: int) -> Int64:
+        """(n,) the same for cpu (0) and memory (1), with defaults for containers without requests."""
+        if self.overlay is not None:
+            return self.overlay.nonzero_requested[:, column]
+        return self.table.nonzero_requested[self.rows, column]
+
+    def pods_on(self, row: int) -> Iterable[Pod]:
+        """Return the pods on a node of the set, by its row."""
+        if self.overlay is not None:
+            changed = self.overlay.pods.get(row)
+            if changed is not None:
+                return changed
+        return self.table.pods_on(row)
+
+    def with_pods(self, more: Mapping[str, Sequence[Pod]]) -> "NodeSet":
+        """Return the same nodes as they would be with more pods on them, given by node name."""
+        table, rows = self.table, self.rows
+        base = self.overlay
+        shares = {
+            name: [
+                (resources.pod_node_request_vector(pod), resources.pod_nonzero_request(pod)) for pod in pods
+            ]
+            for name, pods in more.items()
+        }
+        for pods in shares.values():
+            for amounts, _ in pods:
+                for resource in amounts:
+                    table.resource_column(resource)
+        requested = table.requested[rows]
+        if base is not None:
+            requested[:, : base.requested.shape[1]] = base.requested
+        nonzero = table.nonzero_requested[rows] if base is None else base.nonzero_requested.copy()
+        changed = dict(base.pods) if base is not None else {}
+        for index, (name, row) in enumerate(zip(self.names, rows.tolist(), strict=True)):
+            if name not in more:
+                continue
+            for amounts, (cpu, memory) in shares[name]:
+                for resource, amount in amounts.items():
+                    requested[index, table.resource_column(resource)] += amount
+                requested[index, PODS] += 1
+                nonzero[index] += (cpu, memory)
+            changed[row] = [*self.pods_on(row), *more[name]]
+        return replace(self, overlay=Overlay(requested, nonzero, changed))
 
 
 class NodeTable:
@@ -118,12 +191,15 @@ class NodeTable:
         self._placements: dict[str, _Placement] = {}
         self._columns: list[Column] = []
         self._on_release: list[Callable[[int], None]] = []
+        self._on_place: list[Callable[[int, Pod], None]] = []
+        self._on_displace: list[Callable[[int, Pod], None]] = []
         width = len(self.resources)
         self._allocatable = self.add_column(width=width)
         self._requested = self.add_column(width=width)
         self._nonzero = self.add_column(width=2)
         self._present = self.add_column(dtype=np.bool_, fill=False)
         self._generation = self.add_column(fill=0)
+        self._pods_generation = self.add_column(fill=0)
         self._clock = 0
 
     # --- columns ---------------------------------------------------------------------------------
@@ -154,6 +230,11 @@ class NodeTable:
         return self._generation.values
 
     @property
+    def pods_generation(self) -> Int64:
+        """(rows,) raised whenever a pod comes to the row, leaves it or changes on it."""
+        return self._pods_generation.values
+
+    @property
     def latest_generation(self) -> int:
         """The highest generation given so far: when it stands still, no Node object has changed."""
         return self._clock
@@ -175,6 +256,16 @@ class NodeTable:
     def on_release(self, handler: Callable[[int], None]) -> None:
         """Call a handler with each row that is about to be free for another name."""
         self._on_release.append(handler)
+
+    def on_pods(self, place: Callable[[int, Pod], None], displace: Callable[[int, Pod], None]) -> None:
+        """Call handlers with row and pod when a pod comes to a row (bound or assumed) and when it leaves.
+
+        A pod that changes in place leaves as it was and comes again. Pods known already are replayed.
+        """
+        self._on_place.append(place)
+        self._on_displace.append(displace)
+        for placement in self._placements.values():
+            place(placement.row, placement.pod)
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -225,7 +316,7 @@ class NodeTable:
         """Put a node, new or changed."""
         row = self._claim(node.metadata.name)
         amounts = resources.node_allocatable(node)
-        columns = [self._resource(name) for name in amounts]
+        columns = [self.resource_column(name) for name in amounts]
         self._allocatable.reset(row)
         self.allocatable[row, columns] = list(amounts.values())
         self._nodes[row] = node
@@ -292,10 +383,10 @@ class NodeTable:
         uid = pod.metadata.uid
         row = self._claim(node_name)
         amounts = resources.pod_node_request_vector(pod)
-        columns = [self._resource(name) for name in amounts]
+        columns = [self.resource_column(name) for name in amounts]
         columns.append(PODS)
         placement = _Placement(
-            pod, row, columns, [*amounts.values(), 1], resources.pod_nonzero_requests(pod), assumed
+            pod, row, columns, [*amounts.values(), 1], resources.pod_nonzero_request(pod), assumed
         )
         old = self._placements.get(uid)
         if old is not None:
@@ -305,6 +396,11 @@ class NodeTable:
         self._placements[uid] = placement
         self._pods[row][uid] = pod
         self._count(placement, 1)
+        if old is not None:
+            for leaves in self._on_displace:
+                leaves(old.row, old.pod)
+        for comes in self._on_place:
+            comes(row, pod)
         if old is not None and old.row != row:
             self._release_if_empty(old.row)
 
@@ -314,9 +410,12 @@ class NodeTable:
             return
         self._count(placement, -1)
         del self._pods[placement.row][uid]
+        for leaves in self._on_displace:
+            leaves(placement.row, placement.pod)
         self._release_if_empty(placement.row)
 
     def _count(self, placement: _Placement, sign: int) -> None:
+        self.pods_generation[placement.row] += 1
         requested = self.requested[placement.row]
         for column, amount in zip(placement.columns, placement.amounts, strict=True):
             requested[column] += sign * amount
@@ -326,7 +425,8 @@ class NodeTable:
 
     # --- rows ------------------------------------------------------------------------------------
 
-    def _resource(self, name: str) -> int:
+    def resource_column(self, name: str) -> int:
+        """Return a resource's column in `allocatable` and `requested`, making one for a new name."""
         column = self.resources.add(name)
         if column >= self._allocatable.width:
             self._allocatable.widen(column + 1)

@@ -1,0 +1,247 @@
+"""KubeSchedulerConfiguration: the file that kube-scheduler and koord-scheduler read, read unchanged.
+
+Koordinator ships it inside a ConfigMap; both forms load. Fields that concern kube-scheduler's own process
+(leader election, client connection, queue backoff, listeners) are checked here and obeyed by whoever is the
+scheduler; beside kube-scheduler that is kube-scheduler.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field
+
+from .args import API_VERSION, ConfigError, ConfigModel, Problem, Seconds, read_model
+
+KIND = "KubeSchedulerConfiguration"
+
+POINTS = (
+    "pre_enqueue", "queue_sort", "pre_filter", "filter", "post_filter", "pre_score", "score", "reserve",
+    "permit", "pre_bind", "bind", "post_bind",
+)  # fmt: skip
+"""The extension points at which a profile enables plugins."""
+
+
+class PluginRef(ConfigModel):
+    """A plugin by name; the weight counts for Score only, 0 means 1."""
+
+    name: str
+    weight: int = 0
+
+
+class PluginSet(ConfigModel):
+    """What is added to a point and what is taken from its defaults (`*`: everything)."""
+
+    enabled: tuple[PluginRef, ...] = Field(default=(), strict=False)
+    disabled: tuple[PluginRef, ...] = Field(default=(), strict=False)
+
+    def disables(self, name: str) -> bool:
+        """Tell whether a plugin of the defaults is taken out."""
+        return any(ref.name in (name, "*") for ref in self.disabled)
+
+
+class Plugins(ConfigModel):
+    """The plugin sets of a profile."""
+
+    pre_enqueue: PluginSet = PluginSet()
+    queue_sort: PluginSet = PluginSet()
+    pre_filter: PluginSet = PluginSet()
+    filter: PluginSet = PluginSet()
+    post_filter: PluginSet = PluginSet()
+    pre_score: PluginSet = PluginSet()
+    score: PluginSet = PluginSet()
+    reserve: PluginSet = PluginSet()
+    permit: PluginSet = PluginSet()
+    pre_bind: PluginSet = PluginSet()
+    bind: PluginSet = PluginSet()
+    post_bind: PluginSet = PluginSet()
+    multi_point: PluginSet = PluginSet()
+
+    def at(self, point: str) -> PluginSet:
+        """Return the set of a point in `POINTS`."""
+        plugin_set: PluginSet = getattr(self, point)
+        return plugin_set
+
+
+class PluginConfig(ConfigModel):
+    """The arguments of one plugin, not yet read: the plugin knows their shape."""
+
+    name: str
+    args: dict[str, Any] = {}
+
+
+class Profile(ConfigModel):
+    """The plugins that serve the pods of one scheduler name."""
+
+    scheduler_name: str = "default-scheduler"
+    percentage_of_nodes_to_score: int | None = Field(default=None, ge=0, le=100)
+    plugins: Plugins | None = None
+    plugin_config: tuple[PluginConfig, ...] = Field(default=(), strict=False)
+
+
+class LeaderElection(ConfigModel):
+    """How kube-scheduler's replicas agree on one of them."""
+
+    leader_elect: bool = True
+    lease_duration: Seconds = 15.0
+    renew_deadline: Seconds = 10.0
+    retry_period: Seconds = 2.0
+    resource_lock: str = "leases"
+    resource_name: str = "kube-scheduler"
+    resource_namespace: str = "kube-system"
+
+
+class ClientConnection(ConfigModel):
+    """How kube-scheduler talks to the API server."""
+
+    kubeconfig: str = ""
+    accept_content_types: str = ""
+    content_type: str = "application/vnd.kubernetes.protobuf"
+    qps: float = Field(default=50.0, strict=False)
+    burst: int = 100
+
+
+class ExtenderTLSConfig(ConfigModel):
+    """How an extender over HTTPS is trusted. Data fields are base64."""
+
+    insecure: bool = False
+    server_name: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = Field(default="", alias="caFile")
+    cert_data: str = ""
+    key_data: str = ""
+    ca_data: str = Field(default="", alias="caData")
+
+
+class ManagedResource(ConfigModel):
+    """A resource whose pods concern an extender."""
+
+    name: str
+    ignored_by_scheduler: bool = False
+
+
+class ExtenderConfig(ConfigModel):
+    """An HTTP extender as kube-scheduler calls it."""
+
+    url_prefix: str = Field(alias="urlPrefix")
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    weight: int = 0
+    bind_verb: str = ""
+    enable_https: bool = Field(default=False, alias="enableHTTPS")
+    tls_config: ExtenderTLSConfig | None = Field(default=None, alias="tlsConfig")
+    http_timeout: Seconds = Field(default=5.0, alias="httpTimeout")
+    node_cache_capable: bool = False
+    managed_resources: tuple[ManagedResource, ...] = Field(default=(), strict=False)
+    ignorable: bool = False
+
+
+class SchedulerConfiguration(ConfigModel):
+    """A whole KubeSchedulerConfiguration."""
+
+    api_version: Literal["kubescheduler.config.k8s.io/v1"] = API_VERSION
+    kind: Literal["KubeSchedulerConfiguration"] = KIND
+    parallelism: int = Field(default=16, gt=0)
+    leader_election: LeaderElection = LeaderElection()
+    client_connection: ClientConnection = ClientConnection()
+    enable_profiling: bool = True
+    enable_contention_profiling: bool = True
+    percentage_of_nodes_to_score: int | None = Field(default=None, ge=0, le=100)
+    pod_initial_backoff_seconds: int = Field(default=1, gt=0)
+    pod_max_backoff_seconds: int = Field(default=10, gt=0)
+    profiles: tuple[Profile, ...] = Field(default=(Profile(),), strict=False)
+    extenders: tuple[ExtenderConfig, ...] = Field(default=(), strict=False)
+    delay_cache_until_active: bool = False
+
+
+def load(path: Path) -> SchedulerConfiguration:
+    """Read a file. Raises ConfigError naming the file, OSError when it cannot be read."""
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except ConfigError as error:
+        raise ConfigError(Problem(f"{path}", str(problem)) for problem in error.problems) from None
+
+
+def parse(text: str) -> SchedulerConfiguration:
+    """Read YAML or JSON: a KubeSchedulerConfiguration, or a ConfigMap that holds one. Raises ConfigError."""
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError([Problem("", f"not YAML: {error}")]) from None
+    return read(document)
+
+
+def read(document: Any) -> SchedulerConfiguration:
+    """Read a decoded document, see `parse`."""
+    if isinstance(document, dict) and document.get("kind") == "ConfigMap":
+        document = _unwrap(document)
+    if isinstance(document, dict):
+        for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
+            if document.get(field) != expected:
+                raise ConfigError([Problem(field, f"got {document.get(field)!r}, expected {expected!r}")])
+    config = read_model(SchedulerConfiguration, document, "")
+    problems = list(_problems(config))
+    if problems:
+        raise ConfigError(problems)
+    return config
+
+
+def _unwrap(config_map: dict[str, Any]) -> Any:
+    found = []
+    for key, text in (config_map.get("data") or {}).items():
+        try:
+            document = yaml.safe_load(text)
+        except (yaml.YAMLError, AttributeError):
+            continue
+        if isinstance(document, dict) and document.get("kind") == KIND:
+            found.append((key, document))
+    if len(found) != 1:
+        keys = ", ".join(key for key, _ in found) or "none"
+        raise ConfigError([Problem("data", f"expected exactly one key with a {KIND}, found {keys}")])
+    return found[0][1]
+
+
+def _problems(config: SchedulerConfiguration) -> list[Problem]:
+    problems = [] if config.profiles else [Problem("profiles", "Required value")]
+    names: dict[str, int] = {}
+    for index, profile in enumerate(config.profiles):
+        path = f"profiles[{index}]"
+        if not profile.scheduler_name:
+            problems.append(Problem(f"{path}.schedulerName", "Required value"))
+        if profile.scheduler_name in names:
+            problems.append(
+                Problem(
+                    f"{path}.schedulerName",
+                    f"Duplicate value: {profile.scheduler_name!r} is also profile "
+                    f"{names[profile.scheduler_name]}",
+                )
+            )
+        names[profile.scheduler_name] = index
+        configured: set[str] = set()
+        for place, plugin in enumerate(profile.plugin_config):
+            if plugin.name in configured:
+                problems.append(
+                    Problem(f"{path}.pluginConfig[{place}]", f"repeated config for plugin {plugin.name}")
+                )
+            configured.add(plugin.name)
+    if config.pod_max_backoff_seconds < config.pod_initial_backoff_seconds:
+        problems.append(
+            Problem.invalid(
+                "podMaxBackoffSeconds",
+                config.pod_max_backoff_seconds,
+                "must be greater than or equal to PodInitialBackoffSeconds",
+            )
+        )
+    binders = [index for index, extender in enumerate(config.extenders) if extender.bind_verb]
+    if len(binders) > 1:
+        problems.append(Problem("extenders", f"found {len(binders)} extenders implementing bind, expected 1"))
+    for index, extender in enumerate(config.extenders):
+        if extender.prioritize_verb and extender.weight <= 0:
+            problems.append(
+                Problem.invalid(
+                    f"extenders[{index}].weight", extender.weight, "must have a positive weight applied to it"
+                )
+            )
+    return problems

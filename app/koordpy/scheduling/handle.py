@@ -1,0 +1,109 @@
+"""What plugins get to work with: the cluster, writes, time, and each other's notices."""
+
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from koordpy.api.core import Pod
+from koordpy.api.meta import KubeObject
+from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.nodes import NodeTable
+from koordpy.lib.clock import Clock
+
+from .nominator import Nominator
+from .status import Status
+from .waiting_pods import WaitingPods
+
+if TYPE_CHECKING:
+    from .framework import Framework
+
+T = TypeVar("T", bound=KubeObject)
+
+FailureHandler = Callable[[Pod, Status], bool]
+"""Told that an attempt failed; returning true claims the failure, and later handlers are not asked."""
+
+
+class Handle:
+    """One per profile, shared by its plugins.
+
+    `client` is None where nothing can be written (what-ifs, tests); plugins that need it say so.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        client: Client | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        nominator: Nominator | None = None,
+        waiting_pods: WaitingPods | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.nodes: NodeTable = cluster.nodes
+        self.client = client
+        self.clock: Clock = clock or cluster.clock
+        self.rng = rng or random.Random()
+        self.nominator = nominator or Nominator(cluster)
+        self.waiting_pods = waiting_pods or WaitingPods()
+        self._framework: Framework | None = None
+        self._forget_handlers: list[Callable[[Pod, str], None]] = []
+        self._failure_filters: list[FailureHandler] = []
+        self._failure_observers: list[FailureHandler] = []
+
+    @property
+    def framework(self) -> "Framework":
+        """The profile's framework. Not there yet while plugins are being made."""
+        if self._framework is None:
+            raise RuntimeError(
+                "the framework is not built yet: ask for it in an extension point, not in __init__"
+            )
+        return self._framework
+
+    def attach(self, framework: "Framework") -> None:
+        """Set the framework; its constructor calls this."""
+        self._framework = framework
+
+    # --- following the cluster -------------------------------------------------------------------
+
+    def on(
+        self,
+        type_: type[T],
+        add: Callable[[T], None] | None = None,
+        update: Callable[[T, T], None] | None = None,
+        delete: Callable[[T], None] | None = None,
+    ) -> None:
+        """Follow objects of a type: what is known already is replayed through `add` first."""
+        self.cluster.store(type_).subscribe(on_add=add, on_update=update, on_delete=delete)
+
+    # --- pods that come to nothing ---------------------------------------------------------------
+
+    def on_forget(self, handler: Callable[[Pod, str], None]) -> None:
+        """Call a handler with pod and node name when an assumed pod is forgotten.
+
+        It must put up with pods that it does not know.
+        """
+        self._forget_handlers.append(handler)
+
+    def forget_pod(self, pod: Pod, node_name: str) -> None:
+        """Take back an assumption and tell every forget handler, in order of registration."""
+        self.nodes.forget(pod.metadata.uid)
+        for handler in self._forget_handlers:
+            handler(pod, node_name)
+
+    def on_failure(self, handler: FailureHandler, *, claims: bool = False) -> None:
+        """Call a handler when an attempt of this profile failed.
+
+        With `claims` it is asked before the ordinary treatment and may claim the failure for itself;
+        otherwise it is told afterwards, until one of them returns true.
+        """
+        (self._failure_filters if claims else self._failure_observers).append(handler)
+
+    def report_failure(self, pod: Pod, status: Status) -> bool:
+        """Tell the failure handlers; return whether one of them claimed the failure."""
+        claimed = any(handler(pod, status) for handler in self._failure_filters)
+        for handler in self._failure_observers:
+            if handler(pod, status):
+                break
+        return claimed

@@ -1,0 +1,59 @@
+"""Which unbound pods have been promised a node (`status.nominatedNodeName`), by node.
+
+Their share counts against other pods while nodes are filtered, so that what preemption freed is not taken
+by somebody less important.
+"""
+
+from collections.abc import Sequence
+
+from koordpy.api.core import Pod
+from koordpy.cluster.cluster import Cluster
+
+
+class Nominator:
+    """Follows nominations in the pod store; plugins and the embedded scheduler may add their own."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._nodes: dict[str, dict[str, Pod]] = {}
+        self._node_of: dict[str, str] = {}
+        cluster.store(Pod).subscribe(
+            on_add=self._observe,
+            on_update=lambda _, pod: self._observe(pod),
+            on_delete=lambda pod: self.delete(pod.metadata.uid),
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._nodes)
+
+    @property
+    def node_names(self) -> Sequence[str]:
+        """The nodes with nominated pods."""
+        return list(self._nodes)
+
+    def pods_on(self, node_name: str) -> Sequence[Pod]:
+        """Return the pods nominated to a node, in order of nomination."""
+        return list(self._nodes.get(node_name, {}).values())
+
+    def add(self, pod: Pod, node_name: str) -> None:
+        """Nominate a pod, taking back an earlier nomination."""
+        uid = pod.metadata.uid
+        if self._node_of.get(uid) != node_name:
+            self.delete(uid)
+        self._node_of[uid] = node_name
+        self._nodes.setdefault(node_name, {})[uid] = pod
+
+    def delete(self, uid: str) -> None:
+        """Take back a nomination, if there is one."""
+        node_name = self._node_of.pop(uid, None)
+        if node_name is not None:
+            pods = self._nodes[node_name]
+            del pods[uid]
+            if not pods:
+                del self._nodes[node_name]
+
+    def _observe(self, pod: Pod) -> None:
+        node_name = pod.status.nominated_node_name
+        if node_name and not pod.spec.node_name and not pod.is_terminal:
+            self.add(pod, node_name)
+        else:
+            self.delete(pod.metadata.uid)

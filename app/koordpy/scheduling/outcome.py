@@ -1,0 +1,132 @@
+"""What the filter and score phases of one attempt came to, kept as arrays until somebody asks for words."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koordpy.cluster.nodes import NodeSet
+
+from .status import SUCCESS, Code, Status, Verdict
+
+Int64 = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Refusals:
+    """The nodes that one plugin refused: `indexes` (k,) into the NodeSet, and its verdict on all nodes asked.
+
+    `asked` (m,) are the indexes that the verdict is about, None when it is about the whole set.
+    """
+
+    plugin: str
+    indexes: Int64
+    verdict: Verdict
+    asked: Int64 | None = None
+
+    def status(self, index: int) -> Status:
+        """Return the status that the plugin gave to a node of `indexes`."""
+        position = index if self.asked is None else int(np.searchsorted(self.asked, index))
+        return self.verdict.status(position).by(self.plugin)
+
+    def grouped(self) -> Iterator[tuple[Status, Int64]]:
+        """Yield each different status with the indexes of the nodes that have it."""
+        at = self.indexes if self.asked is None else np.searchsorted(self.asked, self.indexes)
+        codes = self.verdict.codes
+        if codes is None or not len(at):
+            return
+        keys = np.zeros(len(at), np.int64) if self.verdict.keys is None else self.verdict.keys[at]
+        pairs = keys * 8 + codes[at]
+        first = int(pairs[0])
+        if (pairs == first).all():
+            groups = [(first, self.indexes)]
+        else:
+            groups = [(int(pair), self.indexes[pairs == pair]) for pair in np.unique(pairs)]
+        for pair, members in groups:
+            key, code = divmod(pair, 8)
+            yield Status(Code(code), self.verdict.reasons_of(key), self.plugin), members
+
+
+@dataclass(slots=True)
+class FilterOutcome:
+    """Which of the candidate nodes a pod can go to, and why not to the others.
+
+    With `prefilter` not a Success no node was looked at. Nodes outside `nodes` were left out by a PreFilter
+    plugin and are in `absent`.
+    """
+
+    nodes: NodeSet
+    """The nodes that were looked at."""
+    feasible: NDArray[np.bool_]
+    """(n,)"""
+    refusals: list[Refusals] = field(default_factory=list)
+    prefilter: Status = SUCCESS
+    absent: Sequence[str] = ()
+    absent_status: Status = SUCCESS
+    error: Status | None = None
+    """Something broke on some node: the whole attempt fails."""
+
+    @property
+    def kept(self) -> NodeSet:
+        """The feasible nodes."""
+        return self.nodes if self.feasible.all() else self.nodes.subset(self.feasible)
+
+    def status(self, index: int) -> Status:
+        """Return the status of one node by its index in `nodes`."""
+        if not self.feasible[index]:
+            for refusals in self.refusals:
+                at = int(np.searchsorted(refusals.indexes, index))
+                if at < len(refusals.indexes) and refusals.indexes[at] == index:
+                    return refusals.status(index)
+        return SUCCESS
+
+    def failed(self) -> Iterator[tuple[Status, list[str]]]:
+        """Yield each different status with the names of the nodes that were refused with it."""
+        names = self.nodes.names
+        for refusals in self.refusals:
+            for status, indexes in refusals.grouped():
+                yield status, [names[i] for i in indexes.tolist()]
+        if self.absent:
+            yield self.absent_status, list(self.absent)
+
+    def message(self) -> str:
+        """Say why no node was found, as kube-scheduler's FitError does."""
+        total = len(self.nodes) + len(self.absent)
+        text = f"0/{total} nodes are available:"
+        if not self.prefilter.is_success:
+            return f"{text} {self.prefilter.message}."
+        counts: Counter[str] = Counter()
+        for status, names in self.failed():
+            for reason in status.reasons:
+                counts[reason] += len(names)
+        if not counts:
+            return text
+        return f"{text} {', '.join(sorted(f'{count} {reason}' for reason, count in counts.items()))}."
+
+
+@dataclass(slots=True)
+class Scores:
+    """Normalised and weighted scores: one (n,) int64 array a plugin, and their sum."""
+
+    nodes: NodeSet
+    by_plugin: Mapping[str, Int64]
+    total: Int64
+    """(n,)"""
+
+    def top(self, count: int) -> list[int]:
+        """Return the indexes of the best nodes, best first; equal totals keep their order."""
+        if count >= len(self.total):
+            return np.argsort(-self.total, kind="stable").tolist()
+        chosen = np.argpartition(-self.total, count)[:count]
+        return chosen[np.lexsort((chosen, -self.total[chosen]))].tolist()
+
+
+@dataclass(slots=True)
+class PostFilterResult:
+    """What PostFilter wants done with the pod's nomination."""
+
+    nominated_node_name: str = ""
+    override: bool = False
+    """False: leave the pod's nomination as it is; True: set it to `nominated_node_name`, also when empty."""

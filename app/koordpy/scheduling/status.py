@@ -1,0 +1,190 @@
+"""What an extension point answers: a `Status` for one thing, a `Verdict` for many nodes at once.
+
+Reasons are values that travel upward and end in the user's message. A verdict over 5,000 nodes is an array
+of codes and an array of reason keys; texts are made only for nodes whose text somebody asks for, and nodes
+refused for the same reason share it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bool = NDArray[np.bool_]
+Codes = NDArray[np.int8]
+Keys = NDArray[np.int64]
+
+
+class Code(IntEnum):
+    """kube-scheduler's status codes."""
+
+    SUCCESS = 0
+    ERROR = 1
+    """Something broke: the attempt ends and no plugin is recorded as the one that rejected the pod."""
+    UNSCHEDULABLE = 2
+    """Rejected; preemption may help."""
+    UNSCHEDULABLE_AND_UNRESOLVABLE = 3
+    """Rejected; preemption cannot help."""
+    WAIT = 4
+    """Permit only: the pod waits until every plugin that said so allows it, or one rejects it."""
+    SKIP = 5
+    """The plugin has nothing to say in this cycle."""
+    PENDING = 6
+    """Rejected; retried as soon as the plugin says so, without backoff."""
+
+
+REJECTED = frozenset((Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING))
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The outcome of one call of an extension point. The default is Success."""
+
+    code: Code = Code.SUCCESS
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+    timeout: float = 0.0
+    """Seconds that a waiting pod waits at most (code WAIT)."""
+    error: BaseException | None = None
+    """What broke (code ERROR)."""
+
+    @classmethod
+    def unschedulable(cls, *reasons: str) -> Self:
+        """Reject; preemption may help."""
+        return cls(Code.UNSCHEDULABLE, reasons)
+
+    @classmethod
+    def unresolvable(cls, *reasons: str) -> Self:
+        """Reject; preemption cannot help."""
+        return cls(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+
+    @classmethod
+    def failed(cls, error: BaseException | str) -> Self:
+        """Report that something broke."""
+        if isinstance(error, str):
+            return cls(Code.ERROR, (error,))
+        return cls(Code.ERROR, (str(error) or type(error).__name__,), error=error)
+
+    @classmethod
+    def skip(cls) -> Self:
+        """Have nothing to say."""
+        return cls(Code.SKIP)
+
+    @classmethod
+    def wait(cls, timeout: float) -> Self:
+        """Let the pod wait up to `timeout` seconds (Permit only)."""
+        return cls(Code.WAIT, timeout=timeout)
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the code is Success."""
+        return self.code is Code.SUCCESS
+
+    @property
+    def is_skip(self) -> bool:
+        """Whether the code is Skip."""
+        return self.code is Code.SKIP
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether a plugin refused the pod, as opposed to something having broken."""
+        return self.code in REJECTED
+
+    @property
+    def message(self) -> str:
+        """The reasons, joined with a comma."""
+        return ", ".join(self.reasons)
+
+    def by(self, plugin: str) -> Self:
+        """Return the status with the plugin that answered, unless one is named already."""
+        return self if self.plugin else replace(self, plugin=plugin)
+
+
+SUCCESS = Status()
+
+
+class Verdict:
+    """One status per node of a NodeSet, in its order.
+
+    `codes` (n,) int8; `keys` (n,) int64 name the reasons, `reasons_of(key)` spells them out. Use the
+    constructors below; the framework combines verdicts of several plugins itself.
+    """
+
+    __slots__ = ("_render", "codes", "keys")
+
+    def __init__(
+        self, codes: Codes | None, keys: Keys | None, render: Callable[[int], Sequence[str]]
+    ) -> None:
+        self.codes = codes
+        """None when every node passes."""
+        self.keys = keys
+        self._render = render
+
+    @classmethod
+    def reject(cls, refused: Bool, reason: str, code: Code = Code.UNSCHEDULABLE) -> "Verdict":
+        """Refuse the nodes where `refused` (n,) is true, all for one reason."""
+        if not refused.any():
+            return PASS
+        reasons = (reason,)
+        return cls(np.where(refused, np.int8(code), np.int8(0)), None, lambda _: reasons)
+
+    @classmethod
+    def reject_first(
+        cls, refused: Bool, reasons: Sequence[str], code: Code = Code.UNSCHEDULABLE
+    ) -> "Verdict":
+        """Refuse the nodes with any true cell in `refused` (n, r); the first true cell's reason counts."""
+        any_ = refused.any(axis=1)
+        if not any_.any():
+            return PASS
+        table = [(reason,) for reason in reasons]
+        return cls(np.where(any_, np.int8(code), np.int8(0)), refused.argmax(axis=1), table.__getitem__)
+
+    @classmethod
+    def reject_every(cls, refused: Bool, reasons: Sequence[str], codes: Codes | Code) -> "Verdict":
+        """Refuse the nodes with any true cell in `refused` (n, r); the reasons of all true cells count.
+
+        `codes` is one code, or (n,) int8 read where a node is refused.
+        """
+        any_ = refused.any(axis=1)
+        if not any_.any():
+            return PASS
+        rows, keys = np.unique(refused, axis=0, return_inverse=True)
+        table = [tuple(reasons[i] for i in np.flatnonzero(row).tolist()) for row in rows]
+        picked = np.where(any_, np.asarray(codes, np.int8), np.int8(0))
+        return cls(picked, keys.reshape(-1).astype(np.int64), table.__getitem__)
+
+    @classmethod
+    def of(cls, statuses: Sequence[Status]) -> "Verdict":
+        """Put statuses of single nodes together."""
+        if all(status.code is Code.SUCCESS for status in statuses):
+            return PASS
+        table: dict[tuple[str, ...], int] = {}
+        keys = [table.setdefault(status.reasons, len(table)) for status in statuses]
+        codes = np.fromiter((status.code for status in statuses), np.int8, len(statuses))
+        return cls(codes, np.array(keys, np.int64), list(table).__getitem__)
+
+    @classmethod
+    def keyed(cls, codes: Codes, keys: Keys, table: Sequence[Sequence[str]]) -> "Verdict":
+        """Give each node a code (n,) int8 and an index (n,) into a table of reasons."""
+        return cls(codes, keys, table.__getitem__) if codes.any() else PASS
+
+    def key(self, index: int) -> int:
+        """Return a node's reason key: nodes with equal keys have equal reasons."""
+        return 0 if self.keys is None else int(self.keys[index])
+
+    def reasons_of(self, key: int) -> tuple[str, ...]:
+        """Spell out a reason key."""
+        return tuple(self._render(key))
+
+    def status(self, index: int) -> Status:
+        """Return the status of one node by its index in the NodeSet."""
+        if self.codes is None or not self.codes[index]:
+            return SUCCESS
+        return Status(Code(int(self.codes[index])), self.reasons_of(self.key(index)))
+
+
+PASS = Verdict(None, None, lambda _: ())
+"""Every node passes."""

@@ -1,0 +1,94 @@
+"""Pods that a Permit plugin lets wait, and how they get on.
+
+Beside kube-scheduler a waiting pod is an HTTP response that is held: thousands may wait at once, each at the
+cost of a future.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+
+from koordpy.api.core import Pod
+from koordpy.lib import duration
+
+from .status import SUCCESS, Status
+
+
+class WaitingPod:
+    """One waiting pod. Every plugin that let it wait must allow it; the first rejection ends it."""
+
+    def __init__(self, pod: Pod, node_name: str, timeouts: Mapping[str, float]) -> None:
+        self.pod = pod
+        self.node_name = node_name
+        self._outcome: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._timers = {
+            plugin: loop.call_later(seconds, self._time_out, plugin, seconds)
+            for plugin, seconds in timeouts.items()
+        }
+
+    @property
+    def pending_plugins(self) -> list[str]:
+        """The plugins that have not allowed the pod yet."""
+        return list(self._timers)
+
+    def allow(self, plugin: str) -> None:
+        """Say that one plugin lets the pod go on; plugins that did not let it wait are no error."""
+        timer = self._timers.pop(plugin, None)
+        if timer is not None:
+            timer.cancel()
+        if not self._timers:
+            self._end(SUCCESS)
+
+    def reject(self, plugin: str, message: str) -> None:
+        """End the wait with a rejection; too late is no error."""
+        self._end(Status.unschedulable(message).by(plugin))
+
+    async def outcome(self) -> Status:
+        """Wait for Success or the rejection."""
+        return await asyncio.shield(self._outcome)
+
+    def _time_out(self, plugin: str, seconds: float) -> None:
+        waited = duration.format(int(seconds * duration.SECOND))
+        self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
+
+    def _end(self, status: Status) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        if not self._outcome.done():
+            self._outcome.set_result(status)
+
+
+class WaitingPods:
+    """All waiting pods of a process, by UID."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, WaitingPod] = {}
+
+    def __iter__(self) -> Iterator[WaitingPod]:
+        return iter(list(self._pods.values()))
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def get(self, uid: str) -> WaitingPod | None:
+        """Return a waiting pod."""
+        return self._pods.get(uid)
+
+    def reject(self, uid: str, message: str = "removed") -> bool:
+        """Reject a pod on nobody's behalf; tell whether it was waiting."""
+        waiting = self._pods.get(uid)
+        if waiting is None:
+            return False
+        waiting.reject("", message)
+        return True
+
+    async def wait(self, pod: Pod, node_name: str, timeouts: Mapping[str, float]) -> Status:
+        """Let a pod wait, at most the plugins' timeouts (seconds), and return what came of it."""
+        uid = pod.metadata.uid
+        waiting = self._pods[uid] = WaitingPod(pod, node_name, timeouts)
+        try:
+            return await waiting.outcome()
+        finally:
+            if self._pods.get(uid) is waiting:
+                del self._pods[uid]
