@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.integration.apiserver import server
+from tests.integration.apiserver import custom_resources, server
 from tests.integration.apiserver.objects import config_map
 from tests.integration.apiserver.rest import Collection, Rest, ok
 
@@ -61,3 +61,22 @@ def filled(maps: Collection) -> Collection:
     for name in "abcde":
         ok(maps.create(config_map(name, {"tier": tiers[name]} if name in tiers else {})), 201)
     return maps
+
+
+@pytest.fixture(scope="session")
+def defined(rest: Rest) -> None:
+    """The suite's custom resources are served."""
+    custom_resources.define(rest, custom_resources.WIDGETS)
+    custom_resources.define(rest, custom_resources.GADGETS)
+
+
+@pytest.fixture
+def widgets(rest: Rest, defined: None, namespace: str) -> Collection:
+    """The test's Widgets: a namespaced custom resource with a status subresource."""
+    return rest.collection("widgets", namespace, custom_resources.GROUP_VERSION)
+
+
+@pytest.fixture
+def gadgets(rest: Rest, defined: None) -> Collection:
+    """All Gadgets: a custom resource of the cluster, without subresources."""
+    return rest.collection("gadgets", "", custom_resources.GROUP_VERSION)

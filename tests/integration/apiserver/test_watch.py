@@ -102,9 +102,12 @@ def test_watch_ends_after_its_timeout(filled: Collection) -> None:
         assert watch.rest() == []
 
 
-def test_watch_from_a_forgotten_version_is_told_so_in_an_event(apiserver: Server, filled: Collection) -> None:
+def test_watch_from_a_forgotten_version_is_told_so_in_an_event(
+    apiserver: Server, widgets: Collection
+) -> None:
     apiserver.forget()
-    with filled.watch(resourceVersion="1") as watch:
+    # Version 1 is from before widgets were defined, so no cache of theirs reaches back to it.
+    with widgets.watch(resourceVersion="1") as watch:
         event = watch.next()
         assert event["type"] == "ERROR"
         status = event["object"]
@@ -112,16 +115,17 @@ def test_watch_from_a_forgotten_version_is_told_so_in_an_event(apiserver: Server
         assert watch.rest() == []
 
 
-def test_bookmark_comes_before_the_end_of_a_watch_that_allows_it(filled: Collection) -> None:
-    start = version(filled)
-    params = {"resourceVersion": start, "allowWatchBookmarks": "true", "timeoutSeconds": 3}
+def test_bookmark_tells_the_newest_version_before_the_end_of_a_watch(rest: Rest, filled: Collection) -> None:
+    params = {"resourceVersion": version(filled), "allowWatchBookmarks": "true", "timeoutSeconds": 3}
     with filled.watch(**params) as watch:
+        elsewhere = {"metadata": {"generateName": "elsewhere-"}}
+        created = ok(rest.collection("configmaps", "default").create(elsewhere), 201)
         events = watch.rest()
     assert events
     assert {event["type"] for event in events} == {"BOOKMARK"}
     bookmark = events[-1]["object"]
     assert (bookmark["kind"], bookmark["apiVersion"]) == ("ConfigMap", "v1")
-    assert int(bookmark["metadata"]["resourceVersion"]) >= int(start)
+    assert int(bookmark["metadata"]["resourceVersion"]) >= int(created["metadata"]["resourceVersion"])
     with filled.watch(resourceVersion=bookmark["metadata"]["resourceVersion"]) as watch:
         ok(filled.delete("a"))
         assert watch.take(1) == [("DELETED", "a")]

@@ -1,0 +1,112 @@
+"""The custom resources that the suite defines for itself, rich in what structural schemas can say."""
+
+import time
+from typing import Any
+
+from tests.integration.apiserver.rest import Document, Rest, ok
+
+GROUP = "conformance.example.com"
+GROUP_VERSION = f"{GROUP}/v1"
+
+
+def definition(plural: str, kind: str, scope: str, schema: Document, **version: Any) -> Document:
+    """A CustomResourceDefinition of one version, ``v1``."""
+    served = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, **version}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": scope,
+            "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
+            "versions": [served],
+        },
+    }
+
+
+_WIDGET_SPEC = {
+    "type": "object",
+    "required": ["size"],
+    "properties": {
+        "size": {"type": "integer", "minimum": 1, "maximum": 10},
+        "colour": {"type": "string", "enum": ["red", "blue"], "default": "red"},
+        "code": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 5},
+        "ratio": {"type": "number"},
+        "note": {"type": "string", "nullable": True},
+        "nested": {
+            "type": "object",
+            "default": {},
+            "properties": {"depth": {"type": "integer", "default": 3}, "width": {"type": "integer"}},
+        },
+        "tags": {"type": "array", "maxItems": 3, "items": {"type": "string"}},
+        "parts": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {"name": {"type": "string"}, "count": {"type": "integer", "default": 1}},
+            },
+        },
+        "amount": {"x-kubernetes-int-or-string": True},
+        "amounts": {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": True}},
+        "raw": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "since": {"type": "string", "format": "date-time"},
+    },
+}
+
+_STATUS = {"type": "object", "properties": {"phase": {"type": "string"}}}
+
+WIDGETS = definition(
+    "widgets",
+    "Widget",
+    "Namespaced",
+    {"type": "object", "properties": {"spec": _WIDGET_SPEC, "status": _STATUS}},
+    subresources={"status": {}},
+    additionalPrinterColumns=[
+        {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
+        {"name": "Colour", "type": "string", "jsonPath": ".spec.colour", "priority": 1},
+        {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    ],
+)
+WIDGETS["spec"]["names"]["shortNames"] = ["wd"]
+
+GADGETS = definition(
+    "gadgets",
+    "Gadget",
+    "Cluster",
+    {
+        "type": "object",
+        "properties": {
+            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            "status": _STATUS,
+        },
+    },
+)
+
+
+def widget(name: str, **spec: Any) -> Document:
+    spec = {"size": 1, **spec}
+    return {"apiVersion": GROUP_VERSION, "kind": "Widget", "metadata": {"name": name}, "spec": spec}
+
+
+def gadget(name: str, **fields: Any) -> Document:
+    return {"apiVersion": GROUP_VERSION, "kind": "Gadget", "metadata": {"name": name}, **fields}
+
+
+def define(rest: Rest, document: Document) -> Document:
+    """Create the definition; returns it when its objects are served."""
+    definitions = rest.collection("customresourcedefinitions")
+    created = ok(definitions.create(document), 201)
+    name, spec = created["metadata"]["name"], created["spec"]
+    stored = next(version["name"] for version in spec["versions"] if version["storage"])
+    served = rest.collection(spec["names"]["plural"], "", f"{spec['group']}/{stored}")
+    deadline = time.monotonic() + 20
+    while True:
+        found = ok(definitions.get(name))
+        conditions = {c["type"]: c["status"] for c in found.get("status", {}).get("conditions") or []}
+        if conditions.get("Established") == "True" and served.list().status_code == 200:
+            return found
+        assert time.monotonic() < deadline, f"{name} is not served: {conditions}"
+        time.sleep(0.05)
