@@ -5,7 +5,7 @@ notation), read once, when the first patch is applied.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -37,6 +37,11 @@ class PatchType:
         self._folded: dict[str, Field] = {}
         for field in fields:
             self._folded.setdefault(_fold(field.name), field)
+
+    @property
+    def fields(self) -> Iterable[Field]:
+        """All fields."""
+        return self._fields.values()
 
     def field(self, name: str) -> Field | None:
         """Return the field that a JSON member of this name is decoded into."""

@@ -1,0 +1,428 @@
+"""What Kubernetes' typed decoding makes of a document: the check that admission starts with.
+
+A webhook gets an object as JSON, and koord-manager and kube-apiserver read it into Go structs: a field of a
+wrong type is an error, a field that the struct does not have is dropped, null means absent, quantities and
+times come out in their canonical text. `check` only tells whether that reading works, and is fast.
+`canonical` gives the document as it would be written again, which is what strategic merge patches are
+applied to.
+
+The structs are those of `patch_types.txt`; what that file does not need to know stands here: which scalars
+are no texts, and which fields are written even if they are empty. Source: Kubernetes API 1.35.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Annotated, Any
+
+import msgspec
+
+from .patch import describe
+from .patch_types import Field, PatchType, patch_types
+from .quantity import Quantity, QuantityError, from_wire
+from .scheme import DecodeError
+
+Document = dict[str, Any]
+
+
+class Time(str):
+    """Marks fields that hold an RFC 3339 time."""
+
+    __slots__ = ()
+
+
+_KINDS: dict[str, str] = {
+    "bool": """
+        AWSElasticBlockStoreVolumeSource.readOnly AzureDiskVolumeSource.readOnly
+        AzureFileVolumeSource.readOnly
+        CSIVolumeSource.readOnly CephFSVolumeSource.readOnly CinderVolumeSource.readOnly
+        ClusterTrustBundleProjection.optional ConfigMapEnvSource.optional ConfigMapKeySelector.optional
+        ConfigMapProjection.optional ConfigMapVolumeSource.optional Container.stdin Container.stdinOnce
+        Container.tty ContainerStatus.ready ContainerStatus.started EphemeralContainer.stdin
+        EphemeralContainer.stdinOnce EphemeralContainer.tty FCVolumeSource.readOnly FileKeySelector.optional
+        FlexVolumeSource.readOnly GCEPersistentDiskVolumeSource.readOnly GlusterfsVolumeSource.readOnly
+        ISCSIVolumeSource.chapAuthDiscovery ISCSIVolumeSource.chapAuthSession ISCSIVolumeSource.readOnly
+        NFSVolumeSource.readOnly OwnerReference.blockOwnerDeletion OwnerReference.controller
+        PersistentVolumeClaimVolumeSource.readOnly PodSecurityContext.runAsNonRoot
+        PodSpec.automountServiceAccountToken PodSpec.enableServiceLinks PodSpec.hostIPC PodSpec.hostNetwork
+        PodSpec.hostPID PodSpec.hostUsers PodSpec.setHostnameAsFQDN PodSpec.shareProcessNamespace
+        PortworxVolumeSource.readOnly QuobyteVolumeSource.readOnly RBDVolumeSource.readOnly
+        ScaleIOVolumeSource.readOnly ScaleIOVolumeSource.sslEnabled SecretEnvSource.optional
+        SecretKeySelector.optional SecretProjection.optional SecretVolumeSource.optional
+        SecurityContext.allowPrivilegeEscalation SecurityContext.privileged
+        SecurityContext.readOnlyRootFilesystem SecurityContext.runAsNonRoot StorageOSVolumeSource.readOnly
+        VolumeMount.readOnly VolumeMountStatus.readOnly WindowsSecurityContextOptions.hostProcess
+    """,
+    "int32": """
+        AWSElasticBlockStoreVolumeSource.partition ConfigMapVolumeSource.defaultMode
+        ContainerPort.containerPort ContainerPort.hostPort ContainerRestartRuleOnExitCodes.values
+        ContainerStateTerminated.exitCode ContainerStateTerminated.signal ContainerStatus.restartCount
+        DownwardAPIVolumeFile.mode
+        DownwardAPIVolumeSource.defaultMode FCVolumeSource.lun GCEPersistentDiskVolumeSource.partition
+        GRPCAction.port ISCSIVolumeSource.lun KeyToPath.mode PodCertificateProjection.maxExpirationSeconds
+        PodSpec.priority PreferredSchedulingTerm.weight Probe.failureThreshold Probe.initialDelaySeconds
+        Probe.periodSeconds Probe.successThreshold Probe.timeoutSeconds ProjectedVolumeSource.defaultMode
+        SecretVolumeSource.defaultMode TopologySpreadConstraint.maxSkew TopologySpreadConstraint.minDomains
+        WeightedPodAffinityTerm.weight
+    """,
+    "int64": """
+        LinuxContainerUser.gid LinuxContainerUser.supplementalGroups LinuxContainerUser.uid
+        ObjectMeta.deletionGracePeriodSeconds ObjectMeta.generation PodCondition.observedGeneration
+        PodSecurityContext.fsGroup PodSecurityContext.runAsGroup PodSecurityContext.runAsUser
+        PodSecurityContext.supplementalGroups PodSpec.activeDeadlineSeconds
+        PodSpec.terminationGracePeriodSeconds PodStatus.observedGeneration
+        Probe.terminationGracePeriodSeconds SecurityContext.runAsGroup SecurityContext.runAsUser
+        ServiceAccountTokenProjection.expirationSeconds SleepAction.seconds Toleration.tolerationSeconds
+    """,
+    "intOrString": "HTTPGetAction.port TCPSocketAction.port",
+    "quantity": "EmptyDirVolumeSource.sizeLimit ResourceFieldSelector.divisor",
+    "quantities": """
+        ContainerStatus.allocatedResources PodSpec.overhead PodStatus.allocatedResources
+        ResourceRequirements.limits ResourceRequirements.requests VolumeResourceRequirements.limits
+        VolumeResourceRequirements.requests
+    """,
+    "strings": """
+        CSIVolumeSource.volumeAttributes FlexVolumeSource.options LabelSelector.matchLabels
+        ObjectMeta.annotations ObjectMeta.labels PodCertificateProjection.userAnnotations PodSpec.nodeSelector
+    """,
+    "time": """
+        ContainerStateRunning.startedAt ContainerStateTerminated.finishedAt ContainerStateTerminated.startedAt
+        ManagedFieldsEntry.time ObjectMeta.creationTimestamp ObjectMeta.deletionTimestamp
+        PodCondition.lastProbeTime PodCondition.lastTransitionTime PodStatus.startTime
+    """,
+    "any": "ManagedFieldsEntry.fieldsV1",
+}
+"""Kinds of scalars (of list items, where the field is a list) that are no texts."""
+
+_WRITTEN_EMPTY = """
+    AWSElasticBlockStoreVolumeSource.volumeID AppArmorProfile.type AzureDiskVolumeSource.diskName
+    AzureDiskVolumeSource.diskURI AzureFileVolumeSource.secretName AzureFileVolumeSource.shareName
+    CSIVolumeSource.driver CephFSVolumeSource.monitors CinderVolumeSource.volumeID
+    ClusterTrustBundleProjection.path ConfigMapKeySelector.key Container.name
+    ContainerExtendedResourceRequest.containerName ContainerExtendedResourceRequest.requestName
+    ContainerExtendedResourceRequest.resourceName ContainerPort.containerPort
+    ContainerResizePolicy.resourceName ContainerResizePolicy.restartPolicy ContainerStateRunning.startedAt
+    ContainerStateTerminated.exitCode ContainerStateTerminated.finishedAt ContainerStateTerminated.startedAt
+    ContainerStatus.image ContainerStatus.imageID ContainerStatus.name ContainerStatus.ready
+    ContainerStatus.restartCount DownwardAPIVolumeFile.path EnvVar.name EphemeralContainer.name
+    FileKeySelector.key FileKeySelector.path FileKeySelector.volumeName FlexVolumeSource.driver
+    GCEPersistentDiskVolumeSource.pdName GRPCAction.port GRPCAction.service GitRepoVolumeSource.repository
+    GlusterfsVolumeSource.endpoints GlusterfsVolumeSource.path HTTPGetAction.port HTTPHeader.name
+    HTTPHeader.value HostAlias.ip HostIP.ip HostPathVolumeSource.path ISCSIVolumeSource.iqn
+    ISCSIVolumeSource.lun ISCSIVolumeSource.targetPortal KeyToPath.key KeyToPath.path
+    LabelSelectorRequirement.key LabelSelectorRequirement.operator LinuxContainerUser.gid
+    LinuxContainerUser.uid NFSVolumeSource.path NFSVolumeSource.server NodeSelector.nodeSelectorTerms
+    NodeSelectorRequirement.key NodeSelectorRequirement.operator ObjectFieldSelector.fieldPath
+    OwnerReference.apiVersion OwnerReference.kind OwnerReference.name OwnerReference.uid
+    PersistentVolumeClaimVolumeSource.claimName PhotonPersistentDiskVolumeSource.pdID
+    PodAffinityTerm.topologyKey PodCondition.lastProbeTime PodCondition.lastTransitionTime
+    PodCondition.status PodCondition.type PodExtendedResourceClaimStatus.requestMappings
+    PodExtendedResourceClaimStatus.resourceClaimName PodIP.ip PodOS.name PodReadinessGate.conditionType
+    PodResourceClaim.name PodResourceClaimStatus.name PodSchedulingGate.name PodSpec.containers
+    PortworxVolumeSource.volumeID PreferredSchedulingTerm.weight ProjectedVolumeSource.sources
+    QuobyteVolumeSource.registry QuobyteVolumeSource.volume RBDVolumeSource.image RBDVolumeSource.monitors
+    ResourceClaim.name ResourceFieldSelector.divisor ResourceFieldSelector.resource ResourceHealth.resourceID
+    ResourceStatus.name ScaleIOVolumeSource.gateway ScaleIOVolumeSource.secretRef ScaleIOVolumeSource.system
+    SeccompProfile.type SecretKeySelector.key ServiceAccountTokenProjection.path SleepAction.seconds
+    Sysctl.name Sysctl.value TCPSocketAction.port TopologySpreadConstraint.maxSkew
+    TopologySpreadConstraint.topologyKey TopologySpreadConstraint.whenUnsatisfiable
+    TypedLocalObjectReference.apiGroup TypedLocalObjectReference.kind TypedLocalObjectReference.name
+    TypedObjectReference.apiGroup TypedObjectReference.kind TypedObjectReference.name Volume.name
+    VolumeDevice.devicePath VolumeDevice.name VolumeMount.mountPath VolumeMount.name
+    VolumeMountStatus.mountPath VolumeMountStatus.name VsphereVirtualDiskVolumeSource.volumePath
+    WeightedPodAffinityTerm.weight WorkloadReference.name WorkloadReference.podGroup
+"""
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,](\d+))?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
+_BOUNDS = {"int32": 1 << 31, "int64": 1 << 63}
+
+
+# --- check ---------------------------------------------------------------------------------------
+
+
+def check(kind: str, raw: bytes) -> Document:
+    """Return JSON text as a document, unchanged, if it can be read as an object of `kind`.
+
+    `kind` is a name in `patch_types.txt`. Raises DecodeError naming the path and what was expected there.
+    """
+    try:
+        _decoder(kind).decode(raw)
+        return _UNTYPED.decode(raw)  # type: ignore[no-any-return]
+    except msgspec.ValidationError:
+        document = _UNTYPED.decode(raw)
+    except msgspec.DecodeError as error:
+        raise DecodeError(f"{kind}: not JSON: {error}") from None
+    # Nulls, which Go takes for absent, end here too, and so does what is really wrong.
+    canonical(kind, document)
+    return document  # type: ignore[no-any-return]
+
+
+_UNTYPED = msgspec.json.Decoder()
+
+
+@lru_cache(maxsize=16)
+def _decoder(kind: str) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(_struct(kind), dec_hook=_read_scalar)
+
+
+_CHECKED: Mapping[str, Any] = {
+    "string": str,
+    "bool": bool,
+    "int32": Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)],
+    "int64": Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)],
+    "intOrString": Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)] | str,
+    "quantity": Quantity,
+    "quantities": dict[str, Quantity],
+    "strings": dict[str, str],
+    "time": Time,
+    "any": Any,
+}
+
+
+@lru_cache(maxsize=1024)
+def _struct(type_name: str) -> type[msgspec.Struct]:
+    """Make the struct of one type of `patch_types.txt`; types do not contain themselves."""
+    type_ = patch_types()[type_name]
+    members: list[tuple[str, Any, Any]] = []
+    for field in type_.fields:
+        item = _struct(field.type) if field.type else _CHECKED[_kind(type_name, field.name)]
+        members.append((field.name, list[item] if field.is_list else item, None))  # type: ignore[valid-type]
+    return msgspec.defstruct(type_name, members, gc=False)
+
+
+def _read_scalar(expected: type, value: Any) -> Any:
+    if expected is Quantity:
+        return from_wire(value)
+    if not isinstance(value, str):
+        raise ValueError(f"expected a time, got {describe(value)}")
+    return _time(value)
+
+
+# --- canonical -----------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def _kind(type_name: str, field: str) -> str:
+    place = f"{type_name}.{field}"
+    return next((kind for kind, places in _kinds().items() if place in places), "string")
+
+
+@lru_cache(maxsize=1)
+def _kinds() -> Mapping[str, frozenset[str]]:
+    return {kind: frozenset(text.split()) for kind, text in _KINDS.items()}
+
+
+@dataclass(frozen=True)
+class _Member:
+    """How one field of a struct is read and written. `zero` makes what is written for an absent field."""
+
+    name: str
+    read: Callable[[Any, str, bool], Any]
+    zero: Callable[[], Any]
+    is_always_written: bool
+    is_pointer: bool
+    is_cleared_by_null: bool
+
+
+class _Type:
+    """The fields of a struct, with their readers."""
+
+    def __init__(self, type_: PatchType) -> None:
+        self.type = type_
+        self.members = {field.name: _member(type_, field) for field in type_.fields}
+
+
+@lru_cache(maxsize=1024)
+def _type(name: str) -> _Type:
+    return _Type(patch_types()[name])
+
+
+def canonical(kind: str, document: Any, *, fold_case: bool = False) -> Document:
+    """Return a document as it is written again after it was read into the Go struct of `kind`.
+
+    Unknown fields and nulls are gone, quantities and times are in canonical text, and fields that Go always
+    writes are there. With `fold_case` names of fields match whatever their case, as Go's standard decoder has
+    it (of two spellings the later in byte order wins). Raises DecodeError.
+    """
+    return _read_object(kind, document, kind, fold_case)
+
+
+def _read_object(type_name: str, value: Any, path: str, fold_case: bool) -> Document:
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        raise DecodeError(f"{path}: expected an object, got {describe(value)}")
+    type_ = _type(type_name)
+    result: Document = {}
+    for name in sorted(value):
+        field = type_.type.field(name) if fold_case else None
+        member = type_.members.get(field.name if field is not None else name)
+        if member is None:
+            continue
+        item = member.read(value[name], f"{path}.{member.name}", fold_case)
+        known = result.get(member.name)
+        if item is not None:
+            if isinstance(item, dict) and isinstance(known, dict):
+                item = _overlay(known, item)
+            result[member.name] = item
+        elif member.is_cleared_by_null:
+            result.pop(member.name, None)
+    for member in type_.members.values():
+        if member.is_always_written:
+            if member.name not in result:
+                result[member.name] = member.zero()
+        elif not member.is_pointer and not result.get(member.name, True):
+            del result[member.name]
+    return result
+
+
+def _overlay(under: Document, over: Document) -> Document:
+    return under | {
+        name: _overlay(under[name], item)
+        if isinstance(item, dict) and isinstance(under.get(name), dict)
+        else item
+        for name, item in over.items()
+    }
+
+
+def _member(type_: PatchType, field: Field) -> _Member:
+    written = f"{type_.name}.{field.name}" in _written_empty()
+    kind = _kind(type_.name, field.name)
+    if field.is_list:
+        return _Member(field.name, _read_list(field, kind), _nothing, written, False, True)
+    if field.type:
+
+        def read(value: Any, path: str, fold_case: bool) -> Any:
+            return None if value is None else _read_object(field.type, value, path, fold_case)
+
+        def zero() -> Any:
+            return None if field.may_be_unset else _read_object(field.type, {}, "", False)
+
+        is_pointer = field.may_be_unset
+        return _Member(field.name, read, zero, written or not is_pointer, is_pointer, is_pointer)
+    empty = None if field.may_be_unset else _ZEROS[kind]
+    cleared = field.may_be_unset or kind in ("strings", "quantities", "time")
+    return _Member(field.name, _READERS[kind], lambda: empty, written, field.may_be_unset, cleared)
+
+
+def _nothing() -> None:
+    """Go writes null for a list that was never set."""
+
+
+def _read_list(field: Field, kind: str) -> Callable[[Any, str, bool], Any]:
+    def read_item(value: Any, path: str, fold_case: bool) -> Any:
+        if field.type:
+            return _read_object(field.type, value, path, fold_case)
+        item = _READERS[kind](value, path, fold_case)
+        return _ZEROS[kind] if item is None else item
+
+    def read(value: Any, path: str, fold_case: bool) -> Any:
+        if value is None:
+            return None
+        if not isinstance(value, list):
+            raise DecodeError(f"{path}: expected a list, got {describe(value)}")
+        return [read_item(item, f"{path}[{index}]", fold_case) for index, item in enumerate(value)]
+
+    return read
+
+
+@lru_cache(maxsize=1)
+def _written_empty() -> frozenset[str]:
+    return frozenset(_WRITTEN_EMPTY.split())
+
+
+def _read_string(value: Any, path: str, fold_case: bool) -> Any:
+    if value is not None and not isinstance(value, str):
+        raise DecodeError(f"{path}: expected a text, got {describe(value)}")
+    return value
+
+
+def _read_bool(value: Any, path: str, fold_case: bool) -> Any:
+    if value is not None and not isinstance(value, bool):
+        raise DecodeError(f"{path}: expected a boolean, got {describe(value)}")
+    return value
+
+
+def _read_integer(kind: str) -> Callable[[Any, str, bool], Any]:
+    bound = _BOUNDS[kind]
+
+    def read(value: Any, path: str, fold_case: bool) -> Any:
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise DecodeError(f"{path}: expected an integer, got {describe(value)}")
+        if not -bound <= value < bound:
+            raise DecodeError(f"{path}: {value} does not fit {kind}")
+        return value
+
+    return read
+
+
+def _read_int_or_string(value: Any, path: str, fold_case: bool) -> Any:
+    return value if isinstance(value, str) else _READERS["int32"](value, path, fold_case)
+
+
+def _read_quantity(value: Any, path: str, fold_case: bool) -> Any:
+    try:
+        return None if value is None else str(from_wire(value))
+    except (QuantityError, TypeError) as error:
+        raise DecodeError(f"{path}: {error}") from None
+
+
+def _read_map(read_value: Callable[[Any, str, bool], Any], zero: str) -> Callable[[Any, str, bool], Any]:
+    """Read a map with free keys. A null member is there, with its zero value."""
+
+    def read(value: Any, path: str, fold_case: bool) -> Any:
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise DecodeError(f"{path}: expected an object, got {describe(value)}")
+        items = {key: read_value(item, f"{path}[{key}]", fold_case) for key, item in value.items()}
+        return {key: zero if item is None else item for key, item in items.items()}
+
+    return read
+
+
+def _read_time(value: Any, path: str, fold_case: bool) -> Any:
+    if value is None:
+        return None
+    try:
+        return _time(_read_string(value, path, fold_case))
+    except ValueError as error:
+        raise DecodeError(f"{path}: {error}") from None
+
+
+def _time(text: str) -> str:
+    """Write an RFC 3339 time in UTC and whole seconds."""
+    if not (match := _TIME.fullmatch(text)):
+        raise ValueError(f"{text!r} is no RFC 3339 time")
+    plain = text.replace(f".{match[1]}", "", 1).replace(f",{match[1]}", "", 1) if match[1] else text
+    return datetime.fromisoformat(plain).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+_READERS: dict[str, Callable[[Any, str, bool], Any]] = {
+    "string": _read_string,
+    "bool": _read_bool,
+    "int32": _read_integer("int32"),
+    "int64": _read_integer("int64"),
+    "intOrString": _read_int_or_string,
+    "quantity": _read_quantity,
+    "quantities": _read_map(_read_quantity, "0"),
+    "strings": _read_map(_read_string, ""),
+    "time": _read_time,
+    "any": lambda value, path, fold_case: value,
+}
+_ZEROS: dict[str, Any] = {
+    "string": "",
+    "bool": False,
+    "int32": 0,
+    "int64": 0,
+    "intOrString": 0,
+    "quantity": "0",
+    "quantities": None,
+    "strings": None,
+    "time": None,
+    "any": None,
+}
