@@ -1,0 +1,177 @@
+"""What was measured on this node: time series by kind and properties, and the latest facts by key.
+
+Kinds, properties and aggregations are Koordinator's (pkg/koordlet/metriccache). Everything is in memory:
+a restart begins with empty series, and strategies idle until the first sample.
+"""
+
+import bisect
+import math
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from koordpy.lib.clock import Clock
+
+RETENTION = timedelta(hours=12)
+
+PROPERTIES: dict[str, tuple[str, ...]] = {
+    "node_cpu_usage": (),
+    "node_memory_usage": (),
+    "sys_cpu_usage": (),
+    "sys_memory_usage": (),
+    "node_be": ("be_resource", "be_allocation"),
+    "pod_cpu_usage": ("pod_uid",),
+    "pod_memory_usage": ("pod_uid",),
+    "pod_cpu_throttled": ("pod_uid",),
+    "container_cpu_usage": ("container_id",),
+    "container_memory_usage": ("container_id",),
+    "container_cpu_throttled": ("container_id",),
+    "host_application_cpu_usage": ("host_app_name",),
+    "host_application_memory_usage": ("host_app_name",),
+}
+"""The properties of each kind. CPU is in cores (node_be: milli-cores), memory in bytes."""
+
+
+class MetricError(ValueError):
+    """A sample or a query does not fit its kind, or a query found nothing."""
+
+
+class Aggregation(StrEnum):
+    """How the points of a query become one number."""
+
+    AVG = "avg"
+    P50 = "p50"
+    P90 = "p90"
+    P95 = "p95"
+    P99 = "p99"
+    LAST = "last"
+    COUNT = "count"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One measured value."""
+
+    kind: str
+    value: float
+    time: datetime
+    properties: Mapping[str, str]
+
+
+class _Series:
+    __slots__ = ("times", "values")
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        self.values: list[float] = []
+
+    def add(self, time: float, value: float) -> None:
+        if not self.times or time >= self.times[-1]:
+            self.times.append(time)
+            self.values.append(value)
+        else:
+            at = bisect.bisect_right(self.times, time)
+            self.times.insert(at, time)
+            self.values.insert(at, value)
+
+    def drop_before(self, time: float) -> None:
+        end = bisect.bisect_left(self.times, time)
+        if end:
+            del self.times[:end]
+            del self.values[:end]
+
+
+class MetricCache:
+    """Series and facts of one node."""
+
+    def __init__(self, clock: Clock, retention: timedelta = RETENTION) -> None:
+        self._clock = clock
+        self._retention = retention
+        self._series: dict[str, dict[tuple[str, ...], _Series]] = {}
+        self._facts: dict[str, Any] = {}
+
+    def append(self, samples: Iterable[Sample]) -> None:
+        """Add samples, all or none. Raises MetricError when one has the wrong properties for its kind."""
+        checked = [(sample, _identity(sample.kind, sample.properties)) for sample in samples]
+        horizon = (self._clock.now() - self._retention).timestamp()
+        for sample, identity in checked:
+            series = self._series.setdefault(sample.kind, {}).setdefault(identity, _Series())
+            series.add(sample.time.timestamp(), sample.value)
+            series.drop_before(horizon)
+
+    def query(
+        self,
+        kind: str,
+        aggregation: Aggregation,
+        start: datetime,
+        end: datetime,
+        properties: Mapping[str, str] | None = None,
+    ) -> float:
+        """Aggregate all points in [start, end] of the series with these properties (a subset may be given).
+
+        Raises MetricError when there is no point, except for COUNT.
+        """
+        names = PROPERTIES.get(kind)
+        if names is None:
+            raise MetricError(f"unknown metric kind {kind!r}")
+        wanted = dict(properties or {})
+        if unknown := set(wanted) - set(names):
+            raise MetricError(f"metric {kind} has no property {sorted(unknown)[0]!r}; it has {list(names)}")
+        low, high = start.timestamp(), end.timestamp()
+        times: list[float] = []
+        values: list[float] = []
+        for identity, series in self._series.get(kind, {}).items():
+            if any(wanted.get(name, value) != value for name, value in zip(names, identity, strict=True)):
+                continue
+            first, last = bisect.bisect_left(series.times, low), bisect.bisect_right(series.times, high)
+            times += series.times[first:last]
+            values += series.values[first:last]
+        return aggregate(aggregation, times, values, f"{kind}{wanted or ''}")
+
+    def collect(self) -> None:
+        """Drop points beyond the retention and series without points."""
+        horizon = (self._clock.now() - self._retention).timestamp()
+        for by_identity in self._series.values():
+            for identity, series in list(by_identity.items()):
+                series.drop_before(horizon)
+                if not series.times:
+                    del by_identity[identity]
+
+    def set(self, key: str, fact: Any) -> None:
+        """Remember the latest value of a fact, e.g. `node_cpu_info`."""
+        self._facts[key] = fact
+
+    def get(self, key: str) -> Any | None:
+        """Return a fact, None while it was not collected."""
+        return self._facts.get(key)
+
+
+def aggregate(how: Aggregation, times: list[float], values: list[float], what: str = "metric") -> float:
+    """Aggregate points. Percentile indexes are computed in single precision, as Koordinator does."""
+    if how is Aggregation.COUNT:
+        return float(len(values))
+    if not values:
+        raise MetricError(f"{what}: metric input is empty")
+    if how is Aggregation.LAST:
+        return values[max(range(len(times)), key=times.__getitem__)]
+    if how is Aggregation.AVG:
+        return math.fsum(values) / len(values)
+    share = _single(float(how[1:]) / 100)
+    index = max(int(_single(_single(float(len(values))) * share)) - 1, 0)
+    return sorted(values)[index]
+
+
+def _single(value: float) -> float:
+    return float(struct.unpack("f", struct.pack("f", value))[0])
+
+
+def _identity(kind: str, properties: Mapping[str, str]) -> tuple[str, ...]:
+    names = PROPERTIES.get(kind)
+    if names is None:
+        raise MetricError(f"unknown metric kind {kind!r}")
+    if set(properties) != set(names):
+        raise MetricError(f"a sample of {kind} needs the properties {list(names)}, got {sorted(properties)}")
+    return tuple(properties[name] for name in names)

@@ -1,0 +1,186 @@
+"""What this node is and runs, and callbacks for those who must know of changes (states informer).
+
+Node, NodeSLO, pods and NodeResourceTopology come from the cluster's stores, which an agent narrows to its
+own node. `send_callback` never blocks: a type has one slot, and a run that is waiting sees the newest state.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from koordpy.api.core import Node, Pod
+from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
+from koordpy.cluster.cluster import Cluster
+
+from . import node_slo
+from .paths import CgroupLayout
+
+log = logging.getLogger(__name__)
+
+
+class StateType(StrEnum):
+    """What a callback is about."""
+
+    NODE_SLO_SPEC = "NodeSLOSpec"
+    ALL_PODS = "AllPods"
+    NODE_TOPOLOGY = "NodeTopology"
+    NODE_METADATA = "NodeMetadata"
+
+
+@dataclass(frozen=True)
+class PodMeta:
+    """A pod of this node and its cgroup directory, relative to a subsystem's root."""
+
+    pod: Pod
+    cgroup_dir: str
+
+
+@dataclass(frozen=True)
+class CallbackTarget:
+    """What all callbacks of one run share."""
+
+    pods: list[PodMeta]
+    host_applications: list[dict[str, Any]]
+
+
+Callback = Callable[[StateType, Any, CallbackTarget], None]
+
+
+class CallbackError(ValueError):
+    """A callback was registered for an unknown type, or twice under one name."""
+
+
+@dataclass
+class _Mailbox:
+    callbacks: dict[str, tuple[str, Callback]] = field(default_factory=dict)
+    pending: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class StatesInformer:
+    """The states of one node."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        node_name: str,
+        layout: CgroupLayout,
+        extension_defaults: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.node_name = node_name
+        self.layout = layout
+        self._extension_defaults = dict(extension_defaults or {})
+        self._nodes = cluster.store(Node)
+        self._pods = cluster.store(Pod)
+        self._slos = cluster.store(NodeSLO)
+        self._topologies = cluster.store(NodeResourceTopology)
+        self._slo: dict[str, Any] | None = None
+        self._mailboxes = {type_: _Mailbox() for type_ in StateType}
+        self._slos.subscribe(self._slo_seen, lambda _, new: self._slo_seen(new), self._slo_gone)
+        self._pods.subscribe(self._pod_changed, lambda _, new: self._pod_changed(new), self._pod_changed)
+        self._topologies.subscribe(self._topology_seen, lambda _, new: self._topology_seen(new))
+        self._nodes.subscribe(self._node_seen, self._node_updated)
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    @property
+    def synced(self) -> bool:
+        """Whether all states are known and the Node object itself exists."""
+        stores = (self._nodes, self._pods, self._slos, self._topologies)
+        return all(store.synced for store in stores) and self.node() is not None
+
+    def node(self) -> Node | None:
+        """Return this node's Node object."""
+        return self._nodes.get("", self.node_name)
+
+    def node_slo(self) -> dict[str, Any] | None:
+        """Return the merged spec of this node's NodeSLO; None idles every strategy."""
+        return self._slo
+
+    def topology(self) -> NodeResourceTopology | None:
+        """Return this node's NodeResourceTopology."""
+        return self._topologies.get("", self.node_name)
+
+    def pods(self) -> list[PodMeta]:
+        """Return all pods that are bound to this node."""
+        return [
+            PodMeta(pod, self.layout.pod(pod)) for pod in self._pods if pod.spec.node_name == self.node_name
+        ]
+
+    # --- callbacks -------------------------------------------------------------------------------
+
+    def register_callbacks(self, type_: StateType, name: str, description: str, callback: Callback) -> None:
+        """Have a callback run on each change of a state. Names are unique within a type."""
+        if type_ not in self._mailboxes:
+            known = ", ".join(StateType)
+            raise CallbackError(f"callback {name}: unknown state type {type_!r}; there are {known}")
+        callbacks = self._mailboxes[type_].callbacks
+        if name in callbacks:
+            raise CallbackError(f"a callback {name} for {type_} is registered already: {callbacks[name][0]}")
+        callbacks[name] = (description, callback)
+
+    def send_callback(self, type_: StateType) -> None:
+        """Ask for a run of a type's callbacks; several requests before it starts make one run."""
+        self._mailboxes[type_].pending.set()
+
+    async def run(self) -> None:
+        """Run callbacks until cancelled, one worker a type, in the order of registration."""
+        async with asyncio.TaskGroup() as workers:
+            for type_ in StateType:
+                workers.create_task(self._work(type_))
+
+    async def _work(self, type_: StateType) -> None:
+        mailbox = self._mailboxes[type_]
+        while True:
+            await mailbox.pending.wait()
+            mailbox.pending.clear()
+            self._run_callbacks(type_, mailbox)
+
+    def _run_callbacks(self, type_: StateType, mailbox: _Mailbox) -> None:
+        state: Any = {
+            StateType.NODE_SLO_SPEC: self.node_slo,
+            StateType.ALL_PODS: self.pods,
+            StateType.NODE_TOPOLOGY: self.topology,
+            StateType.NODE_METADATA: self.node,
+        }[type_]()
+        if state is None:
+            return
+        slo = self.node_slo()
+        target = CallbackTarget(self.pods(), slo["hostApplications"] if slo is not None else [])
+        for name, (_, callback) in mailbox.callbacks.items():
+            try:
+                callback(type_, state, target)
+            except Exception:
+                log.exception("callback %s for %s failed", name, type_)
+
+    # --- events ----------------------------------------------------------------------------------
+
+    def _slo_seen(self, slo: NodeSLO) -> None:
+        if slo.metadata.name != self.node_name:
+            return
+        spec = node_slo.merged(slo.spec, self._extension_defaults)
+        if spec != self._slo:
+            self._slo = spec
+            self.send_callback(StateType.NODE_SLO_SPEC)
+
+    def _slo_gone(self, slo: NodeSLO) -> None:
+        if slo.metadata.name == self.node_name:
+            self._slo = None
+
+    def _pod_changed(self, pod: Pod) -> None:
+        if pod.spec.node_name == self.node_name:
+            self.send_callback(StateType.ALL_PODS)
+
+    def _topology_seen(self, topology: NodeResourceTopology) -> None:
+        if topology.metadata.name == self.node_name:
+            self.send_callback(StateType.NODE_TOPOLOGY)
+
+    def _node_seen(self, node: Node) -> None:
+        if node.metadata.name == self.node_name:
+            self.send_callback(StateType.NODE_METADATA)
+
+    def _node_updated(self, old: Node, new: Node) -> None:
+        if old.metadata.labels != new.metadata.labels or old.metadata.annotations != new.metadata.annotations:
+            self._node_seen(new)

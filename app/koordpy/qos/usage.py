@@ -1,0 +1,95 @@
+"""Who uses how much of a node: what suppression and eviction are computed from (qosmanager/helpers)."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from koordpy.api import extension, qos, quantity
+from koordpy.api.core import Node, Pod
+from koordpy.lib import cpuset
+
+from .states import PodMeta
+
+log = logging.getLogger(__name__)
+
+
+def is_not_best_effort(pod: Pod) -> bool:
+    """Tell whether a pod counts as latency sensitive: neither labelled BE nor BestEffort to Kubernetes."""
+    return qos.qos_class_raw(pod) != "BE" and qos.kube_qos(pod) != "BestEffort"
+
+
+def is_not_best_effort_application(application: Mapping[str, Any]) -> bool:
+    """Tell whether a host application counts as latency sensitive."""
+    path = application.get("cgroupPath")
+    return application.get("qos") != "BE" or not path or path.get("base") != "KubepodsBesteffort"
+
+
+def split(
+    node_used: float,
+    node_reserved: float,
+    pods: Iterable[PodMeta],
+    pod_used: Mapping[str, float],
+    applications: Iterable[Mapping[str, Any]],
+    application_used: Mapping[str, float],
+    pod_filter: Callable[[Pod], bool],
+    application_filter: Callable[[Mapping[str, Any]], bool],
+) -> tuple[float, float, float]:
+    """Return what chosen pods, chosen host applications and the system use, in the unit of the input.
+
+    Pods with usage but without an object are chosen always. The system uses what is left of the node's
+    usage, and never less than what is reserved for it.
+    """
+    by_uid = {meta.pod.metadata.uid: meta.pod for meta in pods}
+    all_pods = chosen_pods = 0.0
+    for uid, used in pod_used.items():
+        all_pods += used
+        pod = by_uid.get(uid)
+        if pod is None or pod_filter(pod):
+            chosen_pods += used
+    all_applications = chosen_applications = 0.0
+    for application in applications:
+        found = application_used.get(application.get("name", ""))
+        if found is None:
+            continue
+        all_applications += found
+        if application_filter(application):
+            chosen_applications += found
+    system = max(node_used - all_pods - all_applications, 0.0)
+    return chosen_pods, chosen_applications, max(system, node_reserved)
+
+
+def reserved_milli_cpu(node: Node) -> int:
+    """Return the milli-CPU kept from pods: what kubelet keeps, or what the reservation annotation says."""
+    capacity = quantity.milli_value(node.status.capacity.get("cpu", 0))
+    allocatable = quantity.milli_value(node.status.allocatable.get("cpu", 0))
+    annotated = 0
+    reservation = node_reservation(node.metadata.annotations)
+    if reservation is not None:
+        amount = (reservation.get("resources") or {}).get("cpu", 0)
+        try:
+            annotated = quantity.milli_value(amount)
+            if text := reservation.get("reservedCPUs"):
+                annotated = len(cpuset.parse(text)) * 1000
+        except ValueError as error:
+            log.warning("node %s: %s", node.metadata.name, error)
+            annotated = 0
+    return max(capacity - allocatable, annotated, 0)
+
+
+def node_reservation(annotations: Mapping[str, str]) -> dict[str, Any] | None:
+    """Read the annotation `node.koordinator.sh/reservation`; None when absent or not readable."""
+    return json_annotation(annotations, extension.ANNOTATION_NODE_RESERVATION)
+
+
+def json_annotation(annotations: Mapping[str, str], name: str) -> dict[str, Any] | None:
+    """Read an annotation that holds a JSON object; an unreadable one is logged and counts as absent."""
+    text = annotations.get(name)
+    if not text:
+        return None
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        log.warning("annotation %s is not a JSON object: %s", name, error)
+        return None

@@ -1,0 +1,48 @@
+"""How much CPU best-effort pods may have, and the CFS quota that gives it to them. Pure functions.
+
+Rules: Koordinator, pkg/koordlet/qosmanager/plugins/cpusuppress (calculateBESuppressCPU, adjustByCfsQuota).
+"""
+
+import math
+
+CFS_PERIOD_US = 100_000
+MIN_QUOTA_US = 2000
+UNLIMITED = -1
+
+
+def suppress_milli(
+    capacity_milli: int,
+    threshold_percent: int,
+    min_percent: int | None,
+    pods_used: float,
+    applications_used: float,
+    system_used: float,
+) -> int:
+    """Return the milli-cores left for best-effort work: may be negative.
+
+    `*_used` are cores of latency-sensitive pods, latency-sensitive host applications and the system.
+    """
+    left = capacity_milli * threshold_percent // 100
+    left -= int(pods_used * 1000) + int(applications_used * 1000) + int(system_used * 1000)
+    return left if min_percent is None else max(left, capacity_milli * min_percent // 100)
+
+
+def next_quota(suppress: int, current: int, capacity_cores: int) -> int | None:
+    """Return the CFS quota to write, None to leave things as they are.
+
+    Differences below 1 % of the node are not worth a write (but the floor always is); growth is limited to
+    10 % of the node a round, except from "unlimited".
+    """
+    whole = capacity_cores * CFS_PERIOD_US
+    wanted = max(suppress * CFS_PERIOD_US // 1000, MIN_QUOTA_US)
+    if abs(wanted - current) < whole * 0.01 and wanted != MIN_QUOTA_US:
+        return None
+    if wanted - current > whole * 0.1 and current != UNLIMITED:
+        return current + int(whole * 0.1)
+    return wanted
+
+
+def step_limited(cpus: int, current: int, processors: int) -> int:
+    """Return how many CPUs a round may end with: growth is limited to a tenth of all processors."""
+    step = math.ceil(processors * 0.1)
+    return current + step if cpus - current > step else cpus

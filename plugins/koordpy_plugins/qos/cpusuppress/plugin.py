@@ -1,0 +1,325 @@
+"""CPUSuppress: keep best-effort pods to the CPU that latency-sensitive work leaves over.
+
+Every round computes what is left (`allowance`) and gives it to the besteffort cgroup, either as a set of CPUs
+(`cpu_selection`) or as a CFS quota, by NodeSLO `resourceUsedThresholdWithBE.cpuSuppressPolicy`; what the
+policy that is not in use left behind is undone.
+
+Rules: Koordinator, pkg/koordlet/qosmanager/plugins/cpusuppress.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from prometheus_client import Gauge
+
+from koordpy.api import extension, qos, quantity
+from koordpy.api.core import Node
+from koordpy.api.koordinator import NodeResourceTopology
+from koordpy.lib import cpuset
+from koordpy.qos import usage
+from koordpy.qos.cgroup import CgroupError
+from koordpy.qos.executor import Update
+from koordpy.qos.gates import BE_CPU_MANAGER, BE_CPU_SUPPRESS, is_feature_disabled
+from koordpy.qos.interface import ExtensionPlugin, FlagSet, QOSHandle
+from koordpy.qos.metric_cache import Aggregation, MetricError
+from koordpy.qos.node_info import FACT, NodeCPUInfo
+from koordpy.qos.states import PodMeta
+
+from . import allowance, cpu_selection
+
+log = logging.getLogger(__name__)
+
+INTERVAL_FLAG = "cpu-suppress-interval-seconds"
+CPUSET, CFS_QUOTA = "cpuset", "cfsQuota"
+USING, RECOVERED = "using", "recovered"
+MIN_CPUS = 2
+REASON = "AdjustBEByNodeCPUUsage"
+
+SUPPRESS_CORES = Gauge("koordlet_be_suppress_cpu_cores", "Cores given to best-effort pods.", ["node", "type"])
+LS_USED_CORES = Gauge("koordlet_be_suppress_ls_used_cpu_cores", "Cores used by other pods.", ["node"])
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """All that one round looks at. Usage is in cores; None where there is no sample."""
+
+    slo: Mapping[str, Any] | None
+    node: Node | None
+    topology: NodeResourceTopology | None
+    pods: Sequence[PodMeta]
+    cpus: NodeCPUInfo | None
+    node_used: float | None
+    pod_used: Mapping[str, float]
+    application_used: Mapping[str, float]
+
+
+class CPUSuppress(ExtensionPlugin):
+    """The CPU suppress strategy."""
+
+    name: ClassVar[str] = "CPUSuppresss"  # Koordinator's spelling
+    feature: ClassVar[str] = BE_CPU_SUPPRESS
+
+    def __init__(self) -> None:
+        self.policies: dict[str, str] = {}
+        """Policy to `using` or `recovered`; empty after a restart, so that both are put right once."""
+
+    def init_flags(self, flags: FlagSet) -> None:
+        """Declare the interval between rounds."""
+        flags.declare("collect-res-used-interval", 1, "seconds between collections of usage")
+        flags.declare(INTERVAL_FLAG, 1, "seconds between CPU suppress rounds; 0 or less switches it off")
+
+    def setup(self, handle: QOSHandle) -> None:
+        """Keep the handle."""
+        self.handle = handle
+        self._best_effort = handle.states.layout.qos("BestEffort")
+
+    async def run(self) -> None:
+        """Run rounds until cancelled."""
+        interval = self.handle.flags.integer(INTERVAL_FLAG)
+        if interval <= 0:
+            log.info("%s is off: --%s is %d", self.name, INTERVAL_FLAG, interval)
+            await asyncio.Event().wait()
+        sleep = self.handle.sleep or asyncio.sleep
+        while True:
+            self.round(self.observe())
+            await sleep(interval)
+
+    def observe(self) -> Inputs:
+        """Collect the inputs of one round."""
+        states = self.handle.states
+        slo = states.node_slo()
+        pods = states.pods()
+        uids = [meta.pod.metadata.uid for meta in pods]
+        names = [app.get("name", "") for app in (slo or {}).get("hostApplications") or []]
+        return Inputs(
+            slo=slo,
+            node=states.node(),
+            topology=states.topology(),
+            pods=pods,
+            cpus=self.handle.metrics.get(FACT),
+            node_used=self._last("node_cpu_usage", {}),
+            pod_used=self._lasts("pod_cpu_usage", "pod_uid", uids),
+            application_used=self._lasts("host_application_cpu_usage", "host_app_name", names),
+        )
+
+    def round(self, inputs: Inputs) -> None:
+        """Adjust once, or undo what was adjusted when the strategy is off."""
+        try:
+            disabled = is_feature_disabled(inputs.slo, BE_CPU_SUPPRESS)
+        except ValueError as error:
+            log.debug("CPU suppress is skipped: %s", error)
+            return
+        if self.handle.gates.enabled(BE_CPU_MANAGER):
+            self._recover_quota()
+            self._recover_cpuset_for_cpu_manager(inputs)
+            return
+        if disabled:
+            self._recover_quota()
+            self._recover_cpuset(inputs, depth=2)
+            return
+        if inputs.node is None or not inputs.pods or inputs.node_used is None or inputs.slo is None:
+            return
+        suppress = suppress_milli(inputs, self.handle.node_name)
+        if inputs.cpus is None or suppress is None:
+            return
+        if inputs.slo["resourceUsedThresholdWithBE"].get("cpuSuppressPolicy") == CFS_QUOTA:
+            self._adjust_quota(suppress, inputs.node)
+            self.policies[CFS_QUOTA] = USING
+            self._recover_cpuset(inputs, depth=2)
+        else:
+            self._adjust_cpuset(suppress, inputs, inputs.cpus)
+            self.policies[CPUSET] = USING
+            self._recover_quota()
+
+    # --- CFS quota -------------------------------------------------------------------------------
+
+    def _adjust_quota(self, suppress: int, node: Node) -> None:
+        try:
+            current = self.handle.cgroups.cfs_quota(self._best_effort)
+        except CgroupError as error:
+            log.warning("CPU suppress: %s", error)
+            return
+        quota = allowance.next_quota(suppress, current, quantity.value(node.status.capacity.get("cpu", 0)))
+        if quota is None:
+            return
+        if self._write_quota(quota, REASON):
+            SUPPRESS_CORES.labels(self.handle.node_name, CFS_QUOTA).set(quota / allowance.CFS_PERIOD_US)
+
+    def _recover_quota(self) -> None:
+        if self.policies.get(CFS_QUOTA) == RECOVERED:
+            return
+        if self._write_quota(allowance.UNLIMITED, "suppressBECPU"):
+            self.policies[CFS_QUOTA] = RECOVERED
+
+    def _write_quota(self, quota: int, reason: str) -> bool:
+        update = Update("cpu.cfs_quota_us", self._best_effort, str(quota), reason)
+        try:
+            self.handle.executor.update(update, cached=False)
+        except CgroupError as error:
+            log.warning("CPU suppress: %s", error)
+            return False
+        return True
+
+    # --- CPU set ---------------------------------------------------------------------------------
+
+    def _adjust_cpuset(self, suppress: int, inputs: Inputs, cpus: NodeCPUInfo) -> None:
+        try:
+            old = self.handle.cgroups.cpus(self._best_effort)
+        except (CgroupError, ValueError) as error:
+            log.warning("CPU suppress: %s", error)
+            return
+        if inputs.topology is None:
+            return
+        annotations = inputs.topology.metadata.annotations
+        excluded = _reserved(annotations) | _exclusive_system(annotations)
+        lsr, shared = cpu_selection.by_pool(cpus.processors, _pools(inputs.pods), excluded)
+        count = max(-(-suppress // 1000), MIN_CPUS)
+        count = allowance.step_limited(count, len(old), len(cpus.processors))
+        new = cpu_selection.choose(count, lsr, shared)
+        policy = _kubelet_policy(annotations)
+        if policy is None:
+            return
+        if policy == "static":
+            # The kubelet writes the pods' own levels; only containers are ours.
+            self._recover_cpuset(inputs, depth=1)
+            if new:
+                self._write_cpuset(new, self._directories(2, exactly=True))
+        elif new:
+            directories = self._directories(2)
+            self._write_cpuset(old | new, directories)
+            self._write_cpuset(new, directories[::-1])
+        if new:
+            SUPPRESS_CORES.labels(self.handle.node_name, CPUSET).set(len(new))
+
+    def _recover_cpuset(self, inputs: Inputs, depth: int) -> None:
+        pool = _share_pool(inputs)
+        if pool is None:
+            return
+        self._write_cpuset(pool, self._directories(depth))
+        self.policies[CPUSET] = RECOVERED
+
+    def _recover_cpuset_for_cpu_manager(self, inputs: Inputs) -> None:
+        """Recover all but the containers of pods whose CPUs the scheduler allocated."""
+        pool = _share_pool(inputs)
+        if pool is None:
+            return
+        kept = [meta.cgroup_dir for meta in inputs.pods if _has_allocated_cpus(meta)]
+        containers = [
+            directory
+            for directory in self._directories(2, exactly=True)
+            if not any(pod in directory for pod in kept)
+        ]
+        self._write_cpuset(pool, self._directories(1) + containers)
+        self.policies[CPUSET] = RECOVERED
+
+    def _directories(self, depth: int, *, exactly: bool = False) -> list[str]:
+        walked = self.handle.cgroups.walk(self._best_effort, depth)
+        return [directory for directory, level in walked if level == depth or not exactly]
+
+    def _write_cpuset(self, cpus: frozenset[int], directories: Sequence[str]) -> None:
+        text = cpuset.render(cpus)
+        self.handle.executor.update_batch(
+            [Update("cpuset.cpus", directory, text, REASON) for directory in directories]
+        )
+
+    # --- metrics ---------------------------------------------------------------------------------
+
+    def _last(self, kind: str, properties: Mapping[str, str]) -> float | None:
+        now = self.handle.clock.now()
+        window = timedelta(seconds=2 * self.handle.flags.integer("collect-res-used-interval"))
+        try:
+            return self.handle.metrics.query(kind, Aggregation.LAST, now - window, now, properties)
+        except MetricError:
+            return None
+
+    def _lasts(self, kind: str, label: str, values: Sequence[str]) -> dict[str, float]:
+        found = {value: self._last(kind, {label: value}) for value in values}
+        return {value: used for value, used in found.items() if used is not None}
+
+
+def suppress_milli(inputs: Inputs, node_name: str = "") -> int | None:
+    """Return the milli-cores that best-effort pods may have; None without node, usage or threshold."""
+    threshold = ((inputs.slo or {}).get("resourceUsedThresholdWithBE") or {}).get(
+        "cpuSuppressThresholdPercent"
+    )
+    if inputs.node is None or inputs.node_used is None or inputs.slo is None or threshold is None:
+        return None
+    pods, applications, system = usage.split(
+        inputs.node_used,
+        usage.reserved_milli_cpu(inputs.node) / 1000.0,
+        inputs.pods,
+        inputs.pod_used,
+        inputs.slo.get("hostApplications") or [],
+        inputs.application_used,
+        usage.is_not_best_effort,
+        usage.is_not_best_effort_application,
+    )
+    LS_USED_CORES.labels(node_name).set(pods)
+    return allowance.suppress_milli(
+        quantity.milli_value(inputs.node.status.capacity.get("cpu", 0)),
+        threshold,
+        inputs.slo["resourceUsedThresholdWithBE"].get("cpuSuppressMinPercent"),
+        pods,
+        applications,
+        system,
+    )
+
+
+def _share_pool(inputs: Inputs) -> frozenset[int] | None:
+    """Return the CPUs that best-effort pods may use when nothing suppresses them."""
+    if inputs.cpus is None or inputs.topology is None:
+        return None
+    annotations = inputs.topology.metadata.annotations
+    exclusive = {cpu for cpu, pool in _pools(inputs.pods, only="LSE").items() if pool == "LSE"}
+    taken = _reserved(annotations) | _exclusive_system(annotations) | exclusive
+    return frozenset(p.cpu for p in inputs.cpus.processors) - taken
+
+
+def _pools(pods: Sequence[PodMeta], only: str | None = None) -> dict[int, str]:
+    """Return the QoS class of the pod that each bound CPU belongs to; later pods win."""
+    pools: dict[int, str] = {}
+    for meta in pods:
+        pod_qos = qos.qos_class_raw(meta.pod)
+        if only is not None and pod_qos != only:
+            continue
+        status = usage.json_annotation(meta.pod.metadata.annotations, extension.ANNOTATION_RESOURCE_STATUS)
+        for cpu in _cpus(status, "cpuset"):
+            pools[cpu] = pod_qos
+    return pools
+
+
+def _has_allocated_cpus(meta: PodMeta) -> bool:
+    status = usage.json_annotation(meta.pod.metadata.annotations, extension.ANNOTATION_RESOURCE_STATUS)
+    return status is not None and bool(status.get("cpuset") or status.get("numaNodeResources"))
+
+
+def _reserved(annotations: Mapping[str, str]) -> frozenset[int]:
+    return _cpus(usage.node_reservation(annotations), "reservedCPUs")
+
+
+def _exclusive_system(annotations: Mapping[str, str]) -> frozenset[int]:
+    system = usage.json_annotation(annotations, extension.ANNOTATION_NODE_SYSTEM_QOS_RESOURCE)
+    if system is None or system.get("cpusetExclusive") is False:
+        return frozenset()
+    return _cpus(system, "cpuset")
+
+
+def _cpus(document: Mapping[str, Any] | None, key: str) -> frozenset[int]:
+    text = (document or {}).get(key) or ""
+    try:
+        return cpuset.parse(text)
+    except ValueError as error:
+        log.warning("CPU suppress: %s: %s", key, error)
+        return frozenset()
+
+
+def _kubelet_policy(annotations: Mapping[str, str]) -> str | None:
+    """Return kubelet's CPU manager policy, "" when unknown, None when the annotation cannot be read."""
+    if not annotations.get(extension.ANNOTATION_KUBELET_CPU_MANAGER_POLICY):
+        return ""
+    document = usage.json_annotation(annotations, extension.ANNOTATION_KUBELET_CPU_MANAGER_POLICY)
+    return None if document is None else str(document.get("policy") or "")
