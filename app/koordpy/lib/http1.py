@@ -185,6 +185,12 @@ class HttpClient:
         finally:
             self._give_back(connection)
 
+    def retire(self) -> None:
+        """Start nothing new: idle connections close now, busy ones when they are done."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().abort("the client was retired")
+
     async def close(self) -> None:
         """Close all connections: requests in flight get ConnectionLost, later ones NotConnected."""
         self._closed = True
