@@ -1,0 +1,142 @@
+"""What one koordpy process is to do: a configuration file, laid over by the command line.
+
+Policies have files of their own in Koordinator's formats (scheduler and descheduler configuration); here is
+only which doors are open, where, and how the API server is reached.
+"""
+
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+import yaml
+from pydantic import Field
+
+from koordpy.api import config_model
+from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
+
+API_VERSION: Final = "config.koordpy.dev/v1alpha1"
+KIND: Final = "KoordpyConfiguration"
+
+
+Door = Literal["admission", "extender", "debug"]
+"""A way into the process."""
+
+DOORS: tuple[Door, ...] = get_args(Door)
+
+
+class ClientSettings(ConfigModel):
+    """How the API server is reached: `server` alone, else a kubeconfig, else the pod's service account."""
+
+    server: str | None = None
+    kubeconfig: str | None = None
+    context: str | None = None
+
+
+class ListenerSettings(ConfigModel):
+    """An address, and the folder of its certificate where it speaks TLS."""
+
+    bind_address: str
+    port: int = Field(ge=0, le=65535)
+    cert_dir: str | None = None
+    tls_hosts: tuple[str, ...] = Field(default=("localhost", "127.0.0.1"), strict=False)
+    """Names in a certificate that is made here; one that was put into the folder is left alone."""
+
+
+class AdmissionSettings(ListenerSettings):
+    """The webhook door. It always speaks TLS, as kube-apiserver wants it."""
+
+    bind_address: str = "0.0.0.0"
+    port: int = Field(default=9876, ge=0, le=65535)
+    cert_dir: str | None = "certs"
+    handlers: dict[str, Any] = {}
+    """The admission chain's configuration; `koordpy.admission` says its shape."""
+
+
+class ExtenderSettings(ListenerSettings):
+    """The kube-scheduler extender door."""
+
+    bind_address: str = "127.0.0.1"
+    port: int = Field(default=9877, ge=0, le=65535)
+    scheduler_config: str | None = None
+    """A KubeSchedulerConfiguration with the plugins to run; the shipped one where None."""
+
+
+class DebugSettings(ListenerSettings):
+    """The debug door. Beyond loopback it asks the API server who is there and what they may do."""
+
+    bind_address: str = "127.0.0.1"
+    port: int = Field(default=10251, ge=0, le=65535)
+    authentication: bool = False
+
+
+class DeschedulerSettings(ConfigModel):
+    """The worker's descheduler."""
+
+    config: str | None = None
+    """A DeschedulerConfiguration file; without one there is nothing to do."""
+    substitute_evictor: str | None = None
+    """An installed evictor to use where the file names one that is not installed."""
+
+
+class QOSSettings(ConfigModel):
+    """The worker's QoS manager, on the node it runs on."""
+
+    node_name: str | None = None
+    cgroup_root: str = "/sys/fs/cgroup"
+    proc_root: str = "/proc"
+    sys_root: str = "/sys"
+    flags: dict[str, int | float | bool | str] = {}
+    sync_timeout: Seconds = 120.0
+
+
+class WorkerSettings(ConfigModel):
+    """What `koordpy worker` hosts."""
+
+    descheduler: DeschedulerSettings = DeschedulerSettings()
+    qos: QOSSettings = QOSSettings()
+    leader_elect: bool = True
+    lease_namespace: str = "koordinator-system"
+    lease_name: str = "koordpy-worker"
+
+
+class Settings(ConfigModel):
+    """Everything about one process."""
+
+    api_version: Literal["config.koordpy.dev/v1alpha1"] = API_VERSION
+    kind: Literal["KoordpyConfiguration"] = KIND
+    doors: tuple[Door, ...] = Field(default=DOORS, strict=False)
+    client: ClientSettings = ClientSettings()
+    feature_gates: dict[str, bool] = {}
+    admission: AdmissionSettings = AdmissionSettings()
+    extender: ExtenderSettings = ExtenderSettings()
+    debug: DebugSettings = DebugSettings()
+    worker: WorkerSettings = WorkerSettings()
+    decisions: int = Field(default=1000, ge=0)
+    """How many scheduling decisions and admissions are kept for the debug API."""
+
+
+def load(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings:
+    """Read a file (defaults without one) and lay `overrides` over it, nested like the file.
+
+    Raises ConfigError naming file and path, OSError when the file cannot be read.
+    """
+    document: Any = {}
+    if path is not None:
+        try:
+            document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        except yaml.YAMLError as error:
+            raise ConfigError([f"{path}: not YAML: {error}"]) from None
+    try:
+        return config_model.read(Settings, _laid_over(document, overrides or {}))
+    except ConfigError as error:
+        raise error.under(path) if path is not None else error from None
+
+
+def _laid_over(document: Any, overrides: dict[str, Any]) -> Any:
+    if not isinstance(document, dict):
+        return document
+    result = dict(document)
+    for key, value in overrides.items():
+        if value is None:
+            continue
+        result[key] = _laid_over(result.get(key) or {}, value) if isinstance(value, dict) else value
+    return result
