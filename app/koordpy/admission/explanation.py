@@ -1,0 +1,66 @@
+"""Why an admission came out as it did: which rules spoke, which kept silent, and who changed what.
+
+Handlers tell an Explanation only where a request carries one, so a request that nobody asks about pays one
+comparison with None.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from koordpy.api import json_patch
+from koordpy.api.document import Document
+from koordpy.api.patch import clone
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A rule (a profile, a check) that applied or did not, and why."""
+
+    handler: str
+    subject: str
+    applied: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """One RFC 6902 operation, the value before it, and what caused it."""
+
+    handler: str
+    cause: str
+    op: str
+    path: str
+    before: Any
+    after: Any
+
+
+@dataclass
+class Explanation:
+    """What handlers said about one request, in order. The chain sets `handler` before it calls one."""
+
+    handler: str = ""
+    judgements: list[Judgement] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    _seen: dict[str, Any] | None = None
+
+    def start(self, document: Document) -> None:
+        """Take the document as it is now for the state that nobody has changed yet."""
+        self._seen = clone(document.raw)
+
+    def judged(self, subject: str, applied: bool, reason: str) -> None:
+        """Note that a rule applied, or that it did not."""
+        self.judgements.append(Judgement(self.handler, subject, applied, reason))
+
+    def changed(self, document: Document, cause: str) -> None:
+        """Put every change since the last call down to `cause`."""
+        for op, path, value in json_patch.changes(self._seen, document.raw):
+            before: Any = self._seen
+            for segment in path:
+                if isinstance(before, list):
+                    before = before[segment] if isinstance(segment, int) and segment < len(before) else None
+                else:
+                    before = before.get(segment) if isinstance(before, dict) else None
+            self.changes.append(
+                Change(self.handler, cause, op, json_patch.pointer(path), clone(before), clone(value))
+            )
+        self.start(document)

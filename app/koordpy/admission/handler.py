@@ -1,0 +1,267 @@
+"""The interface of admission handlers: what they get, what they may do, how they say no.
+
+A webhook path has a chain of handlers (`koordpy.admission.chain`). In-tree and third-party handlers are the
+same: a class that is named by an entry point of group `koordpy.admission`, constructed once with its
+arguments and a `Handle`, and called for every request on its path. Handlers are synchronous and do no I/O;
+what they need to know of the cluster they read from stores that follow it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import msgspec
+from pydantic import BaseModel, ConfigDict
+
+from koordpy.api.document import Document, Path
+from koordpy.api.meta import Struct
+from koordpy.api.quantity import Quantity, from_wire, parse
+from koordpy.api.scheme import decode
+from koordpy.cluster.cluster import Cluster
+from koordpy.lib.clock import Clock, SystemClock
+from koordpy.lib.feature_gates import FeatureGates
+
+from .explanation import Explanation
+
+T = TypeVar("T")
+
+CREATE = "CREATE"
+UPDATE = "UPDATE"
+DELETE = "DELETE"
+CONNECT = "CONNECT"
+
+
+class Denied(Exception):
+    """The request is not allowed: status 403, reason Forbidden."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Errored(Exception):
+    """The request cannot be decided on, and therefore is not allowed: status `code`, no reason.
+
+    Koordinator answers 400 where the object is at fault (nearly all its validations) and 500 where the
+    webhook is (a missing PriorityClass, a profile patch that does not fit).
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class GroupVersionKind(Struct):
+    """The kind that an object is sent as."""
+
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class GroupVersionResource(Struct):
+    """The resource that a request is for."""
+
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+
+
+class UserInfo(Struct):
+    """Who makes a request."""
+
+    username: str = ""
+    uid: str = ""
+    groups: list[str] = []
+    extra: dict[str, list[str]] = {}
+
+
+class Request:
+    """One admission request.
+
+    `document` is the object under edit; it is None where there is no object (DELETE). `namespace` is the
+    object's namespace, or the request's where the object has none.
+    """
+
+    __slots__ = (
+        "_exact",
+        "_objects",
+        "_raw_old_object",
+        "_raw_user_info",
+        "_reread",
+        "document",
+        "dry_run",
+        "explanation",
+        "kind",
+        "name",
+        "namespace",
+        "operation",
+        "resource",
+        "sub_resource",
+        "uid",
+    )
+
+    def __init__(
+        self,
+        *,
+        uid: str = "",
+        operation: str = CREATE,
+        namespace: str = "",
+        name: str = "",
+        kind: GroupVersionKind | None = None,
+        resource: GroupVersionResource | None = None,
+        sub_resource: str = "",
+        dry_run: bool = False,
+        document: Document | None = None,
+        raw_old_object: bytes | msgspec.Raw = b"",
+        raw_user_info: bytes | msgspec.Raw = b"",
+        explanation: Explanation | None = None,
+    ) -> None:
+        self.uid = uid
+        self.operation = operation
+        self.namespace = namespace
+        self.name = name
+        self.kind = kind or GroupVersionKind()
+        self.resource = resource or GroupVersionResource()
+        self.sub_resource = sub_resource
+        self.dry_run = dry_run
+        self.document = document
+        self.explanation = explanation
+        self._raw_old_object = raw_old_object
+        self._raw_user_info = raw_user_info
+        self._objects: dict[tuple[str, type[Any]], Any] = {}
+        self._exact: dict[Path, Quantity] = {}
+        self._reread = False
+
+    def object(self, type_: type[T]) -> T:
+        """Return the object as it stands now. Raises DecodeError, LookupError where there is none."""
+        if self.document is None:
+            raise LookupError("the request has no object")
+        if self.document.changed:
+            return decode(type_, self.document.raw)
+        known: T | None = self._objects.get(("object", type_))
+        if known is None:
+            known = self._objects["object", type_] = decode(type_, self.document.raw)
+        return known
+
+    def old_object(self, type_: type[T]) -> T:
+        """Return the object before an UPDATE or DELETE. Raises DecodeError, LookupError where none."""
+        raw = bytes(self._raw_old_object)
+        if not raw or raw == b"null":
+            raise LookupError("the request has no oldObject")
+        known: T | None = self._objects.get(("oldObject", type_))
+        if known is None:
+            known = self._objects["oldObject", type_] = decode(type_, raw)
+        return known
+
+    @property
+    def user_info(self) -> UserInfo:
+        """Who makes the request. Raises DecodeError."""
+        raw = bytes(self._raw_user_info)
+        return decode(UserInfo, raw) if raw and raw != b"null" else UserInfo()
+
+    # Go handlers hand amounts to each other in memory, where a quantity has more to it than its text: whether
+    # it keeps the text that it was read from. Koordinator's extended-resource-spec compares that too.
+
+    def quantity(self, path: Path, wire: str | int | float | None) -> Quantity:
+        """Return the amount at a path whose wire value is `wire`, in the form that Go code would see."""
+        exact = self._exact.get(path)
+        if exact is not None:
+            return exact
+        quantity = from_wire(wire)
+        return parse(str(quantity)) if self._reread else quantity
+
+    def write_quantity(self, path: Path, quantity: Quantity) -> None:
+        """Put an amount into the document, remembering its form for later handlers."""
+        assert self.document is not None
+        self.document.set(path, str(quantity))
+        self._exact[path] = quantity
+
+    def note_quantity(self, path: Path, quantity: Quantity) -> None:
+        """Remember the form of an amount that a handler has put into the document otherwise."""
+        self._exact[path] = quantity
+
+    def reread(self) -> None:
+        """Say that the object went through its text form: every amount now keeps its canonical text."""
+        self._exact.clear()
+        self._reread = True
+
+
+class RandomSource(Protocol):
+    """Where chance comes from; `random.Random` is one."""
+
+    def randint(self, a: int, b: int, /) -> int:
+        """Return an integer from a to b, both included."""
+        ...
+
+
+@dataclass
+class Handle:
+    """What handlers may use: the cluster as it is known, the gates, time and chance."""
+
+    cluster: Cluster
+    gates: FeatureGates
+    rng: RandomSource
+    clock: Clock = field(default_factory=SystemClock)
+
+
+class NoArgs(BaseModel):
+    """The arguments of a handler that takes none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Handler(ABC):
+    """What both kinds of handlers declare.
+
+    `name` and `path` together identify a handler (`mutate-pod/ClusterColocationProfile`); its entry point has
+    that name. `enabled_by` and `disabled_by` name feature gates, which are read once, at the start.
+    """
+
+    name: ClassVar[str]
+    path: ClassVar[str]
+    enabled_by: ClassVar[str | None] = None
+    disabled_by: ClassVar[str | None] = None
+    args_type: ClassVar[type[BaseModel]] = NoArgs
+
+    def __init__(self, args: BaseModel, handle: Handle) -> None:
+        self.args = args
+        self.handle = handle
+
+    @classmethod
+    def identity(cls) -> str:
+        """The name under which configuration speaks of the handler."""
+        return f"{cls.path.strip('/')}/{cls.name}"
+
+    @classmethod
+    def is_enabled(cls, gates: FeatureGates) -> bool:
+        """Tell whether the handler's gates let it run."""
+        if cls.enabled_by is not None and not gates.enabled(cls.enabled_by):
+            return False
+        return cls.disabled_by is None or not gates.enabled(cls.disabled_by)
+
+
+class MutatingHandler(Handler):
+    """A handler that changes the object."""
+
+    @abstractmethod
+    def mutate(self, request: Request, document: Document) -> None:
+        """Edit the document.
+
+        Called in the order of the chain; each handler sees the edits of those before it. Raise `Denied` or
+        `Errored` to refuse: the chain ends and no edit of any handler is sent. Any other exception is a bug
+        and refuses with status 500.
+        """
+
+
+class ValidatingHandler(Handler):
+    """A handler that only judges."""
+
+    @abstractmethod
+    def validate(self, request: Request) -> None:
+        """Return if the request may pass this handler; raise `Denied` or `Errored` if not. Change nothing."""
+
+
+HandlerType = Callable[[BaseModel, Handle], Handler]
