@@ -141,8 +141,8 @@ class ExtenderConfig(ConfigModel):
 class SchedulerConfiguration(ConfigModel):
     """A whole KubeSchedulerConfiguration."""
 
-    api_version: Literal["kubescheduler.config.k8s.io/v1"] = API_VERSION
-    kind: Literal["KubeSchedulerConfiguration"] = KIND
+    api_version: Literal["kubescheduler.config.k8s.io/v1"] = "kubescheduler.config.k8s.io/v1"
+    kind: Literal["KubeSchedulerConfiguration"] = "KubeSchedulerConfiguration"
     parallelism: int = Field(default=16, gt=0)
     leader_election: LeaderElection = LeaderElection()
     client_connection: ClientConnection = ClientConnection()

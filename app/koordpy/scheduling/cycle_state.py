@@ -20,10 +20,11 @@ class StateKey(Generic[T]):
 class CycleState:
     """Values by key, and which plugins skip their Filter and Score in this attempt."""
 
-    __slots__ = ("_values", "skip_filter", "skip_score")
+    __slots__ = ("_values", "measured", "skip_filter", "skip_score")
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
+        self.measured = False
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
 
@@ -45,6 +46,7 @@ class CycleState:
         for name, value in self._values.items():
             clone = getattr(value, "clone", None)
             copy._values[name] = value if clone is None else clone()
+        copy.measured = self.measured
         copy.skip_filter = set(self.skip_filter)
         copy.skip_score = set(self.skip_score)
         return copy

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from koordpy.api.core import Pod
 from koordpy.api.meta import KubeObject
-from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeTable
 from koordpy.lib.clock import Clock
@@ -16,6 +15,8 @@ from .status import Status
 from .waiting_pods import WaitingPods
 
 if TYPE_CHECKING:
+    from koordpy.cluster.client import Client
+
     from .framework import Framework
 
 T = TypeVar("T", bound=KubeObject)
@@ -34,7 +35,7 @@ class Handle:
         self,
         cluster: Cluster,
         *,
-        client: Client | None = None,
+        client: "Client | None" = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
         nominator: Nominator | None = None,

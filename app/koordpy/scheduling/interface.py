@@ -112,7 +112,7 @@ class BeforePreFilter:
     """Transformer: may replace the pod before PreFilter. Runs where PreFilter is enabled."""
 
     def before_pre_filter(self, state: CycleState, pod: Pod) -> tuple[Pod | None, Status]:
-        """Return a pod for the rest of PreFilter (None: the same) and a status; a failure ends the attempt."""
+        """Return a pod for the rest of PreFilter (None: the same); a failure ends the attempt."""
         raise NotImplementedError
 
 
@@ -168,7 +168,7 @@ class BeforeFilter:
     """Transformer: may show this attempt other nodes than the cluster has. Runs where Filter is enabled."""
 
     def before_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Pod, NodeSet, Verdict]:
-        """Return the pod and the same nodes in the same order, perhaps overlaid, and who is refused already."""
+        """Return pod and nodes (same names and order, perhaps overlaid) and who is refused already."""
         raise NotImplementedError
 
 

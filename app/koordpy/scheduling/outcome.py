@@ -118,9 +118,9 @@ class Scores:
     def top(self, count: int) -> list[int]:
         """Return the indexes of the best nodes, best first; equal totals keep their order."""
         if count >= len(self.total):
-            return np.argsort(-self.total, kind="stable").tolist()
+            return [int(i) for i in np.argsort(-self.total, kind="stable")]
         chosen = np.argpartition(-self.total, count)[:count]
-        return chosen[np.lexsort((chosen, -self.total[chosen]))].tolist()
+        return [int(i) for i in chosen[np.lexsort((chosen, -self.total[chosen]))]]
 
 
 @dataclass(slots=True)

@@ -1,0 +1,54 @@
+"""What the scheduling doors measure, under kube-scheduler's and Koordinator's metric names."""
+
+from prometheus_client import Counter, Gauge, Histogram
+
+
+def _exponential(start: float, factor: float, count: int) -> list[float]:
+    return [start * factor**i for i in range(count)]
+
+
+PLUGIN_DURATION = Histogram(
+    "scheduler_plugin_execution_duration_seconds",
+    "Time a plugin took at an extension point (a tenth of the attempts is measured).",
+    ["plugin", "extension_point", "status"],
+    buckets=_exponential(0.00001, 1.5, 20),
+)
+POINT_DURATION = Histogram(
+    "scheduler_framework_extension_point_duration_seconds",
+    "Time all plugins of an extension point took together.",
+    ["extension_point", "status", "profile"],
+    buckets=_exponential(0.0001, 2, 12),
+)
+ATTEMPTS = Counter(
+    "scheduler_schedule_attempts_total",
+    "Attempts by result: scheduled, unschedulable, error.",
+    ["result", "profile"],
+)
+ATTEMPT_DURATION = Histogram(
+    "scheduler_scheduling_attempt_duration_seconds",
+    "Time from the filter call of an attempt to the end of its binding.",
+    ["result", "profile"],
+    buckets=_exponential(0.001, 2, 15),
+)
+EVALUATED_NODES = Histogram(
+    "scheduler_pod_scheduling_evaluated_nodes",
+    "Nodes looked at for a pod.",
+    buckets=_exponential(1, 2, 24),
+)
+FEASIBLE_NODES = Histogram(
+    "scheduler_pod_scheduling_feasible_nodes",
+    "Nodes found for a pod.",
+    buckets=_exponential(1, 2, 24),
+)
+WAITING_PODS = Gauge(
+    "koordpy_extender_waiting_pods", "Binds that are held because a Permit plugin lets the pod wait."
+)
+ATTEMPTS_KEPT = Gauge(
+    "koordpy_extender_attempts", "Attempts between filter and bind whose cycle state is kept."
+)
+EXTENDER_DURATION = Histogram(
+    "koordpy_extender_request_duration_seconds",
+    "Time to answer an extender call; for bind the time in Permit and on the network included.",
+    ["verb", "result"],
+    buckets=_exponential(0.0001, 2, 18),
+)

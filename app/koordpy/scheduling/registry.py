@@ -1,0 +1,316 @@
+"""From a configuration and the installed plugins to running profiles.
+
+Plugins are found by entry points (group `koordpy.scheduling`); in-tree and third-party ones alike. Which
+plugin runs at which point follows kube-scheduler's rules: defaults, `multiPoint`, explicit sets, `*`.
+
+Two places to run in:
+
+* `Place.SCHEDULER`: koordpy is the scheduler itself. A profile starts from kube-scheduler's default plugins.
+* `Place.EXTENDER`: beside kube-scheduler, which runs its own plugins. A profile starts from `DefaultBinder`
+  alone, and in-tree names of kube-scheduler that koordpy does not have are left to kube-scheduler.
+
+A name that is not installed refuses the configuration. With `skip_missing` it is left out instead, and
+listed in `Profiles.missing`: for a file written for a full koord-scheduler on an installation that has only
+some of its plugins.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache
+
+from koordpy.lib import entry_points
+
+from .args import ConfigError, Problem, read_args
+from .config import POINTS, PluginRef, Plugins, PluginSet, Profile, SchedulerConfiguration
+from .framework import Framework
+from .handle import Handle
+from .interface import (
+    AfterPostFilter,
+    AfterPreFilter,
+    BeforeFilter,
+    BeforePreFilter,
+    BeforeScore,
+    Bind,
+    Filter,
+    Permit,
+    Plugin,
+    PostBind,
+    PostFilter,
+    PreBind,
+    Preempt,
+    PreEnqueue,
+    PreFilter,
+    PreScore,
+    QueueSort,
+    ReservationPreBind,
+    Reserve,
+    Score,
+)
+
+GROUP = "koordpy.scheduling"
+
+DEFAULT_PLUGINS = (
+    PluginRef(name="SchedulingGates"),
+    PluginRef(name="PrioritySort"),
+    PluginRef(name="NodeUnschedulable"),
+    PluginRef(name="NodeName"),
+    PluginRef(name="TaintToleration", weight=3),
+    PluginRef(name="NodeAffinity", weight=2),
+    PluginRef(name="NodePorts"),
+    PluginRef(name="NodeResourcesFit", weight=1),
+    PluginRef(name="VolumeRestrictions"),
+    PluginRef(name="NodeVolumeLimits"),
+    PluginRef(name="VolumeBinding"),
+    PluginRef(name="VolumeZone"),
+    PluginRef(name="PodTopologySpread", weight=2),
+    PluginRef(name="InterPodAffinity", weight=2),
+    PluginRef(name="DynamicResources"),
+    PluginRef(name="DefaultPreemption"),
+    PluginRef(name="NodeResourcesBalancedAllocation", weight=1),
+    PluginRef(name="ImageLocality", weight=1),
+    PluginRef(name="DefaultBinder"),
+)
+"""kube-scheduler's default plugins with their weights, in their order (release 1.35)."""
+
+IN_TREE = frozenset(ref.name for ref in DEFAULT_PLUGINS)
+
+_ROLES: Mapping[str, tuple[type, ...]] = {
+    "pre_enqueue": (PreEnqueue,),
+    "queue_sort": (QueueSort,),
+    "pre_filter": (PreFilter, BeforePreFilter, AfterPreFilter),
+    "filter": (Filter, BeforeFilter),
+    "post_filter": (PostFilter, Preempt, AfterPostFilter),
+    "pre_score": (PreScore,),
+    "score": (Score, BeforeScore),
+    "reserve": (Reserve,),
+    "permit": (Permit,),
+    "pre_bind": (PreBind, ReservationPreBind),
+    "bind": (Bind,),
+    "post_bind": (PostBind,),
+}
+
+_DEFAULT_PRE_BIND = "DefaultPreBind"
+
+
+class Place(Enum):
+    """Where a profile runs."""
+
+    SCHEDULER = "scheduler"
+    EXTENDER = "extender"
+
+
+@dataclass(slots=True)
+class Profiles:
+    """The profiles of a process by scheduler name, and which names of the configuration do not run."""
+
+    frameworks: dict[str, Framework] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    """Paths and names that were left out because no such plugin is installed."""
+    left_to_kube_scheduler: list[str] = field(default_factory=list)
+    """Names that kube-scheduler runs itself."""
+
+    def of(self, scheduler_name: str) -> Framework | None:
+        """Return the profile that serves pods with this `spec.schedulerName` (empty: default-scheduler)."""
+        return self.frameworks.get(scheduler_name or "default-scheduler")
+
+
+@cache
+def installed() -> Mapping[str, type[Plugin]]:
+    """Return the installed plugin classes by name. Raises PluginLoadError naming the one that is broken."""
+    classes: dict[str, type[Plugin]] = {}
+    points = entry_points.find(GROUP)
+    for name in points:
+        loaded = entry_points.load(GROUP, name, points)
+        if not (isinstance(loaded, type) and issubclass(loaded, Plugin)):
+            raise entry_points.PluginLoadError(
+                f"entry point {name!r} in group {GROUP!r} is {loaded!r}, expected a subclass of "
+                f"{Plugin.__module__}.{Plugin.__qualname__}"
+            )
+        if loaded.name != name:
+            raise entry_points.PluginLoadError(
+                f"entry point {name!r} in group {GROUP!r} is a plugin that calls itself {loaded.name!r}"
+            )
+        classes[name] = loaded
+    return classes
+
+
+def build(
+    config: SchedulerConfiguration,
+    handle_of: Callable[[Profile], Handle],
+    *,
+    place: Place,
+    classes: Mapping[str, type[Plugin]] | None = None,
+    skip_missing: bool = False,
+) -> Profiles:
+    """Make every profile of a configuration. Raises ConfigError with all problems found."""
+    known = installed() if classes is None else classes
+    built = Profiles()
+    problems: list[Problem] = []
+    for index, profile in enumerate(config.profiles):
+        try:
+            plan = _Plan(profile, f"profiles[{index}]", place, known, skip_missing, built)
+            built.frameworks[profile.scheduler_name] = plan.build(handle_of(profile))
+        except ConfigError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise ConfigError(problems)
+    return built
+
+
+class _Plan:
+    """Works out one profile."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        path: str,
+        place: Place,
+        known: Mapping[str, type[Plugin]],
+        skip_missing: bool,
+        built: Profiles,
+    ) -> None:
+        self.profile, self.path, self.place, self.known = profile, path, place, known
+        self.skip_missing, self.built = skip_missing, built
+        self.problems: list[Problem] = []
+        self.weights: dict[str, int] = {}
+        self.plugins = _with_default_pre_bind(profile.plugins or Plugins(), known)
+
+    def build(self, handle: Handle) -> Framework:
+        multi_point = self._multi_point()
+        names = {point: self._names_at(point, multi_point) for point in POINTS}
+        ordered = dict.fromkeys(
+            [ref.name for ref in multi_point] + [name for point in POINTS for name in names[point]]
+        )
+        used = [name for name in ordered if any(name in at for at in names.values())]
+        arguments = self._arguments()
+        self._check_counts(names)
+        if self.problems:
+            raise ConfigError(self.problems)
+        plugins = {}
+        for name in used:
+            document, path = arguments.get(name, ({}, f"{self.path}.pluginConfig"))
+            args = read_args(self.known[name].args_type, name, document, path)
+            plugins[name] = self.known[name](args, handle)
+        enabled = {point: [plugins[name] for name in at] for point, at in names.items()}
+        return Framework(self.profile.scheduler_name, list(plugins.values()), enabled, self.weights, handle)
+
+    def _multi_point(self) -> list[PluginRef]:
+        """The defaults, changed by the profile's own multiPoint set."""
+        custom = self.plugins.multi_point
+        defaults = DEFAULT_PLUGINS if self.place is Place.SCHEDULER else (PluginRef(name="DefaultBinder"),)
+        own = {ref.name: ref for ref in custom.enabled}
+        merged = [own.get(ref.name, ref) for ref in defaults if not custom.disables(ref.name)]
+        taken = {ref.name for ref in merged}
+        merged.extend(ref for ref in custom.enabled if ref.name not in taken)
+        listed = {ref.name for ref in custom.enabled}
+        return [
+            ref
+            for place, ref in enumerate(merged)
+            if self._is_known(
+                ref.name,
+                f"{self.path}.plugins.multiPoint.enabled[{place}].name",
+                default=ref.name not in listed,
+            )
+        ]
+
+    def _names_at(self, point: str, multi_point: Sequence[PluginRef]) -> list[str]:
+        plugin_set: PluginSet = self.plugins.at(point)
+        path = f"{self.path}.plugins.{_camel(point)}.enabled"
+        explicit: list[str] = []
+        for place, ref in enumerate(plugin_set.enabled):
+            where = f"{path}[{place}].name"
+            if ref.name in explicit:
+                self.problems.append(
+                    Problem(where, f'plugin "{ref.name}" already registered as "{_camel(point)}"')
+                )
+            elif self._is_known(ref.name, where):
+                if not issubclass(self.known[ref.name], _ROLES[point]):
+                    self.problems.append(
+                        Problem(where, f'plugin "{ref.name}" does not extend {_camel(point)} plugin')
+                    )
+                explicit.append(ref.name)
+                if point == "score":
+                    self.weights[ref.name] = ref.weight or 1
+        if any(ref.name == "*" for ref in plugin_set.disabled):
+            return explicit
+        both, rest = [], []
+        for ref in multi_point:
+            if not issubclass(self.known[ref.name], _ROLES[point]):
+                continue
+            if ref.name in explicit:
+                both.append(ref.name)
+            elif not plugin_set.disables(ref.name):
+                rest.append(ref.name)
+            if point == "score":
+                self.weights.setdefault(ref.name, ref.weight or 1)
+        return [
+            *(name for name in explicit if name in both),
+            *rest,
+            *(name for name in explicit if name not in both),
+        ]
+
+    def _is_known(self, name: str, path: str, *, default: bool = False) -> bool:
+        if name in self.known:
+            return True
+        if self.place is Place.EXTENDER and name in IN_TREE:
+            self.built.left_to_kube_scheduler.append(name)
+        elif self.skip_missing:
+            self.built.missing.append(f"{path}: {name}")
+        elif default:
+            self.problems.append(
+                Problem(
+                    path,
+                    f'default plugin "{name}" is not installed; expected it in entry point group '
+                    f"{GROUP!r} or disabled in multiPoint",
+                )
+            )
+        else:
+            listed = ", ".join(self.known) or "none"
+            self.problems.append(
+                Problem(
+                    path,
+                    f'got "{name}", expected the name of a plugin installed in entry point group '
+                    f"{GROUP!r}: {listed}",
+                )
+            )
+        return False
+
+    def _arguments(self) -> dict[str, tuple[object, str]]:
+        arguments: dict[str, tuple[object, str]] = {}
+        for place, config in enumerate(self.profile.plugin_config):
+            path = f"{self.path}.pluginConfig[{place}]"
+            if self._is_known(config.name, f"{path}.name"):
+                arguments[config.name] = (config.args, f"{path}.args")
+        return arguments
+
+    def _check_counts(self, names: Mapping[str, Sequence[str]]) -> None:
+        if self.place is Place.EXTENDER:
+            return
+        if len(names["queue_sort"]) != 1:
+            self.problems.append(
+                Problem(
+                    f"{self.path}.plugins.queueSort",
+                    f"got {len(names['queue_sort'])} plugins, expected exactly one queue sort plugin",
+                )
+            )
+        if not names["bind"]:
+            self.problems.append(Problem(f"{self.path}.plugins.bind", "at least one bind plugin is needed"))
+
+
+def _with_default_pre_bind(plugins: Plugins, known: Mapping[str, type[Plugin]]) -> Plugins:
+    """Append DefaultPreBind, as Koordinator does to every profile that does not disable it."""
+    pre_bind = plugins.pre_bind
+    if (
+        _DEFAULT_PRE_BIND not in known
+        or pre_bind.disables(_DEFAULT_PRE_BIND)
+        or any(ref.name == _DEFAULT_PRE_BIND for ref in pre_bind.enabled)
+    ):
+        return plugins
+    enabled = (*pre_bind.enabled, PluginRef(name=_DEFAULT_PRE_BIND))
+    return plugins.model_copy(update={"pre_bind": pre_bind.model_copy(update={"enabled": enabled})})
+
+
+def _camel(point: str) -> str:
+    head, *rest = point.split("_")
+    return head + "".join(part.title() for part in rest)
