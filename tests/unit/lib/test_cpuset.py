@@ -1,0 +1,31 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from koordpy.lib import cpuset
+
+
+@given(st.frozensets(st.integers(0, 300)))
+def test_rendering_and_parsing_are_inverse(cpus):
+    assert cpuset.parse(cpuset.render(cpus)) == cpus
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"),
+    [
+        ("", set()),
+        ("\n", set()),
+        ("3", {3}),
+        ("0-2,5", {0, 1, 2, 5}),
+        (" 1 , 3-3\n", {1, 3}),
+        ("2,0-2", {0, 1, 2}),
+    ],
+)
+def test_lists_as_the_kernel_writes_them_are_read(text, cpus):
+    assert cpuset.parse(text) == cpus
+
+
+@pytest.mark.parametrize("text", ["x", "1-", "-1", "3-1", "1,,2", "1,"])
+def test_a_bad_part_is_named(text):
+    with pytest.raises(ValueError, match="not a CPU list"):
+        cpuset.parse(text)

@@ -1,0 +1,203 @@
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from koordpy.api.core import Node, Pod
+from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
+from koordpy.api.scheme import decode
+from koordpy.cluster.cluster import Cluster
+from koordpy.lib.clock import FakeClock
+from koordpy.lib.feature_gates import FeatureGateError, FeatureSpec, Stage
+from koordpy.qos.cgroup import CgroupFiles, Version
+from koordpy.qos.collectors import Collectors
+from koordpy.qos.executor import Executor
+from koordpy.qos.interface import ExtensionPlugin, QOSHandle
+from koordpy.qos.manager import QOSManager, QOSManagerError, QOSPlugins
+from koordpy.qos.metric_cache import Aggregation, MetricCache
+from koordpy.qos.paths import CgroupLayout
+from koordpy.qos.states import CallbackError, StatesInformer, StateType
+
+
+class Greeter(ExtensionPlugin):
+    name = "Greeter"
+    feature = "Greeting"
+    feature_spec = FeatureSpec(default=True, stage=Stage.ALPHA)
+
+    def __init__(self):
+        self.calls = []
+
+    def init_flags(self, flags):
+        flags.declare("greeting", "hello", "what to say")
+        flags.declare("collect-res-used-interval", 1, "seconds between collections of usage")
+
+    def setup(self, handle):
+        self.calls.append("setup")
+
+    async def run(self):
+        self.calls.append("run")
+        if self.calls.count("run") == 1:
+            raise RuntimeError("first time")
+        await asyncio.Event().wait()
+
+    async def stop(self):
+        self.calls.append("stop")
+
+
+class Node1:
+    """A node's states, with cgroup and proc files in a temporary folder."""
+
+    def __init__(self, root, plugins, gates=None):
+        self.clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
+        self.cluster = Cluster(self.clock)
+        self.states = StatesInformer(self.cluster, "n1", CgroupLayout(systemd=True))
+        self.metrics = MetricCache(self.clock)
+        self.files = CgroupFiles(root / "cgroup", Version.V2)
+        self.proc = root / "proc"
+        self.proc.mkdir()
+        self.stat(0)
+        (self.proc / "meminfo").write_text("MemTotal: 1000 kB\nMemAvailable: 400 kB\n")
+        handle = QOSHandle(
+            "n1",
+            self.states,
+            self.metrics,
+            self.files,
+            Executor(self.files, self.clock),
+            plugins.gates(gates),
+            plugins.flags,
+            self.clock,
+        )
+        self.collectors = Collectors(
+            self.states, self.metrics, self.files, self.clock, proc_root=self.proc, sys_root=root / "sys"
+        )
+        self.manager = QOSManager(plugins, handle, self.collectors)
+
+    def stat(self, jiffies):
+        (self.proc / "stat").write_text(f"cpu  {jiffies} 0 0 999 0 0 0 0 0 0\ncpu0 0\n")
+
+    def sync(self):
+        self.cluster.store(Node).apply(decode(Node, {"metadata": {"name": "n1", "uid": "n"}}))
+        for type_ in (Node, Pod, NodeSLO, NodeResourceTopology):
+            self.cluster.store(type_).synced = True
+
+    def pod_files(self, directory, usage_usec):
+        path = self.files.root / directory
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "cpu.stat").write_text(f"usage_usec {usage_usec}\n")
+        (path / "memory.stat").write_text("inactive_anon 1\nactive_anon 2\nunevictable 4\nfile 100\n")
+
+
+def registered(*plugins):
+    every = QOSPlugins()
+    for plugin in plugins:
+        every.register(plugin)
+    return every
+
+
+async def until(condition):
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_plugin_that_raises_is_run_again_and_stopped_at_the_end(tmp_path):
+    plugin = Greeter()
+    node = Node1(tmp_path, registered(plugin))
+    node.sync()
+    node.manager.setup()
+    running = asyncio.create_task(node.manager.run())
+    await until(lambda: plugin.calls.count("run") == 2)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert plugin.calls == ["setup", "run", "run", "stop"]
+
+
+async def test_a_disabled_plugin_is_set_up_but_does_not_run(tmp_path):
+    plugin = Greeter()
+    node = Node1(tmp_path, registered(plugin), gates={"Greeting": False})
+    node.sync()
+    node.manager.setup()
+    running = asyncio.create_task(node.manager.run())
+    await until(lambda: node.metrics.get("x") is None and node.states.synced)
+    await asyncio.sleep(0.05)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert plugin.calls == ["setup"]
+
+
+async def test_nothing_runs_before_the_states_are_synced(tmp_path):
+    plugin = Greeter()
+    node = Node1(tmp_path, registered(plugin))
+    node.manager.setup()
+    with pytest.raises(ExceptionGroup) as raised:
+        await node.manager.run(sync_timeout=0.1)
+    assert raised.group_contains(QOSManagerError, match="states informer caches to sync")
+    assert plugin.calls == ["setup"]
+
+
+def test_a_name_or_gate_is_registered_once():
+    plugins = registered(Greeter())
+    with pytest.raises(QOSManagerError, match="'Greeter' is already registered"):
+        plugins.register(Greeter())
+
+    class Other(Greeter):
+        name = "Other"
+
+    with pytest.raises(QOSManagerError, match="Greeting extension plugin already registered"):
+        plugins.register(Other())
+
+
+def test_an_unknown_gate_is_refused():
+    with pytest.raises(FeatureGateError, match="Nonsense"):
+        registered(Greeter()).gates({"Nonsense": True})
+
+
+def test_usage_is_measured_from_the_second_reading_on(tmp_path):
+    node = Node1(tmp_path, registered(Greeter()))
+    node.sync()
+    pod = {"metadata": {"name": "p", "namespace": "d", "uid": "u-1"}, "spec": {"nodeName": "n1"}}
+    node.cluster.store(Pod).apply(decode(Pod, pod))
+    directory = "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-podu_1.slice"
+    node.pod_files(directory, 0)
+    node.collectors.collect()
+    assert not node.collectors.synced
+    node.clock.advance(2)
+    node.stat(300)
+    node.pod_files(directory, 1_000_000)
+    node.collectors.collect()
+    start, end = datetime(2026, 1, 1, tzinfo=UTC), node.clock.now()
+
+    def last(kind):
+        return node.metrics.query(kind, Aggregation.LAST, start, end)
+
+    assert last("node_cpu_usage") == 1.5
+    assert last("node_memory_usage") == 600 * 1024
+    assert last("pod_cpu_usage") == 0.5
+    assert last("pod_memory_usage") == 7
+
+
+def test_callback_names_are_unique_within_a_type(tmp_path):
+    states = Node1(tmp_path, registered(Greeter())).states
+    states.register_callbacks(StateType.ALL_PODS, "a", "first", lambda *_: None)
+    states.register_callbacks(StateType.NODE_SLO_SPEC, "a", "other type", lambda *_: None)
+    with pytest.raises(CallbackError, match="registered already: first"):
+        states.register_callbacks(StateType.ALL_PODS, "a", "second", lambda *_: None)
+
+
+async def test_callbacks_see_the_newest_state_once(tmp_path):
+    node = Node1(tmp_path, registered(Greeter()))
+    seen = []
+    node.states.register_callbacks(
+        StateType.NODE_SLO_SPEC,
+        "t",
+        "test",
+        lambda type_, spec, target: seen.append(spec["hostApplications"]),
+    )
+    for name in ("a", "b"):
+        slo = {"metadata": {"name": "n1", "uid": "s"}, "spec": {"hostApplications": [{"name": name}]}}
+        node.cluster.store(NodeSLO).apply(decode(NodeSLO, slo))
+    running = asyncio.create_task(node.states.run())
+    await until(lambda: seen)
+    await asyncio.sleep(0.02)
+    running.cancel()
+    assert seen == [[{"name": "b"}]]
