@@ -7,27 +7,28 @@ order. The rules are those of k8s.io/apimachinery 0.35 (pkg/util/strategicpatch)
 edits in place do to the order of lists; `koordpy.api.patch_types` says which list has which key.
 """
 
-from collections.abc import Callable, Sequence
-from decimal import Decimal
 from typing import Any
 
-from koordpy.api.patch import PatchError, clone, describe
+from koordpy.api.merge_items import (
+    PATCH,
+    Items,
+    StrategicMergeError,
+    index_of,
+    item_type,
+    json_type,
+    merge_token,
+    object_item,
+    token_of,
+    without_duplicates,
+)
+from koordpy.api.patch import clone, describe
 from koordpy.api.patch_types import Field, PatchType, patch_types
 
-PATCH = "$patch"
+__all__ = ["StrategicMergeError", "apply", "supports"]
+
 RETAIN_KEYS = "$retainKeys"
 SET_ELEMENT_ORDER = "$setElementOrder"
 DELETE_FROM_PRIMITIVE_LIST = "$deleteFromPrimitiveList"
-
-Token = tuple[str, Any]
-"""A scalar with its JSON type: 1, "1", 1.0 and true are four different merge keys."""
-
-
-class StrategicMergeError(PatchError):
-    """A strategic merge patch that cannot be applied; the message names the place in the document."""
-
-    def __init__(self, message: str, code: int = 500) -> None:
-        super().__init__(f"strategic merge patch: {message}", code)
 
 
 def supports(kind: str) -> bool:
@@ -65,7 +66,7 @@ def _merge_object(
         key = _directive_field(name, DELETE_FROM_PRIMITIVE_LIST, path) if deletes else name
         if value is None:
             target.pop(key, None)
-        elif key not in target or _json_type(target[key]) != _json_type(value):
+        elif key not in target or json_type(target[key]) != json_type(value):
             if not deletes:
                 _take(target, key, value)
         elif isinstance(value, dict):
@@ -140,7 +141,7 @@ def _merge_ordered_lists(
             merged, server_order = _merge_list(current, wanted, field, False, place)
         else:
             merged = wanted
-        items = _Items(_item_type(current, wanted, place), field.merge_key, place)
+        items = Items(item_type(current, wanted, place), field.merge_key, place)
         target[key] = items.ordered(merged, order, server_order)
         patch.pop(key, None)
 
@@ -151,7 +152,7 @@ def _check_order(items: list[Any], order: list[Any], merge_key: str, path: str) 
         return
     if merge_key:
         for item in items:
-            _object_item(item, path)
+            object_item(item, path)
         items = [item for item in items if item.get(PATCH) != "delete"]
     at = 0
     for named in order:
@@ -159,7 +160,7 @@ def _check_order(items: list[Any], order: list[Any], merge_key: str, path: str) 
             at += 1
         if at == len(items):
             return
-        if _merge_token(items[at], merge_key, path) == _merge_token(named, merge_key, path):
+        if merge_token(items[at], merge_key, path) == merge_token(named, merge_key, path):
             at += 1
     if at < len(items):
         raise StrategicMergeError(
@@ -177,12 +178,12 @@ def _merge_list(
     """
     if not current and not patch:
         return current, current
-    items = _Items(_item_type(current, patch, path), field.merge_key, path)
+    items = Items(item_type(current, patch, path), field.merge_key, path)
     if not items.are_objects:
         if deletes:
-            unwanted = set(map(_token, patch))
-            return [item for item in current if _token(item) not in unwanted], current
-        merged = _without_duplicates(current + patch)
+            unwanted = set(map(token_of, patch))
+            return [item for item in current if token_of(item) not in unwanted], current
+        merged = without_duplicates(current + patch)
         return items.ordered(merged, patch, current), current
     if not field.merge_key:
         raise StrategicMergeError(f"{path}: the list has no merge key")
@@ -190,8 +191,8 @@ def _merge_list(
     merged = list(kept)
     added = 0
     for item in plain:
-        token = _merge_token(item, field.merge_key, path)
-        index = _index_of(merged, field.merge_key, token)
+        token = merge_token(item, field.merge_key, path)
+        index = index_of(merged, field.merge_key, token)
         if index is not None:
             place = f"{path}[{field.merge_key}={token[1]}]"
             merged[index] = _merge_object(merged[index], item, _type_of(field), place)
@@ -220,8 +221,8 @@ def _carry_out_item_directives(
             continue
         directive = item[PATCH]
         if directive == "delete":
-            token = _merge_token(item, merge_key, path)
-            while (index := _index_of(cells[:length], merge_key, token)) is not None:
+            token = merge_token(item, merge_key, path)
+            while (index := index_of(cells[:length], merge_key, token)) is not None:
                 cells[index : length - 1] = cells[index + 1 : length]
                 length -= 1
         elif directive == "replace":
@@ -233,105 +234,6 @@ def _carry_out_item_directives(
     if replaces:
         return plain, [], cells
     return cells[:length], plain, cells
-
-
-class _Items:
-    """The items of one merged list: how they are told apart, and the order they end up in."""
-
-    def __init__(self, item_type: str, merge_key: str, path: str) -> None:
-        self.are_objects = item_type == "object"
-        self._merge_key = merge_key
-        self._path = path
-
-    def ordered(self, merged: list[Any], patch_order: list[Any], server_order: list[Any]) -> list[Any]:
-        """Interleave items named in `patch_order`, in that order, with the others, in `server_order`.
-
-        One of the others goes first only where both stand in `server_order`, and it stands before.
-        """
-        named = set(map(self._partition_token, patch_order))
-        wanted: list[Any] = []
-        others: list[Any] = []
-        for item in merged:
-            (wanted if self._partition_token(item) in named else others).append(item)
-        wanted = self._sorted(wanted, patch_order)
-        others = self._sorted(others, server_order)
-        position = self._positions(server_order)
-        result: list[Any] = []
-        left = right = 0
-        while left < len(others) and right < len(wanted):
-            other = position.get(self._token(others[left]))
-            item = position.get(self._token(wanted[right]))
-            if other is not None and item is not None and other < item:
-                result.append(others[left])
-                left += 1
-            else:
-                result.append(wanted[right])
-                right += 1
-        return result + others[left:] + wanted[right:]
-
-    def _sorted(self, items: list[Any], order: list[Any]) -> list[Any]:
-        to_delete: list[Any] = []
-        if self.are_objects:
-            for item in (*items, *order):
-                _merge_token(item, self._merge_key, self._path)
-            to_delete = [item for item in items if item.get(PATCH) == "delete"]
-            items = [item for item in items if item.get(PATCH) != "delete"]
-        position = self._positions(order)
-        places = [position.get(self._token(item)) for item in items]
-        return [items[index] for index in _go_stable_order(places)] + to_delete
-
-    def _positions(self, order: list[Any]) -> dict[Token, int]:
-        positions: dict[Token, int] = {}
-        for index, item in enumerate(order):
-            positions.setdefault(self._token(item), index)
-        return positions
-
-    def _token(self, item: Any) -> Token:
-        """What tells an item from others while ordering; here a scalar among objects has the key null."""
-        if self.are_objects:
-            return _token(item.get(self._merge_key)) if isinstance(item, dict) else ("null", None)
-        return _token(item)
-
-    def _partition_token(self, item: Any) -> Token:
-        return _merge_token(item, self._merge_key, self._path) if self._merge_key else _token(item)
-
-
-def _go_stable_order(places: Sequence[int | None]) -> list[int]:
-    """Return the indexes in the order in which Go's stable sort leaves items with these places.
-
-    An item without a place counts as less than any other, and any other as less than it. That is no
-    order, so what comes out is that of the insertion sort which Go uses for short lists.
-    """
-    indexes = list(range(len(places)))
-    if None not in places:
-        return sorted(indexes, key=lambda index: places[index] or 0)
-    for end in range(1, len(indexes)):
-        at = end
-        while at > 0 and _goes_first(places[indexes[at]], places[indexes[at - 1]]):
-            indexes[at], indexes[at - 1] = indexes[at - 1], indexes[at]
-            at -= 1
-    return indexes
-
-
-def _goes_first(place: int | None, other: int | None) -> bool:
-    return place is None or other is None or place < other
-
-
-def _without_duplicates(items: list[Any]) -> list[Any]:
-    """Drop repeated scalars as Go does: the last item takes the place of a repeated one."""
-    items = list(items)
-    at = 0
-    while at < len(items):
-        token = _token(items[at])
-        other = at + 1
-        while other < len(items):
-            if _token(items[other]) == token:
-                items[other] = items[-1]
-                items.pop()
-            else:
-                other += 1
-        at += 1
-    return items
 
 
 def _take(target: dict[str, Any], key: str, value: Any) -> None:
@@ -389,67 +291,6 @@ def _list_field(type_: PatchType | None, name: str, path: str) -> Field:
 
 def _type_of(field: Field) -> PatchType | None:
     return patch_types()[field.type] if field.type else None
-
-
-def _item_type(current: list[Any], patch: list[Any], path: str) -> str:
-    """Return the one JSON type of all items; an error where there are several, none, or lists."""
-    types = [_json_type(item) for item in (*current, *patch)]
-    if not types:
-        raise StrategicMergeError(f"{path}: there are no items to order")
-    if types[0] == "list":
-        raise StrategicMergeError(f"{path}: a list of lists cannot be merged", 422)
-    if len(set(types)) > 1 or types[0] == "null":
-        raise StrategicMergeError(
-            f"{path}: the items must be of one type, got {', '.join(sorted(set(types)))}"
-        )
-    return types[0]
-
-
-def _json_type(value: Any) -> str:
-    """Name the type that Go decodes a JSON value into; integers beyond 64 bits become fractions."""
-    reader = _JSON_TYPES.get(type(value))
-    return reader(value) if reader else "null"
-
-
-_JSON_TYPES: dict[type, Callable[[Any], str]] = {
-    dict: lambda value: "object",
-    list: lambda value: "list",
-    str: lambda value: "string",
-    bool: lambda value: "boolean",
-    int: lambda value: "integer" if -(1 << 63) <= value < 1 << 63 else "fraction",
-    float: lambda value: "fraction",
-    Decimal: lambda value: "fraction",
-}
-
-
-def _token(value: Any) -> Token:
-    """Return what a value is compared by. Objects and lists equal nothing, not even themselves."""
-    type_ = _json_type(value)
-    if type_ in ("object", "list"):
-        return type_, object()
-    return type_, float(value) if type_ == "fraction" else value
-
-
-def _merge_token(item: Any, merge_key: str, path: str) -> Token:
-    """Return what an item of a list is merged by: its merge key, or itself in a list of scalars."""
-    if not merge_key:
-        return _token(item)
-    _object_item(item, path)
-    if merge_key not in item:
-        raise StrategicMergeError(f"{path}: an item lacks its merge key {merge_key!r}")
-    return _token(item[merge_key])
-
-
-def _object_item(item: Any, path: str) -> None:
-    if not isinstance(item, dict):
-        raise StrategicMergeError(f"{path}: every item must be an object, got {describe(item)}")
-
-
-def _index_of(items: list[Any], merge_key: str, token: Token) -> int | None:
-    for index, item in enumerate(items):
-        if merge_key in item and _token(item[merge_key]) == token:
-            return index
-    return None
 
 
 def _join(path: str, name: str) -> str:

@@ -1,0 +1,58 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from koordpy.api import json_merge
+from koordpy.api.json_merge import JSONMergeError
+from koordpy.api.patch import equal
+
+
+@pytest.mark.parametrize(
+    ("document", "patch", "result"),
+    [
+        ({"a": 1, "b": 2}, {"a": None}, {"b": 2}),
+        ({"a": {"b": 1}}, {"a": {"c": 2}}, {"a": {"b": 1, "c": 2}}),
+        ({"a": [1]}, {"a": {"b": None, "c": 1}}, {"a": {"c": 1}}),
+        ({"a": None}, {"a": {"b": None}}, {"a": {}}),
+        ({}, {"a": [None, {"b": None}, [{"c": None}]]}, {"a": [None, {}, [{}]]}),
+        ({"a": 1}, {"a": [{"b": None}]}, {"a": [{}]}),
+        ({"a": {}}, {"a": [{"b": None}]}, {"a": [{"b": None}]}),
+        ({"a": {"b": {}}}, {"a": {"b": [None, {"c": None}]}}, {"a": {"b": [None, {"c": None}]}}),
+        ([1], {"a": {"b": None}}, {"a": {}}),
+        ({"a": 1}, [{"b": None}, None], [{}, None]),
+    ],
+)
+def test_merge_patches_apply_as_in_kube_apiserver(document: Any, patch: Any, result: Any) -> None:
+    assert equal(json_merge.apply(document, patch), result)
+
+
+@pytest.mark.parametrize("patch", [None, 1, "x", True])
+def test_a_patch_that_is_a_scalar_is_malformed(patch: Any) -> None:
+    with pytest.raises(JSONMergeError, match="expected an object") as raised:
+        json_merge.apply({}, patch)
+    assert raised.value.code == 400
+
+
+VALUES = st.recursive(
+    st.none() | st.integers(0, 2),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=10,
+)
+OBJECTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
+
+
+@given(OBJECTS, OBJECTS)
+def test_arguments_stay_as_they_are_and_are_not_shared(document: Any, patch: Any) -> None:
+    before = repr((document, patch))
+    result = json_merge.apply(document, patch)
+    for value in result.values():
+        if isinstance(value, dict | list):
+            value.clear()
+    assert repr((document, patch)) == before
+
+
+@given(OBJECTS)
+def test_an_empty_patch_changes_nothing(document: Any) -> None:
+    assert equal(json_merge.apply(document, {}), document)

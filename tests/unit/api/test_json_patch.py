@@ -1,0 +1,143 @@
+from decimal import Decimal
+from typing import Any
+
+import jsonpatch
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from koordpy.api import json_patch
+from koordpy.api.json_patch import JSONPatchError
+from koordpy.api.patch import equal
+
+SCALARS = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from(["", "a", "b/c", "~", 1.0])
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["a", "b/c", "~d", ""]), inner, max_size=4)
+    ),
+    max_leaves=15,
+)
+OBJECTS = st.dictionaries(st.sampled_from(["a", "b", "c/d"]), VALUES, max_size=3)
+
+
+def op(kind: str, path: str, **members: Any) -> dict[str, Any]:
+    return {"op": kind, "path": path, **members}
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_diff_leads_from_one_document_to_the_other(before: Any, after: Any) -> None:
+    operations = json_patch.diff(before, after)
+    assert equal(json_patch.apply(before, operations), after)
+    assert equal(jsonpatch.apply_patch(before, operations), after)
+
+
+@given(OBJECTS)
+def test_equal_documents_have_no_diff(document: Any) -> None:
+    assert json_patch.diff(document, document) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "operations"),
+    [
+        ({"a": 1}, {"a": 1, "b/c": 2}, [op("add", "/b~1c", value=2)]),
+        ({"a": 1, "~": 2}, {"a": 1}, [op("remove", "/~0")]),
+        ({"a": 1}, {"a": 1.0}, [op("replace", "/a", value=1.0)]),
+        ({"l": [1, 2, 3]}, {"l": [1, 3]}, [op("remove", "/l/1")]),
+        ({"l": [1, 3]}, {"l": [1, 2, 3]}, [op("add", "/l/1", value=2)]),
+        ({"l": [{"a": 1}, 2]}, {"l": [{"a": 2}, 2]}, [op("replace", "/l/0/a", value=2)]),
+    ],
+)
+def test_a_diff_names_what_changed_only(before: Any, after: Any, operations: Any) -> None:
+    assert json_patch.diff(before, after) == operations
+
+
+@pytest.mark.parametrize(
+    ("document", "operations", "result"),
+    [
+        ({}, None, {}),
+        ({"a": 1}, [op("add", "text/a", value=2)], {"a": 2}),
+        ({}, [op("replace", "/a", value=1)], {"a": 1}),
+        ({}, [op("add", "/", value=1)], {"": 1}),
+        ({}, [op("add", "/a~01~1", value=1)], {"a~1/": 1}),
+        ({"a": 1}, [op("replace", "", value=[1])], [1]),
+        ([1, 2], [op("add", "/-1", value=3)], [1, 2, 3]),
+        ([1, 2], [op("add", "/-3", value=3)], [3, 1, 2]),
+        ([1, 2], [op("remove", "/-1")], [1]),
+        ([1, 2], [op("replace", "/+01", value=3)], [1, 3]),
+        ([1], [op("add", "/-", value=2)], [1, 2]),
+        ({}, [op("copy", "/b", **{"from": "/a"})], {"b": None}),
+        (
+            {"a": {}},
+            [op("copy", "/b", **{"from": "/a"}), op("add", "/b/x", value=1)],
+            {"a": {}, "b": {"x": 1}},
+        ),
+        ({"l": [1, 2, 3]}, [op("move", "/l/2", **{"from": "/l/0"})], {"l": [2, 3, 1]}),
+        ({}, [op("test", "/a", value=None), op("test", "/a")], {}),
+        ({}, [op("add", "/a", value=None), op("test", "/a", value=None)], {"a": None}),
+        ({"a": {"b": None}}, [op("test", "/a", value={"b": None})], {"a": {"b": None}}),
+    ],
+)
+def test_operations_apply_as_in_kube_apiserver(document: Any, operations: Any, result: Any) -> None:
+    assert equal(json_patch.apply(document, operations), result)
+
+
+@pytest.mark.parametrize(
+    ("document", "operations", "code", "message"),
+    [
+        ({}, {}, 400, "expected a list of operations, got an object"),
+        ({}, [1], 400, "operation 0: expected an object, got a number"),
+        ({}, [None], 422, "operation 0: unknown op None"),
+        ({}, [op("add", "/a", value=1), op("set", "/a")], 422, "operation 1: unknown op 'set'"),
+        ({}, [{"op": "add"}], 422, "add: 'path' must be a JSON pointer, got null"),
+        ({}, [op("add", "a", value=1)], 422, "add at 'a': a path must contain a slash"),
+        ({}, [op("add", "", value={})], 422, "a path must contain a slash"),
+        ({}, [op("replace", "", value=1)], 422, "needs an object or a list, got a number"),
+        ({}, [op("add", "/a/b", value=1)], 422, "add at '/a/b': there is nothing at 'a'"),
+        ({"a": "x"}, [op("add", "/a/b", value=1)], 422, "there is no object or list at 'a'"),
+        ({}, [op("remove", "/a")], 422, "remove at '/a': there is no member 'a'"),
+        ([1], [op("remove", "/1")], 422, "position 1 is outside of a list of 1"),
+        ([1], [op("replace", "/-", value=1)], 422, "'-' is not a list position"),
+        ([1], [op("add", "/99999999999999999999", value=1)], 422, "is outside of a list of 1"),
+        ({"a": 1}, [op("test", "/a", value=1.0)], 422, "test failed at '/a'"),
+        ({"a": 1}, [op("test", "/a", value=True)], 422, "test failed at '/a'"),
+        ({"a": {}}, [op("move", "/a/b", **{"from": "/a"})], 422, "move at '/a/b': there is nothing at 'a'"),
+        ({}, [op("add", "/a", value=None), op("test", "/a")], 422, "operation 1: test failed"),
+        ({}, [op("test", "/a")] * 10_001, 413, "10001 operations, at most 10000"),
+        (
+            {"a": "x" * 2_000_000},
+            [op("copy", "/b", **{"from": "/a"})] * 2,
+            413,
+            "copies exceed 3145728 bytes",
+        ),
+    ],
+)
+def test_what_does_not_apply_is_named(document: Any, operations: Any, code: int, message: str) -> None:
+    with pytest.raises(JSONPatchError) as raised:
+        json_patch.apply(document, operations)
+    assert message in str(raised.value)
+    assert raised.value.code == code
+
+
+def test_number_texts_are_told_apart_as_decimals() -> None:
+    document = {"a": Decimal("1.50")}
+    assert json_patch.apply(document, [op("test", "/a", value=Decimal("1.50"))]) == document
+    with pytest.raises(JSONPatchError):
+        json_patch.apply(document, [op("test", "/a", value=1.5)])
+
+
+@given(
+    OBJECTS, st.lists(st.tuples(st.sampled_from(["add", "replace", "remove", "test"]), VALUES), max_size=4)
+)
+def test_arguments_stay_as_they_are_and_are_not_shared(document: Any, edits: Any) -> None:
+    operations = [op(kind, "/a", value=value) for kind, value in edits]
+    before = repr((document, operations))
+    try:
+        result = json_patch.apply(document, operations)
+    except JSONPatchError:
+        result = {}
+    for value in result.values():
+        if isinstance(value, dict | list):
+            value.clear()
+    assert repr((document, operations)) == before
