@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.eventually import eventually
 from tests.integration.apiserver.custom_resources import (
     GROUP,
     GROUP_VERSION,
@@ -247,7 +248,7 @@ def test_deleted_definition_takes_its_objects_with_it(rest: Rest, unique: Callab
         ok(definitions.delete(f"{plural}.{GROUP}"), 200)
         while watch.next()["type"] != "DELETED":
             pass
-    assert things.list().status_code == 404
+    assert eventually(lambda: things.list().status_code == 404)
 
 
 def test_definition_needs_a_structural_schema(rest: Rest) -> None:
@@ -262,7 +263,7 @@ def test_definition_is_named_after_plural_and_group(rest: Rest) -> None:
     assert "metadata.name" in found
 
 
-@pytest.mark.parametrize("document", shipped(), ids=lambda document: document["metadata"]["name"])
+@pytest.mark.parametrize("document", list(shipped()), ids=lambda document: document["metadata"]["name"])
 def test_shipped_definition_is_accepted_and_served(rest: Rest, document: Document) -> None:
     name = document["metadata"]["name"]
     if rest.collection("customresourcedefinitions").get(name).status_code == 404:

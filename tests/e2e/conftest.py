@@ -1,0 +1,28 @@
+"""The real control plane for end-to-end stories.
+
+The binaries are built when they are missing (some minutes, once; Go is needed): an end-to-end run that
+skips its control plane would prove nothing, so it fails with the reason instead.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.controlplane.plane import ControlPlane
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[ControlPlane]:
+    """etcd and kube-apiserver for the whole run; a story starts kube-scheduler as it needs it."""
+    with ControlPlane() as plane:
+        yield plane
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """A failed story shows the end of the control plane's logs."""
+    report = yield
+    plane = getattr(item, "funcargs", {}).get("control_plane")
+    if plane is not None and report.when == "call" and report.failed:
+        report.sections.append(("control plane", plane.logs()))
+    return report
