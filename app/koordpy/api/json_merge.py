@@ -24,9 +24,12 @@ def apply(document: Any, patch: Any) -> Any:
         raise JSONMergeError(f"JSON merge patch: expected an object, got {describe(patch)}", 400)
     if document is None:
         raise JSONMergeError("JSON merge patch: the document is null", 400)
-    if isinstance(patch, list) or not isinstance(document, dict):
-        return _settled(patch)
-    return _merged(document, patch)
+    try:
+        if isinstance(patch, list) or not isinstance(document, dict):
+            return _settled(patch)
+        return _merged(document, patch)
+    except RecursionError:
+        raise JSONMergeError("JSON merge patch: values are nested too deeply", 400) from None
 
 
 def _merged(document: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:

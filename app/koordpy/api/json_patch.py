@@ -69,13 +69,16 @@ def apply(document: Any, operations: Any) -> Any:
             raise JSONPatchError(
                 f"JSON patch: operation {number}: expected an object, got {describe(operation)}", 400
             )
-    patching = _Patching(clone(document))
-    for number, operation in enumerate(operations):
-        try:
-            patching.run(operation or {})
-        except JSONPatchError as error:
-            raise JSONPatchError(f"JSON patch: operation {number}: {error}", error.code) from None
-    return patching.result()
+    try:
+        patching = _Patching(clone(document))
+        for number, operation in enumerate(operations):
+            try:
+                patching.run(operation or {})
+            except JSONPatchError as error:
+                raise JSONPatchError(f"JSON patch: operation {number}: {error}", error.code) from None
+        return patching.result()
+    except RecursionError:
+        raise JSONPatchError("JSON patch: values are nested too deeply", 400) from None
 
 
 def diff(before: Any, after: Any) -> list[dict[str, Any]]:

@@ -47,7 +47,10 @@ def apply(document: Any, patch: Any, kind: str) -> dict[str, Any]:
     for name, value in (("document", document), ("patch", patch)):
         if value is not None and not isinstance(value, dict):
             raise StrategicMergeError(f"the {name} must be an object, got {describe(value)}", 400)
-    return _merge_object(clone(document or {}), clone(patch or {}), patch_types()[kind], "")
+    try:
+        return _merge_object(clone(document or {}), clone(patch or {}), patch_types()[kind], "")
+    except RecursionError:
+        raise StrategicMergeError("values are nested too deeply", 400) from None
 
 
 def _merge_object(

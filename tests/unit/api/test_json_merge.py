@@ -56,3 +56,13 @@ def test_arguments_stay_as_they_are_and_are_not_shared(document: Any, patch: Any
 @given(OBJECTS)
 def test_an_empty_patch_changes_nothing(document: Any) -> None:
     assert equal(json_merge.apply(document, {}), document)
+
+
+def test_values_that_are_nested_too_deeply_are_refused() -> None:
+    value: Any = {}
+    for _ in range(200_000):
+        value = {"a": value}
+    with pytest.raises(JSONMergeError, match="nested too deeply"):
+        json_merge.apply({}, value)
+    while value:  # one level at a time: freeing the whole at once would go as deep
+        value = value.pop("a")

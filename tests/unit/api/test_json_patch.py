@@ -141,3 +141,13 @@ def test_arguments_stay_as_they_are_and_are_not_shared(document: Any, edits: Any
         if isinstance(value, dict | list):
             value.clear()
     assert repr((document, operations)) == before
+
+
+def test_values_that_are_nested_too_deeply_are_refused() -> None:
+    value: Any = {}
+    for _ in range(200_000):
+        value = {"a": value}
+    with pytest.raises(JSONPatchError, match="nested too deeply"):
+        json_patch.apply({}, [op("add", "/a", value=value)])
+    while value:  # one level at a time: freeing the whole at once would go as deep
+        value = value.pop("a")

@@ -338,3 +338,13 @@ def test_a_merged_list_holds_every_item_once_with_both_orders_kept(
     assert [name for name in names if name in patch] == patch
     others = [name for name in current if name not in patch]
     assert [name for name in names if name not in patch] == others
+
+
+def test_values_that_are_nested_too_deeply_are_refused() -> None:
+    value: Any = {}
+    for _ in range(200_000):
+        value = {"a": value}
+    with pytest.raises(StrategicMergeError, match="nested too deeply"):
+        strategic_merge.apply({}, value, "Pod")
+    while value:  # one level at a time: freeing the whole at once would go as deep
+        value = value.pop("a")
