@@ -151,10 +151,14 @@ class Verdict:
         any_ = refused.any(axis=1)
         if not any_.any():
             return PASS
-        rows, keys = np.unique(refused, axis=0, return_inverse=True)
-        table = [tuple(reasons[i] for i in np.flatnonzero(row).tolist()) for row in rows]
         picked = np.where(any_, np.asarray(codes, np.int8), np.int8(0))
-        return cls(picked, keys.reshape(-1).astype(np.int64), table.__getitem__)
+        width = refused.shape[1]
+        if width > 62:
+            rows, keys = np.unique(refused, axis=0, return_inverse=True)
+            table = [tuple(reasons[i] for i in np.flatnonzero(row).tolist()) for row in rows]
+            return cls(picked, keys.reshape(-1).astype(np.int64), table.__getitem__)
+        bits = refused @ (np.int64(1) << np.arange(width, dtype=np.int64))
+        return cls(picked, bits, lambda key: [reasons[i] for i in range(width) if key >> i & 1])
 
     @classmethod
     def of(cls, statuses: Sequence[Status]) -> "Verdict":

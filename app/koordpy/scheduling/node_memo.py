@@ -1,0 +1,66 @@
+"""What was worked out about a Node object, remembered until the object changes.
+
+Filters that look at labels or taints cannot be array operations, but their answer about a node stays the
+same while the node does. A memo holds one number per row of the node table with the generation for which
+it holds, so that asking again about 5,000 unchanged nodes costs two array look-ups.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from koordpy.api.core import Node
+from koordpy.cluster.nodes import NodeSet, NodeTable
+
+ANSWERS_KEPT = 512
+"""Memos of one `MemoCache`: about one per workload that is being scheduled."""
+
+
+class NodeMemo:
+    """One number per node, worked out by `answer` when it is asked for and the node is new or changed."""
+
+    __slots__ = ("_answer", "_generation", "_table", "_values")
+
+    def __init__(self, table: NodeTable, answer: Callable[[Node], int], dtype: DTypeLike = np.int64) -> None:
+        self._table = table
+        self._answer = answer
+        self._generation = np.full(table.capacity, -1, np.int64)
+        self._values: NDArray[np.int64] = np.zeros(table.capacity, dtype)
+
+    def of(self, nodes: NodeSet) -> NDArray[np.int64]:
+        """Return (n,) the answers for the nodes of a set."""
+        rows = nodes.rows
+        if len(self._generation) < self._table.capacity:
+            grown = self._table.capacity - len(self._generation)
+            self._generation = np.concatenate([self._generation, np.full(grown, -1, np.int64)])
+            self._values = np.concatenate([self._values, np.zeros(grown, self._values.dtype)])
+        current = self._table.generation[rows]
+        stale = self._generation[rows] != current
+        if stale.any():
+            for row in rows[stale].tolist():
+                node = self._table.node(row)
+                self._values[row] = 0 if node is None else self._answer(node)
+            self._generation[rows] = current
+        return self._values[rows]
+
+
+class MemoCache:
+    """Memos by the thing that they ask nodes about; the least recently used ones are dropped."""
+
+    def __init__(self, table: NodeTable, dtype: DTypeLike = np.int64, size: int = ANSWERS_KEPT) -> None:
+        self._table, self._dtype, self._size = table, dtype, size
+        self._memos: OrderedDict[int, tuple[object, NodeMemo]] = OrderedDict()
+
+    def of(self, asker: object, answer: Callable[[Node], int]) -> NodeMemo:
+        """Return the memo of `asker` (by identity; it is kept alive), made with `answer` the first time."""
+        known = self._memos.get(id(asker))
+        if known is not None:
+            self._memos.move_to_end(id(asker))
+            return known[1]
+        memo = NodeMemo(self._table, answer, self._dtype)
+        self._memos[id(asker)] = (asker, memo)
+        if len(self._memos) > self._size:
+            self._memos.popitem(last=False)
+        return memo

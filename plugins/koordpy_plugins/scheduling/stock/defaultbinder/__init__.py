@@ -1,0 +1,1 @@
+"""DefaultBinder: writes the Binding."""

@@ -1,0 +1,26 @@
+"""Binds by writing the pod's binding subresource. Source: Kubernetes, `framework/plugins/defaultbinder`.
+
+What PreBind plugins want on the pod travels as annotations of the Binding: the API server copies them in the
+same write that sets the node, so one call does both.
+"""
+
+from koordpy.api.core import Pod
+from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.interface import Bind, Binding, Plugin
+from koordpy.scheduling.status import SUCCESS, Status
+
+
+class DefaultBinder(Plugin, Bind):
+    """Binds every pod it is asked to."""
+
+    name = "DefaultBinder"
+
+    async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
+        """Write the Binding; what the API server answers is for the caller to understand."""
+        if self.handle.client is None:
+            return Status.failed("DefaultBinder has no client to bind with")
+        try:
+            await self.handle.client.bind(pod, binding.node_name, binding.annotations)
+        except Exception as error:
+            return Status.failed(error)
+        return SUCCESS

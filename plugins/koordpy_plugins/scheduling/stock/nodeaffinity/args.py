@@ -1,0 +1,38 @@
+"""The arguments of NodeAffinity."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from koordpy.api import node_affinity
+from koordpy.api.core import Affinity, NodeAffinity, PodSpec
+from koordpy.scheduling.args import PluginArgs, Problem
+
+
+class NodeAffinityArgs(PluginArgs):
+    """`addedAffinity` counts for every pod of the profile, beside what the pod itself asks for."""
+
+    added_affinity: dict[str, Any] | None = None
+
+    @property
+    def added(self) -> PodSpec | None:
+        """A pod spec that has the added affinity and nothing else."""
+        if self.added_affinity is None:
+            return None
+        affinity = msgspec.convert(self.added_affinity, NodeAffinity)
+        return PodSpec(affinity=Affinity(node_affinity=affinity))
+
+    def problems(self) -> Iterable[Problem]:
+        """Check the shape and the terms of the added affinity."""
+        try:
+            added = self.added
+            if added is None:
+                return
+            errors = node_affinity.required(added).errors
+            node_affinity.preferred(added)
+        except (msgspec.ValidationError, node_affinity.NodeAffinityError) as error:
+            yield Problem.invalid("addedAffinity", self.added_affinity, str(error))
+            return
+        for text in errors:
+            yield Problem.invalid("addedAffinity", self.added_affinity, text)

@@ -1,0 +1,25 @@
+"""A pod that names its node fits nowhere else. Source: Kubernetes, `framework/plugins/nodename`."""
+
+import numpy as np
+
+from koordpy.api.core import Pod
+from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.interface import Filter, Plugin
+from koordpy.scheduling.status import PASS, Code, Verdict
+
+REASON = "node(s) didn't match the requested node name"
+
+
+class NodeName(Plugin, Filter):
+    """Refuses all nodes but the one in `spec.nodeName`, if it is set."""
+
+    name = "NodeName"
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
+        """Compare names."""
+        wanted = pod.spec.node_name
+        if not wanted:
+            return PASS
+        others = np.fromiter((name != wanted for name in nodes.names), np.bool_, len(nodes))
+        return Verdict.reject(others, REASON, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)

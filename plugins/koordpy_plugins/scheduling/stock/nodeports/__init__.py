@@ -1,0 +1,1 @@
+"""NodePorts: two pods cannot have the same port of a node."""

@@ -1,0 +1,1 @@
+"""NodeResourcesFit: a node must have what a pod requests."""

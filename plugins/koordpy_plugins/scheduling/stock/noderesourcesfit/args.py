@@ -1,0 +1,89 @@
+"""The arguments of NodeResourcesFit."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from pydantic import Field
+
+from koordpy.scheduling.args import ConfigModel, PluginArgs, Problem
+
+
+class ResourceSpec(ConfigModel):
+    """A resource that counts in the score, and how much. Weight 0 means 1."""
+
+    name: str
+    weight: int = 1
+
+
+class UtilizationShapePoint(ConfigModel):
+    """At a utilization of so many percent the score is so much, of 10."""
+
+    utilization: int
+    score: int
+
+
+class RequestedToCapacityRatioParam(ConfigModel):
+    """A broken line from utilization to score."""
+
+    shape: tuple[UtilizationShapePoint, ...] = Field(default=(), strict=False)
+
+
+class ScoringStrategy(ConfigModel):
+    """How free or full nodes are ranked."""
+
+    type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = "LeastAllocated"
+    resources: tuple[ResourceSpec, ...] = Field(default=(), strict=False)
+    requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
+
+    @property
+    def weights(self) -> list[tuple[str, int]]:
+        """Resource names with their weights, after kube-scheduler's defaults."""
+        if not self.resources:
+            return [("cpu", 1), ("memory", 1)]
+        return [(spec.name, spec.weight or 1) for spec in self.resources]
+
+
+class NodeResourcesFitArgs(PluginArgs):
+    """Which resources are ignored while filtering, and how nodes are ranked."""
+
+    ignored_resources: tuple[str, ...] = Field(default=(), strict=False)
+    ignored_resource_groups: tuple[str, ...] = Field(default=(), strict=False)
+    scoring_strategy: ScoringStrategy = ScoringStrategy()
+
+    def problems(self) -> Iterable[Problem]:
+        """Check as kube-scheduler does."""
+        for index, group in enumerate(self.ignored_resource_groups):
+            if "/" in group:
+                yield Problem.invalid(
+                    f"ignoredResourceGroups[{index}]", group, "resource group name can't contain '/'"
+                )
+        strategy = self.scoring_strategy
+        for index, spec in enumerate(strategy.resources):
+            if not 0 <= spec.weight <= 100:
+                yield Problem.invalid(
+                    f"scoringStrategy.resources[{index}].weight",
+                    spec.weight,
+                    f"resource weight of {spec.name} not in valid range (0, 100]",
+                )
+        if strategy.type == "RequestedToCapacityRatio":
+            yield from self._shape_problems()
+
+    def _shape_problems(self) -> Iterable[Problem]:
+        path = "scoringStrategy.requestedToCapacityRatio.shape"
+        ratio = self.scoring_strategy.requested_to_capacity_ratio
+        if ratio is None or not ratio.shape:
+            yield Problem(path, "Required value: at least one point must be specified")
+            return
+        for index, point in enumerate(ratio.shape):
+            if not 0 <= point.utilization <= 100:
+                yield Problem.invalid(
+                    f"{path}[{index}].utilization", point.utilization, "not in valid range [0, 100]"
+                )
+            if not 0 <= point.score <= 10:
+                yield Problem.invalid(f"{path}[{index}].score", point.score, "not in valid range [0, 10]")
+            if index and ratio.shape[index - 1].utilization >= point.utilization:
+                yield Problem.invalid(
+                    f"{path}[{index}].utilization",
+                    point.utilization,
+                    "utilization values must be sorted in increasing order",
+                )

@@ -1,0 +1,130 @@
+"""A node must have what a pod requests. Source: Kubernetes, `framework/plugins/noderesources` (`fit.go`)."""
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from koordpy.api.core import Pod, PodStatus
+from koordpy.api.resources import pod_fit_vector, pod_score_request
+from koordpy.cluster.nodes import PODS, NodeSet
+from koordpy.scheduling.args import PluginArgs
+from koordpy.scheduling.cycle_state import CycleState, StateKey
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface import Filter, Plugin, PreFilter, PreScore, Score
+from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
+
+from . import scoring
+from .args import NodeResourcesFitArgs
+
+_PRE_FILTER: StateKey[dict[str, int]] = StateKey("PreFilterNodeResourcesFit")
+_PRE_SCORE: StateKey[dict[str, int]] = StateKey("PreScoreNodeResourcesFit")
+
+_ALWAYS = ("cpu", "memory", "ephemeral-storage")
+
+
+class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score):
+    """Refuses nodes that lack a requested resource or a place for one more pod; ranks by what is left."""
+
+    name = "NodeResourcesFit"
+    args_type = NodeResourcesFitArgs
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        assert isinstance(args, NodeResourcesFitArgs)
+        self._ignored = frozenset(args.ignored_resources)
+        self._ignored_groups = frozenset(args.ignored_resource_groups)
+        strategy = args.scoring_strategy
+        self._weights = strategy.weights
+        self._drop_zeros = strategy.type == "RequestedToCapacityRatio"
+        self._scorer: scoring.Scorer = scoring.least_allocated
+        if strategy.type == "MostAllocated":
+            self._scorer = scoring.most_allocated
+        elif strategy.requested_to_capacity_ratio is not None:
+            shape = strategy.requested_to_capacity_ratio.shape
+            if self._drop_zeros:
+                self._scorer = scoring.requested_to_capacity_ratio(
+                    [(p.utilization, p.score * 10) for p in shape]
+                )
+
+    # --- filter ----------------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
+        """Add up the requests once."""
+        state.write(_PRE_FILTER, self._needs(pod))
+        return None, SUCCESS
+
+    def _needs(self, pod: Pod) -> dict[str, int]:
+        return {
+            name: amount
+            for name, amount in pod_fit_vector(pod).items()
+            if amount > 0 and (name in _ALWAYS or not self._is_ignored(name))
+        }
+
+    def _is_ignored(self, name: str) -> bool:
+        return name in self._ignored or name.split("/", 1)[0] in self._ignored_groups
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
+        """Compare with what is free; more than the node ever had is not resolvable by preemption."""
+        needs = state.read(_PRE_FILTER)
+        if needs is None:
+            needs = self._needs(pod)
+        axis = nodes.table.resources
+        allowed = nodes.allocatable(PODS)
+        lacking = [nodes.requested(PODS) + 1 > allowed]
+        never = [allowed == 0]
+        for name, amount in needs.items():
+            column = axis.get(name)
+            if column is None:
+                everywhere = np.ones(len(nodes), np.bool_)
+                lacking.append(everywhere)
+                never.append(everywhere)
+                continue
+            allocatable = nodes.allocatable(column)
+            lacking.append(allocatable - nodes.requested(column) < amount)
+            never.append(allocatable < amount)
+        refused = np.stack(lacking, axis=1)
+        if not refused.any():
+            return PASS
+        hopeless = (refused & np.stack(never, axis=1)).any(axis=1)
+        codes = np.where(hopeless, np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE), np.int8(Code.UNSCHEDULABLE))
+        reasons = ["Too many pods", *(f"Insufficient {name}" for name in needs)]
+        return Verdict.reject_every(refused, reasons, codes)
+
+    # --- score -----------------------------------------------------------------------------------
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
+        """Add up the requests once, with defaults for containers without any."""
+        state.write(_PRE_SCORE, self._counted(pod))
+        return SUCCESS
+
+    def _counted(self, pod: Pod) -> dict[str, int]:
+        """Requests as they count in the score, which (Kubernetes' quirk) not those of the whole pod do."""
+        if (
+            pod.spec.resources is not None
+            or pod.status.container_statuses
+            or pod.status.init_container_statuses
+        ):
+            spec = msgspec.structs.replace(pod.spec, resources=None)
+            pod = msgspec.structs.replace(pod, spec=spec, status=PodStatus())
+        cpu, memory = pod_score_request(pod)
+        return {**pod_fit_vector(pod), "cpu": cpu, "memory": memory}
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> NDArray[np.int64]:
+        """Rank by what would be requested of each resource of the strategy."""
+        counted = state.read(_PRE_SCORE)
+        if counted is None:
+            counted = self._counted(pod)
+        parts = []
+        for name, weight in self._weights:
+            amount = counted.get(name, 0)
+            column = nodes.table.resources.get(name)
+            if column is None or (amount == 0 and name not in _ALWAYS):
+                continue
+            if name in ("cpu", "memory"):
+                requested = nodes.nonzero_requested(0 if name == "cpu" else 1)
+            else:
+                requested = nodes.requested(column)
+            parts.append((requested + amount, nodes.allocatable(column), weight))
+        if not parts:
+            return np.zeros(len(nodes), np.int64)
+        return scoring.weighted_mean(parts, self._scorer, drop_zeros=self._drop_zeros)

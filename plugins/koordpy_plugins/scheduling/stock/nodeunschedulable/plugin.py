@@ -1,0 +1,37 @@
+"""Cordoned nodes take only pods that tolerate it.
+
+Source: Kubernetes, `framework/plugins/nodeunschedulable`.
+"""
+
+import numpy as np
+
+from koordpy.api.core import Pod, Taint
+from koordpy.api.taints import NO_SCHEDULE, tolerated
+from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.args import PluginArgs
+from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface import Filter, Plugin
+from koordpy.scheduling.node_memo import NodeMemo
+from koordpy.scheduling.status import PASS, Code, Verdict
+
+REASON = "node(s) were unschedulable"
+
+_UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
+
+
+class NodeUnschedulable(Plugin, Filter):
+    """Refuses nodes with `spec.unschedulable`, unless the pod tolerates the taint of that name."""
+
+    name = "NodeUnschedulable"
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._cordoned = NodeMemo(handle.nodes, lambda node: node.spec.unschedulable, np.bool_)
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
+        """Look at the cordon, then at the tolerations."""
+        cordoned = self._cordoned.of(nodes).astype(np.bool_)
+        if not cordoned.any() or tolerated(pod.spec.tolerations, _UNSCHEDULABLE):
+            return PASS
+        return Verdict.reject(cordoned, REASON, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)

@@ -1,0 +1,1 @@
+"""PrioritySort: the more important pod first, then the older."""

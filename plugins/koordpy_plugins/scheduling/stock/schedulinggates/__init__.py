@@ -1,0 +1,1 @@
+"""SchedulingGates: a pod with gates is not queued."""

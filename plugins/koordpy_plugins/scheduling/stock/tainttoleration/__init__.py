@@ -1,0 +1,1 @@
+"""TaintToleration: taints keep pods away that do not tolerate them."""
