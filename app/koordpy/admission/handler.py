@@ -140,10 +140,10 @@ class Request:
         if self.document is None:
             raise LookupError("the request has no object")
         if self.document.changed:
-            return decode(type_, self.document.raw)
+            return _decode(type_, self.document.raw)
         known: T | None = self._objects.get(("object", type_))
         if known is None:
-            known = self._objects["object", type_] = decode(type_, self.document.raw)
+            known = self._objects["object", type_] = _decode(type_, self.document.raw)
         return known
 
     def old_object(self, type_: type[T]) -> T:
@@ -189,6 +189,18 @@ class Request:
         self._reread = True
 
 
+def _decode(type_: type[T], document: dict[str, Any]) -> T:
+    """Decode a document; a label or annotation that is null is there, with an empty text."""
+    metadata = document.get("metadata") or {}
+    for field_name in ("labels", "annotations"):
+        texts = metadata.get(field_name)
+        if texts and None in texts.values():
+            texts = {key: "" if text is None else text for key, text in texts.items()}
+            metadata = metadata | {field_name: texts}
+            document = document | {"metadata": metadata}
+    return decode(type_, msgspec.json.encode(document))
+
+
 class RandomSource(Protocol):
     """Where chance comes from; `random.Random` is one."""
 
@@ -216,7 +228,7 @@ class NoArgs(BaseModel):
 class Handler(ABC):
     """What both kinds of handlers declare.
 
-    `name` and `path` together identify a handler (`mutate-pod/ClusterColocationProfile`); its entry point has
+    `name` and `path` together identify a handler (`mutate-pod.ClusterColocationProfile`); its entry point has
     that name. `enabled_by` and `disabled_by` name feature gates, which are read once, at the start.
     """
 
@@ -233,7 +245,7 @@ class Handler(ABC):
     @classmethod
     def identity(cls) -> str:
         """The name under which configuration speaks of the handler."""
-        return f"{cls.path.strip('/')}/{cls.name}"
+        return f"{cls.path.strip('/').replace('/', '.')}.{cls.name}"
 
     @classmethod
     def is_enabled(cls, gates: FeatureGates) -> bool:

@@ -1,5 +1,7 @@
 """Kubernetes' own objects, as far as koordpy reads them."""
 
+from typing import Any
+
 import msgspec
 
 from .meta import Condition, KubeObject, LabelSelector, ResourceList, Struct
@@ -146,8 +148,8 @@ class Volume(Struct):
     """A volume of a pod, as far as eviction policies look at it."""
 
     name: str = ""
-    empty_dir: msgspec.Raw | None = None
-    host_path: msgspec.Raw | None = None
+    empty_dir: dict[str, Any] | None = None
+    host_path: dict[str, Any] | None = None
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
 
 

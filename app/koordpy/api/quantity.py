@@ -300,6 +300,19 @@ class Quantity:
             right *= 10 ** (other._scale - self._scale)
         return (left > right) - (left < right)
 
+    def has_same_form(self, other: Quantity) -> bool:
+        """Tell whether two quantities are the same in every part: form, format and kept text.
+
+        `1k` and `1000` are equal but not of the same form. Koordinator compares some parsed annotations so.
+        """
+        return (
+            self._unscaled == other._unscaled
+            and self._scale == other._scale
+            and self._kept == other._kept
+            and self._big == other._big
+            and self.format is other.format
+        )
+
     def __eq__(self, other: object) -> bool:
         return self.compare(other) == 0 if isinstance(other, Quantity) else NotImplemented
 

@@ -1,0 +1,1 @@
+"""Turn pods into what the ClusterColocationProfiles that select them say."""

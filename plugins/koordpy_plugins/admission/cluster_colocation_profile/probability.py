@@ -1,0 +1,41 @@
+"""The share of matching pods that a profile is applied to.
+
+Source: Koordinator, `pkg/webhook/pod/mutating/cluster_colocation_profile.go` (`shouldSkipProfile`);
+Kubernetes, `k8s.io/apimachinery/pkg/util/intstr`.
+"""
+
+import re
+
+from koordpy.admission.handler import RandomSource
+from koordpy.lib import int64
+
+_DECIMAL = re.compile(r"[+-]?[0-9]+", re.ASCII)
+
+
+def percentage(probability: int | str | None) -> int:
+    """Return the percentage that a profile's `probability` means; a missing one means 100.
+
+    Raises ValueError for a text that is no percentage.
+    """
+    if probability is None:
+        return 100
+    if isinstance(probability, int):
+        return probability
+    number = probability.removesuffix("%")
+    if number == probability:
+        raise ValueError("invalid value for IntOrString: invalid type: string is not a percentage")
+    if not _DECIMAL.fullmatch(number) or not int64.fits(int(number)):
+        raise ValueError(
+            f'invalid value for IntOrString: invalid value "{probability}": expected digits and %'
+        )
+    return int(number)
+
+
+def is_skipped(percent: int, rng: RandomSource) -> bool:
+    """Roll for one pod. 0 never applies and 100 always, without a roll.
+
+    As in Koordinator the roll of 0 to 99 has to exceed the percentage to skip, so N applies to N + 1 of 100.
+    """
+    if percent == 0:
+        return True
+    return percent != 100 and rng.randint(0, 99) > percent

@@ -1,0 +1,99 @@
+"""Turn cpu and memory of a pod into the resources of its priority class.
+
+A batch or mid pod does not ask for cpu and memory but for what the node has left over of them, under
+other names. Source: Koordinator, `pkg/webhook/pod/mutating/cluster_colocation_profile.go`
+(`mutatePodResourceSpec`), `apis/extension/resource.go`.
+"""
+
+from typing import Any, Final
+
+from koordpy.admission.handler import Request
+from koordpy.api import extension
+from koordpy.api.core import Pod
+from koordpy.api.document import Document, Path
+from koordpy.api.qos import PriorityClass, priority_class, priority_class_of_value
+from koordpy.api.quantity import Quantity
+
+_NAMES: Final = {
+    PriorityClass.BATCH: (extension.BATCH_CPU, extension.BATCH_MEMORY),
+    PriorityClass.MID: (extension.MID_CPU, extension.MID_MEMORY),
+}
+_CPU: Final = extension.CPU
+_MEMORY: Final = extension.MEMORY
+_CONTAINERS: Final = ("initContainers", "containers")
+
+
+def translate(request: Request, document: Document) -> PriorityClass:
+    """Rename cpu and memory of init containers, containers and overhead; return the class it was done for.
+
+    Nothing happens to a pod of class prod, free or none. cpu becomes an integer of milli-cores, memory keeps
+    its text. A container that has only a limit of a translated resource gets a request of that size.
+    """
+    found = _priority_class(request, document)
+    names = _NAMES.get(found)
+    if names is None:
+        return found
+    spec = document.raw.get("spec") or {}
+    for field in _CONTAINERS:
+        for position, container in enumerate(spec.get(field) or ()):
+            resources = container.get("resources") if container else None
+            if resources:
+                _translate_container(
+                    request, document, ("spec", field, position, "resources"), resources, names
+                )
+    overhead = spec.get("overhead")
+    if overhead:
+        _put(
+            document, ("spec", "overhead"), overhead, _renamed(request, ("spec", "overhead"), overhead, names)
+        )
+    return found
+
+
+def _priority_class(request: Request, document: Document) -> PriorityClass:
+    """Return the pod's class with its defaults; most pods show it without being decoded."""
+    raw = document.raw
+    labels = (raw.get("metadata") or {}).get("labels") or {}
+    if extension.LABEL_POD_PRIORITY_CLASS not in labels:
+        found = priority_class_of_value((raw.get("spec") or {}).get("priority"))
+        if found:
+            return found
+    return priority_class(request.object(Pod))
+
+
+def _translate_container(
+    request: Request, document: Document, path: Path, resources: dict[str, Any], names: tuple[str, str]
+) -> None:
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    requests_path, limits_path = (*path, "requests"), (*path, "limits")
+    new_requests = _renamed(request, requests_path, requests, names)
+    new_limits = _renamed(request, limits_path, limits, names)
+    for name in names:
+        if name in new_limits and name not in new_requests:
+            new_requests = dict(new_requests) if new_requests is requests else new_requests
+            quantity = request.quantity((*limits_path, name), new_limits[name])
+            new_requests[name] = str(quantity)
+            request.note_quantity((*requests_path, name), quantity)
+    _put(document, requests_path, requests, new_requests)
+    _put(document, limits_path, limits, new_limits)
+
+
+def _put(document: Document, path: Path, before: dict[str, Any], after: dict[str, Any]) -> None:
+    if after is not before:
+        document.set(path, after)
+
+
+def _renamed(request: Request, path: Path, amounts: dict[str, Any], names: tuple[str, str]) -> dict[str, Any]:
+    """Return a resource list under the class's names, or the list itself if it has no cpu and memory."""
+    if _CPU not in amounts and _MEMORY not in amounts:
+        return amounts
+    renamed = dict(amounts)
+    if _CPU in amounts:
+        native = request.quantity((*path, _CPU), renamed.pop(_CPU))
+        quantity = Quantity.of(native.milli_value())
+        renamed[names[0]] = str(quantity)
+        request.note_quantity((*path, names[0]), quantity)
+    if _MEMORY in amounts:
+        quantity = request.quantity((*path, _MEMORY), renamed.pop(_MEMORY))
+        renamed[names[1]] = str(quantity)
+        request.note_quantity((*path, names[1]), quantity)
+    return renamed

@@ -1,0 +1,121 @@
+"""The extended-resource-spec annotation: what it says, when two say the same, and its text.
+
+Koordinator compares parsed structs, so "the same" is stricter than equal amounts: whether a sub-map is there
+and whether an amount still keeps the text it was read from count too. Where both are the same the user's
+text stays, byte for byte. Source: Koordinator, `apis/extension/resource.go`
+(`ExtendedResourceSpec`), `pkg/webhook/pod/mutating/extended_resource_spec.go`.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from koordpy.api.quantity import Quantity, from_wire
+
+Amounts = dict[str, Quantity]
+
+
+@dataclass
+class ContainerSpec:
+    """The batch resources of one container; None where the text has no such sub-map."""
+
+    limits: Amounts | None = None
+    requests: Amounts | None = None
+
+
+Containers = dict[str, ContainerSpec]
+
+# Go's decoder takes an amount from the text of a number, so fractions are kept as they are written.
+_DECODER = msgspec.json.Decoder(float_hook=str)
+
+
+def parse(text: str) -> Containers | None:
+    """Read the annotation; None if it names no containers at all.
+
+    Member names match whatever their case, unknown ones are passed over. Raises ValueError.
+    """
+    try:
+        document = _DECODER.decode(text)
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error)) from None
+    containers = _member(_object(document, "annotation"), "containers")
+    if containers is None:
+        return None
+    return {name: _container(item, name) for name, item in _object(containers, "containers").items()}
+
+
+def _container(value: Any, name: str) -> ContainerSpec:
+    members = _object(value, f"containers[{name}]")
+    return ContainerSpec(*(_amounts(_member(members, field), name) for field in ("limits", "requests")))
+
+
+def _amounts(value: Any, container: str) -> Amounts | None:
+    if value is None:
+        return None
+    amounts = {}
+    for name, amount in _object(value, f"containers[{container}]").items():
+        if isinstance(amount, dict | list):
+            raise ValueError(f"containers[{container}]: {name}: expected a quantity")
+        amounts[name] = from_wire(amount)
+    return amounts
+
+
+def _object(value: Any, where: str) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError(f"{where}: expected an object")
+    return value
+
+
+def _member(members: dict[str, Any], name: str) -> Any:
+    """Return the last member that spells a name, in whatever case."""
+    return next((value for key, value in reversed(members.items()) if key.lower() == name), None)
+
+
+def same(left: Containers | None, right: Containers | None) -> bool:
+    """Tell whether two specs are the same down to the form of their amounts."""
+    if left is None or right is None:
+        return left is right
+    return left.keys() == right.keys() and all(
+        _same_amounts(item.limits, right[name].limits) and _same_amounts(item.requests, right[name].requests)
+        for name, item in left.items()
+    )
+
+
+def _same_amounts(left: Amounts | None, right: Amounts | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return left.keys() == right.keys() and all(
+        quantity.has_same_form(right[name]) for name, quantity in left.items()
+    )
+
+
+def text(containers: Containers | None) -> str:
+    """Write the annotation: sorted, compact, without what is empty."""
+    if not containers:
+        return "{}"
+    written = {}
+    for name in sorted(containers):
+        item = containers[name]
+        maps = {"limits": item.limits, "requests": item.requests}
+        written[name] = {
+            field: {key: str(amounts[key]) for key in sorted(amounts)}
+            for field, amounts in maps.items()
+            if amounts
+        }
+    return _go_json({"containers": written})
+
+
+_ESCAPES = {"&": "\\u0026", "<": "\\u003c", ">": "\\u003e", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def _go_json(value: Any) -> str:
+    """Write JSON as Go does, which escapes what HTML might trip over."""
+    plain = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    for character, escape in _ESCAPES.items():
+        if character in plain:
+            plain = plain.replace(character, escape)
+    return plain
