@@ -165,7 +165,7 @@ class Connection:
     async def stream(
         self, method: str, path: str, *, timeout: float = 30.0
     ) -> AsyncIterator[StreamingResponse]:
-        """Open a stream; `timeout` is for status and headers. A 401 refreshes credentials for the next try."""
+        """Open a stream; `timeout` is for status and headers. A 401 renews credentials for the next try."""
         if self._monotonic() - self._checked_at > _REFRESH_SECONDS:
             await self._reload(force=False)
         async with self._http.stream(method, path, headers=self._headers(JSON), timeout=timeout) as response:

@@ -1,0 +1,354 @@
+"""Keep one store equal to what the API server has: list in pages, then follow the watch, for ever.
+
+The store only ever moves forward. Pages are applied as they come (so that a hundred thousand objects never
+stop the event loop at once), what a list did not show is discarded at its end, and events that are older
+than what is known are ignored. So a missed update or delete is delivered once, after a relist, and a
+repeated one not at all.
+
+A watch is resumed from the last version seen, bookmarks included. It is given up when nothing, not even a
+bookmark, comes for `silence` seconds: a peer that vanished without a word looks just like that.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from prometheus_client import Counter, Gauge
+
+from koordpy.api.meta import KubeObject
+from koordpy.api.scheme import DecodeError
+from koordpy.lib.supervise import Backoff
+
+from .client import PAGE_SIZE, Client
+from .errors import ApiError, ConnectionFailed, Forbidden, Gone, NotFound, ServerError, Unauthorized
+from .sharing import Sharing
+from .store import Store
+from .wire import Malformed, WatchError, WatchEvent
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=KubeObject)
+
+SILENCE = 180.0
+"""Seconds without data after which a watch is taken for dead; API servers send a bookmark every minute."""
+
+LARGEST_PAGE = 8 * PAGE_SIZE
+_LONGEST_WAIT = 60.0
+_LASTING = 5.0
+"""A watch that lives this long was no failure, even if nothing came."""
+
+_REFUSALS = 3
+"""After as many refusals of a watch in a row a list is tried."""
+
+_BREATH = 100
+"""Objects applied before other work gets its turn."""
+
+EVENTS = Counter("koordpy_informer_events_total", "Watch events applied.", ["kind", "type"])
+STALE = Counter("koordpy_informer_stale_events_total", "Events older than what was known.", ["kind"])
+LISTS = Counter("koordpy_informer_lists_total", "Lists that were read to their end.", ["kind"])
+FAILURES = Counter("koordpy_informer_failures_total", "Lists and watches that failed.", ["kind", "reason"])
+MALFORMED = Counter("koordpy_informer_malformed_objects_total", "Objects that were skipped.", ["kind"])
+OBJECTS = Gauge("koordpy_informer_objects", "Objects in the store.", ["kind"])
+
+
+class State(StrEnum):
+    """What an informer is doing."""
+
+    STOPPED = "stopped"
+    LISTING = "listing"
+    WATCHING = "watching"
+    ABSENT = "absent"
+    """The server does not know the type (a CRD that is not installed)."""
+    DENIED = "denied"
+    """The credentials are not accepted, or may not list and watch the type."""
+    FAILING = "failing"
+    """The last list or watch failed otherwise."""
+
+
+@dataclass(frozen=True)
+class Selector:
+    """Which objects of a type are followed: everything, or a namespace, labels, fields."""
+
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+
+@dataclass(frozen=True)
+class Health:
+    """How an informer is doing. `error` is the last failure since the state was last good, or empty."""
+
+    kind: str
+    state: State
+    synced: bool
+    error: str
+    objects: int
+    resource_version: str
+    malformed: int
+
+
+class Informer(Generic[T]):
+    """Feeds one store.
+
+    A type that the server does not know counts as synced (and empty) only if it is `optional`; it is asked
+    for again and again, quietly. `sharing` may be common to several informers.
+    """
+
+    def __init__(
+        self,
+        store: Store[T],
+        client: Client,
+        *,
+        selector: Selector | None = None,
+        optional: bool = False,
+        page_size: int = PAGE_SIZE,
+        silence: float = SILENCE,
+        sharing: Sharing | None = None,
+        rng: random.Random | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.store = store
+        self.kind = store.type.__name__
+        self.optional = optional
+        self.state = State.STOPPED
+        self.error = ""
+        self.malformed = 0
+        self.resource_version = ""
+        """Where the next watch goes on; empty when the next thing to do is a list."""
+        self._client, self._selector, self._silence = client, selector or Selector(), silence
+        self._first_page_size = self._page_size = page_size
+        self._sharing = sharing or Sharing()
+        self._share = self._sharing.of(store.type)
+        self._rng, self._sleep = rng or random.Random(), sleep
+        self._backoff = Backoff(initial=0.2, maximum=30.0, rng=self._rng)
+        self._reported = ""
+        self._newest = 0
+        self._refused = 0
+        self._events = {kind: EVENTS.labels(self.kind, kind) for kind in ("ADDED", "MODIFIED", "DELETED")}
+
+    @property
+    def health(self) -> Health:
+        """How it is going now."""
+        return Health(
+            self.kind,
+            self.state,
+            self.store.synced,
+            self.error,
+            len(self.store),
+            self.resource_version,
+            self.malformed,
+        )
+
+    async def run(self) -> None:
+        """List and watch until cancelled. Nothing that a server does ends it."""
+        try:
+            while True:
+                try:
+                    if not self.resource_version:
+                        self.state = State.LISTING
+                        await self._list()
+                    if not await self._watch():
+                        await self._pause()  # a server that closes at once is not asked in a tight loop
+                except (ApiError, ConnectionFailed, WatchError, DecodeError) as error:
+                    self._note(error)
+                    await self._pause(getattr(error, "retry_after", None))
+        finally:
+            self.state = State.STOPPED
+
+    # --- list ------------------------------------------------------------------------------------
+
+    async def _list(self) -> None:
+        """Read all pages into the store and discard what they did not show. Raises Gone between pages.
+
+        A list that is older than what was seen before means that the server's data was restored from a
+        backup: then the list is right and what is known is wrong.
+        """
+        seen: set[str] = set()
+        continue_ = ""
+        while True:
+            try:
+                page = await self._client.list_page(
+                    self.store.type,
+                    self._selector.namespace,
+                    label_selector=self._selector.labels,
+                    field_selector=self._selector.fields,
+                    limit=self._page_size,
+                    continue_=continue_,
+                )
+            except Gone:
+                self._page_size = min(self._page_size * 2, LARGEST_PAGE)  # be through before it expires
+                raise
+            rewound = (_number(page.metadata.resource_version) or 0) < self._newest
+            self._skip(page.malformed)
+            seen.update(malformed.key for malformed in page.malformed)  # it exists: keep what is known of it
+            for i, obj in enumerate(page.items, 1):
+                seen.add(obj.metadata.key)
+                self._apply(obj, rewound=rewound)
+                if i % _BREATH == 0:
+                    await asyncio.sleep(0)
+            self._sharing.forget_if_full()
+            continue_ = page.metadata.continue_
+            if not continue_:
+                break
+        keys = self.store.keys()
+        for key in [key for key in keys if key not in seen]:
+            self.store.discard(key)
+        self.resource_version = page.metadata.resource_version
+        self._newest = _number(self.resource_version) or 0
+        self._page_size = self._first_page_size
+        self.store.synced = True
+        self._well()
+        LISTS.labels(self.kind).inc()
+        OBJECTS.labels(self.kind).set(len(self.store))
+
+    # --- watch -----------------------------------------------------------------------------------
+
+    async def _watch(self) -> bool:
+        """Follow one watch until the server closes it; tell whether anything came."""
+        lasting = asyncio.get_running_loop().call_later(_LASTING, self._backoff.reset)
+        try:
+            return await self._follow()
+        finally:
+            lasting.cancel()
+
+    async def _follow(self) -> bool:
+        anything = False
+        async with self._client.watch(
+            self.store.type,
+            self._selector.namespace,
+            resource_version=self.resource_version,
+            label_selector=self._selector.labels,
+            field_selector=self._selector.fields,
+            timeout_seconds=self._rng.randint(300, 600),  # so that not all watches of all clients end at once
+        ) as watch:
+            self.state = State.WATCHING
+            while True:
+                try:
+                    events = await watch.read(self._silence)
+                except WatchError as error:
+                    self._skip(error.malformed)
+                    self._take(error.events)
+                    raise
+                if watch.malformed:
+                    self._skip(watch.malformed)
+                    watch.malformed.clear()
+                elif not events:
+                    return anything
+                self._take(events)
+                self._well()
+                anything = True
+
+    def _take(self, events: list[WatchEvent[T]]) -> None:
+        for event in events:
+            obj, kind = event.object, event.type
+            if kind == "DELETED":
+                self._delete(obj)
+            elif kind in ("ADDED", "MODIFIED"):
+                self._apply(obj, _number(self.resource_version))
+            elif kind != "BOOKMARK":
+                log.warning("%s: watch event of unknown type %r", self.kind, kind)
+                continue
+            if kind != "BOOKMARK":
+                self._events[kind].inc()
+            self._advance(obj.metadata.resource_version)
+        self._sharing.forget_if_full()
+        OBJECTS.labels(self.kind).set(len(self.store))
+
+    def _advance(self, version: str) -> None:
+        """Remember where to go on; a server that repeats old events does not take us back."""
+        new, old = _number(version), _number(self.resource_version)
+        if version and (new is None or old is None or new > old):
+            self.resource_version = version
+            self._newest = new or 0
+
+    # --- the store -------------------------------------------------------------------------------
+
+    def _apply(self, obj: T, floor: int | None = None, *, rewound: bool = False) -> None:
+        """Take in an object, unless it is older than what is known.
+
+        An object that is not in the store must be newer than `floor`: up to there its deletion was seen.
+        """
+        meta = obj.metadata
+        old = self.store.by_key(meta.key)
+        version = _number(meta.resource_version)
+        if old is None:
+            stale = floor is not None and version is not None and version <= floor
+        elif old.metadata.uid == meta.uid:
+            known = _number(old.metadata.resource_version)
+            if version is None or known is None:
+                stale = bool(meta.resource_version) and meta.resource_version == old.metadata.resource_version
+            else:
+                stale = version <= known
+        else:
+            known = _number(old.metadata.resource_version)
+            stale = version is not None and known is not None and version < known
+        if stale and not rewound:
+            if floor is not None:
+                STALE.labels(self.kind).inc()
+            return
+        self._share(obj)
+        self.store.apply(obj)
+
+    def _delete(self, obj: T) -> None:
+        """Take in a deletion, unless another object has the name by now."""
+        old = self.store.by_key(obj.metadata.key)
+        if old is not None and old.metadata.uid == obj.metadata.uid:
+            self.store.discard(obj.metadata.key)
+        else:
+            STALE.labels(self.kind).inc()
+
+    def _skip(self, malformed: list[Malformed]) -> None:
+        for broken in malformed:
+            self.malformed += 1
+            MALFORMED.labels(self.kind).inc()
+            log.error("%s %s is malformed and was skipped: %s", self.kind, broken.key, broken.error)
+
+    # --- trouble ---------------------------------------------------------------------------------
+
+    def _note(self, error: Exception) -> None:
+        """Learn from a failure: what to do next, what to tell."""
+        code = error.status.code if isinstance(error, WatchError) else getattr(error, "status", 0)
+        if isinstance(error, Gone) or code == 410:
+            reason, level = "gone", logging.INFO
+            self.resource_version = ""
+        elif isinstance(error, NotFound):
+            self.state, reason, level = State.ABSENT, "absent", logging.INFO
+            self._empty()
+        elif isinstance(error, (Unauthorized, Forbidden)):
+            self.state, reason, level = State.DENIED, "denied", logging.ERROR
+        else:
+            self.state, reason, level = State.FAILING, type(error).__name__, logging.WARNING
+            self._refused += isinstance(error, (ServerError, WatchError))
+            if isinstance(error, DecodeError) or self._refused >= _REFUSALS:
+                self.resource_version = ""  # perhaps it is the version that the server cannot serve
+                self._refused = 0
+        FAILURES.labels(self.kind, reason).inc()
+        self.error = str(error)
+        if reason != self._reported:
+            self._reported = reason
+            log.log(level, "%s: %s", self.kind, error)
+
+    def _well(self) -> None:
+        self.error = self._reported = ""
+        self._refused = 0
+        self._backoff.reset()
+
+    def _empty(self) -> None:
+        """The type is gone, and its objects with it; it counts as synced only if it may be absent."""
+        self.resource_version = ""
+        for key in list(self.store.keys()):
+            self.store.discard(key)
+        self.store.synced = self.optional
+        OBJECTS.labels(self.kind).set(0)
+
+    async def _pause(self, at_least: float | None = None) -> None:
+        await self._sleep(self._backoff.next() + min(at_least or 0.0, _LONGEST_WAIT))
+
+
+def _number(version: str) -> int | None:
+    """Return a resource version as a number (Kubernetes allows to compare them so), None for foreign ones."""
+    return int(version) if version.isdecimal() else None

@@ -1,0 +1,102 @@
+"""All informers of a process: whatever types its plugins asked the cluster for are listed and watched."""
+
+import asyncio
+import random
+from collections.abc import Collection, Mapping
+from typing import Any, Self
+
+from koordpy.api.meta import KubeObject
+from koordpy.lib import supervise
+
+from .client import PAGE_SIZE, Client
+from .cluster import Cluster
+from .informer import SILENCE, Health, Informer, Selector
+from .sharing import Sharing
+
+_LOOK_EVERY = 0.02
+
+
+class Informers:
+    """Starts an informer for every store of a cluster.
+
+    `selectors` narrows types to what is needed (the pods of one node, say); `optional` are the types that
+    may be missing on the server. Also an asynchronous context manager.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        client: Client,
+        *,
+        selectors: Mapping[type[KubeObject], Selector] | None = None,
+        optional: Collection[type[KubeObject]] = (),
+        page_size: int = PAGE_SIZE,
+        silence: float = SILENCE,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._cluster, self._client = cluster, client
+        self._selectors, self._optional = dict(selectors or {}), frozenset(optional)
+        self._page_size, self._silence, self._rng = page_size, silence, rng
+        self._sharing = Sharing()
+        self._informers: dict[type[KubeObject], Informer[Any]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Start to follow every type that was asked for; types asked for later need another start."""
+        for store in self._cluster.stores:
+            if store.type in self._informers:
+                continue
+            informer = self._informers[store.type] = Informer(
+                store,
+                self._client,
+                selector=self._selectors.get(store.type),
+                optional=store.type in self._optional,
+                page_size=self._page_size,
+                silence=self._silence,
+                sharing=self._sharing,
+                rng=self._rng,
+            )
+            name = f"informer {informer.kind}"
+            self._tasks.append(asyncio.create_task(supervise.forever(name, informer.run), name=name))
+
+    async def stop(self) -> None:
+        """Stop following; the stores keep what they have."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._informers.clear()
+
+    @property
+    def synced(self) -> bool:
+        """Whether every type has been listed once, or is optional and absent."""
+        return all(informer.store.synced for informer in self._informers.values())
+
+    @property
+    def health(self) -> list[Health]:
+        """How each informer is doing, by kind."""
+        return sorted((i.health for i in self._informers.values()), key=lambda health: health.kind)
+
+    async def wait_synced(self, timeout: float | None = None) -> None:
+        """Return when everything is synced.
+
+        Raises TimeoutError naming the types that are not, with their last errors.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                while not self.synced:
+                    await asyncio.sleep(_LOOK_EVERY)
+        except TimeoutError:
+            waiting = "; ".join(
+                f"{h.kind} is {h.state}{': ' + h.error if h.error else ''}"
+                for h in self.health
+                if not h.synced
+            )
+            raise TimeoutError(f"not synced within {timeout:g} s: {waiting}") from None

@@ -1,0 +1,94 @@
+"""Equal parts of objects kept once.
+
+The pods of a workload differ in little: containers, tolerations, labels and owners are the same for all of
+them, and most short strings occur a hundred thousand times. Objects of a store are never changed, so equal
+parts can be one object: a cached pod then takes a third of the memory.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from koordpy.api.core import Pod
+from koordpy.api.meta import KubeObject
+
+T = TypeVar("T", bound=KubeObject)
+
+LIMIT = 500_000
+"""Parts that are remembered; then all are forgotten and sharing starts anew."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Sharing:
+    """Replaces parts of freshly decoded objects by equal ones that were seen before."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
+        self._texts: dict[Any, Any] = {}
+        self._parts: dict[str, dict[bytes, Any]] = {field: {} for field in _FIELDS}
+
+    def __len__(self) -> int:
+        return len(self._texts) + sum(map(len, self._parts.values()))
+
+    def of(self, type_: type[T]) -> Callable[[T], None]:
+        """Return what shares the parts of one object of a type, in place."""
+        return self._share_pod if type_ is Pod else self._share_object  # type: ignore[return-value]
+
+    def forget_if_full(self) -> None:
+        """Start anew when there is too much to remember."""
+        if len(self) > self._limit:
+            self._texts.clear()
+            for parts in self._parts.values():
+                parts.clear()
+
+    def _share_object(self, obj: KubeObject) -> None:
+        text = self._texts.setdefault
+        meta = obj.metadata
+        meta.namespace = text(meta.namespace, meta.namespace)
+        meta.generate_name = text(meta.generate_name, meta.generate_name)
+        meta.creation_timestamp = text(meta.creation_timestamp, meta.creation_timestamp)
+        if meta.annotations:
+            meta.annotations = {text(key, key): value for key, value in meta.annotations.items()}
+        self._share_fields(meta, _METADATA)
+
+    def _share_pod(self, pod: Pod) -> None:
+        self._share_object(pod)
+        text = self._texts.setdefault
+        spec, status = pod.spec, pod.status
+        spec.node_name = text(spec.node_name, spec.node_name)
+        spec.scheduler_name = text(spec.scheduler_name, spec.scheduler_name)
+        spec.restart_policy = text(spec.restart_policy, spec.restart_policy)
+        spec.priority_class_name = text(spec.priority_class_name, spec.priority_class_name)
+        spec.preemption_policy = text(spec.preemption_policy, spec.preemption_policy)
+        self._share_fields(spec, _POD_SPEC)
+        status.phase = text(status.phase, status.phase)
+        status.qos_class = text(status.qos_class, status.qos_class)
+        status.start_time = text(status.start_time, status.start_time)
+        conditions, seen = status.conditions, self._parts["conditions"].setdefault
+        for i, condition in enumerate(conditions):
+            conditions[i] = seen(_encode(condition), condition)
+        for container in status.container_statuses:
+            container.name = text(container.name, container.name)
+            self._share_fields(container, _CONTAINER_STATUS)
+
+    def _share_fields(self, obj: Any, fields: tuple[str, ...]) -> None:
+        for field in fields:
+            value = getattr(obj, field)
+            if value:
+                setattr(obj, field, self._parts[field].setdefault(_encode(value), value))
+
+
+_METADATA = ("labels", "owner_references")
+_POD_SPEC = (
+    "containers",
+    "init_containers",
+    "tolerations",
+    "affinity",
+    "node_selector",
+    "topology_spread_constraints",
+)
+_CONTAINER_STATUS = ("resources", "allocated_resources")
+_FIELDS = (*_METADATA, *_POD_SPEC, "conditions", *_CONTAINER_STATUS)
+"""Fields whose values are shared as a whole; equal bytes mean equal values only within one field."""
