@@ -46,7 +46,7 @@ class NodeAffinity(Plugin, PreFilter, Filter, PreScore, Score):
         required = node_affinity.required(pod.spec)
         if required.terms is None and not pod.spec.node_selector and self._enforced is ANY_NODE:
             return None, Status.skip()
-        names = required.node_names
+        names = None if _has_empty_term(pod) else required.node_names
         if names is not None and not names:
             return None, Status.unresolvable(REASON_CONFLICT)
         return names, SUCCESS
@@ -93,3 +93,11 @@ class NodeAffinity(Plugin, PreFilter, Filter, PreScore, Score):
     def normalize_scores(self, state: CycleState, pod: Pod, scores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Give 100 to the largest sum."""
         return default_normalize(scores)
+
+
+def _has_empty_term(pod: Pod) -> bool:
+    """Tell whether a required term is empty: it matches no node, but does not name its nodes either."""
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    terms = required.node_selector_terms if required else ()
+    return any(not term.match_expressions and not term.match_fields for term in terms)

@@ -69,9 +69,9 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score):
         if needs is None:
             needs = self._needs(pod)
         axis = nodes.table.resources
-        allowed = nodes.allocatable(PODS)
-        lacking = [nodes.requested(PODS) + 1 > allowed]
-        never = [allowed == 0]
+        full = nodes.requested(PODS) + 1 > nodes.allocatable(PODS)
+        lacking = [full]
+        never = [np.zeros(len(nodes), np.bool_)]
         for name, amount in needs.items():
             column = axis.get(name)
             if column is None:

@@ -20,6 +20,8 @@ from koordpy.scheduling.node_memo import NodeMemo
 from koordpy.scheduling.normalize import default_normalize
 from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
 
+REASON = "node(s) had untolerated taint(s)"
+
 
 class TaintSets:
     """The different sets of taints that nodes have, numbered from 1; 0 is a node without taints."""
@@ -65,18 +67,11 @@ class TaintToleration(Plugin, Filter, PreScore, Score):
         numbers = self._taints.of(nodes)
         if not numbers.any():
             return PASS
-        reasons: list[tuple[str, ...]] = [()]
-
-        def refusal(taints: Sequence[Taint]) -> int:
-            found = find_untolerated(taints, pod.spec.tolerations)
-            if found is None:
-                return 0
-            reasons.append((f"node(s) had untolerated taint {{{found.key}: {found.value}}}",))
-            return len(reasons) - 1
-
-        keys = self._taints.each(numbers, refusal)
-        codes = np.where(keys > 0, np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE), np.int8(0))
-        return Verdict.keyed(codes, keys, reasons)
+        tolerations = pod.spec.tolerations
+        refused = self._taints.each(
+            numbers, lambda taints: find_untolerated(taints, tolerations) is not None
+        ).astype(np.bool_)
+        return Verdict.reject(refused, REASON, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
         """Nothing to prepare."""
