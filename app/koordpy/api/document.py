@@ -133,7 +133,7 @@ class Document:
 
         Raises StrategicMergeError; the document is then unchanged.
         """
-        return self.update(strategic_merge.apply(self.raw, patch, kind))
+        return self.update(strategic_merge.overlay(self.raw, patch, kind))
 
     def update(self, after: dict[str, Any]) -> bool:
         """Make the document equal to `after`, by its differences only. Returns whether there are any."""

@@ -92,6 +92,8 @@ def diff(before: Any, after: Any) -> list[dict[str, Any]]:
 
 def changes(before: Any, after: Any, path: tuple[str | int, ...] = ()) -> Iterator[Change]:
     """Yield the differences between two values in an order in which they can be applied."""
+    if before is after:
+        return
     if isinstance(before, dict) and isinstance(after, dict):
         yield from _member_changes(before, after, path)
     elif isinstance(before, list) and isinstance(after, list):
@@ -122,7 +124,7 @@ def _member_changes(
     for key, value in after.items():
         if key not in before:
             yield "add", (*path, key), value
-        else:
+        elif before[key] is not value:
             yield from changes(before[key], value, (*path, key))
 
 

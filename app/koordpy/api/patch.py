@@ -27,6 +27,8 @@ def clone(value: Any) -> Any:
 
 def equal(left: Any, right: Any) -> bool:
     """Return whether two JSON values are the same, telling `1`, `1.0` and `true` apart."""
+    if left is right:
+        return True
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):

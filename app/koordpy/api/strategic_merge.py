@@ -24,7 +24,7 @@ from koordpy.api.merge_items import (
 from koordpy.api.patch import clone, describe
 from koordpy.api.patch_types import Field, PatchType, patch_types
 
-__all__ = ["StrategicMergeError", "apply", "supports"]
+__all__ = ["StrategicMergeError", "apply", "overlay", "supports"]
 
 RETAIN_KEYS = "$retainKeys"
 SET_ELEMENT_ORDER = "$setElementOrder"
@@ -42,13 +42,18 @@ def apply(document: Any, patch: Any, kind: str) -> dict[str, Any]:
     A null patch changes nothing. Raises StrategicMergeError: code 415 for a kind without merge keys,
     400 for a malformed patch, 422 and 500 as kube-apiserver has them for what does not fit.
     """
+    return clone(overlay(document, patch, kind))  # type: ignore[no-any-return]
+
+
+def overlay(document: Any, patch: Any, kind: str) -> dict[str, Any]:
+    """Do as `apply`, but share with `document` the objects and lists that the patch leaves alone."""
     if not supports(kind):
         raise StrategicMergeError(f"{kind} has no merge keys; use a JSON or a merge patch", 415)
     for name, value in (("document", document), ("patch", patch)):
         if value is not None and not isinstance(value, dict):
             raise StrategicMergeError(f"the {name} must be an object, got {describe(value)}", 400)
     try:
-        return _merge_object(clone(document or {}), clone(patch or {}), patch_types()[kind], "")
+        return _merge_object(document or {}, clone(patch or {}), patch_types()[kind], "")
     except RecursionError:
         raise StrategicMergeError("values are nested too deeply", 400) from None
 
@@ -56,12 +61,13 @@ def apply(document: Any, patch: Any, kind: str) -> dict[str, Any]:
 def _merge_object(
     target: dict[str, Any], patch: dict[str, Any], type_: PatchType | None, path: str
 ) -> dict[str, Any]:
-    """Merge `patch` into `target` and return the result. Both are ours to change.
+    """Return `target` merged with `patch`. The patch is ours to change, the target is not.
 
     `type_` is None where the type has no fields: a map with free keys, or a scalar.
     """
     if PATCH in patch:
         return _directed(patch, path)
+    target = dict(target)
     _retain_keys(target, patch, path)
     _merge_ordered_lists(target, patch, type_, path)
     for name, value in patch.items():
