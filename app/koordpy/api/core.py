@@ -153,6 +153,12 @@ class Volume(Struct):
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
 
 
+class PodResourceClaim(Struct):
+    """A claim of dynamically allocated resources, as far as eviction policies look at it."""
+
+    name: str = ""
+
+
 class PodSpec(Struct):
     """What a pod asks for."""
 
@@ -164,6 +170,7 @@ class PodSpec(Struct):
     containers: list[Container] = []
     init_containers: list[Container] = []
     resources: ResourceRequirements | None = None
+    resource_claims: list[PodResourceClaim] = []
     overhead: ResourceList = {}
     node_selector: dict[str, str] = {}
     affinity: Affinity | None = None
@@ -277,6 +284,17 @@ class PriorityClass(KubeObject):
     global_default: bool = False
     preemption_policy: str | None = None
     description: str = ""
+
+
+class PersistentVolumeClaim(KubeObject):
+    """A claim on storage, as far as eviction policies look at it."""
+
+    class Spec(Struct):
+        """Of which class the storage is."""
+
+        storage_class_name: str | None = None
+
+    spec: Spec = msgspec.field(default_factory=Spec)
 
 
 class ConfigMap(KubeObject):

@@ -49,6 +49,9 @@ RESOURCES: dict[type[KubeObject], Resource] = {
         Resource("", "v1", "namespaces", "Namespace", False, core.Namespace),
         Resource("", "v1", "configmaps", "ConfigMap", True, core.ConfigMap),
         Resource("", "v1", "secrets", "Secret", True, core.Secret),
+        Resource(
+            "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, core.PersistentVolumeClaim
+        ),
         Resource("", "v1", "services", "Service", True, core.Service),
         Resource(
             "", "v1", "replicationcontrollers", "ReplicationController", True, core.ReplicationController

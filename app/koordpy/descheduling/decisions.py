@@ -1,0 +1,104 @@
+"""The last rounds of the descheduler, with what each plugin saw and did: every eviction can be explained.
+
+The models are plain data for JSON: debug endpoints and the console show them as they are.
+"""
+
+from collections import deque
+from datetime import datetime
+from enum import StrEnum
+from itertools import count
+
+from pydantic import BaseModel, SerializeAsAny
+
+KEPT_ROUNDS = 20
+
+
+class Outcome(StrEnum):
+    """How an attempt to evict a pod ended."""
+
+    EVICTED = "evicted"
+    DRY_RUN = "dryRun"
+    """Would have been evicted; counted against the limits."""
+    LIMITED = "limited"
+    REFUSED = "refused"
+    """The evict plugin, or the API server behind it, did not evict the pod."""
+
+
+class EvictionDecision(BaseModel):
+    """One attempt to evict a pod."""
+
+    pod: str
+    node: str
+    plugin: str
+    reason: str
+    outcome: Outcome
+    detail: str = ""
+    """Which limit stopped it."""
+
+
+class PluginRun(BaseModel):
+    """One plugin at one point in one round."""
+
+    profile: str
+    plugin: str
+    point: str
+    nodes: int
+    error: str = ""
+    evictions: list[EvictionDecision] = []
+    details: list[SerializeAsAny[BaseModel]] = []
+    """What the plugin itself reports."""
+
+
+class Round(BaseModel):
+    """One cycle."""
+
+    number: int
+    started: datetime
+    ended: datetime | None = None
+    dry_run: bool = False
+    nodes: int = 0
+    """Ready nodes that the cycle looked at."""
+    error: str = ""
+    """Why the cycle did not run, or the errors of its plugins."""
+    runs: list[PluginRun] = []
+
+    @property
+    def evictions(self) -> list[EvictionDecision]:
+        """All attempts of the round in order."""
+        return [eviction for run in self.runs for eviction in run.evictions]
+
+
+class Decisions:
+    """Keeps the last rounds; the framework writes here while a round runs."""
+
+    def __init__(self, keep: int = KEPT_ROUNDS) -> None:
+        self.rounds: deque[Round] = deque(maxlen=keep)
+        """Oldest first; the last one may still be running."""
+        self._numbers = count(1)
+        self._run: PluginRun | None = None
+
+    def begin(self, started: datetime, *, dry_run: bool) -> Round:
+        """Start a round."""
+        current = Round(number=next(self._numbers), started=started, dry_run=dry_run)
+        self.rounds.append(current)
+        return current
+
+    def begin_run(self, run: PluginRun) -> None:
+        """Start a plugin's run in the current round."""
+        if self.rounds:
+            self.rounds[-1].runs.append(run)
+        self._run = run
+
+    def end_run(self) -> None:
+        """Stop adding to the current run."""
+        self._run = None
+
+    def report(self, details: BaseModel) -> None:
+        """Keep what the running plugin says about itself; outside a run it is dropped."""
+        if self._run is not None:
+            self._run.details.append(details)
+
+    def evicting(self, decision: EvictionDecision) -> None:
+        """Keep an attempt of the running plugin; outside a run it is dropped."""
+        if self._run is not None:
+            self._run.evictions.append(decision)

@@ -1,0 +1,172 @@
+"""The descheduler: cycles over all profiles, in an interval or once.
+
+In a cycle all Deschedule plugins of all profiles run before any Balance plugin. A plugin that fails is
+logged, counted and kept with the round; the others run all the same. (In Koordinator a failing profile ends
+the cycle for the profiles after it and for all Balance plugins; which profiles these are is random there.)
+Source: Koordinator, `pkg/descheduler/descheduler.go` and `pkg/descheduler/profile/profile.go`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
+
+from koordpy.api import label_selector
+from koordpy.api.core import Node
+from koordpy.api.field_error import aggregate
+from koordpy.api.meta import LabelSelector
+from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
+from koordpy.lib import duration
+
+from . import nodes as node_selection
+from .config import DeschedulerConfiguration
+from .config_model import ConfigError
+from .decisions import Decisions, Round
+from .framework import Framework, FrameworkError, Runtime, decode_args
+from .limiter import EvictionLimiter
+from .metrics import ROUNDS
+from .registry import Registry
+from .substitution import substitute
+
+if TYPE_CHECKING:
+    from koordpy.cluster.events import EventRecorder
+
+log = logging.getLogger(__name__)
+
+
+class Descheduler:
+    """All profiles of a configuration on one cluster.
+
+    Making it asks the cluster for the stores that it needs, so make it before the informers start. `client`
+    may be None where nothing is ever written. Raises ConfigError for a configuration that cannot run: a
+    plugin that is not installed is named, with those that are.
+    """
+
+    def __init__(
+        self,
+        config: DeschedulerConfiguration,
+        registry: Registry,
+        cluster: Cluster,
+        client: Client | None = None,
+        events: "EventRecorder | None" = None,
+        *,
+        substitutes: Mapping[str, str] | None = None,
+        decisions: Decisions | None = None,
+    ) -> None:
+        self.config = substitute(config, substitutes or {})
+        self.decisions = decisions or Decisions()
+        self.limiter = EvictionLimiter(
+            self.config.max_no_of_pods_to_evict_per_node,
+            self.config.max_no_of_pods_to_evict_per_namespace,
+            self.config.max_no_of_pods_to_evict_total,
+        )
+        self._cluster, self._client = cluster, client
+        self._nodes = cluster.store(Node)
+        runtime = Runtime(
+            cluster,
+            client,
+            events,
+            self.limiter,
+            self.decisions,
+            self.config.dry_run,
+            self.config.descheduling_interval,
+        )
+        _refuse_missing(self.config, registry)
+        self.frameworks = _frameworks(self.config, registry, runtime)
+
+    async def run(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        """Run a cycle at once and then every interval, counted from start to start; without one, run once.
+
+        A cycle that takes longer than the interval is followed by the next one at once.
+        """
+        clock = self._cluster.clock
+        interval = self.config.descheduling_interval / duration.SECOND
+        while True:
+            started = clock.monotonic()
+            await self.run_once()
+            if interval <= 0:
+                return
+            await sleep(max(0.0, interval - (clock.monotonic() - started)))
+
+    async def run_once(self) -> Round:
+        """Run one cycle; return what happened. Errors are logged and kept, never raised."""
+        clock = self._cluster.clock
+        current = self.decisions.begin(clock.now(), dry_run=self.config.dry_run)
+        errors = await self._cycle(current)
+        if errors:
+            current.error = aggregate(errors)
+            log.error("Error descheduling pods: %s", current.error)
+        ROUNDS.labels("error" if errors else "ok").inc()
+        current.ended = clock.now()
+        return current
+
+    async def _cycle(self, current: Round) -> list[str]:
+        try:
+            nodes = await self._ready_nodes()
+        except Exception as error:  # the API server may be away; the next cycle tries again
+            return [f"unable to get ready nodes: {error}"]
+        current.nodes = len(nodes)
+        if len(nodes) <= 1:
+            return [
+                f"cluster size is 0 or 1 ({len(nodes)} ready nodes): evicted pods would find no other node"
+            ]
+        self.limiter.reset()
+        errors = []
+        for framework in self.frameworks:
+            errors += await framework.run_deschedule_plugins(framework.nodes_of(nodes))
+        for framework in self.frameworks:
+            errors += await framework.run_balance_plugins(framework.nodes_of(nodes))
+        return errors
+
+    async def _ready_nodes(self) -> list[Node]:
+        found = node_selection.selected(self._nodes, self.config.node_selector)
+        if not found and self._client is not None:
+            found = await self._listed(self._client, self.config.node_selector)
+        return [node for node in found if node_selection.is_ready(node)]
+
+    @staticmethod
+    async def _listed(client: Client, selector: LabelSelector | None) -> list[Node]:
+        text = "" if selector is None else str(label_selector.of(selector))
+        return node_selection.selected(await client.list_all(Node, label_selector=text), None)
+
+
+def _refuse_missing(config: DeschedulerConfiguration, registry: Registry) -> None:
+    """Say which plugins are enabled but not installed, all at once."""
+    missing: dict[str, list[str]] = {}
+    for profile in config.profiles:
+        if profile.plugins is None:
+            continue
+        for point in ("deschedule", "balance", "evict", "filter"):
+            for name in getattr(profile.plugins, point).names:
+                if name not in registry:
+                    missing.setdefault(name, []).append(f"{profile.name}/{point}")
+    if missing:
+        named = ", ".join(f"{name} (enabled at {', '.join(points)})" for name, points in missing.items())
+        installed = ", ".join(registry.names) or "none"
+        raise ConfigError(
+            f"descheduling plugins that are not installed: {named}; installed: {installed}. Install them, take "
+            f"them out of the configuration, or name an installed evictor in their place (evictor substitutes, "
+            f"for example MigrationController=DefaultEvictor)"
+        )
+
+
+def _frameworks(config: DeschedulerConfiguration, registry: Registry, runtime: Runtime) -> list[Framework]:
+    if not config.profiles:
+        raise ConfigError("at least one profile is required")
+    frameworks: dict[str, Framework] = {}
+    for profile in config.profiles:
+        try:
+            framework = Framework(profile, registry, runtime)
+        except FrameworkError as error:
+            raise ConfigError(f"creating profile for descheduler name {profile.name}: {error}") from error
+        if not profile.name:
+            raise ConfigError("descheduler name is needed")
+        if profile.plugins is None:
+            raise ConfigError(f'plugins required for profile with descheduler name "{profile.name}"')
+        if profile.name in frameworks:
+            raise ConfigError(f'duplicate profile with descheduler name "{profile.name}"')
+        for entry in profile.plugin_config:  # also of plugins that are not enabled, as strict decoding does
+            decode_args(entry.name, entry.args, registry)
+        frameworks[profile.name] = framework
+    return list(frameworks.values())

@@ -1,0 +1,92 @@
+"""The evictor that plugins see: the profile's filter and evict plugins behind limits and dry run.
+
+Source: Koordinator, `pkg/descheduler/framework/runtime/evictor_proxy.go`.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from koordpy.api.core import Pod
+
+from .decisions import Decisions, EvictionDecision, Outcome
+from .interface import EvictOptions, EvictPlugin, FilterPlugin
+from .limiter import EvictionLimiter
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class EvictorProxy:
+    """One for each profile. The plugin lists are filled in after all plugins are made."""
+
+    limiter: EvictionLimiter
+    decisions: Decisions
+    dry_run: bool
+    filters: Sequence[FilterPlugin] = ()
+    evict_plugin: EvictPlugin | None = field(default=None)
+
+    def filter(self, pod: Pod) -> bool:
+        """Tell whether all filter plugins let a pod be evicted."""
+        return all(plugin.filter(pod) for plugin in self.filters)
+
+    def pre_eviction_filter(self, pod: Pod) -> bool:
+        """Tell whether all filter plugins let a pod be evicted right now."""
+        return all(plugin.pre_eviction_filter(pod) for plugin in self.filters)
+
+    async def evict(self, pod: Pod, options: EvictOptions) -> bool:
+        """Evict a pod within the limits. In dry run nothing is written, but the limits count it."""
+        if self.evict_plugin is None:
+            raise RuntimeError(f"pod {pod.metadata.key}: eviction was asked for before the profile was ready")
+        limit = self.limiter.refusal(pod)
+        if limit is not None:
+            log.info("%s: pod %s is not evicted: %s", options.plugin_name, pod.metadata.key, limit)
+            self._keep(pod, options, Outcome.LIMITED, limit)
+            return False
+        if self.dry_run:
+            log.info(
+                "%s: pod %s would be evicted (dry run): %s",
+                options.plugin_name,
+                pod.metadata.key,
+                options.reason,
+            )
+        elif not await self.evict_plugin.evict(pod, options):
+            self._keep(pod, options, Outcome.REFUSED)
+            return False
+        self.limiter.done(pod)
+        self._keep(pod, options, Outcome.DRY_RUN if self.dry_run else Outcome.EVICTED)
+        return True
+
+    def _keep(self, pod: Pod, options: EvictOptions, outcome: Outcome, detail: str = "") -> None:
+        self.decisions.evicting(
+            EvictionDecision(
+                pod=pod.metadata.key,
+                node=pod.spec.node_name,
+                plugin=options.plugin_name,
+                reason=options.reason,
+                outcome=outcome,
+                detail=detail,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class PluginEvictor:
+    """A profile's evictor as one plugin has it: evictions carry the plugin's name."""
+
+    proxy: EvictorProxy
+    plugin_name: str
+
+    def filter(self, pod: Pod) -> bool:
+        """Tell whether all filter plugins let a pod be evicted."""
+        return self.proxy.filter(pod)
+
+    def pre_eviction_filter(self, pod: Pod) -> bool:
+        """Tell whether all filter plugins let a pod be evicted right now."""
+        return self.proxy.pre_eviction_filter(pod)
+
+    async def evict(self, pod: Pod, options: EvictOptions) -> bool:
+        """Evict a pod within the limits; in dry run only count it."""
+        if not options.plugin_name:
+            options = replace(options, plugin_name=self.plugin_name)
+        return await self.proxy.evict(pod, options)

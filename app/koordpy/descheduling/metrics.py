@@ -1,0 +1,17 @@
+"""What the descheduler counts. The name and labels of the first metric are koord-descheduler's."""
+
+from prometheus_client import Counter
+
+PODS_EVICTED = Counter(
+    "descheduler_pods_evicted",
+    "Evictions, by result, by the strategy (plugin) that asked for them, by namespace and node.",
+    ["result", "strategy", "namespace", "node"],
+)
+PLUGIN_ERRORS = Counter(
+    "koordpy_descheduler_plugin_errors_total",
+    "Runs of descheduling plugins that ended with an error.",
+    ["profile", "plugin", "point"],
+)
+ROUNDS = Counter(
+    "koordpy_descheduler_rounds_total", "Descheduling cycles, by result: ok or error.", ["result"]
+)

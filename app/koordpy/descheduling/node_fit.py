@@ -1,0 +1,95 @@
+"""Whether a pod could run on a node, as far as the descheduler looks: not everything a scheduler checks.
+
+Ports, volumes, pod affinity and the number of pods are not looked at. Source: Koordinator,
+`pkg/descheduler/node/node.go`.
+"""
+
+from collections.abc import Iterable
+
+from koordpy.api import node_affinity, quantity, resources, taints
+from koordpy.api.core import Node, Pod
+
+from .pods import NodePods
+
+_MILLI = 1_000_000
+_UNIT = 1_000_000_000
+
+
+class NodeFit:
+    """Answers about the cluster as it was when a node was first asked for: make a new one for each run.
+
+    Nothing is reserved: two pods that fit a node one at a time may not fit it together.
+    """
+
+    def __init__(self, pods: NodePods) -> None:
+        self._pods = pods
+        self._requests: dict[int, tuple[Pod, dict[str, int]]] = {}
+        self._requested: dict[str, dict[str, int]] = {}
+
+    def reasons_against(self, pod: Pod, node: Node) -> list[str]:
+        """Return every reason why a pod does not fit a node."""
+        reasons = []
+        if not node_affinity.required(pod.spec).matches_node(node):
+            reasons.append("pod node selector does not match the node label")
+        if taints.find_untolerated(node.spec.taints, pod.spec.tolerations) is not None:
+            reasons.append("pod does not tolerate taints on the node")
+        reasons += self._insufficient(pod, node)
+        if node.spec.unschedulable:
+            reasons.append("node is not schedulable")
+        return reasons
+
+    def fits(self, pod: Pod, node: Node) -> bool:
+        """Tell whether nothing speaks against a pod on a node."""
+        return (
+            not node.spec.unschedulable
+            and taints.find_untolerated(node.spec.taints, pod.spec.tolerations) is None
+            and node_affinity.required(pod.spec).matches_node(node)
+            and not self._insufficient(pod, node)
+        )
+
+    def fits_any(self, pod: Pod, nodes: Iterable[Node]) -> bool:
+        """Tell whether a pod fits one of the nodes."""
+        return any(self.fits(pod, node) for node in nodes)
+
+    def fits_any_other(self, pod: Pod, nodes: Iterable[Node]) -> bool:
+        """Tell whether a pod fits one of the nodes other than the one that it runs on."""
+        return any(self.fits(pod, node) for node in nodes if node.metadata.name != pod.spec.node_name)
+
+    def _insufficient(self, pod: Pod, node: Node) -> list[str]:
+        """Which requests exceed what is left. A request of 0 exceeds what is overcommitted already."""
+        requests = self._requests_of(pod)
+        if not requests:
+            return []
+        requested = self._requested_on(node.metadata.name)
+        allocatable = node.status.allocatable
+        reasons = []
+        for name, nanos in requests.items():
+            unit = _MILLI if name == "cpu" else _UNIT
+            offered = quantity.nano_value(allocatable[name]) if name in allocatable else 0
+            left = (_rounded_up(offered, unit) - _rounded_up(requested.get(name, 0), unit)) * unit
+            if _rounded_up(nanos, _MILLI) * _MILLI > left:
+                reasons.append(f"insufficient {name}")
+        return reasons
+
+    def _requests_of(self, pod: Pod) -> dict[str, int]:
+        """What a pod requests, in billionths."""
+        known = self._requests.get(id(pod))
+        if known is None:
+            amounts = resources.pod_requests(pod)
+            known = (pod, {name: amount.nano_value() for name, amount in amounts.items()})
+            self._requests[id(pod)] = known  # the entry keeps the pod, so that no other gets its id
+        return known[1]
+
+    def _requested_on(self, node_name: str) -> dict[str, int]:
+        """What the pods of a node request together, in billionths."""
+        known = self._requested.get(node_name)
+        if known is None:
+            known = self._requested[node_name] = {}
+            for pod in self._pods.active_on(node_name):
+                for name, nanos in self._requests_of(pod).items():
+                    known[name] = known.get(name, 0) + nanos
+        return known
+
+
+def _rounded_up(nanos: int, unit: int) -> int:
+    return -(-nanos // unit)

@@ -1,0 +1,47 @@
+"""Which plugins are enabled at a point, and how a user's choice meets the defaults.
+
+Source: Koordinator, `pkg/descheduler/apis/config/v1alpha2/default_plugins.go`.
+"""
+
+from collections.abc import Sequence
+
+from .config_model import ConfigModel
+
+ALL = "*"
+
+
+class PluginName(ConfigModel):
+    """A plugin by name."""
+
+    name: str = ""
+
+
+class PluginSet(ConfigModel):
+    """Plugins switched on and off; `*` in `disabled` means every default."""
+
+    enabled: list[PluginName] = []
+    disabled: list[PluginName] = []
+
+    @property
+    def names(self) -> list[str]:
+        """The enabled plugins in order."""
+        return [plugin.name for plugin in self.enabled]
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> "PluginSet":
+        """Make a set of enabled plugins."""
+        return cls(enabled=[PluginName(name=name) for name in names])
+
+
+def merge(defaults: Sequence[str], custom: PluginSet) -> PluginSet:
+    """Return the defaults that survive, in their order, then the user's own plugins in theirs.
+
+    A surviving default that the user also enables keeps its place and uses up one of the user's entries: the
+    last, if it is given more than once. `disabled` removes defaults only, never what the user enables.
+    """
+    disabled = {plugin.name for plugin in custom.disabled}
+    last = {name: index for index, name in enumerate(custom.names)}
+    survivors = [] if ALL in disabled else [name for name in defaults if name not in disabled]
+    used = {last[name] for name in survivors if name in last}
+    added = [name for index, name in enumerate(custom.names) if index not in used]
+    return PluginSet.of([*survivors, *added])

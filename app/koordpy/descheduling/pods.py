@@ -1,0 +1,95 @@
+"""Which pods a plugin looks at: the ones on a node, by namespace, by label and by what the evictor lets go.
+
+Source: Koordinator, `pkg/descheduler/pod/pods.go`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from koordpy.api import label_selector
+from koordpy.api.core import Pod
+from koordpy.api.field_error import FieldError, invalid
+from koordpy.api.meta import LabelSelector
+from koordpy.cluster.cluster import Cluster
+
+from .config_model import ConfigModel, Selector
+
+NODE_NAME_INDEX = "spec.nodeName"
+
+PodFilter = Callable[[Pod], bool]
+
+
+class Namespaces(ConfigModel):
+    """Namespaces to look at, or to leave alone; only one of the two lists may be given."""
+
+    include: list[str] = []
+    exclude: list[str] = []
+
+
+class PodSelector(ConfigModel):
+    """A named label selector; without a selector it is ignored."""
+
+    name: str = ""
+    selector: Selector | None = None
+
+
+def namespaces_errors(path: str, namespaces: Namespaces | None) -> list[FieldError]:
+    """Return what is wrong with a plugin's namespaces."""
+    if namespaces is not None and namespaces.include and namespaces.exclude:
+        return [invalid(path, namespaces.model_dump(), "only one of Include/Exclude namespaces can be set")]
+    return []
+
+
+class NodePods:
+    """The pods of a cluster by the node that they are bound to."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._pods = cluster.store(Pod)
+        if not self._pods.has_index(NODE_NAME_INDEX):
+            self._pods.add_index(
+                NODE_NAME_INDEX, lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ()
+            )
+
+    def all_on(self, node_name: str) -> list[Pod]:
+        """Return the pods of a node in any phase, by namespace and name."""
+        found = self._pods.by_index(NODE_NAME_INDEX, node_name)
+        found.sort(key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
+        return found
+
+    def active_on(self, node_name: str) -> list[Pod]:
+        """Return the pods of a node that have neither succeeded nor failed, by namespace and name."""
+        return [pod for pod in self.all_on(node_name) if not pod.is_terminal]
+
+
+def in_namespaces(namespaces: Namespaces | None) -> PodFilter:
+    """Return a filter for the namespaces; empty lists let everything pass."""
+    included = frozenset(namespaces.include if namespaces else ())
+    excluded = frozenset(namespaces.exclude if namespaces else ())
+
+    def passes(pod: Pod) -> bool:
+        namespace = pod.metadata.namespace
+        return (not included or namespace in included) and namespace not in excluded
+
+    return passes
+
+
+def selected(selectors: Iterable[PodSelector]) -> PodFilter:
+    """Return a filter for pods that one of the selectors matches; without any selector all pass.
+
+    Raises ValueError naming the selector that is not valid.
+    """
+    matchers = [_matcher(entry.name, entry.selector) for entry in selectors if entry.selector is not None]
+    if not matchers:
+        return lambda pod: True
+    return lambda pod: any(matcher.matches(pod.metadata.labels) for matcher in matchers)
+
+
+def _matcher(name: str, selector: LabelSelector) -> label_selector.Selector:
+    try:
+        return label_selector.of(selector)
+    except label_selector.SelectorError as error:
+        raise ValueError(f"invalid labelSelector {name}, {error}") from None
+
+
+def every(filters: Sequence[PodFilter]) -> PodFilter:
+    """Return a filter that passes what all filters pass, asked in order."""
+    return lambda pod: all(passes(pod) for passes in filters)

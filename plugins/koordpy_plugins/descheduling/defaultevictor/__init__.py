@@ -1,0 +1,1 @@
+"""DefaultEvictor: which pods may be evicted, and their eviction through the API."""

@@ -1,0 +1,79 @@
+"""DefaultEvictor: evict pods directly through the API, and decide which pods may be evicted at all.
+
+The replacement of an evicted pod is scheduled only after the pod is gone. Source: `sigs.k8s.io/descheduler`,
+`pkg/framework/plugins/defaultevictor`, as Koordinator wires it in.
+"""
+
+import logging
+
+from koordpy.api import label_selector
+from koordpy.api.core import Namespace, Node, Pod
+from koordpy.api.field_error import aggregate
+from koordpy.descheduling import evictability, nodes
+from koordpy.descheduling.interface import EvictOptions, EvictPlugin, FilterPlugin, Handle
+from koordpy.descheduling.pod_evictor import PodEvictor
+from koordpy.descheduling.pods import NodePods
+from koordpy.descheduling.upstream_node_fit import UpstreamNodeFit
+
+from .args import DefaultEvictorArgs, validate_args
+from .constraints import constraints
+
+log = logging.getLogger(__name__)
+
+
+class DefaultEvictor(EvictPlugin, FilterPlugin):
+    """Evict and filter. Raises ValueError for args that are not valid."""
+
+    name = "DefaultEvictor"
+    args_type = DefaultEvictorArgs
+
+    def __init__(self, args: DefaultEvictorArgs, handle: Handle) -> None:
+        if errors := validate_args(args):
+            raise ValueError(aggregate(errors))
+        self._constraints = constraints(args, handle.cluster)
+        self._evictor = None if handle.client is None else PodEvictor(handle.client, handle.events)
+        self._nodes = handle.cluster.store(Node)
+        self._node_selector = label_selector.parse(args.node_selector)
+        self._node_fit = UpstreamNodeFit(NodePods(handle.cluster)) if args.node_fit else None
+        selector = args.namespace_label_selector
+        # Without matchLabels the selector is not looked at, as upstream.
+        self._namespace_selector = (
+            label_selector.of(selector) if selector is not None and selector.match_labels else None
+        )
+        self._namespaces = handle.cluster.store(Namespace) if self._namespace_selector else None
+
+    def reasons_against(self, pod: Pod) -> list[str]:
+        """Return why a pod may not be evicted; nothing if it may."""
+        if evictability.is_asked_for(pod):
+            return []
+        return [reason for reason in (check(pod) for check in self._constraints) if reason is not None]
+
+    def filter(self, pod: Pod) -> bool:
+        """Tell whether a pod may be evicted at all."""
+        if evictability.is_asked_for(pod):
+            return True
+        reason = next((reason for check in self._constraints if (reason := check(pod)) is not None), None)
+        if reason is not None:
+            log.debug("pod %s may not be evicted: %s", pod.metadata.key, reason)
+        return reason is None
+
+    def pre_eviction_filter(self, pod: Pod) -> bool:
+        """Tell whether the pod's namespace is selected and, with nodeFit, another node could take it."""
+        if self._namespace_selector is not None and self._namespaces is not None:
+            namespace = self._namespaces.get("", pod.metadata.namespace)
+            if namespace is None or not self._namespace_selector.matches(namespace.metadata.labels):
+                return False
+        if self._node_fit is None:
+            return True
+        candidates = (
+            node
+            for node in self._nodes
+            if nodes.is_ready(node) and self._node_selector.matches(node.metadata.labels)
+        )
+        return self._node_fit.fits_any_other(pod, candidates)
+
+    async def evict(self, pod: Pod, options: EvictOptions) -> bool:
+        """Evict a pod through the eviction subresource; a refusal is logged and answered with False."""
+        if self._evictor is None:
+            raise RuntimeError(f"pod {pod.metadata.key} cannot be evicted: there is no API server to ask")
+        return await self._evictor.evict(pod, options)

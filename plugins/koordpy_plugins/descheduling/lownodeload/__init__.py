@@ -1,0 +1,1 @@
+"""LowNodeLoad: balance nodes by what they really use."""

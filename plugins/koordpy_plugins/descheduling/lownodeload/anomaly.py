@@ -1,0 +1,104 @@
+"""Is a node abnormal, or was that one bad moment? A detector a node counts streaks of marks.
+
+A node that is over its thresholds for more than A cycles in a row becomes abnormal; after a while, or after
+more than N good marks in a row, it is normal again. Detectors live in memory only: a restart starts afresh.
+Times are nanoseconds since the epoch. Source: Koordinator, `pkg/descheduler/utils/anomaly`.
+"""
+
+from collections.abc import Callable
+
+from koordpy.lib import duration
+
+from .args import Anomaly
+
+DEFAULT_TIMEOUT = duration.MINUTE
+
+
+class Detector:
+    """The streaks and the state of one node."""
+
+    def __init__(self, anomaly: Anomaly) -> None:
+        self._timeout = anomaly.timeout if anomaly.timeout > 0 else DEFAULT_TIMEOUT
+        self._abnormalities = anomaly.consecutive_abnormalities
+        self._normalities = anomaly.consecutive_normalities
+        self.is_abnormal = False
+        self.normal_streak = 0
+        self.abnormal_streak = 0
+        self._expires = 0
+
+    def mark_abnormal(self, now: int) -> bool:
+        """Count a bad moment; tell whether the node is abnormal now."""
+        self._refresh(now)
+        self.abnormal_streak += 1
+        self.normal_streak = 0
+        if not self.is_abnormal and self.abnormal_streak > self._abnormalities:
+            self._set(True, now)
+        self._refresh(now)
+        return self.is_abnormal
+
+    def mark_normal(self, now: int) -> None:
+        """Count a good moment."""
+        self._refresh(now)
+        self.normal_streak += 1
+        self.abnormal_streak = 0
+        if self.is_abnormal and self.normal_streak > self._normalities:
+            self._set(False, now)
+        self._refresh(now)
+
+    def reset(self) -> None:
+        """Make the node normal. The streaks of a node that is normal already stay."""
+        self._set(False, 0)
+
+    def _refresh(self, now: int) -> None:
+        if self.is_abnormal and (self._expires < now or self.normal_streak > self._normalities):
+            self._set(False, now)
+
+    def _set(self, is_abnormal: bool, now: int) -> None:
+        if is_abnormal == self.is_abnormal:
+            return
+        self.is_abnormal = is_abnormal
+        self.normal_streak = self.abnormal_streak = 0
+        self._expires = now + self._timeout if is_abnormal else 0
+
+
+class DetectorCache:
+    """Detectors by node name; one that was not used for `ttl` nanoseconds is forgotten (0 or less: never)."""
+
+    def __init__(self, ttl: int, now: Callable[[], int]) -> None:
+        self._ttl, self._now = ttl, now
+        self._detectors: dict[str, tuple[Detector, int]] = {}
+
+    def detect(self, node_name: str, anomaly: Anomaly) -> bool:
+        """Count a bad moment of a node; tell whether it is abnormal.
+
+        `anomaly` takes effect when the detector is made and stays for its life.
+        """
+        now = self._now()
+        detector = self._get(node_name, now) or Detector(anomaly)
+        is_abnormal = detector.mark_abnormal(now)
+        self._detectors[node_name] = detector, now + self._ttl
+        return is_abnormal
+
+    def mark_normal(self, node_name: str) -> None:
+        """Count a good moment of a node that has a detector."""
+        now = self._now()
+        if detector := self._get(node_name, now):
+            detector.mark_normal(now)
+
+    def reset(self, node_name: str) -> None:
+        """Make a node normal that has a detector."""
+        if detector := self._get(node_name, self._now()):
+            detector.reset()
+
+    def drop_expired(self) -> None:
+        """Free what is forgotten anyway."""
+        now = self._now()
+        for name in [name for name in self._detectors if self._get(name, now) is None]:
+            del self._detectors[name]
+
+    def __len__(self) -> int:
+        return len(self._detectors)
+
+    def _get(self, node_name: str, now: int) -> Detector | None:
+        detector, expires = self._detectors.get(node_name, (None, 0))
+        return None if detector is None or (self._ttl > 0 and now > expires) else detector

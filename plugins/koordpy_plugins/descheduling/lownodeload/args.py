@@ -1,0 +1,235 @@
+"""Arguments of LowNodeLoad: as users write them (`descheduler/v1alpha2`), and as the algorithm takes them.
+
+The top-level thresholds form a pool of their own, the default pool, which is always the first one. Source:
+Koordinator, `pkg/descheduler/apis/config/v1alpha2` (`types_loadaware.go`, `defaults.go`,
+`conversion_plugins.go`) and `.../validation/validation_loadaware.go`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from koordpy.api.field_error import FieldError, invalid
+from koordpy.api.meta import LabelSelector
+from koordpy.descheduling.config_model import ConfigModel, Duration, PluginArgs, Selector, selector_errors
+from koordpy.descheduling.pods import Namespaces, PodSelector, namespaces_errors
+from koordpy.lib import duration
+
+DEFAULT_POOL = "__default_node_pool__"
+
+Int32 = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
+Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
+Uint32 = Annotated[int, Field(ge=0, lt=1 << 32)]
+
+Percentages = dict[str, float]
+"""Resource name to percent of what a node has (or, with deviation, away from the mean)."""
+
+
+class AnomalyCondition(ConfigModel):
+    """When a node that is over its thresholds is believed to be."""
+
+    timeout: Duration | None = None
+    consecutive_abnormalities: Uint32 = 0
+    consecutive_normalities: Uint32 = 0
+
+
+class PoolArgs(ConfigModel):
+    """Nodes with thresholds of their own; maps that are left out are those of the top level."""
+
+    name: str = ""
+    node_selector: Selector | None = None
+    use_deviation_thresholds: bool = False
+    high_thresholds: Percentages | None = None
+    low_thresholds: Percentages | None = None
+    prod_high_thresholds: Percentages | None = None
+    prod_low_thresholds: Percentages | None = None
+    resource_weights: dict[str, Int64] | None = None
+    anomaly_condition: AnomalyCondition | None = None
+
+
+class LowNodeLoadArgs(PluginArgs):
+    """Arguments of the plugin. Decoding fills in the defaults; `validate_args` checks the values."""
+
+    paused: bool = False
+    dry_run: bool = False
+    number_of_nodes: Int32 = 0
+    node_metric_expiration_seconds: Int64 = 180
+    evictable_namespaces: Namespaces | None = None
+    node_selector: Selector | None = None
+    pod_selectors: list[PodSelector] = []
+    node_fit: bool = True
+    use_deviation_thresholds: bool = False
+    low_thresholds: Percentages | None = None
+    high_thresholds: Percentages | None = None
+    prod_low_thresholds: Percentages | None = None
+    prod_high_thresholds: Percentages | None = None
+    resource_weights: dict[str, Int64] | None = None
+    anomaly_condition: AnomalyCondition | None = None
+    detector_cache_timeout: Duration = 5 * duration.MINUTE
+    node_pools: list[PoolArgs] = []
+
+    @model_validator(mode="after")
+    def _fill_in(self) -> "LowNodeLoadArgs":
+        weights = dict(self.resource_weights or {})
+        for name in ("cpu", "memory", *(self.low_thresholds or {}), *(self.high_thresholds or {})):
+            if weights.get(name, 0) <= 0:
+                weights[name] = 1
+        self.resource_weights = weights
+        condition = self.anomaly_condition
+        if condition is None:
+            condition = AnomalyCondition.model_construct(
+                timeout=duration.MINUTE, consecutive_abnormalities=5, consecutive_normalities=3
+            )
+        elif condition.consecutive_abnormalities == 0:
+            condition = condition.model_copy(update={"consecutive_abnormalities": 5})
+        elif condition.consecutive_normalities == 0:
+            condition = condition.model_copy(update={"consecutive_normalities": 3})
+        self.anomaly_condition = condition
+        return self
+
+    def adapt_to_interval(self, interval: int) -> None:
+        """Keep detectors from expiring between two cycles."""
+        self.detector_cache_timeout = max(self.detector_cache_timeout, interval)
+
+
+@dataclass(frozen=True)
+class Anomaly:
+    """How a node becomes abnormal and normal again; timeout in nanoseconds, 0 for the detector's default."""
+
+    timeout: int
+    consecutive_abnormalities: int
+    consecutive_normalities: int
+
+
+@dataclass(frozen=True)
+class NodePool:
+    """Some nodes and their thresholds in percent.
+
+    Pools that inherited a map hold the same dict as the default pool, and `thresholds.complete` fills gaps in
+    place: what is filled in for one pool holds for all that share the map, as in Koordinator.
+    """
+
+    name: str
+    node_selector: LabelSelector | None
+    use_deviation_thresholds: bool
+    low: Percentages | None
+    high: Percentages | None
+    prod_low: Percentages | None
+    prod_high: Percentages | None
+    weights: Mapping[str, int]
+    anomaly: Anomaly
+
+
+def node_pools(args: LowNodeLoadArgs) -> list[NodePool]:
+    """Return the pools in the order in which they are processed: the default pool, then the configured."""
+    inherited = args.anomaly_condition or AnomalyCondition()
+    default = NodePool(
+        DEFAULT_POOL,
+        args.node_selector,
+        args.use_deviation_thresholds,
+        args.low_thresholds,
+        args.high_thresholds,
+        args.prod_low_thresholds,
+        args.prod_high_thresholds,
+        args.resource_weights or {},
+        _anomaly(inherited, inherited),
+    )
+    return [
+        default,
+        *(
+            NodePool(
+                pool.name,
+                pool.node_selector,
+                pool.use_deviation_thresholds,
+                _or(pool.low_thresholds, default.low),
+                _or(pool.high_thresholds, default.high),
+                _or(pool.prod_low_thresholds, default.prod_low),
+                _or(pool.prod_high_thresholds, default.prod_high),
+                default.weights if pool.resource_weights is None else pool.resource_weights,
+                _anomaly(pool.anomaly_condition or inherited, inherited),
+            )
+            for pool in args.node_pools
+        ),
+    ]
+
+
+def validate_args(args: LowNodeLoadArgs) -> list[FieldError]:
+    """Return everything that is wrong with the values; pool 0 in the paths is the default pool."""
+    errors = []
+    if args.number_of_nodes < 0:
+        errors.append(invalid("numberOfNodes", args.number_of_nodes, "must be greater than or equal to 0"))
+    if args.node_metric_expiration_seconds <= 0:
+        errors.append(
+            invalid(
+                "nodeMetricExpiredSeconds",
+                args.node_metric_expiration_seconds,
+                "nodeMetricExpiredSeconds should be a positive value",
+            )
+        )
+    errors += namespaces_errors("evictableNamespaces", args.evictable_namespaces)
+    for index, entry in enumerate(args.pod_selectors):
+        errors += selector_errors(f"podSelectors[{index}]", entry.selector)
+    for index, pool in enumerate(node_pools(args)):
+        errors += _pool_errors(f"nodePools[{index}]", pool)
+    return errors
+
+
+def _pool_errors(path: str, pool: NodePool) -> list[FieldError]:
+    errors = selector_errors(f"{path}.nodeSelector", pool.node_selector)
+    low, high = pool.low or {}, pool.high or {}
+    prod_low, prod_high = pool.prod_low or {}, pool.prod_high or {}
+    for field, percentages in (
+        ("highThresholds", high),
+        ("lowThresholds", low),
+        ("ProdHighThresholds", prod_high),
+        ("ProdLowThresholds", prod_low),
+    ):
+        errors += [
+            invalid(f"{path}.{field}[{name}]", percent, "percentage must be greater than or equal to 0")
+            for name, percent in percentages.items()
+            if percent < 0
+        ]
+    for field, lower, upper, detail in (
+        ("lowThresholds", low, high, "low percentage must be less than or equal to highThresholds"),
+        (
+            "ProdHighThresholds",
+            prod_high,
+            high,
+            "node percentage must be greater than or equal to prodHighThresholds",
+        ),
+        (
+            "ProdLowThresholds",
+            prod_low,
+            prod_high,
+            "low percentage must be less than or equal to prodHighThresholds",
+        ),
+    ):
+        errors += [
+            invalid(f"{path}.{field}[{name}]", percent, detail)
+            for name, percent in lower.items()
+            if name in upper and percent > upper[name]
+        ]
+    for field, count in (
+        ("consecutiveAbnormalities", pool.anomaly.consecutive_abnormalities),
+        ("consecutiveNormalities", pool.anomaly.consecutive_normalities),
+    ):
+        if count == 0:
+            errors.append(
+                invalid(f"{path}.anomalyDetectionThresholds.{field}", 0, f"{field} must be greater than 0")
+            )
+    return errors
+
+
+def _anomaly(own: AnomalyCondition, inherited: AnomalyCondition) -> Anomaly:
+    """A pool inherits counts of 0, never the timeout."""
+    return Anomaly(
+        own.timeout or 0,
+        own.consecutive_abnormalities or inherited.consecutive_abnormalities,
+        own.consecutive_normalities or inherited.consecutive_normalities,
+    )
+
+
+def _or(own: Any, inherited: Any) -> Any:
+    return inherited if own is None else own

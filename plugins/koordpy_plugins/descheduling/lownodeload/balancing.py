@@ -1,0 +1,151 @@
+"""Move pods off abnormal nodes while underutilized nodes can take what they use.
+
+The steps are those of Koordinator's `pkg/descheduler/framework/plugins/loadaware/utilization_util.go`: what a
+target has left below its high thresholds is the budget of the whole pool; a pod is removable if it passes the
+filter and virtually fits a target; removable pods go in eviction order until their node is no longer
+overutilized or the budget is used up.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from koordpy.api.core import Node, Pod
+from koordpy.descheduling import pod_sorter, usage_score
+
+from .classification import is_over
+from .thresholds import Thresholds
+from .usage import PODS, UNIT, Amounts, NodeUsage, counted, milli
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Abnormal nodes of a pass, hottest first, and the nodes that may take their pods."""
+
+    prod: bool
+    nodes: Sequence[NodeUsage]
+    targets: Sequence[NodeUsage]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What does not change during a pass."""
+
+    thresholds: Thresholds
+    weights: Mapping[str, int]
+    passes_filter: Callable[[Pod], bool]
+    fits: Callable[[Pod, Node], bool] | None
+    """Whether a pod could run on a node; None where targets are not checked."""
+    evict: Callable[[Pod, str, bool], Awaitable[bool]]
+    """Evict a pod of a node for a reason; the flag tells the prod pass."""
+    recovered: Callable[[NodeUsage, bool], None]
+    """Told of each node that is no longer overutilized before its pods run out."""
+
+
+def budget(resources: Iterable[str], targets: Iterable[NodeUsage], prod: bool) -> Amounts:
+    """Return what targets have left below their high thresholds together; may be negative."""
+    left = dict.fromkeys(resources, 0)
+    for target in targets:
+        usage, high = target.live(prod)
+        for name in left:
+            left[name] += high.get(name, 0) - usage.get(name, 0)
+    return left
+
+
+async def balance(sources: Sources, left: Amounts, policy: Policy) -> None:
+    """Evict pods of every source; `left` and the usages of sources and targets change on the way."""
+    if not sources.targets:
+        return
+    for node in sources.nodes:
+        candidates = node.prod_pods if sources.prod else node.pods
+        removable = [pod for pod in candidates if _is_removable(pod, node, sources, policy)]
+        if removable:
+            await _relieve(
+                node, in_eviction_order(removable, node, sources.prod, policy), sources, left, policy
+            )
+
+
+def _is_removable(pod: Pod, node: NodeUsage, sources: Sources, policy: Policy) -> bool:
+    if not policy.passes_filter(pod):
+        return False
+    if policy.fits is None:
+        return True
+    used = node.pod_usage.get(pod.metadata.key)
+    return used is not None and _fits_virtually(pod, used, sources, policy.fits)
+
+
+def _fits_virtually(pod: Pod, used: Amounts, sources: Sources, fits: Callable[[Pod, Node], bool]) -> bool:
+    """Put a pod's usage on the first target that stays within its thresholds; later pods find it there."""
+    for target in sources.targets:
+        if not fits(pod, target.node):
+            continue
+        usage, high = target.live(sources.prod)
+        added = {name: usage[name] + used.get(name, 0) for name in high if name in usage}
+        if not is_over(added, high):
+            usage.update(added)
+            return True
+    return False
+
+
+def in_eviction_order(pods: Sequence[Pod], node: NodeUsage, prod: bool, policy: Policy) -> list[Pod]:
+    """Return pods in the order of eviction; of equally important ones, the best fit to the excess first."""
+    usage, high = node.live(prod)
+    exceeding = {
+        name: counted(name, usage[name] - limit)
+        for name, limit in high.items()
+        if name in usage and usage[name] > limit
+    }
+    weights = {name: policy.weights.get(name, 0) for name in exceeding}
+
+    def score(pod: Pod) -> float | None:
+        used = node.pod_usage.get(pod.metadata.key)
+        if used is None:
+            return None
+        return usage_score.pod_score(
+            {name: counted(name, amount) for name, amount in used.items()}, exceeding, weights
+        )
+
+    return sorted(pods, key=lambda pod: pod_sorter.sort_key(pod, score(pod)))
+
+
+async def _relieve(
+    node: NodeUsage, pods: Sequence[Pod], sources: Sources, left: Amounts, policy: Policy
+) -> None:
+    usage, high = node.live(sources.prod)
+    for pod in pods:
+        if not is_over(usage, high):
+            policy.recovered(node, sources.prod)
+            return
+        if any(amount <= 0 for amount in left.values()):
+            return
+        if not policy.passes_filter(pod):
+            continue
+        if not await policy.evict(pod, reason(node, sources.prod, policy.thresholds), sources.prod):
+            continue
+        used = node.pod_usage.get(pod.metadata.key)
+        if used is None:
+            continue
+        for name in left:
+            amount = UNIT if name == PODS else used.get(name, 0)
+            left[name] -= amount
+            if name in node.usage:
+                node.usage[name] -= amount
+            if sources.prod and name in node.prod_usage:
+                node.prod_usage[name] -= amount
+
+
+def reason(node: NodeUsage, prod: bool, thresholds: Thresholds) -> str:
+    """Return why a pod of a node is evicted: every resource above its high threshold, in percent."""
+    usage, high = node.live(prod)
+    percentages = thresholds.prod_high if prod else thresholds.high
+    who = "prod" if prod else "node"
+    parts = []
+    for name in sorted(thresholds.high):  # in the prod pass too
+        if name in usage and name in high and usage[name] > high[name]:
+            percent = _percent(milli(usage[name]), milli(node.allocatable.get(name, 0)))
+            parts.append(f"{who} {name} usage({percent})>threshold({percentages.get(name, 0.0):.2f}%)")
+    return f"node is overutilized, {', '.join(parts)}"
+
+
+def _percent(used: int, offered: int) -> str:
+    """Write a percentage; usage of something that a node does not have shows as 0."""
+    return f"{100 * float(used) / float(offered) if offered else 0.0:.2f}%"

@@ -1,0 +1,75 @@
+"""What LowNodeLoad saw and decided in one pool, kept with the round for whoever asks why."""
+
+from typing import Literal
+
+from pydantic import BaseModel
+
+from .classification import NodeClass
+from .thresholds import Thresholds
+from .usage import Amounts, NodeUsage, counted
+
+
+class NodeReport(BaseModel):
+    """A measured node before evictions: milli-cpu, else units; thresholds as amounts."""
+
+    node_class: NodeClass
+    usage: dict[str, int]
+    prod_usage: dict[str, int]
+    low: dict[str, int]
+    high: dict[str, int]
+    prod_low: dict[str, int]
+    prod_high: dict[str, int]
+
+    @classmethod
+    def of(cls, node: NodeUsage, node_class: NodeClass) -> "NodeReport":
+        """Describe a node."""
+        return cls(
+            node_class=node_class,
+            usage=_counted(node.usage),
+            prod_usage=_counted(node.prod_usage),
+            low=_counted(node.low),
+            high=_counted(node.high),
+            prod_low=_counted(node.prod_low),
+            prod_high=_counted(node.prod_high),
+        )
+
+
+class Eviction(BaseModel):
+    """One pod that was chosen. `evicted` is false where the evictor refused; true in the plugin's dry run."""
+
+    pod: str
+    node: str
+    prod: bool
+    reason: str
+    evicted: bool
+    dry_run: bool
+
+
+class PoolReport(BaseModel):
+    """One pool in one round. Percentages are the completed ones."""
+
+    kind: Literal["LowNodeLoadPool"] = "LowNodeLoadPool"
+    name: str
+    outcome: str = ""
+    use_deviation_thresholds: bool = False
+    low_thresholds: dict[str, float] = {}
+    high_thresholds: dict[str, float] = {}
+    prod_low_thresholds: dict[str, float] = {}
+    prod_high_thresholds: dict[str, float] = {}
+    nodes: dict[str, NodeReport] = {}
+    unmeasured: list[str] = []
+    """Nodes without a NodeMetric, or with one that is too old."""
+    abnormal: list[str] = []
+    evictions: list[Eviction] = []
+
+    def set_thresholds(self, thresholds: Thresholds, use_deviation: bool) -> None:
+        """Note the percentages of the round."""
+        self.use_deviation_thresholds = use_deviation
+        self.low_thresholds = dict(thresholds.low)
+        self.high_thresholds = dict(thresholds.high)
+        self.prod_low_thresholds = dict(thresholds.prod_low)
+        self.prod_high_thresholds = dict(thresholds.prod_high)
+
+
+def _counted(amounts: Amounts) -> dict[str, int]:
+    return {name: counted(name, amount) for name, amount in sorted(amounts.items())}

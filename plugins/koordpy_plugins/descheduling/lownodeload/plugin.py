@@ -1,0 +1,228 @@
+"""LowNodeLoad: move pods from nodes that are really busy to nodes that are really idle.
+
+Usage is what NodeMetrics report, not what pods request. Nodes come in pools with thresholds of their own, a
+node must be over its thresholds several cycles in a row before pods leave it, and prod pods may have tighter
+thresholds than the node as a whole. Source: Koordinator, `pkg/descheduler/framework/plugins/loadaware`.
+"""
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from koordpy.api import label_selector
+from koordpy.api.core import Node, Pod
+from koordpy.api.field_error import aggregate
+from koordpy.api.koordinator import NodeMetric
+from koordpy.descheduling import pods as pod_filters
+from koordpy.descheduling import usage_score
+from koordpy.descheduling.interface import BalancePlugin, EvictOptions, Handle
+from koordpy.descheduling.node_fit import NodeFit
+
+from . import balancing, thresholds
+from .anomaly import DetectorCache
+from .args import LowNodeLoadArgs, NodePool, node_pools, validate_args
+from .classification import NodeClass, classify
+from .explanation import Eviction, NodeReport, PoolReport
+from .usage import NodeUsage, counted, measure
+
+log = logging.getLogger(__name__)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class LowNodeLoad(BalancePlugin):
+    """Balance by usage. Raises ValueError for args that are not valid."""
+
+    name = "LowNodeLoad"
+    args_type = LowNodeLoadArgs
+
+    def __init__(self, args: LowNodeLoadArgs, handle: Handle) -> None:
+        if errors := validate_args(args):
+            raise ValueError(aggregate(errors))
+        self.args = args
+        self._handle = handle
+        self._metrics = handle.cluster.store(NodeMetric)
+        self._pods = pod_filters.NodePods(handle.cluster)
+        self._pools = node_pools(args)
+        self._node_detectors = DetectorCache(args.detector_cache_timeout, self._now)
+        self._prod_detectors = DetectorCache(args.detector_cache_timeout, self._now)
+        self._passes_filter = pod_filters.every(
+            (
+                pod_filters.in_namespaces(args.evictable_namespaces),
+                handle.evictor.filter,
+                pod_filters.selected(args.pod_selectors),
+            )
+        )
+
+    def _now(self) -> int:
+        return (self._handle.clock.now() - _EPOCH) // timedelta(microseconds=1) * 1000
+
+    async def balance(self, nodes: Sequence[Node]) -> None:
+        """Go through the pools; an error in one is logged and does not stop the others."""
+        if self.args.paused:
+            log.info("LowNodeLoad is paused")
+            return
+        self._node_detectors.drop_expired()
+        self._prod_detectors.drop_expired()
+        processed: set[str] = set()
+        for pool in self._pools:
+            report = PoolReport(name=pool.name)
+            try:
+                await self._balance_pool(pool, nodes, processed, report)
+            except Exception as error:
+                log.exception("LowNodeLoad: node pool %s failed", pool.name)
+                report.outcome = f"failed: {error}"
+            self._handle.report(report)
+
+    async def _balance_pool(
+        self, pool: NodePool, nodes: Sequence[Node], processed: set[str], report: PoolReport
+    ) -> None:
+        members = _members(pool, nodes, processed)
+        if not members:
+            report.outcome = "no nodes"
+            return
+        percentages = thresholds.complete(pool)
+        measured = self._measure(members, percentages.resources)
+        thresholds.apply(percentages, measured, pool.use_deviation_thresholds)
+        classes: dict[NodeClass, list[NodeUsage]] = {node_class: [] for node_class in NodeClass}
+        for node in measured:
+            node_class = classify(node)
+            classes[node_class].append(node)
+            report.nodes[node.name] = NodeReport.of(node, node_class)
+        report.set_thresholds(percentages, pool.use_deviation_thresholds)
+        report.unmeasured = sorted({node.metadata.name for node in members} - report.nodes.keys())
+
+        sources, prod_sources = classes[NodeClass.SOURCE], classes[NodeClass.PROD_HIGH]
+        low, prod_low = classes[NodeClass.LOW], classes[NodeClass.PROD_LOW]
+        both_low = classes[NodeClass.BOTH_LOW]
+        if not sources and not prod_sources:
+            report.outcome = "no node is overutilized"
+            return
+        abnormal = self._abnormal(pool, sources, self._node_detectors)
+        prod_abnormal = self._abnormal(pool, prod_sources, self._prod_detectors)
+        report.abnormal = [node.name for node in (*abnormal, *prod_abnormal)]
+        if not abnormal and not prod_abnormal:
+            report.outcome = "no overutilized node is abnormal yet"
+            return
+        takers = len(low) + len(prod_low) + len(both_low)
+        if takers == 0:
+            report.outcome = "no node is underutilized"
+            return
+        for node in (*low, *both_low):
+            self._node_detectors.reset(node.name)
+        for node in prod_low:
+            self._prod_detectors.reset(node.name)
+        if takers <= self.args.number_of_nodes:
+            report.outcome = f"{takers} underutilized nodes, numberOfNodes is {self.args.number_of_nodes}"
+            return
+        if takers == len(members):
+            report.outcome = "all nodes are underutilized"
+            return
+        policy = balancing.Policy(
+            percentages,
+            pool.weights,
+            self._passes_filter,
+            NodeFit(self._pods).fits if self.args.node_fit else None,
+            lambda pod, reason, prod: self._evict(pod, reason, prod, report),
+            self._recovered,
+        )
+        await _balance_both(
+            policy,
+            balancing.Sources(False, _hottest_first(abnormal, pool, prod=False), [*low, *both_low]),
+            balancing.Sources(True, _hottest_first(prod_abnormal, pool, prod=True), [*prod_low, *both_low]),
+            low,
+            both_low,
+            prod_low,
+        )
+        for node in abnormal:
+            self._node_detectors.mark_normal(node.name)
+        for node in prod_abnormal:
+            self._prod_detectors.mark_normal(node.name)
+        processed.update(node.name for node in sources)
+        report.outcome = "balanced"
+
+    def _measure(self, nodes: Sequence[Node], resources: Sequence[str]) -> list[NodeUsage]:
+        now = self._handle.clock.now()
+        found = (
+            measure(
+                node,
+                self._pods.active_on(node.metadata.name),
+                self._metrics.get("", node.metadata.name),
+                resources,
+                now,
+                self.args.node_metric_expiration_seconds,
+            )
+            for node in nodes
+        )
+        return [usage for usage in found if usage is not None]
+
+    def _abnormal(
+        self, pool: NodePool, sources: Sequence[NodeUsage], detectors: DetectorCache
+    ) -> list[NodeUsage]:
+        if pool.anomaly.consecutive_abnormalities == 1:
+            return list(sources)
+        return [node for node in sources if detectors.detect(node.name, pool.anomaly)]
+
+    def _recovered(self, node: NodeUsage, prod: bool) -> None:
+        (self._prod_detectors if prod else self._node_detectors).reset(node.name)
+
+    async def _evict(self, pod: Pod, reason: str, prod: bool, report: PoolReport) -> bool:
+        evicted = True
+        if self.args.dry_run:
+            log.info("LowNodeLoad would evict pod %s in dry run: %s", pod.metadata.key, reason)
+        else:
+            evicted = await self._handle.evictor.evict(pod, EvictOptions(reason=reason))
+        report.evictions.append(
+            Eviction(
+                pod=pod.metadata.key,
+                node=pod.spec.node_name,
+                prod=prod,
+                reason=reason,
+                evicted=evicted,
+                dry_run=self.args.dry_run,
+            )
+        )
+        return evicted
+
+
+async def _balance_both(
+    policy: balancing.Policy,
+    node_pass: balancing.Sources,
+    prod_pass: balancing.Sources,
+    low: Sequence[NodeUsage],
+    both_low: Sequence[NodeUsage],
+    prod_low: Sequence[NodeUsage],
+) -> None:
+    """Relieve whole nodes first; what that leaves of the nodes that are low twice is shared with prod."""
+    names = policy.thresholds.resources
+    of_both = balancing.budget(names, both_low, prod=False)
+    prod_of_both = balancing.budget(names, both_low, prod=True)
+    of_prod = balancing.budget(names, prod_low, prod=True)
+    left = balancing.budget(names, node_pass.targets, prod=False)
+    await balancing.balance(node_pass, left, policy)
+    prod_left = {name: of_prod[name] + min(prod_of_both[name], of_both[name], left[name]) for name in names}
+    await balancing.balance(prod_pass, prod_left, policy)
+
+
+def _members(pool: NodePool, nodes: Sequence[Node], processed: set[str]) -> list[Node]:
+    """The nodes of a pool; without a selector it takes all, also those that another pool has relieved."""
+    if pool.node_selector is None:
+        return list(nodes)
+    selector = label_selector.of(pool.node_selector)
+    return [
+        node
+        for node in nodes
+        if node.metadata.name not in processed and selector.matches(node.metadata.labels)
+    ]
+
+
+def _hottest_first(nodes: Sequence[NodeUsage], pool: NodePool, *, prod: bool) -> list[NodeUsage]:
+    def score(node: NodeUsage) -> int:
+        used = node.prod_usage if prod else node.usage
+        return usage_score.node_score(
+            {name: counted(name, amount) for name, amount in used.items()},
+            {name: counted(name, amount) for name, amount in node.allocatable.items()},
+            pool.weights,
+        )
+
+    return sorted(nodes, key=score, reverse=True)

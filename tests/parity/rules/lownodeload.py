@@ -1,0 +1,112 @@
+"""LowNodeLoad on a whole cluster, round by round: `koordpy_plugins.descheduling.lownodeload`."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+from koordpy.api.core import Node, Pod
+from koordpy.api.koordinator import NodeMetric
+from koordpy.api.meta import parse_time
+from koordpy.api.scheme import decode
+from koordpy.cluster.cluster import Cluster
+from koordpy.descheduling.config import PluginConfig, Plugins, Profile
+from koordpy.descheduling.decisions import Decisions, PluginRun, Round
+from koordpy.descheduling.framework import Framework, FrameworkError, Runtime
+from koordpy.descheduling.interface import EvictOptions, EvictPlugin, FilterPlugin
+from koordpy.descheduling.limiter import EvictionLimiter
+from koordpy.descheduling.plugin_set import PluginSet
+from koordpy.descheduling.registry import Registry
+from koordpy.lib.clock import FakeClock
+from koordpy_plugins.descheduling.lownodeload.explanation import PoolReport
+from koordpy_plugins.descheduling.lownodeload.plugin import LowNodeLoad
+
+_RUNNER = asyncio.Runner()
+
+
+class ScriptedEvictor(EvictPlugin, FilterPlugin):
+    """Filters and evicts as the case says, and remembers every call."""
+
+    name = "ScriptedEvictor"
+    args_type = None
+
+    def __init__(self, args: dict[str, Any], handle: object) -> None:
+        self._not_evictable = set(args["notEvictable"])
+        self._fails = set(args["evictFails"])
+        self._most = args.get("maxEvictionsPerRound")
+        self.calls: list[list[Any]] = []
+        self.evicted: set[str] = set()
+
+    def filter(self, pod: Pod) -> bool:
+        return pod.metadata.key not in self._not_evictable
+
+    def pre_eviction_filter(self, pod: Pod) -> bool:
+        return True
+
+    async def evict(self, pod: Pod, options: EvictOptions) -> bool:
+        key = pod.metadata.key
+        successes = sum(success for _, success, _ in self.calls)
+        success = key not in self._fails and (self._most is None or successes < self._most)
+        self.calls.append([key, success, options.reason])
+        if success:
+            self.evicted.add(key)
+        return success
+
+
+def run(case: dict[str, Any], tag: str | None) -> object:
+    start = parse_time(case["now"])
+    clock = FakeClock(start)
+    cluster = Cluster(clock)
+    nodes = [decode(Node, node) for node in case["nodes"]]
+    pods = [decode(Pod, pod) for pod in case["pods"]]
+    for metric in case["nodeMetrics"]:
+        cluster.store(NodeMetric).apply(decode(NodeMetric, metric))
+    decisions = Decisions()
+    profile = Profile(
+        name="parity",
+        plugins=Plugins(
+            balance=PluginSet.of(["LowNodeLoad"]),
+            evict=PluginSet.of(["ScriptedEvictor"]),
+            filter=PluginSet.of(["ScriptedEvictor"]),
+        ),
+        plugin_config=[
+            PluginConfig(name="LowNodeLoad", args=case["args"]),
+            PluginConfig(name="ScriptedEvictor", args=case),
+        ],
+    )
+    runtime = Runtime(cluster, None, None, EvictionLimiter(), decisions)
+    try:
+        framework = Framework(profile, Registry([LowNodeLoad, ScriptedEvictor]), runtime)
+    except FrameworkError:
+        return {"invalid": True}
+    evictor = framework.evict_plugin
+    assert isinstance(evictor, ScriptedEvictor)
+    rounds = []
+    for item in case["rounds"]:
+        clock.set(start + timedelta(seconds=item["at"]))
+        for metric in item.get("nodeMetrics", []):
+            cluster.store(NodeMetric).apply(decode(NodeMetric, metric))
+        gone = evictor.evicted if item.get("removeEvicted") else set()
+        cluster.store(Pod).replace(pod for pod in pods if pod.metadata.key not in gone)
+        evictor.calls.clear()
+        current = decisions.begin(clock.now(), dry_run=False)
+        _RUNNER.run(framework.run_balance_plugins(nodes))
+        rounds.append(described(current, evictor.calls))
+    return {"rounds": rounds}
+
+
+def described(current: Round, calls: list[list[Any]]) -> dict[str, Any]:
+    run: PluginRun = current.runs[0]
+    reports = [report for report in run.details if isinstance(report, PoolReport)]
+    answer: dict[str, Any] = {
+        "evictions": [list(call) for call in calls],
+        "pools": [
+            {
+                "name": report.name,
+                "classes": {name: str(node.node_class) for name, node in report.nodes.items()},
+            }
+            for report in reports
+        ],
+    }
+    if planned := [item.pod for report in reports for item in report.evictions if item.dry_run]:
+        answer["dryRun"] = planned
+    return answer
