@@ -1,0 +1,5 @@
+"""Stands in for kube-scheduler: same configuration file, same extender calls, same arithmetic."""
+
+from .scheduler import Scheduler
+
+__all__ = ["Scheduler"]

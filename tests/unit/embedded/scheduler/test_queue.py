@@ -1,0 +1,105 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from koordpy.api.core import Pod
+from koordpy.api.scheme import decode
+from koordpy.embedded.scheduler.queue import FLUSH_AFTER, SchedulingQueue
+from koordpy.lib.clock import FakeClock
+
+
+def pod(name, priority=0):
+    meta = {"name": name, "namespace": "d", "uid": name}
+    return decode(Pod, {"metadata": meta, "spec": {"priority": priority}})
+
+
+@pytest.fixture
+def clock():
+    return FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.fixture
+def queue(clock):
+    return SchedulingQueue(clock)
+
+
+def popped(queue):
+    item = queue.pop()
+    return None if item is None else item.pod.metadata.name
+
+
+def test_higher_priority_goes_first_then_the_earlier_one(queue, clock):
+    for name, priority in (("a", 1), ("b", 5), ("c", 1)):
+        queue.add(pod(name, priority))
+        clock.advance(1)
+    assert [popped(queue) for _ in range(4)] == ["b", "a", "c", None]
+
+
+def test_a_rejected_pod_waits_for_a_change_and_its_backoff(queue, clock):
+    queue.add(pod("a"))
+    queue.requeue(queue.pop(), rejected=True)
+    clock.advance(100)
+    assert popped(queue) is None
+    queue.move_all()
+    assert popped(queue) == "a"
+
+
+def test_a_change_while_the_pod_was_in_flight_is_not_lost(queue, clock):
+    queue.add(pod("a"))
+    item = queue.pop()
+    queue.move_all()
+    queue.requeue(item, rejected=True)
+    assert queue.pool_of("a") == "backoff"
+    clock.advance(1)
+    assert popped(queue) == "a"
+
+
+def test_backoff_doubles_up_to_the_maximum(queue, clock):
+    queue.add(pod("a"))
+    waits = []
+    for _ in range(6):
+        queue.requeue(queue.pop(), rejected=False)
+        waits.append(queue.ready_in())
+        clock.advance(waits[-1])
+    assert waits == [1, 2, 4, 8, 10, 10]
+
+
+def test_an_unschedulable_pod_is_tried_again_after_five_minutes(queue, clock):
+    queue.add(pod("a"))
+    queue.requeue(queue.pop(), rejected=True)
+    assert queue.ready_in() == FLUSH_AFTER
+    clock.advance(FLUSH_AFTER + 1)
+    assert popped(queue) == "a"
+
+
+def test_a_deleted_pod_never_comes_out(queue):
+    queue.add(pod("a"))
+    queue.delete("a")
+    assert popped(queue) is None
+    queue.add(pod("b"))
+    item = queue.pop()
+    queue.delete("b")
+    queue.requeue(item, rejected=False)
+    assert len(queue) == 0
+
+
+def test_an_update_keeps_the_place_and_brings_the_new_object(queue, clock):
+    queue.add(pod("a"))
+    clock.advance(1)
+    queue.add(pod("b"))
+    queue.update(pod("a", 0))
+    assert popped(queue) == "a"
+
+
+def test_a_pod_in_flight_is_not_queued_twice(queue):
+    queue.add(pod("a"))
+    queue.pop()
+    queue.add(pod("a"))
+    assert popped(queue) is None
+
+
+def test_a_placed_pod_is_forgotten(queue):
+    queue.add(pod("a"))
+    queue.pop()
+    queue.done("a")
+    assert queue.pool_of("a") is None
