@@ -159,6 +159,8 @@ _JSON_TYPES: dict[type, Callable[[Any], str]] = {
 
 def token_of(value: Any) -> Token:
     """Return what a value is compared by. Objects and lists equal nothing, not even themselves."""
+    if type(value) is str:
+        return "string", value
     type_ = json_type(value)
     if type_ in ("object", "list"):
         return type_, object()

@@ -16,12 +16,15 @@ class PatchError(ValueError):
         self.code = code
 
 
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
 def clone(value: Any) -> Any:
     """Return a copy of a JSON value that shares no object or list with it."""
     if isinstance(value, dict):
-        return {key: clone(item) if isinstance(item, dict | list) else item for key, item in value.items()}
+        return {key: item if type(item) in _SCALARS else clone(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [clone(item) if isinstance(item, dict | list) else item for item in value]
+        return [item if type(item) in _SCALARS else clone(item) for item in value]
     return value
 
 
