@@ -4,7 +4,7 @@ The binaries are built when they are missing (some minutes, once; Go is needed):
 skips its control plane would prove nothing, so it fails with the reason instead.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -19,7 +19,9 @@ def control_plane() -> Iterator[ControlPlane]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A failed story shows the end of the control plane's logs."""
     report = yield
     plane = getattr(item, "funcargs", {}).get("control_plane")

@@ -1,9 +1,9 @@
 """The custom resources that the suite defines for itself, rich in what structural schemas can say."""
 
-import time
 from typing import Any
 
-from tests.integration.apiserver.rest import Document, Rest, ok
+from tests.eventually import eventually
+from tests.integration.apiserver.rest import AGGREGATED, Document, Rest, ok
 
 GROUP = "conformance.example.com"
 GROUP_VERSION = f"{GROUP}/v1"
@@ -96,17 +96,25 @@ def gadget(name: str, **fields: Any) -> Document:
 
 
 def define(rest: Rest, document: Document) -> Document:
-    """Create the definition; returns it when its objects are served."""
+    """Create the definition; returns it when its objects are served and clients can discover them."""
     definitions = rest.collection("customresourcedefinitions")
     created = ok(definitions.create(document), 201)
     name, spec = created["metadata"]["name"], created["spec"]
     stored = next(version["name"] for version in spec["versions"] if version["storage"])
-    served = rest.collection(spec["names"]["plural"], "", f"{spec['group']}/{stored}")
-    deadline = time.monotonic() + 20
-    while True:
-        found = ok(definitions.get(name))
-        conditions = {c["type"]: c["status"] for c in found.get("status", {}).get("conditions") or []}
-        if conditions.get("Established") == "True" and served.list().status_code == 200:
-            return found
-        assert time.monotonic() < deadline, f"{name} is not served: {conditions}"
-        time.sleep(0.05)
+    group_version = f"{spec['group']}/{stored}"
+    served = rest.collection(spec["names"]["plural"], "", group_version)
+
+    def established() -> bool:
+        conditions = ok(definitions.get(name)).get("status", {}).get("conditions") or []
+        return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+    def discovered() -> bool:
+        one = rest.get(f"/apis/{group_version}")
+        every = rest.get("/apis", AGGREGATED)
+        kind = spec["names"]["kind"]
+        return one.is_success and f'"{kind}"' in one.text and f'"{kind}"' in every.text
+
+    assert eventually(established), f"{name} is not established: {definitions.get(name).text}"
+    assert eventually(lambda: served.list().status_code == 200), f"{name} is not served"
+    assert eventually(discovered), f"{name} is not discovered"
+    return ok(definitions.get(name))

@@ -19,6 +19,12 @@ STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 
+AGGREGATED = (
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
+    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+)
+"""What kubectl accepts when it asks for discovery: all groups in one answer."""
+
 GROUP_VERSIONS = {
     "deployments": "apps/v1",
     "replicasets": "apps/v1",

@@ -2,12 +2,7 @@
 
 import pytest
 
-from tests.integration.apiserver.rest import Document, Rest, ok, refused
-
-AGGREGATED = (
-    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
-    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
-)
+from tests.integration.apiserver.rest import AGGREGATED, Document, Rest, ok, refused
 
 
 def resources(listed: Document) -> dict[str, Document]:

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from tests.e2e.controlplane import build
-from tests.integration.apiserver.custom_resources import widget
+from tests.eventually import eventually
+from tests.integration.apiserver.custom_resources import GROUP_VERSION, widget
 from tests.integration.apiserver.objects import config_map, deployment, labelled, node, pod, running
 from tests.integration.apiserver.rest import Collection, Document, Rest, ok
 from tests.integration.apiserver.server import Server
@@ -261,7 +262,11 @@ def test_api_resources_lists_built_in_and_custom_kinds(kubectl: Kubectl, widgets
     assert listed["widgets"][1:] == ["wd", "conformance.example.com/v1", "true", "Widget"]
 
 
-def test_explain_knows_the_fields_of_a_custom_resource(kubectl: Kubectl, widgets: Collection) -> None:
+def test_explain_knows_the_fields_of_a_custom_resource(
+    kubectl: Kubectl, rest: Rest, widgets: Collection
+) -> None:
+    schemas = f"/openapi/v3/apis/{GROUP_VERSION}"
+    assert eventually(lambda: '"kind":"Widget"' in rest.get(schemas).text.replace(" ", ""))
     printed = kubectl("explain", "widgets.spec")
     assert "KIND:       Widget" in printed
     assert "size\t<integer> -required-" in printed

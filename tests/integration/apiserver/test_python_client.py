@@ -14,7 +14,8 @@ from tests.integration.apiserver.server import Server
 
 @pytest.fixture
 def api_client(apiserver: Server) -> Iterator[Any]:
-    with config.new_client_from_config(str(apiserver.kubeconfig)) as made:
+    made: Any = config.new_client_from_config(str(apiserver.kubeconfig))  # type: ignore[no-untyped-call]
+    with made:
         yield made
 
 
@@ -49,7 +50,8 @@ def test_watch_goes_on_from_a_list(core: Any, namespace: str) -> None:
     for name in ("a", "b"):
         core.create_namespaced_config_map(namespace, config_map(name))
     core.delete_namespaced_config_map("a", namespace)
-    stream = watch.Watch().stream(
+    watcher: Any = watch.Watch()  # type: ignore[no-untyped-call]
+    stream = watcher.stream(
         core.list_namespaced_config_map, namespace, resource_version=version, timeout_seconds=1
     )
     seen = [(event["type"], event["object"].metadata.name) for event in stream]
@@ -91,7 +93,7 @@ def test_custom_object_is_created_and_its_status_patched(
     coordinates = (GROUP, "v1", namespace, "widgets")
     api.create_namespaced_custom_object(*coordinates, widget("a"))
     api.patch_namespaced_custom_object_status(*coordinates, "a", {"status": {"phase": "Ready"}})
-    found = api.get_namespaced_custom_object(*coordinates, "a")
+    found: Any = api.get_namespaced_custom_object(*coordinates, "a")
     assert (found["spec"]["size"], found["status"]) == (1, {"phase": "Ready"})
 
 

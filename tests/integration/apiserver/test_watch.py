@@ -1,5 +1,7 @@
 """Watches: where they start, what they tell, how they end."""
 
+from typing import Any
+
 import pytest
 
 from tests.integration.apiserver.objects import config_map, pod
@@ -36,7 +38,7 @@ def test_watch_from_an_older_version_replays_what_happened_since(filled: Collect
 
 
 @pytest.mark.parametrize("start", [{}, {"resourceVersion": ""}, {"resourceVersion": "0"}])
-def test_watch_from_nowhere_starts_with_what_is_there(filled: Collection, start: dict[str, str]) -> None:
+def test_watch_from_nowhere_starts_with_what_is_there(filled: Collection, start: dict[str, Any]) -> None:
     version(filled)  # a list first: version 0 may otherwise be answered from a cache that is behind
     with filled.watch(**start) as watch:
         assert watch.take(5) == [("ADDED", name) for name in "abcde"]
@@ -116,7 +118,11 @@ def test_watch_from_a_forgotten_version_is_told_so_in_an_event(
 
 
 def test_bookmark_tells_the_newest_version_before_the_end_of_a_watch(rest: Rest, filled: Collection) -> None:
-    params = {"resourceVersion": version(filled), "allowWatchBookmarks": "true", "timeoutSeconds": 3}
+    params: dict[str, Any] = {
+        "resourceVersion": version(filled),
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": 3,
+    }
     with filled.watch(**params) as watch:
         elsewhere = {"metadata": {"generateName": "elsewhere-"}}
         created = ok(rest.collection("configmaps", "default").create(elsewhere), 201)
