@@ -115,15 +115,11 @@ def _is_sidecar(container: Container) -> bool:
 
 
 def _resized(pod: Pod) -> dict[str, ContainerStatus]:
-    """The statuses that can override what a container asks for, by container name."""
-    status = pod.status
-    resized = {item.name: item for item in status.container_statuses if item.resources is not None}
-    for item in status.init_container_statuses:
-        if item.resources is not None:
-            resized[item.name] = item
-        else:
-            resized.pop(item.name, None)
-    return resized
+    """The statuses that can override what a container asks for, by container name; the last of a name."""
+    statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    if all(item.resources is None for item in statuses):
+        return {}
+    return {item.name: item for item in statuses}
 
 
 def _is_resize_infeasible(pod: Pod) -> bool:
