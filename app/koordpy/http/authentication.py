@@ -1,0 +1,120 @@
+"""Who is calling the debug API, and may they: asked of the API server, as Kubernetes' own components do.
+
+A bearer token is checked by TokenReview, the path by SubjectAccessReview (`nonResourceURLs` in RBAC), and
+answers are kept for ten seconds. Health checks are open, as they are elsewhere in Kubernetes.
+"""
+
+import hashlib
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from koordpy.api.meta import KubeObject
+from koordpy.api.scheme import Resource
+from koordpy.cluster.client import Client
+from koordpy.cluster.errors import ApiError
+from koordpy.lib.clock import Clock
+
+TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False, KubeObject)
+ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False, KubeObject
+)
+
+OPEN_PATHS = ("/livez", "/readyz", "/healthz")
+CACHE_SECONDS = 10.0
+_CACHE_SIZE = 4096
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+App = Callable[
+    [Scope, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
+]
+
+
+@dataclass(frozen=True)
+class _Answer:
+    status: int
+    message: str
+    until: float
+
+
+class Authenticated:
+    """An ASGI application behind the API server's say-so."""
+
+    def __init__(self, app: App, client: Client, clock: Clock) -> None:
+        self._app, self._client, self._clock = app, client, clock
+        self._answers: dict[tuple[str, str, str], _Answer] = {}
+
+    async def __call__(
+        self,
+        scope: Scope,
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        """Pass a request on, or answer 401 or 403 with the reason."""
+        if scope["type"] != "http" or str(scope["path"]).startswith(OPEN_PATHS):
+            await self._app(scope, receive, send)
+            return
+        answer = await self._decide(scope)
+        if answer.status == 200:
+            await self._app(scope, receive, send)
+            return
+        headers = [(b"content-type", b"text/plain; charset=utf-8")]
+        if answer.status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": f"{answer.message}\n".encode()})
+
+    async def _decide(self, scope: Scope) -> _Answer:
+        token = _bearer_token(scope)
+        if not token:
+            return _Answer(401, "a bearer token is needed", 0.0)
+        verb = "get" if scope["method"] in ("GET", "HEAD") else str(scope["method"]).lower()
+        key = (hashlib.sha256(token.encode()).hexdigest(), verb, str(scope["path"]))
+        known = self._answers.get(key)
+        now = self._clock.monotonic()
+        if known is not None and known.until > now:
+            return known
+        status, message = await self._ask(token, verb, str(scope["path"]))
+        answer = _Answer(status, message, now + CACHE_SECONDS)
+        if status != 503:
+            if len(self._answers) >= _CACHE_SIZE:
+                self._answers.clear()
+            self._answers[key] = answer
+        return answer
+
+    async def _ask(self, token: str, verb: str, path: str) -> tuple[int, str]:
+        try:
+            review = await self._client.create_raw(
+                TOKEN_REVIEWS, "", _review(TOKEN_REVIEWS, {"token": token})
+            )
+            status = review.get("status") or {}
+            if not status.get("authenticated"):
+                return 401, "the token is not accepted"
+            user = status.get("user") or {}
+            spec = {
+                "user": user.get("username", ""),
+                "uid": user.get("uid", ""),
+                "groups": user.get("groups") or [],
+                "extra": user.get("extra") or {},
+                "nonResourceAttributes": {"path": path, "verb": verb},
+            }
+            access = await self._client.create_raw(ACCESS_REVIEWS, "", _review(ACCESS_REVIEWS, spec))
+        except ApiError as error:
+            return 503, f"the API server could not be asked: {error.reason or error.status}"
+        if (access.get("status") or {}).get("allowed"):
+            return 200, ""
+        return 403, f"{user.get('username', 'this user')} may not {verb} {path}"
+
+
+def _review(resource: Resource, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
+
+
+def _bearer_token(scope: Scope) -> str:
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            kind, _, token = value.decode("latin-1").partition(" ")
+            if kind.lower() == "bearer":
+                return str(token.strip())
+    return ""
