@@ -413,14 +413,23 @@ class ObjectReference(Struct):
     field_path: str = ""
 
 
+class EventSeries(Struct):
+    """How often an event was seen again, and when last."""
+
+    count: int = 0
+    last_observed_time: str | None = None
+
+
 class Event(KubeObject):
     """Something that happened (events.k8s.io/v1)."""
 
     event_time: str | None = None
+    series: EventSeries | None = None
     reporting_controller: str = ""
     reporting_instance: str = ""
     action: str = ""
     reason: str = ""
     regarding: ObjectReference = msgspec.field(default_factory=ObjectReference)
+    related: ObjectReference | None = None
     note: str = ""
     type: str = ""

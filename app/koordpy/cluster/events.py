@@ -1,0 +1,235 @@
+"""Events (events.k8s.io/v1) about objects, without ever holding up whoever reports them.
+
+Repetitions become a series, as client-go makes them: the same thing said again about the same object within
+six minutes raises a count that is written at once the first time, then every half hour and at the end. An
+object about which too much is said is muted for a while. What cannot be kept is dropped and counted.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from datetime import datetime
+
+from prometheus_client import Counter
+
+from koordpy.api.core import Event, EventSeries, ObjectReference
+from koordpy.api.meta import KubeObject, ObjectMeta, format_micro_time
+from koordpy.api.scheme import resource_of
+from koordpy.lib.clock import Clock, SystemClock
+
+from .client import FIELD_MANAGER, Client
+from .errors import ApiError, ConnectionFailed, NotFound
+
+log = logging.getLogger(__name__)
+
+NORMAL, WARNING = "Normal", "Warning"
+
+MAX_NOTE = 1024
+"""Bytes; longer notes are refused by the API server."""
+
+SERIES_ENDS = 360.0
+HEARTBEAT = 1800.0
+BURST, REFILL = 25, 300.0
+"""Events about one object: so many at once, then one every so many seconds (client-go's spam filter)."""
+
+QUEUE, KNOWN = 1000, 4096
+_SWEEP = 30.0
+
+RECORDED = Counter("koordpy_events_recorded_total", "Events written to the API server.", ["reason"])
+DROPPED = Counter("koordpy_events_dropped_total", "Events that were not written.", ["cause"])
+
+_Key = tuple[str, ...]
+
+
+@dataclass
+class _Known:
+    """An event that was reported, and how often since."""
+
+    event: Event
+    count: int
+    first_seen: float
+    last_seen: float
+    last_seen_at: datetime
+    written: int = 0
+    written_at: float = 0.0
+
+
+@dataclass
+class _Bucket:
+    tokens: float
+    filled_at: float
+
+
+class Recorder:
+    """Reports events in the name of `controller`. Call `event` from anywhere; `run` writes what was said."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        controller: str = FIELD_MANAGER,
+        instance: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._client, self._controller = client, controller
+        self._instance = (instance or f"{controller}-{socket.gethostname()}")[:128]
+        self._clock = clock or SystemClock()
+        self._queue: deque[_Known] = deque()
+        self._known: OrderedDict[_Key, _Known] = OrderedDict()
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self._arrived = asyncio.Event()
+
+    def event(
+        self,
+        regarding: KubeObject,
+        type_: str,
+        reason: str,
+        note: str,
+        *,
+        action: str = "",
+        related: KubeObject | None = None,
+    ) -> None:
+        """Say that something happened to an object. `reason` is a CamelCase word, `action` what was done."""
+        target = reference(regarding)
+        other = None if related is None else reference(related)
+        now, moment = self._clock.monotonic(), self._clock.now()
+        key = (type_, reason, action or reason, target.kind, target.namespace, target.name, target.uid) + (
+            (other.kind, other.namespace, other.name, other.uid) if other else ()
+        )
+        known = self._known.get(key)
+        if known is not None and now - known.last_seen < SERIES_ENDS:
+            known.count += 1
+            known.last_seen, known.last_seen_at = now, moment
+            self._known.move_to_end(key)
+            if known.count == 2:
+                self._enqueue(known)
+            return
+        if not self._allowed(f"{target.kind}/{target.namespace}/{target.name}/{target.uid}", now):
+            DROPPED.labels("rate").inc()
+            return
+        event = Event(
+            metadata=ObjectMeta(name=_name(target.name, moment), namespace=target.namespace or "default"),
+            event_time=format_micro_time(moment),
+            reporting_controller=self._controller,
+            reporting_instance=self._instance,
+            action=(action or reason)[:128],
+            reason=reason[:128],
+            regarding=target,
+            related=other,
+            note=truncate(note),
+            type=type_,
+        )
+        self._known[key] = fresh = _Known(event, 1, now, now, moment)
+        if len(self._known) > KNOWN:
+            self._known.popitem(last=False)
+        self._enqueue(fresh)
+
+    async def run(self) -> None:
+        """Write events until cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(_SWEEP):
+                    await self._arrived.wait()
+            except TimeoutError:
+                pass
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write everything that is due now."""
+        self._arrived.clear()
+        self._sweep()
+        while self._queue:
+            await self._write(self._queue.popleft())
+
+    def _enqueue(self, known: _Known) -> None:
+        if len(self._queue) >= QUEUE:
+            DROPPED.labels("queue").inc()
+            return
+        self._queue.append(known)
+        self._arrived.set()
+
+    def _allowed(self, who: str, now: float) -> bool:
+        bucket = self._buckets.get(who)
+        if bucket is None:
+            bucket = self._buckets[who] = _Bucket(BURST, now)
+            if len(self._buckets) > KNOWN:
+                self._buckets.popitem(last=False)
+        bucket.tokens = min(BURST, bucket.tokens + (now - bucket.filled_at) / REFILL)
+        bucket.filled_at = now
+        if bucket.tokens < 1:
+            return False
+        bucket.tokens -= 1
+        return True
+
+    def _sweep(self) -> None:
+        """Write counts of series that have ended or have not been written for long."""
+        now = self._clock.monotonic()
+        for key, known in list(self._known.items()):
+            ended = now - known.last_seen >= SERIES_ENDS
+            due = ended or now - known.written_at >= HEARTBEAT
+            if due and known.written and known.count > known.written:
+                self._queue.append(known)
+            if ended:
+                del self._known[key]
+
+    async def _write(self, known: _Known) -> None:
+        count, first = known.count, known.written == 0
+        series = EventSeries(count=count, last_observed_time=format_micro_time(known.last_seen_at))
+        event = known.event
+        try:
+            if first:
+                event.series = series if count > 1 else None
+                await self._client.create(event)
+            elif count > known.written:
+                patch = {"series": {"count": count, "lastObservedTime": series.last_observed_time}}
+                meta = event.metadata
+                await self._client.patch(Event, meta.namespace, meta.name, patch)
+            else:
+                return
+        except NotFound as error:
+            if first:  # the namespace is gone
+                self._lost(event, error)
+                return
+            known.written = 0  # the event has expired on the server: the series begins anew
+            event.metadata.name = _name(event.regarding.name, self._clock.now())
+            self._enqueue(known)
+            return
+        except (ApiError, ConnectionFailed) as error:
+            self._lost(event, error)
+            return
+        known.written, known.written_at = count, self._clock.monotonic()
+        RECORDED.labels(event.reason).inc()
+
+    def _lost(self, event: Event, error: Exception) -> None:
+        DROPPED.labels("failed").inc()
+        regarding = event.regarding
+        log.warning("event %s about %s %s: %s", event.reason, regarding.kind, regarding.name, error)
+
+
+def reference(obj: KubeObject) -> ObjectReference:
+    """Return a reference to an object."""
+    resource, meta = resource_of(type(obj)), obj.metadata
+    return ObjectReference(
+        api_version=resource.api_version,
+        kind=resource.kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )
+
+
+def truncate(note: str) -> str:
+    """Cut a note to what the API server takes, at a character."""
+    data = note.encode()
+    if len(data) <= MAX_NOTE:
+        return note
+    return data[: MAX_NOTE - 3].decode(errors="ignore") + "..."
+
+
+def _name(regarding: str, moment: datetime) -> str:
+    """Return a name that is unique enough: the object's, the time, some random bits."""
+    return f"{regarding[:200]}.{int(moment.timestamp() * 1e6):x}{os.urandom(2).hex()}"

@@ -1,0 +1,213 @@
+"""One process of many does the work: leader election by a Lease, as client-go's leaderelection does it.
+
+Clocks of the candidates may differ: nobody compares the times in the Lease with its own. A candidate waits
+until it has seen the Lease unchanged for the Lease's duration on its own monotonic clock. A leader that
+cannot renew stops before anybody else may begin (`renew_deadline` < `lease_duration`).
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+
+from prometheus_client import Gauge
+
+from koordpy.api.core import Lease
+from koordpy.api.meta import ObjectMeta, format_micro_time
+from koordpy.lib.clock import Clock, SystemClock
+
+from .client import Client
+from .errors import ApiError, ConnectionFailed, NotFound
+
+log = logging.getLogger(__name__)
+
+JITTER = 1.2
+"""A candidate waits 1 to 2.2 retry periods between tries (client-go: JitterFactor)."""
+
+LEADING = Gauge("koordpy_leader", "1 while this process holds the lease.", ["lease"])
+
+
+class LeaderElector:
+    """A candidate for one Lease. Times are seconds; the defaults are client-go's.
+
+    `identity` must be unique among the candidates. With `release_on_exit` the Lease is given up when `run`
+    ends, so that the next leader need not wait for it to expire. `on_new_leader` is told each holder seen.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        identity: str,
+        *,
+        lease_duration: float = 15.0,
+        renew_deadline: float = 10.0,
+        retry_period: float = 2.0,
+        release_on_exit: bool = True,
+        on_new_leader: Callable[[str], None] | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        if lease_duration <= renew_deadline:
+            raise ValueError(
+                f"leaseDuration {lease_duration:g}s must be above renewDeadline {renew_deadline:g}s"
+            )
+        if renew_deadline <= JITTER * retry_period:
+            raise ValueError(
+                f"renewDeadline {renew_deadline:g}s must be over {JITTER} times retryPeriod {retry_period:g}s"
+            )
+        if lease_duration < 1 or retry_period <= 0 or not identity:
+            raise ValueError("leaseDuration must be 1s or more, retryPeriod positive, identity not empty")
+        self.namespace, self.name, self.identity = namespace, name, identity
+        self._client = client
+        self._lease_duration, self._renew_deadline = lease_duration, renew_deadline
+        self._retry_period, self._release_on_exit = retry_period, release_on_exit
+        self._on_new_leader = on_new_leader
+        self._clock, self._rng, self._sleep = clock or SystemClock(), rng or random.Random(), sleep
+        self._observed: Lease | None = None
+        self._observed_at = 0.0
+        self._reported_leader: str | None = None
+        self._gauge = LEADING.labels(f"{namespace}/{name}")
+
+    @property
+    def leader(self) -> str:
+        """The holder that was seen last, or empty."""
+        return (self._observed.spec.holder_identity or "") if self._observed else ""
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this process holds a lease that has not expired."""
+        return self.leader == self.identity and self._is_valid()
+
+    async def run(
+        self, lead: Callable[[], Awaitable[None]], on_stopped: Callable[[], None] | None = None
+    ) -> None:
+        """Wait for the lease, then run `lead` for as long as it is held.
+
+        Returns when `lead` returns or the lease is lost; in the latter case `lead` is cancelled first. What
+        `lead` raises is raised. `on_stopped` is called in each case after `lead` has ended.
+        """
+        try:
+            await self._acquire()
+            await self._lead(lead)
+        finally:
+            self._gauge.set(0)
+            if on_stopped is not None:
+                on_stopped()
+            if self._release_on_exit and self.leader == self.identity:
+                await self._release()
+
+    async def _lead(self, lead: Callable[[], Awaitable[None]]) -> None:
+        log.info("leading: %s/%s as %s", self.namespace, self.name, self.identity)
+        self._gauge.set(1)
+        leading = asyncio.ensure_future(lead())
+        renewing = asyncio.ensure_future(self._renew_until_lost())
+        try:
+            await asyncio.wait({leading, renewing}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            renewing.cancel()
+            ended = leading.done()
+            leading.cancel()
+            await asyncio.gather(leading, renewing, return_exceptions=True)
+        if ended:
+            leading.result()
+        else:
+            log.error("lost the lease %s/%s: not renewed in time", self.namespace, self.name)
+
+    async def _acquire(self) -> None:
+        while not await self._try(self._renew_deadline):
+            await self._sleep(self._retry_period * (1 + JITTER * self._rng.random()))
+
+    async def _renew_until_lost(self) -> None:
+        """Renew every retry period; return when that has failed for the renew deadline."""
+        while True:
+            since = self._clock.monotonic()
+            while not await self._try(self._renew_deadline - (self._clock.monotonic() - since)):
+                if self._clock.monotonic() - since + self._retry_period >= self._renew_deadline:
+                    return
+                await self._sleep(self._retry_period)
+            await self._sleep(self._retry_period)
+
+    async def _try(self, timeout: float) -> bool:
+        """Acquire or renew once; tell whether the lease is ours now. Failures are logged, not raised."""
+        try:
+            async with asyncio.timeout(max(timeout, 0.001)):
+                held = await self._acquire_or_renew()
+        except (ApiError, ConnectionFailed, TimeoutError) as error:
+            log.warning("lease %s/%s: %s", self.namespace, self.name, error or "no answer in time")
+            held = False
+        if self.leader != self._reported_leader and self.leader:
+            self._reported_leader = self.leader
+            if self._on_new_leader is not None:
+                self._on_new_leader(self.leader)
+        return held
+
+    async def _acquire_or_renew(self) -> bool:
+        if self.is_leader and self._observed is not None:
+            try:
+                await self._take(self._observed)
+                return True
+            except ApiError as error:
+                log.info("lease %s/%s: %s; reading it again", self.namespace, self.name, error)
+        try:
+            current = await self._client.get(Lease, self.namespace, self.name)
+        except NotFound:
+            meta = ObjectMeta(name=self.name, namespace=self.namespace)
+            since = self._clock.monotonic()
+            self._observe(await self._client.create(Lease(metadata=meta, spec=self._spec(None))), since)
+            return True
+        self._observe(current, self._clock.monotonic())
+        if self.leader and self.leader != self.identity and self._is_valid():
+            return False
+        await self._take(current)
+        return True
+
+    async def _take(self, current: Lease) -> None:
+        """Make the lease ours, or ours for longer, unless somebody else changed it since (Conflict)."""
+        since = self._clock.monotonic()
+        self._observe(await self._patch(current, self._spec(current)), since)
+
+    async def _patch(self, current: Lease, spec: Lease.Spec) -> Lease:
+        patch = {"metadata": {"resourceVersion": current.metadata.resource_version}, "spec": spec}
+        return await self._client.patch(Lease, self.namespace, self.name, patch)
+
+    def _spec(self, current: Lease | None) -> Lease.Spec:
+        now = format_micro_time(self._clock.now())
+        old = Lease.Spec() if current is None else current.spec
+        ours = old.holder_identity == self.identity
+        changed = current is not None and not ours
+        return Lease.Spec(
+            holder_identity=self.identity,
+            lease_duration_seconds=int(self._lease_duration),
+            acquire_time=old.acquire_time if ours else now,
+            renew_time=now,
+            lease_transitions=(old.lease_transitions or 0) + changed,
+        )
+
+    async def _release(self) -> None:
+        """Give the lease up; if that fails it expires by itself."""
+        assert self._observed is not None
+        now = format_micro_time(self._clock.now())
+        free = Lease.Spec(holder_identity="", lease_duration_seconds=1, acquire_time=now, renew_time=now)
+        try:
+            async with asyncio.timeout(self._renew_deadline):
+                self._observe(await self._patch(self._observed, free), self._clock.monotonic())
+        except (ApiError, ConnectionFailed, TimeoutError) as error:
+            log.warning("lease %s/%s was not released: %s", self.namespace, self.name, error)
+
+    def _observe(self, lease: Lease, since: float) -> None:
+        """Remember the lease, and since when it has been as it is.
+
+        A renewal of ours counts from when it was sent: the server may have taken it in that early.
+        """
+        if self._observed is None or self._observed.spec != lease.spec:
+            self._observed_at = since
+        self._observed = lease
+
+    def _is_valid(self) -> bool:
+        if self._observed is None:
+            return False
+        duration = self._observed.spec.lease_duration_seconds or 0
+        return self._clock.monotonic() < self._observed_at + duration
