@@ -9,6 +9,7 @@ what they need to know of the cluster they read from stores that follow it.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
@@ -167,26 +168,22 @@ class Request:
 
     def quantity(self, path: Path, wire: str | int | float | None) -> Quantity:
         """Return the amount at a path whose wire value is `wire`, in the form that Go code would see."""
-        exact = self._exact.get(path)
-        if exact is not None:
-            return exact
-        quantity = from_wire(wire)
-        return parse(str(quantity)) if self._reread else quantity
-
-    def write_quantity(self, path: Path, quantity: Quantity) -> None:
-        """Put an amount into the document, remembering its form for later handlers."""
-        assert self.document is not None
-        self.document.set(path, str(quantity))
-        self._exact[path] = quantity
+        return self._exact.get(path) or _read(wire, self._reread)
 
     def note_quantity(self, path: Path, quantity: Quantity) -> None:
-        """Remember the form of an amount that a handler has put into the document otherwise."""
+        """Remember the form of an amount that a handler writes at a path, for later handlers."""
         self._exact[path] = quantity
 
     def reread(self) -> None:
         """Say that the object went through its text form: every amount now keeps its canonical text."""
         self._exact.clear()
         self._reread = True
+
+
+@lru_cache(maxsize=1 << 16, typed=True)
+def _read(wire: str | int | float | None, reread: bool) -> Quantity:
+    quantity = from_wire(wire)
+    return parse(str(quantity)) if reread else quantity
 
 
 def _decode(type_: type[T], document: dict[str, Any]) -> T:

@@ -82,12 +82,13 @@ class Quantity:
     multiplied with; most callers want `parse`, `of` or `of_milli`.
     """
 
-    __slots__ = ("_big", "_kept", "_scale", "_unscaled", "format")
+    __slots__ = ("_big", "_kept", "_scale", "_text", "_unscaled", "format")
 
     _unscaled: int
     _scale: int
     _big: bool
     _kept: str
+    _text: str
     format: Format
 
     def __init__(
@@ -103,6 +104,7 @@ class Quantity:
         self._scale = scale
         self._big = big
         self._kept = kept
+        self._text = kept
         self.format = format
 
     @classmethod
@@ -219,7 +221,10 @@ class Quantity:
         return f"{whole}{_BINARY_SUFFIXES.get(exponent, '')}"
 
     def __str__(self) -> str:
-        return self._kept or self.canonical()
+        text = self._text
+        if not text:
+            text = self._text = self.canonical()
+        return text
 
     def __repr__(self) -> str:
         return f"Quantity({str(self)!r})"

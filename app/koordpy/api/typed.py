@@ -149,14 +149,11 @@ def check(kind: str, raw: bytes) -> Document:
     """
     try:
         _decoder(kind).decode(raw)
-        return _UNTYPED.decode(raw)  # type: ignore[no-any-return]
-    except msgspec.ValidationError:
-        document = _UNTYPED.decode(raw)
+    except msgspec.ValidationError as error:
+        raise DecodeError(f"{kind}: {error}") from None
     except msgspec.DecodeError as error:
         raise DecodeError(f"{kind}: not JSON: {error}") from None
-    # Nulls, which Go takes for absent, end here too, and so does what is really wrong.
-    canonical(kind, document)
-    return document  # type: ignore[no-any-return]
+    return _UNTYPED.decode(raw)  # type: ignore[no-any-return]
 
 
 _UNTYPED = msgspec.json.Decoder()
@@ -174,8 +171,8 @@ _CHECKED: Mapping[str, Any] = {
     "int64": Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)],
     "intOrString": Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)] | str,
     "quantity": Quantity,
-    "quantities": dict[str, Quantity],
-    "strings": dict[str, str],
+    "quantities": dict[str, Quantity | None],
+    "strings": dict[str, str | None],
     "time": Time,
     "any": Any,
 }
@@ -183,12 +180,13 @@ _CHECKED: Mapping[str, Any] = {
 
 @lru_cache(maxsize=1024)
 def _struct(type_name: str) -> type[msgspec.Struct]:
-    """Make the struct of one type of `patch_types.txt`; types do not contain themselves."""
+    """Make the struct of one type of `patch_types.txt`; null fits anywhere."""
     type_ = patch_types()[type_name]
     members: list[tuple[str, Any, Any]] = []
     for field in type_.fields:
         item = _struct(field.type) if field.type else _CHECKED[_kind(type_name, field.name)]
-        members.append((field.name, list[item] if field.is_list else item, None))  # type: ignore[valid-type]
+        value = list[item | None] if field.is_list else item  # type: ignore[valid-type]
+        members.append((field.name, value | None, None))
     return msgspec.defstruct(type_name, members, gc=False)
 
 

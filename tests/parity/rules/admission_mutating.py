@@ -59,7 +59,7 @@ def run(case_in: dict[str, Any], tag: str | None) -> dict[str, Any]:
 
 
 def same(ours: dict[str, Any], expected: dict[str, Any], case_in: dict[str, Any]) -> bool:
-    """Compare verdict and resulting object; messages differ, and the order of node affinity does not count."""
+    """Compare verdict and resulting object; messages differ, the order in node affinity does not count."""
     if expected.get("panic"):
         return True
     before = case_in["request"].get("object")

@@ -5,6 +5,7 @@ other names. Source: Koordinator, `pkg/webhook/pod/mutating/cluster_colocation_p
 (`mutatePodResourceSpec`), `apis/extension/resource.go`.
 """
 
+from functools import lru_cache
 from typing import Any, Final
 
 from koordpy.admission.handler import Request
@@ -43,9 +44,9 @@ def translate(request: Request, document: Document) -> PriorityClass:
                 )
     overhead = spec.get("overhead")
     if overhead:
-        _put(
-            document, ("spec", "overhead"), overhead, _renamed(request, ("spec", "overhead"), overhead, names)
-        )
+        renamed = _renamed(request, ("spec", "overhead"), overhead, names)
+        if renamed is not overhead:
+            document.set(("spec", "overhead"), renamed)
     return found
 
 
@@ -69,17 +70,19 @@ def _translate_container(
     new_limits = _renamed(request, limits_path, limits, names)
     for name in names:
         if name in new_limits and name not in new_requests:
-            new_requests = dict(new_requests) if new_requests is requests else new_requests
+            if new_requests is requests:
+                new_requests = dict(requests)
             quantity = request.quantity((*limits_path, name), new_limits[name])
             new_requests[name] = str(quantity)
             request.note_quantity((*requests_path, name), quantity)
-    _put(document, requests_path, requests, new_requests)
-    _put(document, limits_path, limits, new_limits)
-
-
-def _put(document: Document, path: Path, before: dict[str, Any], after: dict[str, Any]) -> None:
-    if after is not before:
-        document.set(path, after)
+    if new_requests is not requests:
+        # One operation for a container where both change.
+        if new_limits is not limits:
+            document.set(path, resources | {"requests": new_requests, "limits": new_limits})
+        else:
+            document.set(requests_path, new_requests)
+    elif new_limits is not limits:
+        document.set(limits_path, new_limits)
 
 
 def _renamed(request: Request, path: Path, amounts: dict[str, Any], names: tuple[str, str]) -> dict[str, Any]:
@@ -88,8 +91,7 @@ def _renamed(request: Request, path: Path, amounts: dict[str, Any], names: tuple
         return amounts
     renamed = dict(amounts)
     if _CPU in amounts:
-        native = request.quantity((*path, _CPU), renamed.pop(_CPU))
-        quantity = Quantity.of(native.milli_value())
+        quantity = _milli_cores(request.quantity((*path, _CPU), renamed.pop(_CPU)).milli_value())
         renamed[names[0]] = str(quantity)
         request.note_quantity((*path, names[0]), quantity)
     if _MEMORY in amounts:
@@ -97,3 +99,8 @@ def _renamed(request: Request, path: Path, amounts: dict[str, Any], names: tuple
         renamed[names[1]] = str(quantity)
         request.note_quantity((*path, names[1]), quantity)
     return renamed
+
+
+@lru_cache(maxsize=1 << 12)
+def _milli_cores(number: int) -> Quantity:
+    return Quantity.of(number)

@@ -6,7 +6,6 @@ text stays, byte for byte. Source: Koordinator, `apis/extension/resource.go`
 (`ExtendedResourceSpec`), `pkg/webhook/pod/mutating/extended_resource_spec.go`.
 """
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,7 +113,7 @@ _ESCAPES = {"&": "\\u0026", "<": "\\u003c", ">": "\\u003e", "\u2028": "\\u2028",
 
 def _go_json(value: Any) -> str:
     """Write JSON as Go does, which escapes what HTML might trip over."""
-    plain = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    plain = msgspec.json.encode(value).decode()
     for character, escape in _ESCAPES.items():
         if character in plain:
             plain = plain.replace(character, escape)
