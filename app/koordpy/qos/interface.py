@@ -19,7 +19,7 @@ from .states import StatesInformer
 
 if TYPE_CHECKING:
     from koordpy.cluster.client import Client
-    from koordpy.cluster.events import EventRecorder
+    from koordpy.cluster.events import Recorder
 
 
 class FlagError(ValueError):
@@ -100,7 +100,7 @@ class QOSHandle:
     flags: FlagSet
     clock: Clock
     client: "Client | None" = None
-    events: "EventRecorder | None" = None
+    events: "Recorder | None" = None
     sleep: Callable[[float], Awaitable[None]] | None = field(default=None, repr=False)
 
 

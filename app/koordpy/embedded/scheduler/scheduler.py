@@ -20,7 +20,7 @@ from koordpy.api.meta import format_time
 from koordpy.cluster.client import Client, PatchType
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.errors import ApiError, NotFound
-from koordpy.cluster.events import EventRecorder
+from koordpy.cluster.events import Recorder
 from koordpy.cluster.informers import Informers
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib import supervise
@@ -76,10 +76,10 @@ class Scheduler:
             max_backoff=config.pod_max_backoff_seconds,
         )
         self._informers = Informers(self.cluster, client)
-        self._events = EventRecorder(client, "default-scheduler", clock=self._clock)
+        self._events = Recorder(client, controller="default-scheduler", clock=self._clock)
         self._wake = asyncio.Event()
         self._binding: set[asyncio.Task[None]] = set()
-        self._loop: asyncio.Task[None] | None = None
+        self._loops: list[asyncio.Task[None]] = []
         self._next_start = 0
         self.bound = 0
         """Pods bound so far."""
@@ -94,16 +94,15 @@ class Scheduler:
         """List everything, then begin to schedule. Raises TimeoutError when the lists do not come."""
         await self._informers.start()
         await self._informers.wait_synced(sync_timeout)
-        await self._events.start()
-        self._loop = asyncio.create_task(supervise.forever("embedded scheduler", self._schedule_pods))
+        for name, loop in (("scheduler", self._schedule_pods), ("scheduler events", self._events.run)):
+            self._loops.append(asyncio.create_task(supervise.forever(f"embedded {name}", loop)))
 
     async def stop(self) -> None:
         """Stop scheduling; binding cycles under way are abandoned, as when a scheduler is killed."""
-        tasks = [*self._binding, *([self._loop] if self._loop else [])]
+        tasks = [*self._binding, *self._loops]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._events.stop()
         await self._informers.stop()
         for extender in self._extenders:
             await extender.close()
@@ -340,8 +339,8 @@ class Scheduler:
                 pod,
                 "Normal",
                 "Scheduled",
-                "Binding",
                 f"Successfully assigned {pod.metadata.key} to {node_name}",
+                action="Binding",
             )
             framework.run_post_bind(state, pod, node_name)
             return
@@ -373,7 +372,7 @@ class Scheduler:
         self.queue.requeue(item, rejected=rejected)
         self._wake.set()
         reason = "Unschedulable" if rejected else "SchedulerError"
-        self._events.event(pod, "Warning", "FailedScheduling", "Scheduling", status.message)
+        self._events.event(pod, "Warning", "FailedScheduling", status.message, action="Scheduling")
         if _has_condition(pod, reason, status.message):
             return
         condition = {
