@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.eventually import eventually
-from tests.integration.apiserver.objects import node, pod
+from tests.integration.apiserver.objects import config_map, node, pod
 from tests.integration.apiserver.rest import Rest, ok
 
 PROJECT = Path(__file__).parents[2]
@@ -60,6 +60,21 @@ def test_scheduler_binds_pods_and_can_be_restarted(control_plane: ControlPlane, 
         for name in ("first", "second"):
             pods.delete(name, {"gracePeriodSeconds": 0})
         rest.collection("nodes").delete("story-node")
+
+
+def test_api_server_comes_back_with_its_objects(control_plane: ControlPlane, rest: Rest) -> None:
+    maps = rest.collection("configmaps", "default")
+    ok(maps.create(config_map("kept", key="value")), 201)
+    assert control_plane.api_server is not None
+    control_plane.api_server.kill()
+    control_plane.start_api_server()
+    assert ok(maps.get("kept"))["data"] == {"key": "value"}
+
+
+def test_koordpys_custom_resources_are_installed(control_plane: ControlPlane, rest: Rest) -> None:
+    control_plane.install_crds()
+    reservations = rest.collection("reservations", "", "scheduling.koordinator.sh/v1alpha1")
+    assert eventually(lambda: reservations.list().status_code == 200)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills the children of a killed process")

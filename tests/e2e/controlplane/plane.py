@@ -26,6 +26,8 @@ from tests.e2e.controlplane import build
 from tests.e2e.controlplane.certificates import Authority, private_pem
 from tests.e2e.controlplane.process import Process, free_port
 
+CRDS = Path(__file__).parents[3] / "deploy" / "crds"
+
 _THROUGHPUT_FLAGS = (
     "--enable-priority-and-fairness=false",
     "--max-requests-inflight=4000",
@@ -81,7 +83,7 @@ class ControlPlane:
         try:
             self._write_credentials()
             self._start_etcd()
-            self._start_api_server()
+            self.start_api_server()
             if self._scheduler_config is not None:
                 self.start_scheduler(self._scheduler_config)
         except BaseException:
@@ -98,6 +100,45 @@ class ControlPlane:
         self.api_server = self.etcd = None
         if self._own_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start_api_server(self) -> Process:
+        """Start kube-apiserver; returns when it is ready.
+
+        ``start`` has done so once. A story that kills it (``api_server.kill()``) starts it again with this;
+        it comes back under the same address with the objects that etcd holds.
+        """
+        service_account_key = self.folder / "service-account.key"
+        self.api_server = Process(
+            "kube-apiserver",
+            [
+                build.ensure(["kube-apiserver"])["kube-apiserver"],
+                f"--etcd-servers={self._etcd_url}",
+                "--bind-address=127.0.0.1",
+                "--advertise-address=127.0.0.1",
+                "--external-hostname=127.0.0.1",
+                # The kubernetes service would need an endpoint that is not on loopback.
+                "--endpoint-reconciler-type=none",
+                f"--secure-port={self.port}",
+                f"--cert-dir={self.folder / 'tls'}",
+                f"--tls-cert-file={self._certificate}",
+                f"--tls-private-key-file={self._key}",
+                f"--token-auth-file={self.folder / 'tokens.csv'}",
+                "--service-account-issuer=https://kubernetes.default.svc",
+                f"--service-account-key-file={service_account_key}",
+                f"--service-account-signing-key-file={service_account_key}",
+                "--authorization-mode=RBAC",
+                # Both wait for controllers, and none run here.
+                "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+                "--service-cluster-ip-range=10.0.0.0/24",
+                *self._api_server_flags,
+            ],
+            self.folder,
+        )
+        self.api_server.wait_ready(lambda: self._answers(f"{self.url}/readyz"))
+        for namespace in ("default", "kube-system"):
+            path = f"{self.url}/api/v1/namespaces/{namespace}"
+            self.api_server.wait_ready(lambda path=path: self._answers(path))  # type: ignore[misc]
+        return self.api_server
 
     def start_scheduler(self, config: Path | Mapping[str, Any]) -> Process:
         """Start kube-scheduler with ``config``; returns when it is ready.
@@ -157,6 +198,13 @@ class ControlPlane:
             )
         return done
 
+    def install_crds(self, folder: Path = CRDS) -> None:
+        """Create the CustomResourceDefinitions in ``folder`` (koordpy's own by default); returns when
+        served.
+        """
+        self.kubectl("apply", "--server-side", "-f", str(folder))
+        self.kubectl("wait", "--for=condition=Established", "-f", str(folder), "--timeout=30s")
+
     def ssl_context(self) -> ssl.SSLContext:
         """A client context that trusts this control plane's authority only."""
         return ssl.create_default_context(cafile=self.ca_file)
@@ -210,39 +258,6 @@ class ControlPlane:
             self.folder,
         )
         self.etcd.wait_ready(lambda: self._answers(f"{self._etcd_url}/health"))
-
-    def _start_api_server(self) -> None:
-        service_account_key = self.folder / "service-account.key"
-        self.api_server = Process(
-            "kube-apiserver",
-            [
-                build.ensure(["kube-apiserver"])["kube-apiserver"],
-                f"--etcd-servers={self._etcd_url}",
-                "--bind-address=127.0.0.1",
-                "--advertise-address=127.0.0.1",
-                "--external-hostname=127.0.0.1",
-                # The kubernetes service would need an endpoint that is not on loopback.
-                "--endpoint-reconciler-type=none",
-                f"--secure-port={self.port}",
-                f"--cert-dir={self.folder / 'tls'}",
-                f"--tls-cert-file={self._certificate}",
-                f"--tls-private-key-file={self._key}",
-                f"--token-auth-file={self.folder / 'tokens.csv'}",
-                "--service-account-issuer=https://kubernetes.default.svc",
-                f"--service-account-key-file={service_account_key}",
-                f"--service-account-signing-key-file={service_account_key}",
-                "--authorization-mode=RBAC",
-                # Both wait for controllers, and none run here.
-                "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
-                "--service-cluster-ip-range=10.0.0.0/24",
-                *self._api_server_flags,
-            ],
-            self.folder,
-        )
-        self.api_server.wait_ready(lambda: self._answers(f"{self.url}/readyz"))
-        for namespace in ("default", "kube-system"):
-            path = f"{self.url}/api/v1/namespaces/{namespace}"
-            self.api_server.wait_ready(lambda path=path: self._answers(path))  # type: ignore[misc]
 
     def _answers(self, url: str) -> bool:
         """Whether a GET of ``url`` is answered with success."""

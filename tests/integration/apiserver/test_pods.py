@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.eventually import eventually
 from tests.integration.apiserver.objects import pod
 from tests.integration.apiserver.rest import JSON_PATCH, Collection, Rest, causes, ok, refused
 
@@ -106,6 +107,23 @@ def test_unknown_priority_class_is_forbidden(pods: Collection) -> None:
 
 def test_priority_that_is_not_the_classes_is_forbidden(pods: Collection) -> None:
     refused(pods.create(pod("a", priority=7)), 403, "Forbidden")
+
+
+def test_global_default_class_counts_for_pods_that_name_none(
+    rest: Rest, pods: Collection, unique: Callable[[str], str]
+) -> None:
+    classes, name = rest.collection("priorityclasses"), unique("class")
+
+    def priority() -> tuple[int, str | None]:
+        spec = ok(pods.create(pod("a"), dryRun="All"), 201)["spec"]
+        return spec["priority"], spec.get("priorityClassName")
+
+    ok(classes.create({"metadata": {"name": name}, "value": 42, "globalDefault": True}), 201)
+    try:
+        assert eventually(lambda: priority() == (42, name))
+    finally:
+        ok(classes.delete(name), 200)
+    assert eventually(lambda: priority() == (0, None))
 
 
 def test_priority_class_value_cannot_change(rest: Rest, unique: Callable[[str], str]) -> None:
