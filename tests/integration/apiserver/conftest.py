@@ -3,12 +3,14 @@
 import itertools
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.integration.apiserver import custom_resources, server
 from tests.integration.apiserver.objects import config_map
 from tests.integration.apiserver.rest import Collection, Rest, ok
+from tests.integration.apiserver.webhook_server import Install, WebhookServer
 
 _NUMBERS = itertools.count(1)
 
@@ -80,3 +82,25 @@ def widgets(rest: Rest, defined: None, namespace: str) -> Collection:
 def gadgets(rest: Rest, defined: None) -> Collection:
     """All Gadgets: a custom resource of the cluster, without subresources."""
     return rest.collection("gadgets", "", custom_resources.GROUP_VERSION)
+
+
+@pytest.fixture
+def hooks(tmp_path: Path) -> Iterator[WebhookServer]:
+    server = WebhookServer(tmp_path)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def mutating(rest: Rest, hooks: WebhookServer, namespace: str) -> Install:
+    """``with mutating(webhook, ...)`` installs them in one configuration."""
+    return lambda *webhooks, name=namespace: hooks.installed(
+        rest, "Mutating", name, namespace, list(webhooks)
+    )
+
+
+@pytest.fixture
+def validating(rest: Rest, hooks: WebhookServer, namespace: str) -> Install:
+    return lambda *webhooks, name=namespace: hooks.installed(
+        rest, "Validating", name, namespace, list(webhooks)
+    )

@@ -6,12 +6,13 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.controlplane.certificates import Authority
+from tests.integration.apiserver.objects import config_map
 from tests.integration.apiserver.rest import Document, Rest, ok
 
 Answer = Callable[[Document], Document]
@@ -36,6 +37,21 @@ def denying(message: str, code: int | None = None, **status: Any) -> Answer:
 def mark(name: str) -> Document:
     """The operation that notes ``name`` in a ConfigMap's data."""
     return {"op": "add", "path": f"/data/{name}", "value": "set"}
+
+
+def subject() -> Document:
+    """The ConfigMap that webhook tests create."""
+    return config_map("a", key="value")
+
+
+def rule(*resources: str, operations: tuple[str, ...] = ("CREATE",), group: str = "") -> Document:
+    """A rule for version v1 of these resources."""
+    return {
+        "apiGroups": [group],
+        "apiVersions": ["v1"],
+        "operations": list(operations),
+        "resources": list(resources),
+    }
 
 
 class WebhookServer:
@@ -70,16 +86,10 @@ class WebhookServer:
         self.seen[name] = []
         if answer is not None:
             self.answers[name] = answer
-        rule = {
-            "apiGroups": [""],
-            "apiVersions": ["v1"],
-            "operations": ["CREATE"],
-            "resources": ["configmaps"],
-        }
         return {
             "name": f"{name}.example.com",
             "clientConfig": {"url": f"{self.url}/{name}", "caBundle": self.ca_bundle},
-            "rules": [rule],
+            "rules": [rule("configmaps")],
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
@@ -122,6 +132,11 @@ class WebhookServer:
             yield
         finally:
             configurations.delete(name)
+
+
+Install = Callable[..., AbstractContextManager[None]]
+"""What the fixtures ``mutating`` and ``validating`` are: ``with mutating(webhook, ...)`` installs one
+configuration (called ``name``, by default as the namespace)."""
 
 
 class _Server(ThreadingHTTPServer):
