@@ -17,7 +17,7 @@ from prometheus_client import Histogram
 
 from koordpy.api import typed
 from koordpy.api.document import Document
-from koordpy.api.scheme import DecodeError
+from koordpy.api.scheme import MALFORMED, DecodeError
 from koordpy.lib.clock import Clock, SystemClock
 
 from .handler import Denied, Errored, Handler, MutatingHandler, Request, ValidatingHandler
@@ -140,7 +140,7 @@ class Chain:
         path = self.path
         try:
             document = typed.check(path.kind, raw) if path.kind else msgspec.json.decode(raw, type=dict)
-        except (DecodeError, msgspec.DecodeError) as error:
+        except (DecodeError, *MALFORMED) as error:
             raise Errored(400, str(error)) from None
         if path.kind:
             kind = document.get("kind") or path.kind

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from koordpy.api.meta import Struct
-from koordpy.api.scheme import DecodeError, decode
+from koordpy.api.scheme import MALFORMED, DecodeError, decode
 
 from .chain import Chain, Response
 from .handler import GroupVersionKind, GroupVersionResource, Request
@@ -102,7 +102,7 @@ def _read(body: bytes) -> AdmissionReview:
         envelope = _DECODER.decode(body)
     except msgspec.ValidationError:
         envelope = _read_with_nulls(body)
-    except msgspec.DecodeError as error:
+    except MALFORMED as error:
         raise DecodeError(f"AdmissionReview: not JSON: {error}") from None
     if (envelope.kind or "AdmissionReview") != "AdmissionReview" or envelope.api_version not in (
         "",

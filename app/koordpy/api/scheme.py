@@ -1,7 +1,7 @@
 """Which struct belongs to which resource, where it lives in the REST API, and how bytes become structs."""
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -94,6 +94,9 @@ def resource_of(type_: type[KubeObject]) -> Resource:
     return RESOURCES[type_]
 
 
+MALFORMED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are no JSON, are no UTF-8, or nest too deeply."""
+
 _DECODERS: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
@@ -114,12 +117,14 @@ def decode(type_: type[T], raw: bytes | dict[str, Any]) -> T:
     try:
         return decoder(type_).decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, type_)
     except msgspec.ValidationError as first:
-        document = msgspec.json.decode(raw) if isinstance(raw, bytes) else raw
         try:
+            document = msgspec.json.decode(raw) if isinstance(raw, bytes) else raw
             return msgspec.convert(without_nulls(document), type_)
         except msgspec.ValidationError:
             raise DecodeError(f"{type_.__name__}: {first}") from None
-    except msgspec.DecodeError as error:
+        except MALFORMED as error:
+            raise DecodeError(f"{type_.__name__}: not JSON: {error}") from None
+    except MALFORMED as error:
         raise DecodeError(f"{type_.__name__}: not JSON: {error}") from None
 
 

@@ -22,7 +22,7 @@ import msgspec
 from .patch import describe
 from .patch_types import Field, PatchType, patch_types
 from .quantity import Quantity, QuantityError, from_wire
-from .scheme import DecodeError
+from .scheme import MALFORMED, DecodeError
 
 Document = dict[str, Any]
 
@@ -149,11 +149,11 @@ def check(kind: str, raw: bytes) -> Document:
     """
     try:
         _decoder(kind).decode(raw)
+        return _UNTYPED.decode(raw)  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
         raise DecodeError(f"{kind}: {error}") from None
-    except msgspec.DecodeError as error:
+    except MALFORMED as error:
         raise DecodeError(f"{kind}: not JSON: {error}") from None
-    return _UNTYPED.decode(raw)  # type: ignore[no-any-return]
 
 
 _UNTYPED = msgspec.json.Decoder()

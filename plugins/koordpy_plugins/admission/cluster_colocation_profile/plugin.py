@@ -20,6 +20,8 @@ from .index import Labels, Matcher, ProfileIndex
 from .probability import is_skipped, percentage
 from .translation import translate
 
+TRANSLATION = "resource translation"
+
 
 class ClusterColocationProfilePlugin(MutatingHandler):
     """The colocation profile step of pod admission."""
@@ -47,47 +49,47 @@ class ClusterColocationProfilePlugin(MutatingHandler):
         namespace = self._namespaces.get("", request.namespace)
         namespace_labels = None if namespace is None else namespace.metadata.labels
         matched = self.profiles.find(labels, namespace_labels)
-        if request.explanation is not None:
-            self._explain(request, labels, namespace_labels)
+        explanation = request.explanation
+        if explanation is not None:
+            for matcher in self.profiles:
+                if matcher not in matched:
+                    explanation.judged(matcher.name, False, matcher.reason(labels, namespace_labels))
         if not matched:
             return
         translates = self._translates
+        kept_by = "feature gate ColocationProfileSkipMutatingResources"
         for matcher in matched:
             profile = matcher.profile
             if extension.ANNOTATION_SKIP_UPDATE_RESOURCES in profile.metadata.annotations:
-                translates = False
-            if self._is_applied(request, matcher):
+                translates, kept_by = False, f"annotation of profile {matcher.name}"
+            applied, roll = self._is_applied(matcher)
+            if explanation is not None:
+                explanation.judged(matcher.name, applied, matcher.reason(labels, namespace_labels) + roll)
+            if applied:
                 apply(profile, request, document, self._priority_classes)
         if translates:
             priority_class = translate(request, document)
-            if request.explanation is not None:
-                request.explanation.changed(document, f"resources of priority class {priority_class}")
+            if explanation is not None:
+                explanation.judged(
+                    TRANSLATION, True, f"the pod's priority class is {priority_class or 'none'}"
+                )
+                explanation.changed(document, f"{TRANSLATION}, priority class {priority_class or 'none'}")
+        elif explanation is not None:
+            explanation.judged(TRANSLATION, False, f"kept by {kept_by}")
 
     def _labels(self, document: Document) -> Labels:
         """Return a copy of the pod's labels; a null value is an empty one."""
         labels = document.get(("metadata", "labels"), {})
         return {key: value if value is not None else "" for key, value in labels.items()}
 
-    def _is_applied(self, request: Request, matcher: Matcher) -> bool:
+    def _is_applied(self, matcher: Matcher) -> tuple[bool, str]:
+        """Roll by the profile's probability; also return what happened, as the end of a sentence."""
         probability = matcher.profile.spec.probability
         if probability is None:
-            return True
+            return True, ""
         try:
             percent = percentage(probability)
         except ValueError as error:
             raise Errored(500, str(error)) from None
-        skipped = is_skipped(percent, self.handle.rng)
-        if skipped and request.explanation is not None:
-            request.explanation.judged(
-                matcher.name, False, f"the roll went against it (probability {probability})"
-            )
-        return not skipped
-
-    def _explain(self, request: Request, labels: Labels, namespace_labels: Labels | None) -> None:
-        assert request.explanation is not None
-        for matcher in self.profiles:
-            request.explanation.judged(
-                matcher.name,
-                matcher.matches(labels, namespace_labels),
-                matcher.reason(labels, namespace_labels),
-            )
+        applied = not is_skipped(percent, self.handle.rng)
+        return applied, f"; probability {probability} is {'with' if applied else 'against'} it"

@@ -1,0 +1,149 @@
+"""Tell what admission would do to pods, and why; `koordpy profile explain` prints it.
+
+Works offline: the cluster may be filled from YAML files. Nothing is written anywhere.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from pydantic import BaseModel
+
+from koordpy.api.scheme import RESOURCES, decode
+from koordpy.cluster.cluster import Cluster
+
+from .chain import Chain
+from .config import AdmissionConfig, build_chains
+from .explanation import Explanation
+from .handler import CREATE, GroupVersionKind, GroupVersionResource, Handle, Request
+
+_TYPES = {(resource.api_version, resource.kind): type_ for type_, resource in RESOURCES.items()}
+
+
+class RuleOutcome(BaseModel):
+    """A rule (for example a profile) that applied to the object or did not, and why."""
+
+    handler: str
+    subject: str
+    applied: bool
+    reason: str
+
+
+class ExplainedChange(BaseModel):
+    """One change. `path` is a JSON pointer; `before` and `after` are null where there was or is nothing."""
+
+    handler: str
+    cause: str
+    op: str
+    path: str
+    before: Any = None
+    after: Any = None
+
+
+class AdmissionExplanation(BaseModel):
+    """What admission says to one object: verdict, rules, changes in order, the patch, and the result."""
+
+    kind: str
+    namespace: str
+    name: str
+    allowed: bool
+    code: int
+    message: str
+    rules: list[RuleOutcome]
+    changes: list[ExplainedChange]
+    patch: list[dict[str, Any]]
+    result: dict[str, Any] | None
+
+
+def explain(
+    chain: Chain, document: dict[str, Any], *, namespace: str = "default", operation: str = CREATE
+) -> AdmissionExplanation:
+    """Run one object through a chain and tell everything about it.
+
+    `namespace` is where the object would be created if it does not say so itself. Where the object is
+    refused, `changes` shows how far the chain came; nothing of it would be sent.
+    """
+    notes = Explanation()
+    metadata = document.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    api_version = document.get("apiVersion")
+    group, _, version = str(api_version or "v1").rpartition("/")
+    request = Request(
+        uid="explain",
+        operation=operation,
+        namespace=str(metadata.get("namespace") or namespace),
+        name=str(metadata.get("name") or metadata.get("generateName") or ""),
+        kind=GroupVersionKind(group=group, version=version, kind=str(document.get("kind") or "")),
+        resource=GroupVersionResource(group=group, version=version, resource=chain.path.resource),
+        dry_run=True,
+        explanation=notes,
+    )
+    response = chain.admit(request, msgspec.json.encode(document))
+    return AdmissionExplanation(
+        kind=request.kind.kind,
+        namespace=request.namespace,
+        name=request.name,
+        allowed=response.allowed,
+        code=response.code,
+        message=response.message,
+        rules=[
+            RuleOutcome(handler=item.handler, subject=item.subject, applied=item.applied, reason=item.reason)
+            for item in notes.judgements
+        ],
+        changes=[
+            ExplainedChange(
+                handler=item.handler,
+                cause=item.cause,
+                op=item.op,
+                path=item.path,
+                before=item.before,
+                after=item.after,
+            )
+            for item in notes.changes
+        ],
+        patch=msgspec.json.decode(response.patch) if response.patch else [],
+        result=request.document.raw if response.allowed and request.document is not None else None,
+    )
+
+
+def explain_documents(
+    documents: Iterable[Mapping[str, Any]],
+    handle: Handle,
+    config: AdmissionConfig | None = None,
+    *,
+    path: str = "/mutate-pod",
+    namespace: str = "default",
+) -> list[AdmissionExplanation]:
+    """Explain every pod among documents, in a cluster that the other documents are added to.
+
+    `handle` brings the cluster (empty when offline), the gates and the rolls of probabilities. Raises
+    DecodeError, ConfigError, PluginLoadError, and LookupError where no webhook is served at `path`.
+    """
+    left = feed(handle.cluster, documents)
+    chain = build_chains(config or AdmissionConfig(), handle).get(path)
+    if chain is None:
+        raise LookupError(f"no admission webhook at {path}: its feature gate is off or it has no handlers")
+    return [
+        explain(chain, document, namespace=namespace)
+        for document in left
+        if document.get("kind") == chain.path.kind
+    ]
+
+
+def feed(cluster: Cluster, documents: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Put objects (profiles, namespaces, priority classes ...) into a cluster; return the others.
+
+    Pods are among the others: they are what is explained. Items of a List count each. Raises DecodeError.
+    """
+    left: list[dict[str, Any]] = []
+    for document in documents:
+        kind = str(document.get("kind", ""))
+        if kind.endswith("List") and isinstance(document.get("items"), list):
+            left.extend(feed(cluster, document["items"]))
+            continue
+        type_ = _TYPES.get((str(document.get("apiVersion", "")), kind))
+        if type_ is None or kind == "Pod":
+            left.append(dict(document))
+        else:
+            cluster.store(type_).apply(decode(type_, dict(document)))
+    return left

@@ -1,0 +1,101 @@
+"""The admission webhooks over HTTP: plain ASGI, because every pod of the cluster comes through here.
+
+A route of a web framework costs more than the decision itself. This endpoint reads a body, asks the chain of
+the path and sends the answer; it is mounted beside the other routes. Verdicts, also those on malformed
+bodies, are AdmissionReviews with HTTP status 200; HTTP errors are for what is no webhook call at all.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, Final
+
+from koordpy.admission.chain import Chain
+from koordpy.admission.review import MAX_BODY, TOO_LARGE, refusal, review
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_JSON: Final = (b"content-type", b"application/json")
+_TEXT: Final = (b"content-type", b"text/plain; charset=utf-8")
+_DRAINED: Final = 4 * MAX_BODY
+"""Bytes of a too large body that are still read, so that the client gets to see the answer."""
+
+
+def admission_app(chains: Mapping[str, Chain]) -> ASGIApp:
+    """Return the ASGI application that serves the chains by their paths.
+
+    POST answers an AdmissionReview; another method is 405, a path without a chain (also one whose feature
+    gate is off) 404. A request whose client goes away before its body is complete is dropped. Where the
+    application is mounted under a prefix, paths count from there.
+    """
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"admission endpoints speak http, not {scope['type']}")
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        chain = chains.get(path)
+        if chain is None:
+            await _send(send, 404, f"no admission webhook at {path}\n".encode(), _TEXT)
+            return
+        if scope["method"] != "POST":
+            await _send(send, 405, b"admission webhooks are called with POST\n", _TEXT, (b"allow", b"POST"))
+            return
+        body, is_complete = await _read(receive)
+        if body is None:
+            # The rest of the body is not waited for: the connection cannot be used again.
+            extra = () if is_complete else ((b"connection", b"close"),)
+            await _send(send, 200, refusal(TOO_LARGE), _JSON, *extra)
+        elif is_complete:
+            await _send(send, 200, review(chain, body, _content_type(scope)), _JSON)
+
+    return application
+
+
+async def _read(receive: Receive) -> tuple[bytes | None, bool]:
+    """Return the body, None if it is too large, and whether all of it was received."""
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body", False):
+        body = message.get("body", b"")
+        return (body, True) if len(body) <= MAX_BODY else (None, True)
+    chunks: list[bytes] = []
+    size = 0
+    while message["type"] == "http.request":
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size <= MAX_BODY:
+            chunks.append(chunk)
+        else:
+            chunks.clear()
+        if not message.get("more_body", False):
+            return (b"".join(chunks), True) if size <= MAX_BODY else (None, True)
+        if size > _DRAINED:
+            return None, False
+        message = await receive()
+    return b"", False
+
+
+def _content_type(scope: Scope) -> str:
+    for name, value in scope["headers"]:
+        if name == b"content-type":
+            return str(value, "latin-1")
+    return ""
+
+
+async def _send(
+    send: Send,
+    status: int,
+    body: bytes,
+    content_type: tuple[bytes, bytes],
+    *headers: tuple[bytes, bytes],
+) -> None:
+    length = (b"content-length", str(len(body)).encode())
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [content_type, length, *headers],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,99 @@
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from koordpy.admission.config import GROUP, AdmissionConfig, ConfigError, HandlerEntry, build_chains, order
+from koordpy.lib.entry_points import PluginLoadError
+
+from .reviews import ask, body, handle
+
+IN_TREE = ["mutate-pod.ClusterColocationProfile", "mutate-pod.ExtendedResourceSpec"]
+MODULE = f"{__package__}.reviews"
+POINTS = {
+    name: EntryPoint(name, f"{MODULE}:{value}", GROUP)
+    for name, value in {
+        "mutate-pod.SetLabel": "SetLabel",
+        "mutate-pod.Gated": "GatedHandler",
+        "mutate-pod.Not": "NotAHandler",
+        "mutate-pod.Alias": "SetLabel",
+    }.items()
+}
+
+
+def names(**config: object) -> list[str]:
+    return [entry.name for entry in order(AdmissionConfig.model_validate(config))]
+
+
+def only(name: str, **entry: object) -> AdmissionConfig:
+    return AdmissionConfig(enabled=[HandlerEntry.model_validate({"name": name, **entry})], disabled=["*"])
+
+
+def test_in_tree_handlers_run_by_default() -> None:
+    assert names() == IN_TREE
+
+
+def test_third_party_handler_runs_last() -> None:
+    assert names(enabled=[{"name": "mutate-pod.X"}]) == [*IN_TREE, "mutate-pod.X"]
+
+
+def test_third_party_handler_runs_where_it_is_told() -> None:
+    enabled = [{"name": "mutate-pod.X", "before": IN_TREE[1]}]
+    assert names(enabled=enabled) == [IN_TREE[0], "mutate-pod.X", IN_TREE[1]]
+
+
+def test_handlers_can_be_disabled() -> None:
+    assert names(disabled=[IN_TREE[1]]) == IN_TREE[:1]
+    assert names(disabled=["*"], enabled=[{"name": IN_TREE[1]}]) == IN_TREE[1:]
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"enabled": [{"name": "a"}, {"name": "a"}]}, "named twice"),
+        ({"enabled": [{"name": "a", "before": "b"}]}, "'b' does not run"),
+        ({"disabled": ["nope"]}, "'nope' is not one of mutate-pod.Cluster"),
+        ({"disabled": [IN_TREE[0]], "enabled": [{"name": IN_TREE[0]}]}, "is enabled too"),
+    ],
+)
+def test_configuration_that_cannot_be_followed_is_refused(config: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        names(**config)
+
+
+def test_handler_gets_its_arguments() -> None:
+    chains = build_chains(only("mutate-pod.SetLabel", args={"value": "v"}), handle(), POINTS)
+    assert ask(chains["/mutate-pod"], body())["patch"][0]["value"] == {"set": "v"}
+
+
+def test_wrong_argument_names_handler_field_and_value() -> None:
+    with pytest.raises(ConfigError, match=r"'mutate-pod\.SetLabel': args\.value: .*, got 5"):
+        build_chains(only("mutate-pod.SetLabel", args={"value": 5}), handle(), POINTS)
+
+
+def test_handler_that_is_not_installed_lists_those_that_are() -> None:
+    with pytest.raises(PluginLoadError, match=r"no plugin 'mutate-pod\.Nope' .*mutate-pod\.SetLabel"):
+        build_chains(only("mutate-pod.Nope"), handle(), POINTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("Not", "expected a class of handlers"), ("Alias", "calls itself")]
+)
+def test_entry_point_that_is_not_the_handler_is_refused(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        build_chains(only(f"mutate-pod.{name}"), handle(), POINTS)
+
+
+def test_handler_whose_gate_is_off_is_left_out() -> None:
+    off = build_chains(only("mutate-pod.Gated"), handle(), POINTS)["/mutate-pod"]
+    on = build_chains(only("mutate-pod.Gated"), handle(MultiQuotaTree=True), POINTS)["/mutate-pod"]
+    assert (len(off.handlers), len(on.handlers)) == (0, 1)
+
+
+@pytest.mark.parametrize("gate", ["WebhookFramework", "PodMutatingWebhook"])
+def test_path_whose_gate_is_off_is_not_served(gate: str) -> None:
+    assert build_chains(only("mutate-pod.SetLabel"), handle(**{gate: False}), POINTS) == {}
+
+
+def test_in_tree_handlers_are_installed() -> None:
+    chain = build_chains(AdmissionConfig(), handle())["/mutate-pod"]
+    assert [handler.identity() for handler in chain.handlers] == IN_TREE
