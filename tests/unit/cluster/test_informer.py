@@ -1,0 +1,90 @@
+"""An informer on a server that behaves."""
+
+from koordpy.cluster.informer import Selector, State
+from tests.servers.collection import Collection, pod
+from tests.servers.informing import following
+
+
+async def test_store_has_what_was_listed_and_then_what_is_watched() -> None:
+    async with Collection() as server:
+        server.put(pod("a"))
+        async with following(server) as it:
+            await it.synced()
+            await server.watched()
+            server.put(pod("b"))
+            server.put(pod("a", node="n1"))
+            await it.until(lambda: len(it.changes) == 3)
+            server.remove("b")
+            await it.has("a")
+    assert it.changes == ["add a", "add b", "update a", "delete b"]
+    stored = it.store.get("default", "a")
+    assert stored is not None
+    assert stored.spec.node_name == "n1"
+
+
+async def test_long_list_is_read_in_pages() -> None:
+    async with Collection() as server:
+        for i in range(25):
+            server.put(pod(f"p{i}"))
+        async with following(server, page_size=10) as it:
+            await it.synced()
+            assert len(it.store) == 25
+    assert [r.target.rpartition("=")[2] for r in server.requests_of(watch=False)] == ["10", "10", "20"]
+
+
+async def test_watch_goes_on_where_it_was_closed() -> None:
+    async with Collection() as server, following(server) as it:
+        await server.watched()
+        server.put(pod("a"))
+        await it.has("a")
+        server.close_watches()
+        server.put(pod("b"))
+        await it.has("a", "b")
+        assert len(list(server.requests_of(watch=False))) == 1
+        assert it.changes == ["add a", "add b"]
+
+
+async def test_bookmark_moves_the_place_where_a_watch_goes_on() -> None:
+    async with Collection() as server, following(server) as it:
+        await server.watched()
+        server.send_event("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": "5000"}})
+        await it.until(lambda: it.informer.resource_version == "5000")
+        server.close_watches()
+        await it.until(lambda: any("resourceVersion=5000" in r.target for r in server.requests))
+        assert it.changes == []
+
+
+async def test_selectors_and_bookmarks_are_asked_for() -> None:
+    selector = Selector(namespace="", labels="a=b", fields="spec.nodeName=n1")
+    async with Collection() as server, following(server, selector=selector):
+        await server.watched()
+        for request in server.requests:
+            assert "labelSelector=a%3Db" in request.target
+            assert "fieldSelector=spec.nodeName%3Dn1" in request.target
+        assert "allowWatchBookmarks=true" in server.requests[-1].target
+        assert "timeoutSeconds=" in server.requests[-1].target
+
+
+async def test_health_tells_state_and_size() -> None:
+    async with Collection() as server:
+        server.put(pod("a"))
+        async with following(server) as it:
+            assert not it.informer.health.synced
+            await server.watched()
+            await it.until(lambda: it.informer.state is State.WATCHING)
+            health = it.informer.health
+        assert (health.kind, health.synced, health.error, health.objects) == ("Pod", True, "", 1)
+        assert it.informer.state is State.STOPPED
+
+
+async def test_equal_parts_of_pods_are_one_object() -> None:
+    async with Collection() as server:
+        server.put(pod("a", node="node-with-a-long-name", app="x"))
+        server.put(pod("b", node="node-with-a-long-name", app="x"))
+        async with following(server) as it:
+            await it.synced()
+            a, b = it.store
+    assert a.spec.containers is b.spec.containers
+    assert a.metadata.labels is b.metadata.labels
+    assert a.spec.node_name is b.spec.node_name
+    assert a.metadata.name != b.metadata.name
