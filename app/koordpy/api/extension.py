@@ -19,6 +19,13 @@ ANNOTATION_CUSTOM_USAGE_THRESHOLDS = "scheduling.koordinator.sh/usage-thresholds
 ANNOTATION_RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"
 ANNOTATION_NODE_SYSTEM_QOS_RESOURCE = "node.koordinator.sh/system-qos-resource"
 ANNOTATION_KUBELET_CPU_MANAGER_POLICY = "kubelet.koordinator.sh/cpu-manager-policy"
+ANNOTATION_LOAD_ESTIMATED_SCALING_FACTORS = "scheduling.koordinator.sh/load-estimated-scaling-factors"
+ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED = (
+    "scheduling.koordinator.sh/load-estimated-seconds-after-pod-scheduled"
+)
+ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED = (
+    "scheduling.koordinator.sh/load-estimated-seconds-after-initialized"
+)
 ANNOTATION_RESERVE_POD = "scheduling.koordinator.sh/reserve-pod"
 ANNOTATION_RESERVATION_NAME = "scheduling.koordinator.sh/reservation-name"
 ANNOTATION_RESERVATION_ALLOCATED = "scheduling.koordinator.sh/reservation-allocated"

@@ -1,0 +1,1 @@
+"""LoadAwareScheduling: keep pods off nodes that are already hot."""

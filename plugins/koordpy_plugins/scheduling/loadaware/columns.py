@@ -1,0 +1,216 @@
+"""The assign cache and the nodes' annotations as columns of the node table.
+
+A row holds what Filter and Score compare; it is written again whenever its node, its NodeMetric or a pod on
+it changes, so that a query over 5,000 nodes reads arrays and nothing else.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koordpy.api.core import Node
+from koordpy.api.quantity import QuantityError
+from koordpy.cluster.nodes import NodeSet, NodeTable
+from koordpy.lib import duration, int64
+
+from . import annotations
+from .args import LoadAwareSchedulingArgs
+from .assign_cache import ZERO_TIME, AssignCache, NodeLoad, micros_of
+from .estimator import Estimator, Vector
+
+Int64 = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The thresholds in force on a node, percent, in vector order; None where there are none."""
+
+    usage: Vector | None
+    prod: Vector | None
+    aggregated: Vector | None
+    aggregation_type: str
+    aggregated_duration: int
+
+    @property
+    def is_aggregated(self) -> bool:
+        """Whether pods that are not judged by prod usage are judged by a percentile."""
+        return self.aggregated is not None
+
+
+class LoadColumns:
+    """Reads like the table: methods take a NodeSet and return arrays, (n, resources) or (n,)."""
+
+    def __init__(
+        self, args: LoadAwareSchedulingArgs, estimator: Estimator, cache: AssignCache, table: NodeTable
+    ) -> None:
+        self._estimator, self._cache, self._table = estimator, cache, table
+        self._names = estimator.names
+        self._default = self._profile_of_args(args)
+        aggregated = args.aggregated
+        self._score_type = aggregated.score_aggregation_type if aggregated else ""
+        self._score_duration = _nanoseconds(aggregated.score_aggregated_duration) if aggregated else 0
+        width = len(self._names)
+        self._known = table.add_column(dtype=np.bool_, fill=False)
+        self._measured = table.add_column(dtype=np.bool_, fill=False)
+        self._update_time = table.add_column(fill=ZERO_TIME)
+        self._allocatable = table.add_column(width)
+        self._thresholds = table.add_column(width)
+        self._prod_thresholds = table.add_column(width)
+        self._aggregated = table.add_column(dtype=np.bool_, fill=False)
+        self._existing = table.add_column(width)
+        self._existing_prod = table.add_column(width)
+        self._existing_score = table.add_column(width)
+        self._profiles: dict[str, Profile] = {}
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def known(self, nodes: NodeSet) -> Bool:
+        """(n,) whether there is a NodeMetric."""
+        known: Bool = self._known.values[nodes.rows]
+        return known
+
+    def measured(self, nodes: NodeSet) -> Bool:
+        """(n,) whether the NodeMetric has a measurement of the node."""
+        measured: Bool = self._measured.values[nodes.rows]
+        return measured
+
+    def expired(self, nodes: NodeSet, now: int, expiration_seconds: int) -> Bool:
+        """(n,) whether the NodeMetric is missing, has no time or is too old at `now` (microseconds)."""
+        old: Bool = now - self._update_time.values[nodes.rows] >= expiration_seconds * 1_000_000
+        return old
+
+    def allocatable(self, nodes: NodeSet) -> Int64:
+        """(n, r) what usage is compared with."""
+        return self._allocatable.values[nodes.rows]
+
+    def thresholds(self, nodes: NodeSet, *, prod: bool) -> tuple[Int64, Int64, Bool]:
+        """Return percentages (n, r), existing usage (n, r), and whether that is a percentile (n,).
+
+        For a prod pod, prod thresholds and prod usage where the node has any; 0 means no threshold.
+        """
+        rows = nodes.rows
+        thresholds: Int64 = self._thresholds.values[rows]
+        existing: Int64 = self._existing.values[rows]
+        aggregated: Bool = self._aggregated.values[rows]
+        if prod:
+            of_prod = self._prod_thresholds.values[rows]
+            judged: Bool = np.asarray(of_prod.any(axis=1))
+            if judged.any():
+                thresholds = np.where(judged[:, None], of_prod, thresholds)
+                existing = np.where(judged[:, None], self._existing_prod.values[rows], existing)
+                aggregated = np.asarray(aggregated & ~judged)
+        return thresholds, existing, aggregated
+
+    def existing_for_score(self, nodes: NodeSet, *, prod: bool) -> Int64:
+        """(n, r) usage of what is there already, as Score takes it."""
+        column = self._existing_prod if prod else self._existing_score
+        return column.values[nodes.rows]
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def set_node(self, node: Node) -> None:
+        """A Node object came or changed."""
+        name = node.metadata.name
+        custom = annotations.usage_thresholds(node)
+        if custom is None:
+            self._profiles.pop(name, None)
+        else:
+            self._profiles[name] = self._custom_profile(custom)
+        row = self._table.row_of(name)
+        if row is not None:
+            try:
+                allocatable = self._estimator.of_node(node)
+            except QuantityError:
+                allocatable = [0] * len(self._names)
+            self._allocatable.values[row] = allocatable
+            self._write_thresholds(row, self._profiles.get(name, self._default))
+            self.refresh([name])
+
+    def remove_node(self, node: Node) -> None:
+        """A Node object is gone; its row may live on with its pods."""
+        self._profiles.pop(node.metadata.name, None)
+
+    def refresh(self, names: Iterable[str]) -> None:
+        """Write the usage of nodes whose load changed."""
+        for name in names:
+            row = self._table.row_of(name)
+            if row is not None:
+                self._write_load(row, self._cache.get(name), self._profiles.get(name, self._default))
+
+    def rows(self) -> Mapping[str, dict[str, list[int] | int | bool]]:
+        """Return every present node's cells, for comparison with a rebuild."""
+        columns = {name: getattr(self, f"_{name}").values for name in _NAMES}
+        present = np.flatnonzero(self._table.present).tolist()
+        return {
+            self._table.name_of(row): {name: values[row].tolist() for name, values in columns.items()}
+            for row in present
+        }
+
+    def _write_thresholds(self, row: int, profile: Profile) -> None:
+        plain = profile.aggregated if profile.is_aggregated else profile.usage
+        self._thresholds.values[row] = plain or 0
+        self._prod_thresholds.values[row] = profile.prod or 0
+        self._aggregated.values[row] = profile.is_aggregated
+
+    def _write_load(self, row: int, load: NodeLoad | None, profile: Profile) -> None:
+        metric = load.metric if load is not None else None
+        self._known.values[row] = metric is not None
+        if load is None or metric is None:
+            self._measured.values[row] = False
+            self._update_time.values[row] = ZERO_TIME
+            for column in (self._existing, self._existing_prod, self._existing_score):
+                column.reset(row)
+            return
+        self._measured.values[row] = metric.status.node_metric is not None
+        updated = micros_of(metric.status.update_time)
+        self._update_time.values[row] = ZERO_TIME if updated is None else updated
+        kind = profile.aggregation_type if profile.is_aggregated else ""
+        self._existing.values[row] = _cells(load.existing(False, kind, profile.aggregated_duration))
+        self._existing_prod.values[row] = _cells(load.existing(True, "", 0))
+        self._existing_score.values[row] = _cells(
+            load.existing(False, self._score_type, self._score_duration)
+        )
+
+    # --- thresholds ------------------------------------------------------------------------------
+
+    def _profile_of_args(self, args: LoadAwareSchedulingArgs) -> Profile:
+        aggregated = args.aggregated
+        active = aggregated is not None and aggregated.usage_thresholds and aggregated.usage_aggregation_type
+        return Profile(
+            self._thresholds_vector(args.usage_thresholds),
+            self._thresholds_vector(args.prod_usage_thresholds),
+            self._thresholds_vector(aggregated.usage_thresholds) if aggregated and active else None,
+            aggregated.usage_aggregation_type if aggregated and active else "",
+            _nanoseconds(aggregated.usage_aggregated_duration) if aggregated and active else 0,
+        )
+
+    def _custom_profile(self, custom: annotations.UsageThresholds) -> Profile:
+        default = self._default
+        active = bool(custom.aggregated and custom.aggregation_type)
+        return Profile(
+            self._thresholds_vector(custom.usage) if custom.usage else default.usage,
+            self._thresholds_vector(custom.prod) if custom.prod else default.prod,
+            self._thresholds_vector(custom.aggregated) if active else default.aggregated,
+            custom.aggregation_type if active else default.aggregation_type,
+            custom.aggregated_duration if active else default.aggregated_duration,
+        )
+
+    def _thresholds_vector(self, thresholds: Mapping[str, int]) -> Vector | None:
+        return [thresholds.get(name, 0) for name in self._names] if thresholds else None
+
+
+_NAMES: Sequence[str] = (
+    "known", "measured", "update_time", "allocatable", "thresholds", "prod_thresholds", "aggregated",
+    "existing", "existing_prod", "existing_score",
+)  # fmt: skip
+
+
+def _cells(vector: Vector | None) -> Vector:
+    return [int64.wrap(number) for number in vector or ()]
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * duration.SECOND)

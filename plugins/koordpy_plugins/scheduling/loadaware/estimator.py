@@ -1,0 +1,80 @@
+"""How much a pod will use before anybody has measured it, and what a node really has.
+
+Pure functions. A vector is a list of integers in the order of the resource names that the arguments span:
+milli for cpu, base units for everything else. Source: Koordinator,
+`pkg/scheduler/plugins/loadaware/estimator/default_estimator.go`.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from koordpy.api import qos, quantity
+from koordpy.api.core import Node, Pod
+from koordpy.api.extension import BATCH_CPU, BATCH_MEMORY
+from koordpy.api.meta import ResourceList
+from koordpy.api.resources import pod_limit_vector, pod_request_vector
+from koordpy.lib import int64
+
+from . import annotations
+from .args import LoadAwareSchedulingArgs
+
+Vector = list[int]
+
+DEFAULT_MILLI_CPU = 250
+DEFAULT_MEMORY = 200 * 1024 * 1024
+
+_WITHOUT_REQUEST = {
+    "cpu": DEFAULT_MILLI_CPU,
+    BATCH_CPU: DEFAULT_MILLI_CPU,
+    "memory": DEFAULT_MEMORY,
+    BATCH_MEMORY: DEFAULT_MEMORY,
+}
+
+
+class Estimator:
+    """Koordinator's `defaultEstimator`, which also stands for names that it does not know."""
+
+    def __init__(self, args: LoadAwareSchedulingArgs) -> None:
+        self.names: Sequence[str] = args.vector_names
+        self._factors: Mapping[str, int] = args.estimated_scaling_factors
+        self._custom = args.allow_customize_estimation
+
+    def vector(self, amounts: ResourceList) -> Vector:
+        """Put a resource list into a vector; missing resources are 0. Raises QuantityError."""
+        return [quantity.resource_value(name, amounts[name]) if name in amounts else 0 for name in self.names]
+
+    def of_pod(self, pod: Pod) -> Vector:
+        """Estimate a pod's usage: a percentage of the larger of request and limit, at most the limit."""
+        factors = self._factors
+        if self._custom:
+            own = annotations.scaling_factors(pod)
+            if own:
+                factors = {**factors, **own}
+        priority_class = qos.priority_class(pod)
+        requests, limits = pod_request_vector(pod), pod_limit_vector(pod)
+        estimates = []
+        for name in self.names:
+            factor = factors.get(name)
+            if factor is None:
+                estimates.append(0)
+                continue
+            real = qos.translate_resource(priority_class, name)
+            limit = limits.get(real, 0)
+            amount = max(requests.get(real, 0), limit)
+            if amount == 0:
+                estimates.append(_WITHOUT_REQUEST.get(real, 0))
+                continue
+            estimate = int64.from_float(_round(float(amount) * float(factor) / 100))
+            estimates.append(limit if 0 < limit < estimate else estimate)
+        return estimates
+
+    def of_node(self, node: Node) -> Vector:
+        """Return what usage is compared with: allocatable, before amplification where the node says so."""
+        return self.vector({**node.status.allocatable, **annotations.raw_allocatable(node)})
+
+
+def _round(number: float) -> float:
+    """Round to the nearest whole number, halves away from zero, as Go does."""
+    whole = float(int(number)) if abs(number) < 1 << 53 else number
+    if abs(number - whole) >= 0.5:
+        whole += 1.0 if number > 0 else -1.0
+    return whole

@@ -1,0 +1,158 @@
+"""Keep pods off nodes that are already hot, and prefer those with the most left.
+
+Usage comes from NodeMetric; pods that it has not seen yet count with an estimate. Source: Koordinator,
+`pkg/scheduler/plugins/loadaware`.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koordpy.api import qos
+from koordpy.api.core import Node, Pod
+from koordpy.api.koordinator import NodeMetric
+from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.args import PluginArgs
+from koordpy.scheduling.cycle_state import CycleState, StateKey
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface import APIService, Filter, Plugin, PreFilter, Reserve, Score
+from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
+
+from . import arithmetic
+from .args import LoadAwareSchedulingArgs
+from .assign_cache import AssignCache, micros
+from .columns import LoadColumns
+from .estimator import Estimator
+from .service import node_assign_info
+
+REASON_EXPIRED = "node(s) nodeMetric expired"
+
+_ESTIMATE: StateKey[NDArray[np.int64]] = StateKey("IncomingPodEstimatedLoadAwareScheduling")
+
+
+class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService):
+    """Refuses nodes on which the pod would lift a resource over its threshold; scores what is left."""
+
+    name = "LoadAwareScheduling"
+    args_type = LoadAwareSchedulingArgs
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        assert isinstance(args, LoadAwareSchedulingArgs)
+        self.settings = args
+        self.estimator = Estimator(args)
+        self.cache = AssignCache(args, self.estimator, handle.clock)
+        self.columns = LoadColumns(args, self.estimator, self.cache, handle.nodes)
+        names = self.estimator.names
+        self._weights = np.array([args.resource_weights.get(name, 0) for name in names], np.int64)
+        self._reasons = [
+            *((f"node(s) {name} usage exceed threshold",) for name in names),
+            *((f"node(s) {name} aggregated usage exceed threshold",) for name in names),
+            (REASON_EXPIRED,),
+        ]
+        cache, refresh = self.cache, self.columns.refresh
+        handle.on(
+            Node,
+            add=self.columns.set_node,
+            update=lambda _, node: self.columns.set_node(node),
+            delete=self.columns.remove_node,
+        )
+        handle.on(
+            Pod,
+            add=lambda pod: refresh(cache.add_pod(pod)),
+            update=lambda old, pod: refresh(cache.update_pod(old, pod)),
+            delete=lambda pod: refresh(cache.delete_pod(pod)),
+        )
+        handle.on(
+            NodeMetric,
+            add=lambda metric: refresh(cache.set_metric(metric)),
+            update=lambda _, metric: refresh(cache.set_metric(metric)),
+            delete=lambda metric: refresh(cache.delete_metric(metric)),
+        )
+        handle.on_forget(lambda pod, node_name: refresh(cache.unassign(node_name, pod.metadata.uid)))
+
+    # --- the incoming pod ------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
+        """Estimate the pod once."""
+        self._estimate(state, pod)
+        return None, SUCCESS
+
+    def _estimate(self, state: CycleState, pod: Pod) -> NDArray[np.int64]:
+        estimate = state.read(_ESTIMATE)
+        if estimate is None:
+            estimate = np.array(self.estimator.of_pod(pod), np.int64)
+            state.write(_ESTIMATE, estimate)
+        return estimate
+
+    # --- filter ----------------------------------------------------------------------------------
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
+        """Compare the usage that each node would have, in percent, with its thresholds."""
+        if any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references):
+            return PASS
+        prod = qos.priority_class(pod) is qos.PriorityClass.PROD
+        thresholds, existing, aggregated = self.columns.thresholds(nodes, prod=prod)
+        judged = thresholds.any(axis=1)
+        if not judged.any():
+            return PASS
+        judged &= self.columns.known(nodes)
+        expired = np.zeros(len(nodes), np.bool_)
+        if self.settings.filter_expired_node_metrics:
+            expired = judged & self._expired(nodes)
+            judged &= ~expired
+            if self.settings.enable_schedule_when_node_metrics_expired:
+                expired[:] = False
+        judged &= self.columns.measured(nodes)
+        usage = arithmetic.percent(existing + self._estimate(state, pod), self.columns.allocatable(nodes))
+        over = (usage > thresholds) & (thresholds != 0)
+        over &= judged[:, None]
+        refused = expired | over.any(axis=1)
+        if not refused.any():
+            return PASS
+        width = over.shape[1]
+        keys = over.argmax(axis=1) + np.where(aggregated, width, 0)
+        keys[expired] = 2 * width
+        codes = np.where(refused, np.int8(Code.UNSCHEDULABLE), np.int8(0))
+        return Verdict.keyed(codes, keys, self._reasons)
+
+    def _expired(self, nodes: NodeSet) -> NDArray[np.bool_]:
+        now = micros(self.handle.clock.now())
+        return self.columns.expired(nodes, now, self.settings.node_metric_expiration_seconds)
+
+    # --- score -----------------------------------------------------------------------------------
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> NDArray[np.int64]:
+        """Weigh what the pod would leave free; 0 where nothing recent is known of a node."""
+        dominant = self.settings.dominant_resource_weight
+        if dominant == 0 and not self._weights.any():
+            return np.zeros(len(nodes), np.int64)
+        prod = self.settings.score_according_prod_usage and (
+            qos.priority_class(pod) is qos.PriorityClass.PROD
+        )
+        used = self.columns.existing_for_score(nodes, prod=prod) + self._estimate(state, pod)
+        scores = arithmetic.least_used_score(used, self.columns.allocatable(nodes), self._weights, dominant)
+        scored = self.columns.known(nodes) & self.columns.measured(nodes) & ~self._expired(nodes)
+        return np.where(scored, scores, 0)
+
+    # --- reserve ---------------------------------------------------------------------------------
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        """Count the pod on its node from now on."""
+        self.columns.refresh(self.cache.assign(node_name, pod))
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Stop counting it."""
+        self.columns.refresh(self.cache.unassign(node_name, pod.metadata.uid))
+
+    # --- REST ------------------------------------------------------------------------------------
+
+    def endpoints(self) -> Mapping[str, Callable[..., object]]:
+        """What the cache holds of one node."""
+        return {
+            "node/{node_name}": lambda node_name: node_assign_info(
+                self.cache.get(node_name), self.estimator.names
+            )
+        }
