@@ -4,10 +4,9 @@ Tests see one shape of both, so the suite runs unchanged on either; where they d
 wrong.
 """
 
-import asyncio
+import secrets
 import ssl
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,9 +22,8 @@ class Server:
 
     url: str
     kubeconfig: Path
+    token: str
     forget: Callable[[], None]
-    real: bool
-    token: str | None = None
     ca_file: Path | None = None
 
     def tls(self) -> ssl.SSLContext | None:
@@ -41,7 +39,7 @@ def real() -> Iterator[Server]:
     # Snapshots that the API server keeps in memory would outlive the history that etcd forgets.
     flags = ["--feature-gates=ListFromCacheSnapshot=false"]
     with ControlPlane(api_server_flags=flags) as plane:
-        yield Server(plane.url, plane.kubeconfig, plane.compact, True, plane.token, plane.ca_file)
+        yield Server(plane.url, plane.kubeconfig, plane.token, plane.compact, plane.ca_file)
 
 
 @contextmanager
@@ -49,35 +47,20 @@ def embedded() -> Iterator[Server]:
     """koordpy's own, on a thread with an event loop of its own, so that tests may block."""
     from koordpy.embedded.apiserver import ApiServer
 
-    started: asyncio.Future[Any] | Any = None
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="embedded API server", daemon=True)
-    thread.start()
-
-    def call(coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(timeout=30)
-
-    manager = ApiServer()
-    try:
-        started = call(manager.__aenter__())
-        with tempfile.TemporaryDirectory() as folder:
-            kubeconfig = Path(folder) / "kubeconfig"
-            kubeconfig.write_text(yaml.safe_dump(_kubeconfig(started.url)))
-            yield Server(started.url, kubeconfig, started.compact, False)
-    finally:
-        if started is not None:
-            call(manager.__aexit__(None, None, None))
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(timeout=30)
-        loop.close()
+    token = secrets.token_urlsafe(24)
+    user = {"username": "admin", "uid": "admin", "groups": ["system:masters", "system:authenticated"]}
+    with ApiServer.in_thread(tokens={token: user}) as running, tempfile.TemporaryDirectory() as folder:
+        kubeconfig = Path(folder) / "kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(_kubeconfig(running.url, token)))
+        yield Server(running.url, kubeconfig, token, running.compact)
 
 
-def _kubeconfig(url: str) -> dict[str, Any]:
+def _kubeconfig(url: str, token: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "embedded", "cluster": {"server": url}}],
-        "users": [{"name": "anyone", "user": {}}],
-        "contexts": [{"name": "embedded", "context": {"cluster": "embedded", "user": "anyone"}}],
+        "users": [{"name": "admin", "user": {"token": token}}],
+        "contexts": [{"name": "embedded", "context": {"cluster": "embedded", "user": "admin"}}],
         "current-context": "embedded",
     }
