@@ -6,6 +6,7 @@ known. Source: Koordinator, `pkg/descheduler/apis/config/v1alpha2` and `.../vali
 """
 
 import ipaddress
+import re
 from typing import Annotated, Any
 
 import yaml
@@ -22,6 +23,9 @@ DEFAULT_PROFILE = "koord-descheduler"
 DEFAULT_PORT = 10251
 DEFAULT_ADDRESS = f"0.0.0.0:{DEFAULT_PORT}"
 
+_DNS_NAME = re.compile(
+    r"(?=.{1,253}$)(?:[a-z0-9]([-a-z0-9]*[a-z0-9])?\.)*[a-z]([-a-z0-9]*[a-z0-9])?", re.IGNORECASE
+)
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 Unsigned = Annotated[int, Field(ge=0, le=2**64 - 1)]
@@ -151,6 +155,11 @@ def validate(config: DeschedulerConfiguration) -> list[FieldError]:
         errors.append(
             invalid("clientConnection.burst", config.client_connection.burst, "must be non-negative")
         )
+    if config.descheduling_interval < 0:
+        interval = duration.format(config.descheduling_interval)
+        errors.append(
+            invalid("deschedulingInterval", interval, "must be greater than or equal to 0 (0: run once)")
+        )
     if not config.profiles:
         errors.append(required("profiles"))
     seen: set[str] = set()
@@ -254,13 +263,11 @@ def _address_errors(path: str, address: str | None) -> list[FieldError]:
 
 
 def _is_host(host: str) -> bool:
-    """Whether a host is an address or `localhost`; other names would need a resolver to tell."""
-    if host == "localhost":
-        return True
+    """Whether a host is an address or could be a name; Koordinator also looks the name up."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
-        return False
+        return _DNS_NAME.fullmatch(host) is not None
     return True
 
 

@@ -31,9 +31,9 @@ class ConfigModel(BaseModel):
         alias_generator=to_camel,
         arbitrary_types_allowed=True,
         extra="forbid",
-        populate_by_name=True,
         strict=True,
         validate_by_alias=True,
+        validate_by_name=True,
     )
 
 
@@ -93,7 +93,7 @@ def selector_errors(path: str, selector: LabelSelector | None) -> list[FieldErro
 def decode(model: type[M], document: object, where: str) -> M:
     """Read a model from a decoded document; raise ConfigError listing every problem under `where`."""
     try:
-        return model.model_validate(without_nulls(document))
+        return model.model_validate(without_nulls(document), by_alias=True, by_name=False)
     except ValidationError as error:
         problems = [_problem(where, item) for item in error.errors(include_url=False)]
         raise ConfigError("; ".join(problems)) from None

@@ -17,7 +17,7 @@ from koordpy.api.field_error import aggregate
 from koordpy.api.meta import LabelSelector
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
-from koordpy.lib import duration
+from koordpy.lib import duration, supervise
 
 from . import nodes as node_selection
 from .config import DeschedulerConfiguration
@@ -74,6 +74,13 @@ class Descheduler:
         )
         _refuse_missing(self.config, registry)
         self.frameworks = _frameworks(self.config, registry, runtime)
+
+    async def serve(self) -> None:
+        """Run as long as this process is the leader: supervised in an interval, or one cycle."""
+        if self.config.descheduling_interval > 0:
+            await supervise.forever("descheduler", self.run)
+        else:
+            await self.run()
 
     async def run(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         """Run a cycle at once and then every interval, counted from start to start; without one, run once.
@@ -145,9 +152,9 @@ def _refuse_missing(config: DeschedulerConfiguration, registry: Registry) -> Non
         named = ", ".join(f"{name} (enabled at {', '.join(points)})" for name, points in missing.items())
         installed = ", ".join(registry.names) or "none"
         raise ConfigError(
-            f"descheduling plugins that are not installed: {named}; installed: {installed}. Install them, take "
-            f"them out of the configuration, or name an installed evictor in their place (evictor substitutes, "
-            f"for example MigrationController=DefaultEvictor)"
+            f"descheduling plugins that are not installed: {named}; installed: {installed}. "
+            "Install them, take them out of the configuration, or name an installed evictor in their place "
+            "(evictor substitutes, for example MigrationController=DefaultEvictor)"
         )
 
 
@@ -158,7 +165,9 @@ def _frameworks(config: DeschedulerConfiguration, registry: Registry, runtime: R
     for profile in config.profiles:
         try:
             framework = Framework(profile, registry, runtime)
-        except FrameworkError as error:
+            for entry in profile.plugin_config:  # also of plugins that are not enabled
+                decode_args(entry.name, entry.args, registry)
+        except (FrameworkError, ConfigError) as error:
             raise ConfigError(f"creating profile for descheduler name {profile.name}: {error}") from error
         if not profile.name:
             raise ConfigError("descheduler name is needed")
@@ -166,7 +175,5 @@ def _frameworks(config: DeschedulerConfiguration, registry: Registry, runtime: R
             raise ConfigError(f'plugins required for profile with descheduler name "{profile.name}"')
         if profile.name in frameworks:
             raise ConfigError(f'duplicate profile with descheduler name "{profile.name}"')
-        for entry in profile.plugin_config:  # also of plugins that are not enabled, as strict decoding does
-            decode_args(entry.name, entry.args, registry)
         frameworks[profile.name] = framework
     return list(frameworks.values())

@@ -43,5 +43,9 @@ def substitute(config: DeschedulerConfiguration, substitutes: Mapping[str, str])
             setattr(profile.plugins, point, PluginSet.of(list(instead)))
         for name in sorted(replaced):
             log.warning("profile %s: %s evicts instead of %s", profile.name, substitutes[name], name)
+        for entry in profile.plugin_config:
+            if entry.name in replaced and entry.args:
+                fields = ", ".join(sorted(entry.args.keys() - {"apiVersion", "kind"}))
+                log.warning("profile %s: args of %s have no effect: %s", profile.name, entry.name, fields)
         profile.plugin_config = [entry for entry in profile.plugin_config if entry.name not in replaced]
     return config

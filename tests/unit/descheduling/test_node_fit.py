@@ -1,0 +1,182 @@
+from typing import Any
+
+import pytest
+
+from koordpy.api.core import Node, Pod
+from koordpy.api.scheme import decode
+from koordpy.cluster.cluster import Cluster
+from koordpy.descheduling.node_fit import NodeFit
+from koordpy.descheduling.pods import Namespaces, NodePods, PodSelector, every, in_namespaces, selected
+from koordpy.descheduling.upstream_node_fit import UpstreamNodeFit
+
+ALLOCATABLE = {"cpu": "4", "memory": "4Gi", "pods": "2"}
+
+
+def node(name: str = "n1", spec: dict[str, Any] | None = None, **allocatable: str) -> Node:
+    return decode(
+        Node,
+        {
+            "metadata": {"name": name, "labels": {"zone": name}},
+            "spec": spec or {},
+            "status": {"allocatable": {**ALLOCATABLE, **allocatable}},
+        },
+    )
+
+
+def pod(
+    name: str = "p", node_name: str = "", phase: str = "", labels: dict[str, str] | None = None, **spec: Any
+) -> Pod:
+    requests = spec.pop("requests", {"cpu": "1"})
+    return decode(
+        Pod,
+        {
+            "metadata": {"namespace": "a", "name": name, "labels": labels or {}},
+            "spec": {
+                "nodeName": node_name,
+                "containers": [{"name": "c", "resources": {"requests": requests}}],
+                **spec,
+            },
+            "status": {"phase": phase},
+        },
+    )
+
+
+def pods_of(*placed: Pod) -> NodePods:
+    cluster = Cluster()
+    for item in placed:
+        cluster.store(Pod).apply(item)
+    return NodePods(cluster)
+
+
+TAINT = {"taints": [{"key": "k", "value": "5", "effect": "NoSchedule"}]}
+
+
+def test_every_reason_is_given() -> None:
+    hostile = node(spec={**TAINT, "unschedulable": True}, cpu="500m")
+    asking = pod(nodeSelector={"zone": "other"}, requests={"cpu": "1", "example.com/gpu": "1"})
+    assert NodeFit(pods_of()).reasons_against(asking, hostile) == [
+        "pod node selector does not match the node label",
+        "pod does not tolerate taints on the node",
+        "insufficient cpu",
+        "insufficient example.com/gpu",
+        "node is not schedulable",
+    ]
+    assert not NodeFit(pods_of()).fits(asking, hostile)
+
+
+@pytest.mark.parametrize(
+    ("requests", "fits"),
+    [
+        ({"cpu": "2"}, True),
+        ({"cpu": "2001m"}, False),
+        ({"memory": "3Gi"}, True),
+        ({"memory": "3221225473"}, False),
+        ({"ephemeral-storage": "1"}, False),
+        ({}, True),
+    ],
+)
+def test_requests_must_fit_beside_the_pods_that_have_not_ended(requests: dict[str, str], fits: bool) -> None:
+    placed = pods_of(
+        pod("running", "n1", requests={"cpu": "2", "memory": "1Gi"}),
+        pod("done", "n1", "Succeeded", requests={"cpu": "4"}),
+        pod("elsewhere", "n2", requests={"cpu": "4"}),
+    )
+    assert NodeFit(placed).fits(pod(requests=requests), node()) is fits
+
+
+def test_a_request_of_zero_does_not_fit_an_overcommitted_node() -> None:
+    placed = pods_of(pod("big", "n1", requests={"cpu": "5"}))
+    assert not NodeFit(placed).fits(pod(requests={"cpu": "0"}), node())
+    assert NodeFit(placed).fits(pod(requests={}), node())
+
+
+def test_another_node_is_one_that_the_pod_does_not_run_on() -> None:
+    fit = NodeFit(pods_of())
+    placed = pod(node_name="n1")
+    assert fit.fits_any(placed, [node("n1")])
+    assert not fit.fits_any_other(placed, [node("n1")])
+    assert fit.fits_any_other(placed, [node("n1"), node("n2")])
+
+
+def test_the_number_of_pods_counts_upstream_only() -> None:
+    placed = pods_of(pod("1", "n1", requests={}), pod("2", "n1", requests={}))
+    assert NodeFit(placed).fits(pod(), node())
+    assert UpstreamNodeFit(placed).reason_against(pod(), node()) == "insufficient pods"
+
+
+def test_upstream_a_node_that_the_pod_runs_on_needs_no_room() -> None:
+    running = pod(node_name="n1", requests={"cpu": "9"})
+    fit = UpstreamNodeFit(pods_of(running))
+    assert fit.reason_against(running, node()) is None
+    assert fit.reason_against(running, node("n2")) == "insufficient cpu"
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"unschedulable": True}, "node is not schedulable"),
+        (TAINT, "pod does not tolerate taints on the node"),
+        ({}, None),
+    ],
+)
+def test_upstream_gives_the_first_reason(spec: dict[str, Any], reason: str | None) -> None:
+    assert UpstreamNodeFit(pods_of()).reason_against(pod(), node(spec=spec)) == reason
+
+
+def test_comparing_tolerations_work_upstream_only() -> None:
+    tolerating = pod(tolerations=[{"key": "k", "operator": "Lt", "value": "6"}])
+    assert UpstreamNodeFit(pods_of()).reason_against(tolerating, node(spec=TAINT)) is None
+    assert not NodeFit(pods_of()).fits(tolerating, node(spec=TAINT))
+
+
+def test_upstream_required_anti_affinity_keeps_a_pod_away() -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone"}
+    shy = pod(affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+    fit = UpstreamNodeFit(pods_of(pod("other", "n1", labels={"app": "x"}), pod("plain", "n2")))
+    assert fit.reason_against(shy, node("n1")) == "pod violates its required anti-affinity on the node"
+    assert fit.reason_against(shy, node("n2")) is None
+    assert fit.fits_any_other(shy, [node("n1"), node("n2")])
+
+
+# --- pods ----------------------------------------------------------------------------------------
+
+
+def test_pods_of_a_node_come_by_namespace_and_name() -> None:
+    listed = pods_of(pod("b", "n1"), pod("a", "n1", "Failed"), pod("c", "n2"), pod("d"))
+    assert [item.metadata.name for item in listed.all_on("n1")] == ["a", "b"]
+    assert [item.metadata.name for item in listed.active_on("n1")] == ["b"]
+    assert listed.all_on("") == []
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "passes"),
+    [
+        (None, True),
+        (Namespaces(), True),
+        (Namespaces(include=["a"]), True),
+        (Namespaces(include=["b"]), False),
+        (Namespaces(exclude=["a"]), False),
+        (Namespaces(exclude=["b"]), True),
+    ],
+)
+def test_pods_pass_by_namespace(namespaces: Namespaces | None, passes: bool) -> None:
+    assert in_namespaces(namespaces)(pod()) is passes
+
+
+def test_pods_pass_if_one_selector_matches_and_selectors_without_one_are_ignored() -> None:
+    empty, app = PodSelector(name="e"), PodSelector.model_validate({"selector": {"matchLabels": {"app": "x"}}})
+    everything = PodSelector.model_validate({"selector": {}})
+    assert selected([])(pod())
+    assert selected([empty])(pod())
+    assert not selected([empty, app])(pod())
+    assert selected([empty, app])(pod(labels={"app": "x"}))
+    assert selected([app, everything])(pod())
+    assert not every([selected([]), selected([app])])(pod())
+
+
+def test_a_bad_selector_is_named() -> None:
+    bad = PodSelector.model_validate(
+        {"name": "s", "selector": {"matchExpressions": [{"key": "k", "operator": "Is"}]}}
+    )
+    with pytest.raises(ValueError, match="invalid labelSelector s, "):
+        selected([bad])

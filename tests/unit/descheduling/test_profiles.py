@@ -1,0 +1,382 @@
+"""Building profiles, the evictor that plugins see, and whole cycles, with small plugins in place of real ones."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+import pytest
+from pydantic import BaseModel
+
+from koordpy.api.core import Node, NodeSpec, NodeStatus, Pod, PodSpec
+from koordpy.api.meta import Condition, LabelSelector, ObjectMeta
+from koordpy.cluster.cluster import Cluster
+from koordpy.descheduling.config import (
+    DeschedulerConfiguration,
+    PluginConfig,
+    Plugins,
+    Profile,
+    set_defaults,
+)
+from koordpy.descheduling.config_model import ConfigError, PluginArgs
+from koordpy.descheduling.decisions import Outcome, Round
+from koordpy.descheduling.descheduler import Descheduler
+from koordpy.descheduling.interface import (
+    BalancePlugin,
+    DeschedulePlugin,
+    EvictOptions,
+    EvictPlugin,
+    FilterPlugin,
+    Handle,
+)
+from koordpy.descheduling.plugin_set import PluginSet
+from koordpy.descheduling.registry import Registry, RegistryError
+from koordpy.lib.clock import FakeClock
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Evictor(EvictPlugin, FilterPlugin):
+    name = "Evictor"
+    args_type = None
+    made: ClassVar[list["Evictor"]] = []
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        self.calls: list[tuple[str, EvictOptions]] = []
+        Evictor.made.append(self)
+
+    def filter(self, pod: Pod) -> bool:
+        return pod.metadata.namespace != "kube-system"
+
+    def pre_eviction_filter(self, pod: Pod) -> bool:
+        return pod.metadata.name != "kept"
+
+    async def evict(self, pod: Pod, options: EvictOptions) -> bool:
+        self.calls.append((pod.metadata.key, options))
+        return pod.metadata.name != "stuck"
+
+
+class Args(PluginArgs):
+    pods: list[str] = []
+    error: str = ""
+    interval: int = 0
+
+    def adapt_to_interval(self, interval: int) -> None:
+        self.interval = interval
+
+
+class Said(BaseModel):
+    words: str
+
+
+class Greedy(DeschedulePlugin, BalancePlugin):
+    """Evicts the pods that its arguments name, at both points."""
+
+    name = "Greedy"
+    args_type = Args
+    log: ClassVar[list[str]] = []
+
+    def __init__(self, args: Args, handle: Handle) -> None:
+        if "refuse" in args.error:
+            raise ValueError("pods: Invalid value")
+        self.args, self.handle = args, handle
+        self.seen: list[str] = []
+
+    async def deschedule(self, nodes: Sequence[Node]) -> None:
+        await self._run("deschedule", nodes)
+
+    async def balance(self, nodes: Sequence[Node]) -> None:
+        await self._run("balance", nodes)
+
+    async def _run(self, point: str, nodes: Sequence[Node]) -> None:
+        Greedy.log.append(f"{self.name} {point} {' '.join(node.metadata.name for node in nodes)}")
+        self.handle.report(Said(words=f"{len(nodes)} nodes"))
+        for key in self.args.pods:
+            pod = self.handle.cluster.store(Pod).by_key(key)
+            assert pod is not None
+            if self.handle.evictor.filter(pod) and self.handle.evictor.pre_eviction_filter(pod):
+                await self.handle.evictor.evict(pod, EvictOptions(reason="greed"))
+        if self.args.error:
+            raise RuntimeError(self.args.error)
+
+
+class Other(Greedy):
+    name = "Other"
+
+
+REGISTRY = Registry([Evictor, Greedy, Other])
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    Evictor.made.clear()
+    Greedy.log.clear()
+
+
+def profile(name: str = "a", *, args: dict[str, Any] | None = None, **points: list[str]) -> Profile:
+    sets = {"evict": ["Evictor"], "filter": ["Evictor"], **points}
+    return Profile(
+        name=name,
+        plugins=Plugins(**{point: PluginSet.of(names) for point, names in sets.items()}),
+        plugin_config=[PluginConfig(name=name, args=value) for name, value in (args or {}).items()],
+    )
+
+
+def node(name: str, *, ready: str | None = "True", labels: dict[str, str] | None = None) -> Node:
+    conditions = [] if ready is None else [Condition(type="Ready", status=ready)]
+    return Node(
+        metadata=ObjectMeta(name=name, labels=labels or {}),
+        spec=NodeSpec(unschedulable=name == "cordoned"),
+        status=NodeStatus(conditions=conditions),
+    )
+
+
+def cluster_of(*nodes: Node, pods: Sequence[str] = ()) -> Cluster:
+    cluster = Cluster(FakeClock(NOW))
+    for item in nodes or (node("n1"), node("n2")):
+        cluster.store(Node).apply(item)
+    for key in pods:
+        namespace, name = key.split("/")
+        cluster.store(Pod).apply(
+            Pod(metadata=ObjectMeta(namespace=namespace, name=name), spec=PodSpec(node_name="n1"))
+        )
+    return cluster
+
+
+def descheduler(
+    *profiles: Profile, cluster: Cluster | None = None, substitutes: dict[str, str] | None = None, **settings: Any
+) -> Descheduler:
+    config = DeschedulerConfiguration(profiles=list(profiles), **settings)
+    return Descheduler(config, REGISTRY, cluster or cluster_of(), substitutes=substitutes)
+
+
+def run(target: Descheduler) -> Round:
+    return asyncio.run(target.run_once())
+
+
+# --- building ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("built", "message"),
+    [
+        (profile(balance=["Nobody"]), r"not installed: Nobody \(enabled at a/balance\).*Evictor, Greedy, Other"),
+        (profile(balance=["Evictor"]), 'plugin "Evictor" does not extend BalancePlugin plugin'),
+        (profile(evict=["Greedy"]), 'plugin "Greedy" does not extend EvictPlugin plugin'),
+        (profile(balance=["Greedy"] * 2), 'plugin "Greedy" already registered as "BalancePlugin"'),
+        (profile(evict=[]), "no evict plugin is enabled"),
+        (
+            profile(balance=["Greedy"], args={"Greedy": {"error": "refuse"}}),
+            'creating profile for descheduler name a: initializing plugin "Greedy": pods: Invalid value',
+        ),
+        (profile(balance=["Greedy"], args={"Greedy": {"pod": []}}), r"Greedy.*args\.pod: unknown field"),
+        (profile(args={"Other": {"pods": 1}}), r"pluginConfig\[Other\]\.args\.pods: 1:"),
+        (profile(args={"Other": {"kind": "GreedyArgs"}}), "args for plugin Other were not of type"),
+        (Profile(name="a"), 'plugins required for profile with descheduler name "a"'),
+        (profile(""), "descheduler name is needed"),
+    ],
+)
+def test_a_profile_that_cannot_run_says_why(built: Profile, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        descheduler(built)
+
+
+def test_two_profiles_of_one_name_and_none_at_all_are_refused() -> None:
+    with pytest.raises(ConfigError, match='duplicate profile with descheduler name "a"'):
+        descheduler(profile(), profile())
+    with pytest.raises(ConfigError, match="at least one profile is required"):
+        descheduler()
+
+
+def test_repeated_arguments_of_a_plugin_are_refused() -> None:
+    repeated = profile()
+    repeated.plugin_config = [PluginConfig(name="Greedy"), PluginConfig(name="Greedy")]
+    with pytest.raises(ConfigError, match="repeated config for plugin Greedy"):
+        descheduler(repeated)
+
+
+def test_a_plugin_at_several_points_is_made_once() -> None:
+    framework = descheduler(profile(deschedule=["Greedy"], balance=["Greedy"])).frameworks[0]
+    assert len(Evictor.made) == 1
+    assert list(framework.deschedule_plugins) == list(framework.balance_plugins)
+
+
+def test_the_interval_reaches_the_arguments() -> None:
+    built = descheduler(profile(balance=["Greedy"]), descheduling_interval="7ns")
+    plugin = built.frameworks[0].balance_plugins[0]
+    assert isinstance(plugin, Greedy)
+    assert plugin.args.interval == 7
+
+
+def test_an_evictor_that_is_not_installed_can_be_substituted() -> None:
+    config = set_defaults(DeschedulerConfiguration())
+    config.profiles[0].plugin_config = [PluginConfig(name="MigrationController", args={"evictQPS": "10"})]
+    with pytest.raises(ConfigError, match="not installed: MigrationController"):
+        Descheduler(config, REGISTRY, cluster_of())
+    built = Descheduler(config, REGISTRY, cluster_of(), substitutes={"MigrationController": "Evictor"})
+    assert built.frameworks[0].evict_plugin is Evictor.made[0]
+    assert config.profiles[0].plugin_config[0].name == "MigrationController"
+
+
+def test_a_registry_has_each_name_once() -> None:
+    registry = Registry([Greedy])
+    with pytest.raises(RegistryError, match="a plugin named Greedy already exists"):
+        registry.merge(REGISTRY)
+    with pytest.raises(RegistryError, match="no plugin named Nobody exists"):
+        registry.unregister("Nobody")
+    registry.unregister("Greedy")
+    assert registry.get("Greedy") is None
+
+
+# --- evicting ------------------------------------------------------------------------------------
+
+
+def outcomes(current: Round) -> list[tuple[str, Outcome]]:
+    return [(item.pod, item.outcome) for item in current.evictions]
+
+
+def greedy(*pods: str, error: str = "") -> Profile:
+    return profile(balance=["Greedy"], args={"Greedy": {"pods": list(pods), "error": error}})
+
+
+def test_evictions_carry_the_plugin_and_its_reason() -> None:
+    run(descheduler(greedy("a/1"), cluster=cluster_of(pods=["a/1"])))
+    assert Evictor.made[0].calls == [("a/1", EvictOptions(plugin_name="Greedy", reason="greed"))]
+
+
+def test_filters_limits_and_refusals_are_told_apart() -> None:
+    pods = ["kube-system/1", "a/kept", "a/stuck", "a/1", "a/2"]
+    target = descheduler(greedy(*pods), cluster=cluster_of(pods=pods), max_no_of_pods_to_evict_total=1)
+    current = run(target)
+    assert outcomes(current) == [
+        ("a/stuck", Outcome.REFUSED),
+        ("a/1", Outcome.EVICTED),
+        ("a/2", Outcome.LIMITED),
+    ]
+    assert current.evictions[-1].detail == "maxNoOfPodsToEvictTotal=1 is reached"
+    assert outcomes(run(target))[1] == ("a/1", Outcome.EVICTED)
+
+
+def test_dry_run_writes_nothing_and_counts_against_the_limits() -> None:
+    pods = ["a/stuck", "a/1"]
+    target = descheduler(
+        greedy(*pods), cluster=cluster_of(pods=pods), dry_run=True, max_no_of_pods_to_evict_per_node=1
+    )
+    current = run(target)
+    assert outcomes(current) == [("a/stuck", Outcome.DRY_RUN), ("a/1", Outcome.LIMITED)]
+    assert current.dry_run
+    assert Evictor.made[0].calls == []
+
+
+# --- cycles --------------------------------------------------------------------------------------
+
+
+def test_deschedule_plugins_of_all_profiles_run_before_any_balance_plugin() -> None:
+    both = {"deschedule": ["Other", "Greedy"], "balance": ["Greedy"]}
+    run(descheduler(profile("b", **both), profile("a", balance=["Other"])))
+    assert Greedy.log == [
+        "Other deschedule n1 n2",
+        "Greedy deschedule n1 n2",
+        "Greedy balance n1 n2",
+        "Other balance n1 n2",
+    ]
+
+
+def test_a_failing_plugin_does_not_stop_the_others() -> None:
+    failing = profile(
+        deschedule=["Greedy", "Other"],
+        balance=["Other"],
+        args={"Greedy": {"error": "first"}, "Other": {"error": "second"}},
+    )
+    current = run(descheduler(failing))
+    assert [run.error for run in current.runs] == ["first", "second", "second"]
+    assert current.error == "[first, second]"
+
+
+def test_a_round_can_be_read_as_json() -> None:
+    current = run(descheduler(greedy("a/1"), cluster=cluster_of(pods=["a/1"])))
+    shown = current.model_dump(mode="json")
+    assert shown["nodes"] == 2
+    assert shown["runs"][0]["details"] == [{"words": "2 nodes"}]
+    assert shown["runs"][0]["evictions"][0]["outcome"] == "evicted"
+
+
+def test_only_the_last_rounds_are_kept() -> None:
+    target = descheduler(profile())
+    for _ in range(25):
+        run(target)
+    assert [item.number for item in target.decisions.rounds] == list(range(6, 26))
+
+
+@pytest.mark.parametrize(
+    ("settings", "seen"),
+    [
+        ({}, "cordoned n1 n3 unknown"),
+        ({"node_selector": LabelSelector(match_labels={"pool": "x"})}, "n1 n3"),
+    ],
+)
+def test_ready_nodes_are_looked_at_by_name(settings: dict[str, Any], seen: str) -> None:
+    labels = {"pool": "x"}
+    cluster = cluster_of(
+        node("n3", labels=labels),
+        node("n2", ready="Unknown", labels=labels),
+        node("unknown", ready=None),
+        node("n1", labels=labels),
+        node("cordoned"),
+    )
+    run(descheduler(profile(balance=["Greedy"]), cluster=cluster, **settings))
+    assert Greedy.log == [f"Greedy balance {seen}"]
+
+
+def test_a_profile_sees_the_nodes_that_it_selects() -> None:
+    narrow = profile(balance=["Greedy"])
+    narrow.node_selector = LabelSelector(match_labels={"pool": "x"})
+    run(descheduler(narrow, cluster=cluster_of(node("n1"), node("n2", labels={"pool": "x"}))))
+    assert Greedy.log == ["Greedy balance n2"]
+
+
+def test_a_cluster_of_one_node_is_left_alone() -> None:
+    current = run(descheduler(profile(balance=["Greedy"]), cluster=cluster_of(node("n1"))))
+    assert current.error.startswith("cluster size is 0 or 1")
+    assert Greedy.log == []
+
+
+def sleeper(clock: FakeClock, log: list[float]) -> Callable[[float], Any]:
+    async def sleep(seconds: float) -> None:
+        log.append(seconds)
+        if len(log) == 3:
+            raise asyncio.CancelledError
+        clock.advance(seconds)
+
+    return sleep
+
+
+class Slow(Greedy):
+    """Takes longer from run to run."""
+
+    name = "Slow"
+
+    async def _run(self, point: str, nodes: Sequence[Node]) -> None:
+        self.seen.append(point)
+        clock = self.handle.clock
+        assert isinstance(clock, FakeClock)
+        clock.advance(len(self.seen) * 4)
+
+
+async def test_the_interval_is_counted_from_start_to_start() -> None:
+    cluster = cluster_of()
+    config = DeschedulerConfiguration(
+        profiles=[profile(balance=["Slow"])], descheduling_interval="10s"
+    )
+    target = Descheduler(config, Registry([Evictor, Slow]), cluster)
+    slept: list[float] = []
+    assert isinstance(cluster.clock, FakeClock)
+    with pytest.raises(asyncio.CancelledError):
+        await target.run(sleeper(cluster.clock, slept))
+    assert slept == [6.0, 2.0, 0.0]
+
+
+async def test_without_an_interval_there_is_one_cycle() -> None:
+    target = descheduler(profile())
+    await target.serve()
+    assert len(target.decisions.rounds) == 1
