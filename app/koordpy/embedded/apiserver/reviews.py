@@ -1,0 +1,46 @@
+"""TokenReview and SubjectAccessReview: who somebody is and what they may do.
+
+The server has no users of its own: a table says which bearer tokens belong to whom, and everybody may do
+everything.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from . import bodies
+from .attributes import Attributes
+from .wire import Request, Response
+
+Document = dict[str, Any]
+
+
+class Reviews:
+    """Answers reviews. `tokens` maps bearer tokens to user infos (`username`, `groups`, ...)."""
+
+    def __init__(self, tokens: Mapping[str, Document]) -> None:
+        self._tokens = tokens
+
+    async def create(self, request: Request, attrs: Attributes) -> Response:
+        """POST of a review: nothing is stored, the answer is in the status."""
+        served = attrs.served
+        document = bodies.load_object(request)
+        bodies.take_type(served, document)
+        spec = document.get("spec") or {}
+        if served.kind == "TokenReview":
+            user = self._tokens.get(spec.get("token", ""))
+            status: Document = {"authenticated": True, "user": dict(user)} if user else {"user": {}}
+            if not user:
+                status["error"] = "invalid bearer token"
+        else:
+            status = {"allowed": True}
+        metadata = {"creationTimestamp": None, **(document.get("metadata") or {})}
+        answer = {
+            "kind": served.kind,
+            "apiVersion": served.api_version,
+            "metadata": metadata,
+            "spec": spec,
+            "status": status,
+        }
+        return Response(msgspec.json.encode(answer), 201)

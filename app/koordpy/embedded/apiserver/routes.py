@@ -1,0 +1,165 @@
+"""From a URL and a method to what answers them."""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from . import errors
+from .attributes import Attributes, attributes
+from .binding import Binder
+from .catalog import Catalog, Served
+from .discovery import Discovery
+from .reading import Position, Reader
+from .reviews import Reviews
+from .selection import selection_of
+from .watching import Watcher
+from .wire import Answer, Request, Response
+from .writing import Writer
+
+Handle = Callable[[Request, Attributes], Awaitable[Response]]
+
+_HEALTH = frozenset(("/healthz", "/livez", "/readyz"))
+_OPERATIONS = {"POST": "CREATE", "PUT": "UPDATE", "PATCH": "UPDATE", "DELETE": "DELETE"}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a URL names."""
+
+    served: Served
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+class Router:
+    """Finds out what a request is about and has it answered."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        discovery: Discovery,
+        reader: Reader,
+        watcher: Watcher,
+        writer: Writer,
+        binder: Binder,
+        evict: Handle,
+        reviews: Reviews,
+    ) -> None:
+        self._catalog = catalog
+        self._discovery = discovery
+        self._reader = reader
+        self._watcher = watcher
+        self._writer = writer
+        self._binder = binder
+        self._evict = evict
+        self._reviews = reviews
+
+    def route(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
+        """Answer a request. Raises ApiError."""
+        path = request.path
+        if path in _HEALTH or path.startswith(("/readyz/", "/livez/", "/healthz/")):
+            return Response(b"ok", content_type="text/plain; charset=utf-8")
+        parts = path.strip("/").split("/")
+        target = self._target(parts)
+        if target is None:
+            return self._discovery.answer(request, parts)
+        if request.method in ("GET", "HEAD"):
+            return self._read(request, target)
+        return self._write(request, target)
+
+    def _target(self, parts: list[str]) -> Target | None:
+        """Return what a path names, or None if it is no resource's. Raises ApiError."""
+        if parts[0] == "api" and len(parts) > 2:
+            group, version, rest = "", parts[1], parts[2:]
+        elif parts[0] == "apis" and len(parts) > 3:
+            group, version, rest = parts[1], parts[2], parts[3:]
+        else:
+            return None
+        namespace = ""
+        if rest[0] == "watch":
+            raise errors.unknown_path()
+        if rest[0] == "namespaces" and len(rest) > 2 and not (group == "" and rest[2] in ("status", "finalize")):
+            namespace, rest = rest[1], rest[2:]
+        served = self._catalog.find(group, version, rest[0])
+        if served is None or len(rest) > 3 or "" in rest:
+            raise errors.unknown_path()
+        if namespace and not served.namespaced:
+            raise errors.unknown_path()
+        name = rest[1] if len(rest) > 1 else ""
+        subresource = rest[2] if len(rest) > 2 else ""
+        if subresource and not served.has(subresource):
+            raise errors.unknown_path()
+        if name and served.namespaced and not namespace:
+            raise errors.unknown_path()
+        return Target(served, namespace, name, subresource)
+
+    def _read(self, request: Request, target: Target) -> Answer:
+        served = target.served
+        if "get" not in served.verbs:
+            raise errors.method_not_allowed()
+        watching = request.flag("watch")
+        if target.name and not watching:
+            if target.subresource and not any(
+                item.name == target.subresource and "get" in item.verbs for item in served.subresources
+            ):
+                raise errors.method_not_allowed()
+            return self._reader.one(request, served, target.namespace, target.name)
+        if target.name:
+            raise errors.bad_request("watch of one object: use fieldSelector=metadata.name=NAME")
+        if watching:
+            return self._watcher.watch(request, served, target.namespace)
+        return self._reader.many(request, served, target.namespace)
+
+    def _write(self, request: Request, target: Target) -> Coroutine[Any, Any, Answer]:
+        served, method = target.served, request.method
+        operation = _OPERATIONS.get(method)
+        if operation is None:
+            raise errors.method_not_allowed()
+        if target.subresource:
+            return self._write_subresource(request, target, operation)
+        if method == "POST":
+            return self._post(request, target)
+        if len(served.verbs) == 1:
+            raise errors.method_not_allowed()
+        if not target.name:
+            if method != "DELETE":
+                raise errors.method_not_allowed()
+            selection = selection_of(request, served, target.namespace)
+            records, _ = self._reader.select(served, selection, Position())
+            attrs = attributes(request, operation, served, target.namespace, "")
+            return self._writer.delete_collection(request, attrs, records)
+        attrs = attributes(request, operation, served, target.namespace, target.name)
+        writer = self._writer
+        handle = {"PUT": writer.update, "PATCH": writer.patch, "DELETE": writer.delete}[method]
+        return handle(request, attrs)
+
+    def _post(self, request: Request, target: Target) -> Coroutine[Any, Any, Answer]:
+        served = target.served
+        if target.name or (served.namespaced and not target.namespace):
+            raise errors.method_not_allowed()
+        attrs = attributes(request, "CREATE", served, target.namespace, "")
+        if served.verbs == ("create",):
+            if served.kind == "Binding":
+                return self._binder.bind(request, attrs)
+            return self._reviews.create(request, attrs)
+        return self._writer.create(request, attrs)
+
+    def _write_subresource(
+        self, request: Request, target: Target, operation: str
+    ) -> Coroutine[Any, Any, Answer]:
+        served, name = target.served, target.subresource
+        verb = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[request.method]
+        if not any(item.name == name and verb in item.verbs for item in served.subresources):
+            raise errors.method_not_allowed()
+        attrs = attributes(request, operation, served, target.namespace, target.name, name)
+        if name == "binding":
+            return self._binder.bind(request, attrs)
+        if name == "eviction":
+            return self._evict_pod(request, attrs)
+        if verb == "patch":
+            return self._writer.patch(request, attrs)
+        return self._writer.update(request, attrs)
+
+    async def _evict_pod(self, request: Request, attrs: Attributes) -> Answer:
+        return await self._evict(request, attrs)

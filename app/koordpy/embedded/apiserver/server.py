@@ -1,0 +1,320 @@
+"""The server: puts the parts together, listens, and stops cleanly."""
+
+import asyncio
+import logging
+import random
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from koordpy.lib.clock import Clock, SystemClock
+
+from . import catalog as catalog_
+from . import controllers, kinds, namespaces, priority, snapshots
+from .admission import Admission
+from .attributes import Attributes
+from .binding import Binder
+from .catalog import Catalog, Served
+from .crds import Definitions
+from .discovery import Discovery
+from .errors import ApiError, internal
+from .eviction import Evictor
+from .reading import Reader
+from .reviews import Reviews
+from .routes import Router
+from .storage import Revisions, Table
+from .watching import Watcher
+from .webhooks import ResolveService, WebhookCaller
+from .wire import Answer, Connection, Cut, Request, Response, Stream, listen
+from .writing import Writer
+
+log = logging.getLogger(__name__)
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a test wants to go wrong with a request: wait, then answer with a status, or cut the connection.
+
+    `delay` is in seconds. With neither `status` nor `cut` the request is answered as usual after the delay;
+    `after` cuts the connection or answers `status` after the request was carried out.
+    """
+
+    delay: float = 0.0
+    status: int = 0
+    cut: bool = False
+    after: bool = False
+    retry_after: int = 0
+
+
+Faults = Callable[[str, str], Fault | None]
+
+
+class ApiServer:
+    """An API server in this process, on a loopback port.
+
+    `crds` are CustomResourceDefinitions (files, folders or documents) that are served from the start.
+    `snapshot` is a file that the objects are loaded from and saved to. `window` is how many events of a
+    resource are kept for watches and old lists. `controllers` runs what kube-controller-manager would do here:
+    status of PodDisruptionBudgets, emptying of terminating namespaces, collection of objects whose owners are
+    gone. `faults(method, path)` is asked before every request what should go wrong with it.
+    `resolve_service(namespace, name, port)` gives the (host, port) of a webhook's service. `tokens` are the
+    bearer tokens that a TokenReview knows.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        crds: Iterable[str | Path | Document] = (),
+        snapshot: str | Path | None = None,
+        clock: Clock | None = None,
+        *,
+        rng: random.Random | None = None,
+        window: int = 20_000,
+        controllers: bool = False,
+        default_tolerations: bool = True,
+        snapshot_interval: float = 60.0,
+        faults: Faults | None = None,
+        resolve_service: ResolveService | Mapping[tuple[str, str], tuple[str, int]] | None = None,
+        tokens: Mapping[str, Document] | None = None,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.faults = faults
+        self.clock = clock or SystemClock()
+        self._rng = rng or random.Random()
+        self._window = window
+        self._with_controllers = controllers
+        self._snapshot = Path(snapshot) if snapshot else None
+        self._snapshot_interval = snapshot_interval
+        self._server: asyncio.AbstractServer | None = None
+        self._connections: set[Connection] = set()
+        self._background: list[asyncio.Task[None]] = []
+        self._revisions = Revisions()
+        self.catalog = Catalog()
+        self._add_built_in()
+        self.webhooks = WebhookCaller(self.catalog, resolve_service)
+        admission = Admission(self.catalog, self.webhooks, default_tolerations)
+        self._reader = Reader(self.clock)
+        self._watcher = Watcher(self._reader, self.clock, self._rng)
+        self._writer = Writer(admission, self.clock, self._rng)
+        self._definitions = Definitions(self.catalog, self._table, self.clock)
+        pods = self._served("", "pods")
+        self._router = Router(
+            self.catalog,
+            Discovery(self.catalog),
+            self._reader,
+            self._watcher,
+            self._writer,
+            Binder(pods, admission, self.clock),
+            Evictor(self.catalog, self._writer, admission, self.clock).evict,
+            Reviews(tokens or {}),
+        )
+        self._controllers = controllers_for(self) if controllers else []
+        self._crds = list(crds)
+        self._loaded = False
+
+    # life
+
+    @property
+    def url(self) -> str:
+        """Where the server listens."""
+        return f"http://{self.host}:{self.port}"
+
+    async def start(self) -> None:
+        """Load what is to be loaded and listen. Raises OSError when the port is taken."""
+        if self._server is not None:
+            return
+        if not self._loaded:
+            self._loaded = True
+            if self._snapshot is not None and self._snapshot.exists():
+                snapshots.load(self._snapshot, self.catalog, self._revisions, self._definitions)
+            await self._seed()
+        self._server = await listen(self._handle, self.host, self.port, self._connections)
+        self.port = self._server.sockets[0].getsockname()[1]
+        for controller in self._controllers:
+            self._background.append(asyncio.create_task(controller.run()))
+        if self._snapshot is not None:
+            self._background.append(asyncio.create_task(self._save_often(self._snapshot)))
+
+    async def stop(self) -> None:
+        """End all watches, close all connections, save the snapshot. The server can be started again."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        server.close()
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        self._background.clear()
+        self._watcher.end_all()
+        for connection in list(self._connections):
+            connection.close()
+        await self.webhooks.close()
+        if self._snapshot is not None:
+            self.save()
+        await asyncio.sleep(0)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    @classmethod
+    @contextmanager
+    def in_thread(cls, *args: Any, **options: Any) -> Iterator[Self]:
+        """Run a server on a thread and an event loop of its own, for callers that block."""
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, name="embedded API server", daemon=True)
+        thread.start()
+        try:
+            server = cls(*args, **options)
+            asyncio.run_coroutine_threadsafe(server.start(), loop).result()
+            try:
+                yield server
+            finally:
+                asyncio.run_coroutine_threadsafe(server.stop(), loop).result()
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    def compact(self) -> None:
+        """Forget the history of all resources: older resource versions are answered with 410."""
+        for table in self._tables():
+            table.compact()
+
+    def save(self) -> None:
+        """Write the snapshot file, atomically."""
+        if self._snapshot is not None:
+            snapshots.save(self._snapshot, self.catalog, self._revisions)
+
+    def cut_watches(self) -> None:
+        """Drop the connections of all open watches, as a network failure would."""
+        self._watcher.cut_all()
+
+    # parts
+
+    def _table(self, fields_of: Callable[[Document], Mapping[str, str]]) -> Table:
+        return Table(self._revisions, fields_of, self._window)
+
+    def _tables(self) -> list[Table]:
+        return list({id(served.table): served.table for served in self.catalog if served.stored}.values())
+
+    def _served(self, group: str, plural: str) -> Served:
+        served = self.catalog.storage_of(group, plural)
+        if served is None:
+            raise LookupError(f"{plural} are not served")
+        return served
+
+    def _add_built_in(self) -> None:
+        for served in catalog_.built_in():
+            served.strategy = kinds.of(served.group, served.kind)
+            if (served.group, served.plural) == ("events.k8s.io", "events"):
+                served.table = self._served("", "events").table
+            else:
+                served.table = self._table(served.strategy.fields)
+            self.catalog.add(served)
+
+    async def _seed(self) -> None:
+        """Create what every cluster has, and the given CustomResourceDefinitions, where it is not there."""
+        for name in namespaces.SYSTEM:
+            await self._ensure(self._served("", "namespaces"), {"metadata": {"name": name}})
+        for name, value, description in priority.SYSTEM_CLASSES:
+            document = {"metadata": {"name": name}, "value": value, "description": description}
+            await self._ensure(self._served("scheduling.k8s.io", "priorityclasses"), document)
+        for document in self._definitions.read(self._crds):
+            document.pop("kind", None)
+            document.pop("apiVersion", None)
+            await self._ensure(self._served("apiextensions.k8s.io", "customresourcedefinitions"), document)
+
+    async def _ensure(self, served: Served, document: Document) -> None:
+        if served.table.get(document["metadata"]["name"]) is None:
+            document = served.strategy.read(served, document, [])
+            await self._writer.store_new(Attributes("CREATE", served, "", ""), document)
+
+    async def _save_often(self, path: Path) -> None:
+        saved = self._revisions.current
+        while True:
+            await asyncio.sleep(self._snapshot_interval)
+            if self._revisions.current != saved:
+                saved = self._revisions.current
+                snapshots.save(path, self.catalog, self._revisions)
+
+    # requests
+
+    def _handle(self, request: Request) -> Any:
+        if self.faults is not None:
+            fault = self.faults(request.method, request.path)
+            if fault is not None:
+                return self._faulty(request, fault)
+        try:
+            answer = self._router.route(request)
+        except ApiError as error:
+            return refuse(error)
+        except Exception:
+            log.exception("%s %s failed", request.method, request.path)
+            return refuse(internal("the request could not be processed"))
+        if isinstance(answer, Response | Stream):
+            return answer
+        return self._finish(request, answer)
+
+    @staticmethod
+    async def _finish(request: Request, work: Any) -> Answer:
+        try:
+            answer: Answer = await work
+        except ApiError as error:
+            return refuse(error)
+        except Exception:
+            log.exception("%s %s failed", request.method, request.path)
+            return refuse(internal("the request could not be processed"))
+        return answer
+
+    async def _faulty(self, request: Request, fault: Fault) -> Answer:
+        if fault.delay:
+            await asyncio.sleep(fault.delay)
+        wanted = fault.cut or fault.status
+        answer: Answer | None = None
+        if fault.after or not wanted:
+            try:
+                found = self._router.route(request)
+            except ApiError as error:
+                found = refuse(error)
+            answer = found if isinstance(found, Response | Stream) else await self._finish(request, found)
+        if fault.cut:
+            raise Cut
+        if fault.status:
+            return refuse(_fault_error(fault))
+        assert answer is not None
+        return answer
+
+
+def _fault_error(fault: Fault) -> ApiError:
+    reasons = {
+        409: "Conflict",
+        410: "Expired",
+        429: "TooManyRequests",
+        500: "InternalError",
+        503: "ServiceUnavailable",
+        504: "Timeout",
+    }
+    reason = reasons.get(fault.status, "")
+    return ApiError(fault.status, reason, f"injected fault {fault.status}", retry_after=fault.retry_after)
+
+
+def refuse(error: ApiError) -> Response:
+    """Return the answer that tells of an error."""
+    headers = (("Retry-After", str(error.retry_after)),) if error.retry_after else ()
+    return Response(error.body, error.code, headers=headers)
+
+
+def controllers_for(server: ApiServer) -> list[controllers.Controller]:
+    """Return the controllers of a server."""
+    return controllers.all_of(server.catalog, server._writer, server.clock)

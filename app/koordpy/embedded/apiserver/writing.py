@@ -1,0 +1,477 @@
+"""POST, PUT, PATCH, DELETE: how a change becomes a record, with admission and validation on the way.
+
+The order is kube-apiserver's: read and default, mutating admission, prepare, validate, validating
+admission, store. Admission may wait for webhooks; if the stored object has moved on meanwhile, the change is
+made again on what is there now, unless the client insisted on a resource version.
+"""
+
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from koordpy.api import json_merge, json_patch, strategic_merge
+from koordpy.api.meta import format_time, parse_time
+from koordpy.api.patch import PatchError
+from koordpy.lib.clock import Clock
+
+from . import apply, bodies, presentation
+from . import metadata as meta
+from .admission import Admission
+from .attributes import Attributes, attributes, is_dry_run
+from .errors import (
+    ApiError,
+    already_exists,
+    bad_request,
+    conflict,
+    invalid,
+    invalid_value,
+    not_found,
+    required,
+    success,
+    unsupported_media_type,
+)
+from .presentation import Form
+from .storage import Record, key_of
+from .wire import Request, Response
+
+Document = dict[str, Any]
+Change = Callable[[Document], Document]
+"""Makes the wanted document from a fresh copy of the stored one. Raises ApiError."""
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+_ATTEMPTS = 8
+
+
+class Writer:
+    """Carries out writes on any resource."""
+
+    def __init__(self, admission: Admission, clock: Clock, rng: random.Random) -> None:
+        self._admission = admission
+        self._clock = clock
+        self._rng = rng
+
+    # answers
+
+    def answer(self, request: Request, form: Form, attrs: Attributes, raw: bytes, status: int) -> Response:
+        """Answer with an object and the warnings that came up."""
+        body = presentation.present(form, attrs.served, raw, self._clock.now())
+        headers = tuple(("Warning", _warning(text)) for text in dict.fromkeys(attrs.warnings))
+        return presentation.respond(form, body, status, headers)
+
+    # create
+
+    async def create(self, request: Request, attrs: Attributes) -> Response:
+        """POST to a collection."""
+        served = attrs.served
+        form = presentation.form_of(request)
+        document = bodies.load_object(request)
+        bodies.take_type(served, document)
+        unknown: list[str] = []
+        document = served.strategy.read(served, document, unknown)
+        attrs.warnings += bodies.report_unknown(request, served, unknown)
+        raw = await self.store_new(attrs, document)
+        return self.answer(request, form, attrs, raw, 201)
+
+    async def store_new(self, attrs: Attributes, document: Document) -> bytes:
+        """Admit, validate and store a new document; return its stored form. Raises ApiError."""
+        served, strategy = attrs.served, attrs.served.strategy
+        metadata = document["metadata"]
+        meta.match_namespace(metadata, attrs.namespace)
+        meta.wipe_system_fields(metadata)
+        if metadata.get("resourceVersion"):
+            raise internal_rv()
+        attrs.name = attrs.name or metadata.get("name", "")
+        document = await self._admission.mutate(attrs, document, None)
+        metadata = document["metadata"]
+        generated = not metadata.get("name") and bool(metadata.get("generateName"))
+        for attempt in range(_ATTEMPTS):
+            if generated:
+                metadata["name"] = ""
+            meta.fill_system_fields(metadata, self._clock.now(), self._rng)
+            if attempt == 0:
+                strategy.prepare_create(document)
+                causes = list(strategy.validate(document))
+                causes += meta.validate(metadata, strategy.name_rule, served.namespaced)
+                if causes:
+                    raise invalid(served.kind, served.group, metadata.get("name", ""), causes)
+            key = key_of(metadata.get("namespace", ""), metadata["name"])
+            if served.table.get(key) is None:
+                break
+            if not generated:
+                raise already_exists(served.plural, served.group, metadata["name"])
+        attrs.name = metadata["name"]
+        attrs.warnings += strategy.warnings(document)
+        await self._admission.validate(attrs, document, None)
+        if served.table.get(key) is not None:
+            raise already_exists(served.plural, served.group, metadata["name"])
+        if attrs.dry_run:
+            return msgspec.json.encode(document)
+        return served.table.put(key, document).raw
+
+    # update
+
+    async def update(self, request: Request, attrs: Attributes) -> Response:
+        """PUT of an object or its status."""
+        served = attrs.served
+        form = presentation.form_of(request)
+        document = bodies.load_object(request)
+        bodies.take_type(served, document)
+        unknown: list[str] = []
+        document = served.strategy.read(served, document, unknown)
+        attrs.warnings += bodies.report_unknown(request, served, unknown)
+        metadata = document["metadata"]
+        meta.match_namespace(metadata, attrs.namespace)
+        if not metadata.get("name"):
+            raise bad_request("name must be provided")
+        if metadata["name"] != attrs.name:
+            raise bad_request(
+                f"the name of the object ({metadata['name']}) does not match the name on the URL ({attrs.name})"
+            )
+        uid = metadata.get("uid")
+        version = metadata.get("resourceVersion", "")
+        if version and not version.isdigit():
+            cause = invalid_value("metadata.resourceVersion", version, "must be a whole number")
+            raise invalid(served.kind, served.group, attrs.name, [cause])
+        if not served.strategy.unconditional_update and version in ("", "0"):
+            cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+            raise invalid(served.kind, served.group, attrs.name, [cause])
+        if version == "0":
+            metadata.pop("resourceVersion")
+
+        def change(old: Document) -> Document:
+            if uid and uid != old["metadata"]["uid"]:
+                told = (
+                    f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
+                )
+                raise conflict(served.plural, served.group, attrs.name, told)
+            return {**document, "metadata": {**metadata}}
+
+        raw = await self.change(attrs, change)
+        return self.answer(request, form, attrs, raw, 200)
+
+    async def change(self, attrs: Attributes, change: Change) -> bytes:
+        """Change a stored object; return what is stored afterwards. Raises ApiError."""
+        served = attrs.served
+        table = served.table
+        key = key_of(attrs.namespace, attrs.name)
+        for attempt in range(_ATTEMPTS):
+            record = table.get(key)
+            if record is None:
+                raise not_found(served.plural, served.group, attrs.name)
+            old = record.document()
+            new = change(record.document())
+            insisted = new["metadata"].get("resourceVersion", "")
+            if insisted and insisted != old["metadata"]["resourceVersion"]:
+                raise conflict(served.plural, served.group, attrs.name)
+            new = await self._admitted(attrs, new, old)
+            if table.get(key) is record:
+                return self._store(attrs, key, record, old, new)
+            if attempt == _ATTEMPTS - 1:
+                break
+        raise conflict(served.plural, served.group, attrs.name)
+
+    async def _admitted(self, attrs: Attributes, new: Document, old: Document) -> Document:
+        served, strategy = attrs.served, attrs.served.strategy
+        meta.carry_over(new["metadata"], old["metadata"])
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        new = await self._admission.mutate(attrs, new, old)
+        meta.carry_over(new["metadata"], old["metadata"])
+        if attrs.subresource == "status":
+            new = strategy.prepare_status(new, old)
+            causes = list(strategy.validate_status(new, old))
+        else:
+            strategy.prepare_update(new, old)
+            causes = [*strategy.validate(new), *strategy.validate_update(new, old)]
+        causes += meta.validate_update(new["metadata"], old["metadata"])
+        if new["metadata"] != old["metadata"]:
+            causes += meta.validate(new["metadata"], meta.path_segment, served.namespaced)
+        if causes:
+            raise invalid(served.kind, served.group, attrs.name, causes)
+        await self._admission.validate(attrs, new, old)
+        return new
+
+    def _store(self, attrs: Attributes, key: str, record: Record, old: Document, new: Document) -> bytes:
+        if new == old:
+            return record.raw
+        if attrs.dry_run:
+            return msgspec.json.encode(new)
+        table, metadata = attrs.served.table, new["metadata"]
+        is_over = "deletionTimestamp" in metadata and not metadata.get("finalizers")
+        if is_over and not metadata.get("deletionGracePeriodSeconds"):
+            return table.remove(key, new).raw
+        return table.put(key, new).raw
+
+    # patch
+
+    async def patch(self, request: Request, attrs: Attributes) -> Response:
+        """PATCH of an object or its status."""
+        served = attrs.served
+        form = presentation.form_of(request)
+        media = bodies.media_type(request)
+        if media == APPLY_PATCH:
+            return await self._apply(request, attrs, form)
+        if media not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
+            raise unsupported_media_type((JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH))
+        if media == STRATEGIC_PATCH and (served.custom or not strategic_merge.supports(served.kind)):
+            raise unsupported_media_type((JSON_PATCH, MERGE_PATCH, APPLY_PATCH))
+        patch = bodies.load_json(request.body)
+        if not isinstance(patch, list if media == JSON_PATCH else dict):
+            raise bad_request(f"the patch is not valid: expected {'a list' if media == JSON_PATCH else 'an object'}")
+        told: list[str] = []
+
+        def change(old: Document) -> Document:
+            whole = {"kind": served.kind, "apiVersion": served.api_version, **served.strategy.reveal(served, old)}
+            try:
+                if media == JSON_PATCH:
+                    new = json_patch.apply(whole, patch)
+                elif media == MERGE_PATCH:
+                    new = json_merge.apply(whole, patch)
+                else:
+                    new = strategic_merge.apply(whole, patch, served.kind)
+            except PatchError as error:
+                raise bodies.check_patchable(error, error.code) from None
+            if not isinstance(new, dict):
+                raise bad_request("the patched document is not an object")
+            return self._patched(request, attrs, new, old, told)
+
+        raw = await self.change(attrs, change)
+        attrs.warnings += told
+        return self.answer(request, form, attrs, raw, 200)
+
+    def _patched(
+        self, request: Request, attrs: Attributes, new: Document, old: Document, told: list[str]
+    ) -> Document:
+        served = attrs.served
+        bodies.take_type(served, new)
+        unknown: list[str] = []
+        try:
+            new = served.strategy.read(served, new, unknown)
+        except ApiError as error:
+            if error.code != 400:
+                raise
+            cause = invalid_value("patch", request.body.decode("utf-8", "replace"), error.status["message"])
+            raise invalid("", "", "", [cause]) from None
+        told[:] = bodies.report_unknown(request, served, unknown, is_patch=True)
+        name = new["metadata"].get("name", "")
+        if name != attrs.name:
+            raise bad_request(
+                f"the name of the object ({name}) does not match the name on the URL ({attrs.name})"
+            )
+        namespace = new["metadata"].get("namespace", "")
+        if namespace != attrs.namespace:
+            raise bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        return new
+
+    # apply
+
+    async def _apply(self, request: Request, attrs: Attributes, form: Form) -> Response:
+        served = attrs.served
+        manager = request.query.get("fieldManager", "")
+        if not manager:
+            cause = required("fieldManager", "is required for apply patch")
+            raise invalid("PatchOptions", "meta.k8s.io", "", [cause])
+        document = bodies.load_yaml(request.body)
+        if not isinstance(document, dict):
+            raise bad_request("the body of an apply patch must be an object")
+        for field in ("kind", "apiVersion"):
+            if not document.get(field):
+                raise bad_request(f"an apply patch must have {field}")
+        bodies.take_type(served, document)
+        metadata = document.setdefault("metadata", {})
+        if not isinstance(metadata, dict):
+            raise bad_request("metadata must be an object")
+        if metadata.get("managedFields"):
+            raise bad_request("metadata.managedFields must be nil")
+        if metadata.setdefault("name", attrs.name) != attrs.name:
+            raise bad_request(
+                f"the name of the object ({metadata['name']}) does not match the name on the URL ({attrs.name})"
+            )
+        meta.match_namespace(metadata, attrs.namespace)
+        unknown: list[str] = []
+        checked = served.strategy.prune(served, document, unknown)
+        attrs.warnings += bodies.report_unknown(request, served, unknown, is_patch=True)
+        force = request.flag("force")
+        attrs.manager = manager
+        applied = apply.Applied(manager, served, checked, force, self._clock.now(), attrs.subresource)
+        key = key_of(attrs.namespace, attrs.name)
+        if served.table.get(key) is None and not attrs.subresource:
+            attrs.operation = "CREATE"
+            created = applied.onto({"metadata": {}})
+            fields = created["metadata"].get("managedFields")
+            created = served.strategy.read(served, created, [])
+            if fields:
+                created["metadata"]["managedFields"] = fields
+            raw = await self.store_new(attrs, created)
+            return self.answer(request, form, attrs, raw, 201)
+
+        def change(old: Document) -> Document:
+            new = applied.onto(old)
+            return served.strategy.read(served, new, [])
+
+        raw = await self.change(attrs, change)
+        return self.answer(request, form, attrs, raw, 200)
+
+    # delete
+
+    async def delete(self, request: Request, attrs: Attributes) -> Response:
+        """DELETE of an object."""
+        form = presentation.form_of(request)
+        options = self.delete_options(request)
+        attrs.dry_run = is_dry_run(request, options)
+        record, gone = await self.remove(attrs, options)
+        served = attrs.served
+        if gone and not served.strategy.returns_deleted:
+            body = success(attrs.name, served.group, served.plural, record.uid)
+            return presentation.respond(Form(yaml=form.yaml), msgspec.json.encode(body))
+        return self.answer(request, form, attrs, record.raw, 200)
+
+    async def delete_collection(self, request: Request, attrs: Attributes, records: list[Record]) -> Response:
+        """DELETE of a collection."""
+        form = presentation.form_of(request)
+        options = self.delete_options(request)
+        served = attrs.served
+        raws = []
+        for record in records:
+            namespace, _, name = record.key.rpartition("/")
+            one = attributes(request, "DELETE", served, namespace, name)
+            one.dry_run = is_dry_run(request, options)
+            try:
+                found, _gone = await self.remove(one, options)
+            except ApiError as error:
+                if error.code == 404:
+                    continue
+                raise
+            attrs.warnings += one.warnings
+            raws.append(found.raw)
+        list_meta = {"resourceVersion": str(served.table.revision)}
+        body = presentation.list_body(form, served, raws, list_meta, self._clock.now())
+        return presentation.respond(form, body)
+
+    def delete_options(self, request: Request) -> Document:
+        """Read DeleteOptions from body and query; raise ApiError."""
+        options: Document = {}
+        if request.body:
+            options = bodies.load_object(request)
+            if options.get("kind", "DeleteOptions") != "DeleteOptions":
+                raise bad_request(f"expected DeleteOptions, got {options['kind']}")
+        if (text := request.query.get("gracePeriodSeconds")) and "gracePeriodSeconds" not in options:
+            if not text.removeprefix("-").isdigit():
+                raise bad_request(f"gracePeriodSeconds: Invalid value: {text!r}: must be a whole number")
+            options["gracePeriodSeconds"] = int(text)
+        if policy := request.query.get("propagationPolicy"):
+            options.setdefault("propagationPolicy", policy)
+        grace = options.get("gracePeriodSeconds")
+        if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
+            raise bad_request("gracePeriodSeconds must be a whole number")
+        if grace is not None and grace < 0:
+            options["gracePeriodSeconds"] = 1
+        policy = options.get("propagationPolicy")
+        if policy not in (None, "", "Orphan", "Background", "Foreground"):
+            cause = invalid_value(
+                "propagationPolicy", policy, "must be one of Background, Foreground, Orphan or nil"
+            )
+            raise invalid("DeleteOptions", "meta.k8s.io", "", [cause])
+        if not isinstance(options.get("preconditions") or {}, dict):
+            raise bad_request("preconditions must be an object")
+        return options
+
+    async def remove(self, attrs: Attributes, options: Document) -> tuple[Record, bool]:
+        """Delete an object; return its record and whether it is gone (else it is terminating)."""
+        served = attrs.served
+        table, strategy = served.table, served.strategy
+        key = key_of(attrs.namespace, attrs.name)
+        attrs.options = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", **options}
+        admitted = False
+        for _ in range(_ATTEMPTS):
+            record = table.get(key)
+            if record is None:
+                raise not_found(served.plural, served.group, attrs.name)
+            self.check_preconditions(attrs, record, options.get("preconditions") or {})
+            if not admitted:
+                old = record.document()
+                await self._admission.mutate(attrs, None, old)
+                await self._admission.validate(attrs, None, old)
+                admitted = True
+                if table.get(key) is not record:
+                    continue
+            return self._remove(attrs, strategy, key, record, options)
+        raise conflict(served.plural, served.group, attrs.name)
+
+    @staticmethod
+    def check_preconditions(attrs: Attributes, record: Record, preconditions: Document) -> None:
+        uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
+        served, told = attrs.served, ""
+        if uid and uid != record.uid:
+            told = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.uid}"
+        elif version and version != str(record.revision):
+            told = (
+                f"Precondition failed: ResourceVersion in precondition: {version}, "
+                f"ResourceVersion in object meta: {record.revision}"
+            )
+        if told:
+            raise conflict(served.plural, served.group, attrs.name, told)
+
+    def _remove(
+        self, attrs: Attributes, strategy: Any, key: str, record: Record, options: Document
+    ) -> tuple[Record, bool]:
+        table = attrs.served.table
+        document = record.document()
+        metadata = document["metadata"]
+        _add_propagation(metadata, options)
+        grace = strategy.grace_period(document, options.get("gracePeriodSeconds"))
+        now = self._clock.now()
+        if stamp := metadata.get("deletionTimestamp"):
+            current = metadata.get("deletionGracePeriodSeconds", 0)
+            if grace < current:
+                moved = parse_time(stamp) + timedelta(seconds=grace - current)
+                metadata["deletionTimestamp"] = format_time(moved)
+                metadata["deletionGracePeriodSeconds"] = grace
+            else:
+                grace = current
+        elif grace or metadata.get("finalizers"):
+            metadata["deletionTimestamp"] = format_time(now + timedelta(seconds=grace))
+            metadata["deletionGracePeriodSeconds"] = grace
+            if metadata.get("generation"):
+                metadata["generation"] += 1
+        gone = not grace and not metadata.get("finalizers")
+        if attrs.dry_run:
+            return record, gone
+        if gone:
+            return table.remove(key, document), True
+        if msgspec.json.encode(document) == record.raw:
+            return record, False
+        return table.put(key, document), False
+
+
+def internal_rv() -> ApiError:
+    """The answer to a new object with a resource version."""
+    return ApiError(500, "", "resourceVersion should not be set on objects to be created")
+
+
+def _add_propagation(metadata: Document, options: Document) -> None:
+    finalizers = [f for f in metadata.get("finalizers", []) if f not in ("orphan", "foregroundDeletion")]
+    policy = options.get("propagationPolicy")
+    if policy == "Orphan" or options.get("orphanDependents") is True:
+        finalizers.append("orphan")
+    elif policy == "Foreground":
+        finalizers.append("foregroundDeletion")
+    elif not policy:
+        finalizers = metadata.get("finalizers", [])
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    else:
+        metadata.pop("finalizers", None)
+
+
+def _warning(text: str) -> str:
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ").replace("\r", " ")
+    return f'299 - "{quoted}"'
