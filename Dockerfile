@@ -13,7 +13,7 @@ COPY --from=build /opt/koordpy /opt/koordpy
 ENV PATH=/opt/koordpy/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HOME=/tmp
 USER 65532:65532
 WORKDIR /tmp
-EXPOSE 9876 10250 10251
+EXPOSE 9876 9877 10251
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD ["koordpy", "health"]
 ENTRYPOINT ["koordpy"]
 CMD ["serve"]

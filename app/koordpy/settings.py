@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, get_args
 import yaml
 from pydantic import Field
 
+from koordpy.admission.config import HandlerEntry
 from koordpy.api import config_model
 from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
 
@@ -47,8 +48,12 @@ class AdmissionSettings(ListenerSettings):
     bind_address: str = "0.0.0.0"
     port: int = Field(default=9876, ge=0, le=65535)
     cert_dir: str | None = "certs"
-    handlers: dict[str, Any] = {}
-    """The admission chain's configuration; `koordpy.admission` says its shape."""
+    enabled: tuple[HandlerEntry, ...] = Field(default=(), strict=False)
+    """Handlers besides the in-tree ones, or in-tree ones with arguments or another place."""
+    disabled: tuple[str, ...] = Field(default=(), strict=False)
+    """Handlers to leave out; `*` leaves out all that `enabled` does not name."""
+    history: int = Field(default=256, ge=0)
+    """How many admissions are remembered for the debug API."""
 
 
 class ExtenderSettings(ListenerSettings):
@@ -58,6 +63,10 @@ class ExtenderSettings(ListenerSettings):
     port: int = Field(default=9877, ge=0, le=65535)
     scheduler_config: str | None = None
     """A KubeSchedulerConfiguration with the plugins to run; the shipped one where None."""
+    skip_missing_plugins: bool = False
+    """Leave out plugins of the configuration that are not installed, instead of refusing to start."""
+    decisions: int = Field(default=1000, ge=0)
+    """How many scheduling cycles are remembered for the debug API."""
 
 
 class DebugSettings(ListenerSettings):
@@ -73,8 +82,10 @@ class DeschedulerSettings(ConfigModel):
 
     config: str | None = None
     """A DeschedulerConfiguration file; without one there is nothing to do."""
-    substitute_evictor: str | None = None
-    """An installed evictor to use where the file names one that is not installed."""
+    dry_run: bool | None = None
+    """Overrides the file's `dryRun`."""
+    substitute_evictors: dict[str, str] = {}
+    """Evictors of the file that are not installed, and the installed ones to use in their place."""
 
 
 class QOSSettings(ConfigModel):
@@ -94,8 +105,7 @@ class WorkerSettings(ConfigModel):
     descheduler: DeschedulerSettings = DeschedulerSettings()
     qos: QOSSettings = QOSSettings()
     leader_elect: bool = True
-    lease_namespace: str = "koordinator-system"
-    lease_name: str = "koordpy-worker"
+    """False switches off the leader election that the descheduler's file asks for."""
 
 
 class Settings(ConfigModel):
@@ -110,8 +120,6 @@ class Settings(ConfigModel):
     extender: ExtenderSettings = ExtenderSettings()
     debug: DebugSettings = DebugSettings()
     worker: WorkerSettings = WorkerSettings()
-    decisions: int = Field(default=1000, ge=0)
-    """How many scheduling decisions and admissions are kept for the debug API."""
 
 
 def load(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings:

@@ -82,6 +82,11 @@ class Listener:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self._context else 'http'}://{host}:{self.port}"
 
+    @property
+    def is_listening(self) -> bool:
+        """Whether connections are accepted."""
+        return self._server.started and not self._server.should_exit
+
     async def start(self) -> None:
         """Listen; return once connections are accepted."""
         serving = asyncio.create_task(self._server.serve([self._socket]), name=f"listener-{self.name}")

@@ -1,0 +1,94 @@
+"""Run a long-lived part of koordpy until it is told to stop: event loop, signals, logging, memory."""
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+
+from koordpy.service import Service
+from koordpy.settings import Settings
+from koordpy.worker import Worker
+
+log = logging.getLogger(__name__)
+
+_FREEZE_AFTER_SYNC = 200_000
+
+
+def set_up_logging(verbosity: int) -> None:
+    """Log to standard error; `verbosity` 0 shows warnings and what matters, 1 more, 2 everything."""
+    level = (logging.INFO, logging.INFO, logging.DEBUG)[min(verbosity, 2)]
+    logging.basicConfig(
+        stream=sys.stderr, level=level, format="%(asctime)s %(levelname).1s %(name)s: %(message)s"
+    )
+    if verbosity < 1:
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+
+
+def serve(settings: Settings) -> None:
+    """Serve the doors until SIGTERM or SIGINT."""
+
+    async def serving(stopping: asyncio.Event) -> None:
+        service = Service(settings)
+        try:
+            await service.start()
+            await _first(service.wait_ready(), stopping.wait())
+            tune_memory()
+            await stopping.wait()
+        finally:
+            await service.stop()
+
+    run(serving)
+
+
+def work(settings: Settings, *, descheduler: bool, qos: bool) -> None:
+    """Host the worker's parts until SIGTERM or SIGINT, or until their work is over."""
+
+    async def working(stopping: asyncio.Event) -> None:
+        worker = Worker(settings, descheduler=descheduler, qos=qos)
+        await _first(worker.run(), stopping.wait())
+
+    run(working)
+
+
+def run(program: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    """Run a program on the fast event loop; the event it is given is set on SIGTERM and SIGINT."""
+
+    async def main() -> None:
+        stopping = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopping.set)
+        await program(stopping)
+
+    try:
+        import uvloop
+    except ImportError:  # not on Windows
+        asyncio.run(main())
+    else:
+        uvloop.run(main())
+
+
+def tune_memory() -> None:
+    """Take what was listed out of the garbage collector's sight, and let it look less often.
+
+    Cached objects live as long as the process; walking a hundred thousand of them stops everything for a
+    tenth of a second.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_FREEZE_AFTER_SYNC, 20, 50)
+
+
+async def _first(*awaitables: Awaitable[object]) -> None:
+    """Return when one has ended (raising what it raised), and cancel the others."""
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

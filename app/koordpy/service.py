@@ -1,0 +1,187 @@
+"""`koordpy serve`: one client, what is known of the cluster, and the doors that are open on it."""
+
+import logging
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+from koordpy import data
+from koordpy.admission import config as admission_config
+from koordpy.admission import gates as admission_gates
+from koordpy.admission.chain import Chain
+from koordpy.admission.handler import Handle as AdmissionHandle
+from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.connection import Connection
+from koordpy.cluster.informers import Informers
+from koordpy.http import debug, health
+from koordpy.http.admission import admission_app
+from koordpy.http.app import ASGIApp, Doorway
+from koordpy.http.authentication import Authenticated
+from koordpy.http.extender import extender_app
+from koordpy.http.listener import Listener
+from koordpy.lib import certificates
+from koordpy.lib.clock import Clock, SystemClock
+from koordpy.lib.feature_gates import FeatureGates
+from koordpy.scheduling import config as scheduling_config
+from koordpy.scheduling.config import Profile
+from koordpy.scheduling.extender import Extender
+from koordpy.scheduling.handle import Handle as SchedulingHandle
+from koordpy.scheduling.registry import Place, Profiles, build
+from koordpy.scheduling.waiting_pods import WaitingPods
+from koordpy.settings import ListenerSettings, Settings
+
+log = logging.getLogger(__name__)
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class ServiceError(Exception):
+    """The settings ask for something that must not be."""
+
+
+class Service:
+    """One serving process. `start`, then `stop`; in between requests are answered.
+
+    Everything that can be wrong in the configuration is found while it is made, before anything listens.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        connection: Connection | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.settings = settings
+        self._clock = clock or SystemClock()
+        self._rng = rng or random.Random()
+        access = settings.client
+        self.connection = connection or Connection.find(access.kubeconfig, access.context, access.server)
+        self.client = Client(self.connection)
+        self.cluster = Cluster(self._clock)
+        self.health = health.Health()
+        self.listeners: dict[str, Listener] = {}
+        self.chains: dict[str, Chain] = {}
+        self.profiles = Profiles()
+        self.extender: Extender | None = None
+        self._gates = FeatureGates(admission_gates.SPECS, settings.feature_gates)
+        if "admission" in settings.doors:
+            self._open_admission()
+        if "extender" in settings.doors:
+            self._open_extender()
+        self._informers = Informers(self.cluster, self.client, rng=self._rng)
+        self.health.ready["informers"] = self._informers_problem
+        if "debug" in settings.doors:
+            self._open_debug()
+
+    # --- doors -----------------------------------------------------------------------------------
+
+    def _open_admission(self) -> None:
+        settings = self.settings.admission
+        config = admission_config.AdmissionConfig(
+            enabled=list(settings.enabled), disabled=list(settings.disabled), history=settings.history
+        )
+        handle = AdmissionHandle(self.cluster, self._gates, self._rng, self._clock)
+        self.chains = admission_config.build_chains(config, handle)
+        endpoint = admission_app(self.chains)
+        self._listen("admission", settings, dict.fromkeys(self.chains, endpoint))
+
+    def _open_extender(self) -> None:
+        settings = self.settings.extender
+        path = Path(settings.scheduler_config or data.deploy("scheduler", "koordpy-profiles.yaml"))
+        config = scheduling_config.load(path)
+        waiting_pods = WaitingPods()
+
+        def handle_of(_: Profile) -> SchedulingHandle:
+            return SchedulingHandle(
+                self.cluster,
+                client=self.client,
+                clock=self._clock,
+                rng=self._rng,
+                waiting_pods=waiting_pods,
+            )
+
+        self.profiles = build(
+            config, handle_of, place=Place.EXTENDER, skip_missing=settings.skip_missing_plugins
+        )
+        for missing in self.profiles.missing:
+            log.warning("%s: not installed, left out as configured: %s", path, missing)
+        self.extender = Extender(
+            self.profiles, self.cluster, self.client, clock=self._clock, history=settings.decisions
+        )
+        self._listen("extender", settings, extender_app(self.extender))
+
+    def _open_debug(self) -> None:
+        settings = self.settings.debug
+        if settings.bind_address not in LOOPBACK and not settings.authentication:
+            raise ServiceError(
+                f"debug.bindAddress: {settings.bind_address} is not loopback; set debug.authentication, or "
+                f"bind to 127.0.0.1"
+            )
+        sources = debug.Sources(
+            cluster=self.cluster,
+            chains=self.chains,
+            profiles=self.profiles,
+            extender=self.extender,
+            configz={"koordpy": self.settings.model_dump(mode="json", by_alias=True)},
+            gates=dict(self._gates),
+        )
+        self._listen("debug", settings, {}, debug.router(sources))
+
+    def _listen(self, name: str, settings: ListenerSettings, hot: dict[str, ASGIApp], *routers: Any) -> None:
+        app: Any = Doorway(
+            f"koordpy {name}", [health.router(self.health), *routers], hot, lambda: self._informers.synced
+        )
+        if name == "debug" and self.settings.debug.authentication:
+            app = Authenticated(app, self.client, self._clock)
+        cert_dir = Path(settings.cert_dir) if settings.cert_dir else None
+        if cert_dir is not None:
+            certificates.ensure(cert_dir, settings.tls_hosts, self._clock.now())
+        listener = Listener(name, app, host=settings.bind_address, port=settings.port, cert_dir=cert_dir)
+        self.listeners[name] = listener
+        self.health.ready[f"door-{name}"] = lambda: None if listener.is_listening else "not listening"
+
+    # --- life ------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Follow the cluster and open the doors.
+
+        The doors listen at once, so that probes get answers; until every informer has listed, `/readyz`
+        says no and no request is decided on half a view.
+        """
+        await self._informers.start()
+        for informer in self._informers.health:
+            self.health.ready[f"informer-{informer.kind}"] = self._informer_check(informer.kind)
+        for listener in self.listeners.values():
+            await listener.start()
+
+    async def wait_ready(self, timeout: float | None = None) -> None:
+        """Return when every informer has listed. Raises TimeoutError naming those that have not."""
+        await self._informers.wait_synced(timeout)
+
+    async def stop(self) -> None:
+        """Close the doors, answering what is under way, then let go of the cluster."""
+        for listener in self.listeners.values():
+            await listener.stop()
+        await self._informers.stop()
+        await self.client.close()
+
+    def _informers_problem(self) -> str | None:
+        return None if self._informers.synced else "not all informers have listed yet"
+
+    def _informer_check(self, kind: str) -> health.Check:
+        def check() -> str | None:
+            for informer in self._informers.health:
+                if informer.kind == kind and not informer.synced:
+                    return f"{informer.state}{': ' + informer.error if informer.error else ''}"
+            return None
+
+        return check
+
+
+def identity() -> str:
+    """Return a name for this process that no other one has."""
+    return f"{os.uname().nodename}_{os.getpid()}_{random.SystemRandom().randrange(16**8):08x}"

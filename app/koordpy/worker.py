@@ -1,0 +1,191 @@
+"""`koordpy worker`: the descheduler, run by one process of the cluster, and the QoS manager of this node."""
+
+import asyncio
+import logging
+import os
+import random
+from pathlib import Path
+
+from koordpy.api.core import Node, Pod
+from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
+from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.connection import Connection
+from koordpy.cluster.events import Recorder
+from koordpy.cluster.informer import Selector
+from koordpy.cluster.informers import Informers
+from koordpy.cluster.leader import LeaderElector
+from koordpy.descheduling import config as descheduling_config
+from koordpy.descheduling.descheduler import Descheduler
+from koordpy.descheduling.registry import Registry
+from koordpy.http import health
+from koordpy.http.app import Doorway
+from koordpy.http.listener import Listener
+from koordpy.lib import supervise
+from koordpy.lib.clock import Clock, SystemClock
+from koordpy.qos import paths
+from koordpy.qos.cgroup import CgroupFiles
+from koordpy.qos.collectors import Collectors
+from koordpy.qos.executor import Executor
+from koordpy.qos.interface import QOSHandle
+from koordpy.qos.manager import QOSManager, QOSPlugins
+from koordpy.qos.metric_cache import MetricCache
+from koordpy.qos.states import StatesInformer
+from koordpy.service import identity
+from koordpy.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+class WorkerError(Exception):
+    """The worker was asked for something that its settings do not say enough about."""
+
+
+class Worker:
+    """One worker process. The descheduler sees the whole cluster, the QoS manager its own node."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        descheduler: bool,
+        qos: bool,
+        connection: Connection | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if not descheduler and not qos:
+            raise WorkerError("nothing to host: choose the descheduler, the QoS manager, or both")
+        self.settings = settings
+        self._clock = clock or SystemClock()
+        access = settings.client
+        self.connection = connection or Connection.find(access.kubeconfig, access.context, access.server)
+        self.client = Client(self.connection)
+        self.health = health.Health()
+        self._informers: list[Informers] = []
+        self._events = Recorder(self.client, clock=self._clock)
+        self.descheduler: Descheduler | None = None
+        self.qos: QOSManager | None = None
+        if descheduler:
+            self._host_descheduler()
+        if qos:
+            self._host_qos()
+        debug = settings.debug
+        self.listener = Listener(
+            "health",
+            Doorway("koordpy worker", [health.router(self.health)], {}),
+            host=debug.bind_address,
+            port=debug.port,
+        )
+
+    def _host_descheduler(self) -> None:
+        settings = self.settings.worker.descheduler
+        if settings.config is None:
+            raise WorkerError(
+                "the descheduler needs worker.descheduler.config: a DeschedulerConfiguration file"
+            )
+        config = descheduling_config.load(Path(settings.config).read_text(encoding="utf-8"))
+        if settings.dry_run is not None:
+            config = config.model_copy(update={"dry_run": settings.dry_run})
+        cluster = Cluster(self._clock)
+        self.descheduler = Descheduler(
+            config,
+            Registry.installed(),
+            cluster,
+            self.client,
+            self._events,
+            substitutes=settings.substitute_evictors,
+        )
+        self._follow("descheduler", Informers(cluster, self.client))
+
+    def _host_qos(self) -> None:
+        settings = self.settings.worker.qos
+        node_name = settings.node_name or os.environ.get("NODE_NAME")
+        if not node_name:
+            raise WorkerError(
+                "the QoS manager needs worker.qos.nodeName or the environment variable NODE_NAME"
+            )
+        root = Path(settings.cgroup_root)
+        cluster = Cluster(self._clock)
+        states = StatesInformer(cluster, node_name, paths.detect(root))
+        metrics = MetricCache(self._clock)
+        files = CgroupFiles(root)
+        plugins = QOSPlugins.installed()
+        for name, value in settings.flags.items():
+            plugins.flags.set(name, value)
+        handle = QOSHandle(
+            node_name,
+            states,
+            metrics,
+            files,
+            Executor(files, self._clock),
+            plugins.gates(self.settings.feature_gates),
+            plugins.flags,
+            self._clock,
+            self.client,
+            self._events,
+        )
+        collectors = Collectors(
+            states,
+            metrics,
+            files,
+            self._clock,
+            proc_root=Path(settings.proc_root),
+            sys_root=Path(settings.sys_root),
+        )
+        self.qos = QOSManager(plugins, handle, collectors)
+        self.qos.setup()
+        by_name = Selector(fields=f"metadata.name={node_name}")
+        own_pods = Selector(fields=f"spec.nodeName={node_name}")
+        selectors = {Node: by_name, NodeSLO: by_name, NodeResourceTopology: by_name, Pod: own_pods}
+        self._follow(
+            "qos",
+            Informers(cluster, self.client, selectors=selectors, optional=[NodeSLO, NodeResourceTopology]),
+        )
+
+    def _follow(self, name: str, informers: Informers) -> None:
+        self._informers.append(informers)
+        self.health.ready[f"informers-{name}"] = lambda: None if informers.synced else "not listed yet"
+
+    async def run(self) -> None:
+        """Work until cancelled (or, with a descheduling interval of 0, until the one round is over)."""
+        await self.listener.start()
+        for informers in self._informers:
+            await informers.start()
+        events = asyncio.create_task(supervise.forever("worker events", self._events.run))
+        try:
+            async with asyncio.TaskGroup() as hosts:
+                if self.descheduler is not None:
+                    hosts.create_task(self._deschedule(self.descheduler, self._informers[0]))
+                if self.qos is not None:
+                    hosts.create_task(self.qos.run(sync_timeout=self.settings.worker.qos.sync_timeout))
+        finally:
+            await self._events.flush()
+            events.cancel()
+            await asyncio.gather(events, return_exceptions=True)
+            for informers in self._informers:
+                await informers.stop()
+            await self.listener.stop()
+            await self.client.close()
+
+    async def _deschedule(self, descheduler: Descheduler, informers: Informers) -> None:
+        await informers.wait_synced()
+        election = descheduler.config.leader_election
+        if not self.settings.worker.leader_elect or not election.leader_elect:
+            await descheduler.serve()
+            return
+        elector = LeaderElector(
+            self.client,
+            election.resource_namespace,
+            election.resource_name,
+            identity(),
+            lease_duration=election.lease_duration / 1e9,
+            renew_deadline=election.renew_deadline / 1e9,
+            retry_period=election.retry_period / 1e9,
+            clock=self._clock,
+            rng=random.Random(),
+        )
+        while True:
+            await elector.run(descheduler.serve)
+            if descheduler.config.descheduling_interval <= 0:
+                return
+            log.warning("no longer the leader; waiting for the lease again")
