@@ -1,9 +1,15 @@
 """The custom resources that the suite defines for itself, rich in what structural schemas can say."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from tests.eventually import eventually
 from tests.integration.apiserver.rest import AGGREGATED, Document, Rest, ok
+
+SHIPPED = Path(__file__).parents[3] / "deploy" / "crds"
 
 GROUP = "conformance.example.com"
 GROUP_VERSION = f"{GROUP}/v1"
@@ -95,11 +101,20 @@ def gadget(name: str, **fields: Any) -> Document:
     return {"apiVersion": GROUP_VERSION, "kind": "Gadget", "metadata": {"name": name}, **fields}
 
 
+def shipped() -> Iterator[Document]:
+    """The definitions that koordpy ships."""
+    for file in sorted(SHIPPED.glob("*.yaml")):
+        for document in yaml.safe_load_all(file.read_text()):
+            if document and document["kind"] == "CustomResourceDefinition":
+                yield document
+
+
 def define(rest: Rest, document: Document) -> Document:
-    """Create the definition; returns it when its objects are served and clients can discover them."""
+    """Create the definition, unless it is there; returns when its objects are served and discovered."""
     definitions = rest.collection("customresourcedefinitions")
-    created = ok(definitions.create(document), 201)
-    name, spec = created["metadata"]["name"], created["spec"]
+    name, spec = document["metadata"]["name"], document["spec"]
+    if definitions.get(name).status_code == 404:
+        ok(definitions.create(document), 201)
     stored = next(version["name"] for version in spec["versions"] if version["storage"])
     group_version = f"{spec['group']}/{stored}"
     served = rest.collection(spec["names"]["plural"], "", group_version)

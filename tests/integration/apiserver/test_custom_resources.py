@@ -1,11 +1,9 @@
 """CustomResourceDefinitions: objects that the server learns to serve, default, prune and validate."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.eventually import eventually
 from tests.integration.apiserver.custom_resources import (
@@ -14,6 +12,7 @@ from tests.integration.apiserver.custom_resources import (
     define,
     definition,
     gadget,
+    shipped,
     widget,
 )
 from tests.integration.apiserver.rest import (
@@ -27,16 +26,6 @@ from tests.integration.apiserver.rest import (
     ok,
     refused,
 )
-
-SHIPPED = Path(__file__).parents[3] / "deploy" / "crds"
-
-
-def shipped() -> Iterator[Document]:
-    """The definitions that koordpy ships."""
-    for file in sorted(SHIPPED.glob("*.yaml")):
-        for document in yaml.safe_load_all(file.read_text()):
-            if document and document["kind"] == "CustomResourceDefinition":
-                yield document
 
 
 def test_accepted_definition_is_established_with_its_names(rest: Rest, widgets: Collection) -> None:
@@ -265,9 +254,7 @@ def test_definition_is_named_after_plural_and_group(rest: Rest) -> None:
 
 @pytest.mark.parametrize("document", list(shipped()), ids=lambda document: document["metadata"]["name"])
 def test_shipped_definition_is_accepted_and_served(rest: Rest, document: Document) -> None:
-    name = document["metadata"]["name"]
-    if rest.collection("customresourcedefinitions").get(name).status_code == 404:
-        define(rest, document)
+    define(rest, document)
     spec = document["spec"]
     for version in spec["versions"]:
         served = rest.collection(spec["names"]["plural"], "", f"{spec['group']}/{version['name']}")
