@@ -1,4 +1,4 @@
-"""Informers on servers that lose, repeat, cut, refuse and garble: the store is right in the end, told once."""
+"""Informers on servers that lose, repeat, cut, refuse and garble: what counts is the end."""
 
 import asyncio
 import json

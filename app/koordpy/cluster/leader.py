@@ -17,7 +17,7 @@ from koordpy.api.meta import ObjectMeta, format_micro_time
 from koordpy.lib.clock import Clock, SystemClock
 
 from .client import Client
-from .errors import ApiError, ConnectionFailed, NotFound
+from .errors import ApiError, Conflict, ConnectionFailed, NotFound
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,8 @@ class LeaderElector:
             )
         if renew_deadline <= JITTER * retry_period:
             raise ValueError(
-                f"renewDeadline {renew_deadline:g}s must be over {JITTER} times retryPeriod {retry_period:g}s"
+                f"renewDeadline {renew_deadline:g}s must be above {JITTER} "
+                f"times retryPeriod {retry_period:g}s"
             )
         if lease_duration < 1 or retry_period <= 0 or not identity:
             raise ValueError("leaseDuration must be 1s or more, retryPeriod positive, identity not empty")
@@ -188,12 +189,19 @@ class LeaderElector:
 
     async def _release(self) -> None:
         """Give the lease up; if that fails it expires by itself."""
-        assert self._observed is not None
         now = format_micro_time(self._clock.now())
         free = Lease.Spec(holder_identity="", lease_duration_seconds=1, acquire_time=now, renew_time=now)
         try:
             async with asyncio.timeout(self._renew_deadline):
-                self._observe(await self._patch(self._observed, free), self._clock.monotonic())
+                assert self._observed is not None
+                try:
+                    released = await self._patch(self._observed, free)
+                except Conflict:  # a renewal whose answer nobody waited for any more was carried out
+                    current = await self._client.get(Lease, self.namespace, self.name)
+                    if current.spec.holder_identity != self.identity:
+                        return
+                    released = await self._patch(current, free)
+                self._observe(released, self._clock.monotonic())
         except (ApiError, ConnectionFailed, TimeoutError) as error:
             log.warning("lease %s/%s was not released: %s", self.namespace, self.name, error)
 

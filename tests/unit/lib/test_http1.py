@@ -293,11 +293,14 @@ async def test_stream_that_breaks_off_gives_what_came_and_then_the_error() -> No
         exchange.writer.close()
         exchange.closed = True
 
-    async with RawServer(cut) as server, HttpClient(server.url) as client:
-        async with client.stream("GET", "/") as response:
-            assert await response.read() == b"last words"
-            with pytest.raises(ConnectionLost):
-                await response.read()
+    async with (
+        RawServer(cut) as server,
+        HttpClient(server.url) as client,
+        client.stream("GET", "/") as response,
+    ):
+        assert await response.read() == b"last words"
+        with pytest.raises(ConnectionLost):
+            await response.read()
 
 
 async def test_slow_reader_of_a_stream_makes_the_server_wait() -> None:
@@ -311,13 +314,16 @@ async def test_slow_reader_of_a_stream_makes_the_server_wait() -> None:
             sent += 1 << 20
         await exchange.chunk(b"")
 
-    async with RawServer(firehose) as server, HttpClient(server.url) as client:
-        async with client.stream("GET", "/") as response:
-            await asyncio.sleep(0.2)
-            assert sent < 32 << 20
-            size = 0
-            async for data in response:
-                size += len(data)
+    async with (
+        RawServer(firehose) as server,
+        HttpClient(server.url) as client,
+        client.stream("GET", "/") as response,
+    ):
+        await asyncio.sleep(0.2)
+        assert sent < 32 << 20
+        size = 0
+        async for data in response:
+            size += len(data)
     assert size == 64 << 20
 
 
@@ -406,7 +412,8 @@ async def test_proxy_tunnels_tls_with_its_credentials(
     proxy_server = await asyncio.start_server(proxy, "127.0.0.1", 0)
     port = proxy_server.sockets[0].getsockname()[1]
     async with RawServer(echo, tls=serving) as server, proxy_server:
-        async with HttpClient(server.url, tls=trusting, proxy=f"http://me:s3cret@127.0.0.1:{port}") as client:
+        through = f"http://me:s3cret@127.0.0.1:{port}"
+        async with HttpClient(server.url, tls=trusting, proxy=through) as client:
             assert (await client.request("POST", "/x", body=b"y")).body == b"POST /x y"
             assert "s3cret" not in repr(client)
     assert b"proxy-authorization: Basic bWU6czNjcmV0" in heads[0]

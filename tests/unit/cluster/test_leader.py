@@ -1,0 +1,283 @@
+"""Leader election against a server that holds one Lease; time passes only when a candidate sleeps."""
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from koordpy.cluster.client import Client
+from koordpy.cluster.connection import Access, Connection
+from koordpy.cluster.leader import LeaderElector
+from koordpy.lib.clock import FakeClock
+from tests.servers.collection import status
+from tests.servers.raw import Exchange, RawServer
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class LeaseServer(RawServer):
+    """Holds a Lease, and refuses writes while `broken`."""
+
+    def __init__(self) -> None:
+        super().__init__(self._serve)
+        self.lease: dict[str, Any] | None = None
+        self.version = 0
+        self.broken = False
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        assert self.lease is not None
+        return self.lease["spec"]  # type: ignore[no-any-return]
+
+    def write(self, **spec: Any) -> None:
+        self.version += 1
+        old = self.lease["spec"] if self.lease else {}
+        self.lease = {
+            "metadata": {"name": "l", "namespace": "ns", "resourceVersion": str(self.version)},
+            "spec": {**old, **spec},
+        }
+
+    async def _serve(self, exchange: Exchange) -> None:
+        request = exchange.request
+        document = json.loads(request.body) if request.body else {}
+        if self.broken and request.method != "GET":
+            await exchange.reply(500, status(500, "InternalError"))
+            return
+        if request.method == "POST":
+            if self.lease is not None:
+                await exchange.reply(409, status(409, "AlreadyExists"))
+                return
+            self.write(**document["spec"])
+        elif self.lease is None:
+            await exchange.reply(404, status(404, "NotFound"))
+            return
+        elif request.method == "PATCH":
+            if document["metadata"]["resourceVersion"] != str(self.version):
+                await exchange.reply(409, status(409, "Conflict"))
+                return
+            self.write(**document["spec"])
+        await exchange.reply(200, json.dumps(self.lease).encode())
+
+
+class Candidate:
+    """An elector with its own clock, whose sleeps move that clock and let others run."""
+
+    def __init__(self, server: LeaseServer, identity: str, skew: float = 0.0, **options: Any) -> None:
+        self.clock = FakeClock(START)
+        self.clock.advance(skew)
+        self.slept: list[float] = []
+        self.client = Client(Connection.to(Access(server.url)), attempts=1)
+        self.leaders: list[str] = []
+        self.elector = LeaderElector(
+            self.client,
+            "ns",
+            "l",
+            identity,
+            clock=self.clock,
+            rng=random.Random(1),
+            sleep=self.sleep,
+            on_new_leader=self.leaders.append,
+            **options,
+        )
+        self.led = asyncio.Event()
+        self.stopped = False
+        self.cancelled = False
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.clock.advance(seconds)
+        await asyncio.sleep(0.001)
+
+    async def lead(self) -> None:
+        self.led.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    async def run(self) -> None:
+        await self.elector.run(self.lead, self.stop)
+
+
+@asynccontextmanager
+async def running(*candidates: Candidate) -> AsyncIterator[list[asyncio.Task[None]]]:
+    tasks = [asyncio.create_task(candidate.run()) for candidate in candidates]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for candidate in candidates:
+            await candidate.client.close()
+
+
+async def test_first_candidate_creates_the_lease_and_leads() -> None:
+    async with LeaseServer() as server:
+        me = Candidate(server, "me")
+        async with running(me):
+            await me.led.wait()
+            assert me.elector.is_leader
+            assert server.spec["holderIdentity"] == "me"
+            assert server.spec["leaseDurationSeconds"] == 15
+            assert server.spec.get("leaseTransitions", 0) == 0
+        assert me.leaders == ["me"]
+
+
+async def test_leader_renews_and_keeps_the_time_it_acquired() -> None:
+    async with LeaseServer() as server:
+        me = Candidate(server, "me")
+        async with running(me):
+            await me.led.wait()
+            acquired = server.spec["acquireTime"]
+            while server.version < 5:
+                await asyncio.sleep(0.001)
+            assert server.spec["acquireTime"] == acquired
+            assert server.spec["renewTime"] > acquired
+
+
+async def test_lease_is_released_on_exit_after_the_work_has_stopped() -> None:
+    async with LeaseServer() as server:
+        me = Candidate(server, "me")
+        async with running(me):
+            await me.led.wait()
+        assert me.cancelled
+        assert me.stopped
+        assert server.spec["holderIdentity"] == ""
+        assert server.spec["leaseDurationSeconds"] == 1
+        assert not me.elector.is_leader
+
+
+async def test_lease_is_kept_on_exit_when_told_so() -> None:
+    async with LeaseServer() as server:
+        me = Candidate(server, "me", release_on_exit=False)
+        async with running(me):
+            await me.led.wait()
+        assert server.spec["holderIdentity"] == "me"
+
+
+async def test_lease_of_another_is_taken_only_after_it_stood_still_for_its_duration() -> None:
+    async with LeaseServer() as server:
+        server.write(
+            holderIdentity="other",
+            leaseDurationSeconds=15,
+            leaseTransitions=3,
+            renewTime="2020",
+        )
+        me = Candidate(server, "me")
+        async with running(me):
+            await me.led.wait()
+            waited = sum(me.slept)
+            assert waited >= 15, "a renewTime of long ago says nothing: the other's clock may be wrong"
+            assert server.spec["leaseTransitions"] == 4
+        assert me.leaders == ["other", "me"]
+
+
+async def test_lease_that_is_renewed_is_never_taken() -> None:
+    async with LeaseServer() as server:
+        server.write(holderIdentity="other", leaseDurationSeconds=15)
+        me = Candidate(server, "me")
+        async with running(me):
+            for i in range(60):
+                server.write(renewTime=f"t{i}")
+                slept = len(me.slept)
+                while len(me.slept) <= slept:
+                    await asyncio.sleep(0.001)
+            assert not me.led.is_set()
+        assert server.spec["holderIdentity"] == "other"
+
+
+async def test_released_lease_is_taken_at_the_next_try() -> None:
+    async with LeaseServer() as server:
+        server.write(holderIdentity="", leaseDurationSeconds=1, leaseTransitions=1)
+        me = Candidate(server, "me")
+        async with running(me):
+            await me.led.wait()
+            assert me.slept == []
+            assert server.spec["leaseTransitions"] == 2
+
+
+async def test_leader_that_cannot_renew_stops_before_the_lease_ends() -> None:
+    async with LeaseServer() as server:
+        me = Candidate(server, "me")
+        async with running(me) as (task,):
+            await me.led.wait()
+            server.broken = True
+            renewed_at = me.clock.monotonic()
+            await task
+        assert me.cancelled
+        assert me.stopped
+        assert me.clock.monotonic() - renewed_at < 15
+
+
+async def test_leader_survives_a_short_outage() -> None:
+    async with LeaseServer() as server:
+        me = Candidate(server, "me")
+        async with running(me):
+            await me.led.wait()
+            server.broken = True
+            slept = len(me.slept)
+            while len(me.slept) < slept + 3:
+                await asyncio.sleep(0)
+            server.broken = False
+            version = server.version
+            while server.version < version + 3:
+                await asyncio.sleep(0.001)
+            assert me.elector.is_leader
+            assert not me.cancelled
+
+
+async def test_leader_whose_lease_was_taken_stops() -> None:
+    async with LeaseServer() as server:
+        me = Candidate(server, "me")
+        async with running(me) as (task,):
+            await me.led.wait()
+            server.write(holderIdentity="usurper", leaseDurationSeconds=3600)
+            await task
+        assert me.cancelled
+        assert server.spec["holderIdentity"] == "usurper"
+
+
+async def test_of_many_candidates_with_skewed_clocks_one_leads() -> None:
+    async with LeaseServer() as server:
+        all_ = [Candidate(server, f"c{i}", skew=i * 100_000.0) for i in range(5)]
+        async with running(*all_):
+            for candidate in all_[1:]:
+                while len(candidate.slept) < 3 and not candidate.led.is_set():
+                    await asyncio.sleep(0.001)
+            assert sum(candidate.led.is_set() for candidate in all_) == 1
+
+
+async def test_what_the_work_raises_is_raised_and_the_lease_released() -> None:
+    async def fail() -> None:
+        raise RuntimeError("work failed")
+
+    async with LeaseServer() as server:
+        me = Candidate(server, "me")
+        with pytest.raises(RuntimeError, match="work failed"):
+            await me.elector.run(fail)
+        assert server.spec["holderIdentity"] == ""
+        await me.client.close()
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ({"lease_duration": 10.0}, "leaseDuration 10s must be above renewDeadline 10s"),
+        ({"renew_deadline": 2.4}, "renewDeadline 2.4s must be above 1.2 times retryPeriod 2s"),
+        ({"retry_period": 0.0}, "retryPeriod positive"),
+    ],
+)
+async def test_times_that_could_give_two_leaders_are_refused(times: dict[str, float], message: str) -> None:
+    async with LeaseServer() as server:
+        with pytest.raises(ValueError, match=message):
+            Candidate(server, "me", **times)
