@@ -195,7 +195,7 @@ def _read_scalar(expected: type, value: Any) -> Any:
         return from_wire(value)
     if not isinstance(value, str):
         raise ValueError(f"expected a time, got {describe(value)}")
-    return _time(value)
+    return Time(_time(value))
 
 
 # --- canonical -----------------------------------------------------------------------------------

@@ -132,7 +132,11 @@ def test_any_bytes_get_an_answer(sent: bytes) -> None:
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(max_size=5),
         lambda inner: (
             st.lists(inner, max_size=3)
             | st.dictionaries(

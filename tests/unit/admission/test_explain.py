@@ -1,0 +1,86 @@
+import random
+
+import pytest
+
+from koordpy.admission.explain import explain_documents
+from koordpy.admission.gates import feature_gates
+from koordpy.admission.handler import Handle
+from koordpy.cluster.cluster import Cluster
+
+PROFILES = [
+    {
+        "apiVersion": "config.koordinator.sh/v1alpha1",
+        "kind": "ClusterColocationProfile",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    for name, spec in {
+        "batch": {"selector": {"matchLabels": {"app": "spark"}}, "qosClass": "BE", "schedulerName": "k"},
+        "never": {"probability": 0, "schedulerName": "never"},
+        "other": {"selector": {"matchLabels": {"app": "web"}}, "qosClass": "LS"},
+    }.items()
+]
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p", "labels": {"app": "spark"}},
+    "spec": {
+        "schedulerName": "default",
+        "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}],
+    },
+}
+
+
+def handle(**gates: bool) -> Handle:
+    return Handle(Cluster(), feature_gates(gates), random.Random(1))
+
+
+def test_every_profile_says_why_it_applied_or_not() -> None:
+    (told,) = explain_documents([{"kind": "List", "items": [*PROFILES, POD]}], handle())
+    assert [(rule.subject, rule.applied, rule.reason) for rule in told.rules] == [
+        ("other", False, "selector 'app=web' does not match the pod's labels"),
+        ("batch", True, "selector 'app=spark' matches"),
+        ("never", False, "selects every pod; probability 0 is against it"),
+        ("resource translation", True, "the pod's priority class is koord-batch"),
+    ]
+
+
+def test_every_change_has_its_cause() -> None:
+    (told,) = explain_documents([*PROFILES, POD], handle())
+    changes = [(change.cause, change.path, change.before, change.after) for change in told.changes]
+    assert changes[:2] == [
+        ("ClusterColocationProfile batch: schedulerName", "/spec/schedulerName", "default", "k"),
+        ("ClusterColocationProfile batch: qosClass", "/metadata/labels/koordinator.sh~1qosClass", None, "BE"),
+    ]
+    requests = "/spec/containers/0/resources/requests"
+    assert {
+        ("resource translation, priority class koord-batch", f"{requests}/cpu", "1"),
+        ("resource translation, priority class koord-batch", f"{requests}/kubernetes.io~1batch-cpu", None),
+    } == {(cause, path, before) for cause, path, before, _ in changes[2:4]}
+    assert changes[4][:2] == ("ExtendedResourceSpec", "/metadata/annotations")
+    assert told.result is not None
+    assert told.result["spec"]["schedulerName"] == "k"
+    assert {operation["path"] for operation in told.patch} >= {"/spec/schedulerName"}
+
+
+def test_refusal_shows_the_verdict_and_no_patch() -> None:
+    broken = {
+        "apiVersion": "config.koordinator.sh/v1alpha1",
+        "kind": "ClusterColocationProfile",
+        "metadata": {"name": "z"},
+        "spec": {"priorityClassName": "gone"},
+    }
+    (told,) = explain_documents([*PROFILES, broken, POD], handle())
+    assert (told.allowed, told.code, told.patch, told.result) == (False, 500, [], None)
+    assert "gone" in told.message
+    assert told.changes
+
+
+def test_explanation_is_json() -> None:
+    (told,) = explain_documents([*PROFILES, POD], handle())
+    assert '"namespace":"default"' in told.model_dump_json()
+
+
+def test_path_that_is_not_served_is_an_error() -> None:
+    with pytest.raises(LookupError, match="no admission webhook at /mutate-pod"):
+        explain_documents([POD], handle(PodMutatingWebhook=False))
