@@ -201,6 +201,7 @@ class NodeTable:
         self._generation = self.add_column(fill=0)
         self._pods_generation = self.add_column(fill=0)
         self._clock = 0
+        self._pods_clock = 0
 
     # --- columns ---------------------------------------------------------------------------------
 
@@ -231,8 +232,17 @@ class NodeTable:
 
     @property
     def pods_generation(self) -> Int64:
-        """(rows,) raised whenever a pod comes to the row, leaves it or changes on it."""
+        """(rows,) raised, to a number never used before, whenever a pod comes, leaves or changes."""
         return self._pods_generation.values
+
+    @property
+    def moment(self) -> tuple[int, int]:
+        """The highest generations of nodes and of pods given so far, for `changed_since`."""
+        return self._clock, self._pods_clock
+
+    def changed_since(self, row: int, moment: tuple[int, int]) -> bool:
+        """Tell whether a row's node or the pods on it changed after a `moment`."""
+        return bool(self.generation[row] > moment[0] or self.pods_generation[row] > moment[1])
 
     @property
     def latest_generation(self) -> int:
@@ -303,7 +313,10 @@ class NodeTable:
 
     def select(self, names: Sequence[str]) -> tuple[NodeSet, list[str]]:
         """Return the named nodes that exist, in the given order, and the names that do not."""
-        rows = np.fromiter((self._rows.get(name, -1) for name in names), np.int64, len(names))
+        try:
+            rows = np.fromiter(map(self._rows.__getitem__, names), np.int64, len(names))
+        except KeyError:
+            rows = np.fromiter((self._rows.get(name, -1) for name in names), np.int64, len(names))
         known = (rows >= 0) & self.present[rows]
         if known.all():
             return NodeSet(self, names, rows), []
@@ -415,7 +428,8 @@ class NodeTable:
         self._release_if_empty(placement.row)
 
     def _count(self, placement: _Placement, sign: int) -> None:
-        self.pods_generation[placement.row] += 1
+        self._pods_clock += 1
+        self.pods_generation[placement.row] = self._pods_clock
         requested = self.requested[placement.row]
         for column, amount in zip(placement.columns, placement.amounts, strict=True):
             requested[column] += sign * amount
