@@ -9,7 +9,6 @@ Source: Koordinator, `pkg/descheduler/descheduler.go` and `pkg/descheduler/profi
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
 
 from koordpy.api import label_selector
 from koordpy.api.core import Node
@@ -17,6 +16,7 @@ from koordpy.api.field_error import aggregate
 from koordpy.api.meta import LabelSelector
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.events import Recorder
 from koordpy.lib import duration, supervise
 
 from . import nodes as node_selection
@@ -28,9 +28,6 @@ from .limiter import EvictionLimiter
 from .metrics import ROUNDS
 from .registry import Registry
 from .substitution import substitute
-
-if TYPE_CHECKING:
-    from koordpy.cluster.events import EventRecorder
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +46,7 @@ class Descheduler:
         registry: Registry,
         cluster: Cluster,
         client: Client | None = None,
-        events: "EventRecorder | None" = None,
+        events: Recorder | None = None,
         *,
         substitutes: Mapping[str, str] | None = None,
         decisions: Decisions | None = None,

@@ -6,11 +6,12 @@ Source: Koordinator, `pkg/descheduler/framework/runtime/framework.go`.
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from koordpy.api.core import Node
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.events import Recorder
 
 from .config import Profile
 from .config_model import API_VERSION, ConfigError, PluginArgs, decode
@@ -21,9 +22,6 @@ from .limiter import EvictionLimiter
 from .metrics import PLUGIN_ERRORS
 from .nodes import selected
 from .registry import Registry
-
-if TYPE_CHECKING:
-    from koordpy.cluster.events import EventRecorder
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +38,7 @@ class Runtime:
 
     cluster: Cluster
     client: Client | None
-    events: "EventRecorder | None"
+    events: Recorder | None
     limiter: EvictionLimiter
     decisions: Decisions
     dry_run: bool = False

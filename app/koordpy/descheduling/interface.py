@@ -9,19 +9,17 @@ profile, then every Balance plugin. Source: Koordinator, `pkg/descheduler/framew
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
 from koordpy.api.core import Node, Pod
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.events import Recorder
 from koordpy.lib.clock import Clock
 
 from .config_model import PluginArgs
-
-if TYPE_CHECKING:
-    from koordpy.cluster.events import EventRecorder
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,7 @@ class Handle:
     cluster: Cluster
     client: Client | None
     """Writes. None in simulations that never write."""
-    events: "EventRecorder | None"
+    events: Recorder | None
     clock: Clock
     evictor: Evictor
     dry_run: bool
@@ -115,9 +113,15 @@ class Handle:
 class PluginFactory(Protocol):
     """What an entry point names: usually a plugin class."""
 
-    name: str
-    args_type: type[PluginArgs] | None
-    """The model of the plugin's args; None for a plugin that takes the raw document."""
+    @property
+    def name(self) -> str:
+        """The plugin's name, the one that configurations use."""
+        ...
+
+    @property
+    def args_type(self) -> type[PluginArgs] | None:
+        """The model of the plugin's args; None for a plugin that takes the raw document."""
+        ...
 
     def __call__(self, args: Any, handle: Handle) -> Plugin:
         """Make the plugin; `args` is an `args_type`, else the raw document or None. May raise ValueError."""

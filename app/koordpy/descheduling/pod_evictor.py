@@ -4,17 +4,14 @@ Source: Koordinator, `pkg/descheduler/evictions/evictions.go`.
 """
 
 import logging
-from typing import TYPE_CHECKING
 
 from koordpy.api.core import Pod
 from koordpy.cluster.client import Client
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound, TooManyRequests
+from koordpy.cluster.events import Recorder
 
 from .interface import EvictOptions
 from .metrics import PODS_EVICTED
-
-if TYPE_CHECKING:
-    from koordpy.cluster.events import EventRecorder
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +19,7 @@ log = logging.getLogger(__name__)
 class PodEvictor:
     """Evicts, counts and tells."""
 
-    def __init__(self, client: Client, events: "EventRecorder | None") -> None:
+    def __init__(self, client: Client, events: Recorder | None) -> None:
         self._client, self._events = client, events
 
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:

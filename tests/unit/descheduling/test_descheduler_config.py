@@ -33,7 +33,8 @@ profiles:
 
 def wrapped(text: str) -> str:
     inner = "".join(f"    {line}\n" for line in text.strip().splitlines())
-    return f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\ndata:\n  koord-descheduler-config: |\n{inner}"
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  koord-descheduler-config: |\n"
+    return head + inner
 
 
 @pytest.mark.parametrize("form", [str, wrapped], ids=["bare", "ConfigMap"])

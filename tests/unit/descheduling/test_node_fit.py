@@ -164,7 +164,10 @@ def test_pods_pass_by_namespace(namespaces: Namespaces | None, passes: bool) -> 
 
 
 def test_pods_pass_if_one_selector_matches_and_selectors_without_one_are_ignored() -> None:
-    empty, app = PodSelector(name="e"), PodSelector.model_validate({"selector": {"matchLabels": {"app": "x"}}})
+    empty, app = (
+        PodSelector(name="e"),
+        PodSelector.model_validate({"selector": {"matchLabels": {"app": "x"}}}),
+    )
     everything = PodSelector.model_validate({"selector": {}})
     assert selected([])(pod())
     assert selected([empty])(pod())

@@ -31,7 +31,8 @@ def pod(
 
 
 def order(*pods: Pod) -> list[str]:
-    return [item.metadata.name for item in sorted(reversed(pods), key=sort_key)]
+    backwards = pods[::-1]
+    return [item.metadata.name for item in sorted(backwards, key=sort_key)]
 
 
 def test_koordinator_priority_class_comes_first() -> None:

@@ -1,4 +1,4 @@
-"""Building profiles, the evictor that plugins see, and whole cycles, with small plugins in place of real ones."""
+"""Building profiles, the evictor that plugins see, and whole cycles, with small plugins."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -144,7 +144,10 @@ def cluster_of(*nodes: Node, pods: Sequence[str] = ()) -> Cluster:
 
 
 def descheduler(
-    *profiles: Profile, cluster: Cluster | None = None, substitutes: dict[str, str] | None = None, **settings: Any
+    *profiles: Profile,
+    cluster: Cluster | None = None,
+    substitutes: dict[str, str] | None = None,
+    **settings: Any,
 ) -> Descheduler:
     config = DeschedulerConfiguration(profiles=list(profiles), **settings)
     return Descheduler(config, REGISTRY, cluster or cluster_of(), substitutes=substitutes)
@@ -160,7 +163,10 @@ def run(target: Descheduler) -> Round:
 @pytest.mark.parametrize(
     ("built", "message"),
     [
-        (profile(balance=["Nobody"]), r"not installed: Nobody \(enabled at a/balance\).*Evictor, Greedy, Other"),
+        (
+            profile(balance=["Nobody"]),
+            r"not installed: Nobody \(enabled at a/balance\).*Evictor, Greedy, Other",
+        ),
         (profile(balance=["Evictor"]), 'plugin "Evictor" does not extend BalancePlugin plugin'),
         (profile(evict=["Greedy"]), 'plugin "Greedy" does not extend EvictPlugin plugin'),
         (profile(balance=["Greedy"] * 2), 'plugin "Greedy" already registered as "BalancePlugin"'),
@@ -365,9 +371,7 @@ class Slow(Greedy):
 
 async def test_the_interval_is_counted_from_start_to_start() -> None:
     cluster = cluster_of()
-    config = DeschedulerConfiguration(
-        profiles=[profile(balance=["Slow"])], descheduling_interval="10s"
-    )
+    config = DeschedulerConfiguration(profiles=[profile(balance=["Slow"])], descheduling_interval="10s")
     target = Descheduler(config, Registry([Evictor, Slow]), cluster)
     slept: list[float] = []
     assert isinstance(cluster.clock, FakeClock)

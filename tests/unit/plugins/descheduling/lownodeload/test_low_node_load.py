@@ -1,0 +1,284 @@
+"""LowNodeLoad by its steps; whole rounds are compared with Koordinator's own in the parity tests."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from koordpy.api.core import Node, Pod
+from koordpy.api.koordinator import NodeMetric
+from koordpy.api.scheme import decode
+from koordpy_plugins.descheduling.lownodeload import balancing, thresholds
+from koordpy_plugins.descheduling.lownodeload.args import Anomaly, NodePool
+from koordpy_plugins.descheduling.lownodeload.classification import NodeClass, classify
+from koordpy_plugins.descheduling.lownodeload.thresholds import Thresholds, complete, fraction
+from koordpy_plugins.descheduling.lownodeload.usage import (
+    UNIT,
+    NodeUsage,
+    measure,
+    of_counted,
+    raw_allocatable,
+)
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def node(name: str = "n1", *, annotations: dict[str, str] | None = None, unschedulable: bool = False) -> Node:
+    return decode(
+        Node,
+        {
+            "metadata": {"name": name, "annotations": annotations or {}},
+            "spec": {"unschedulable": unschedulable},
+            "status": {"allocatable": {"cpu": "4", "memory": "3000", "pods": "10"}},
+        },
+    )
+
+
+def metric(pods: dict[str, dict[str, str]], system: dict[str, str] | None = None, age: int = 0) -> NodeMetric:
+    return decode(
+        NodeMetric,
+        {
+            "metadata": {"name": "n1"},
+            "status": {
+                "updateTime": (NOW - timedelta(seconds=age)).isoformat(),
+                "nodeMetric": {"systemUsage": {"resources": system or {}}},
+                "podsMetric": [
+                    {"namespace": "a", "name": name, "podUsage": {"resources": used}}
+                    for name, used in pods.items()
+                ],
+            },
+        },
+    )
+
+
+def pod(name: str, **labels: str) -> Pod:
+    labels = {f"koordinator.sh/{key}": value for key, value in labels.items()}
+    return decode(
+        Pod, {"metadata": {"namespace": "a", "name": name, "labels": labels}, "spec": {"nodeName": "n1"}}
+    )
+
+
+def usage(
+    used: dict[str, int], name: str = "n1", prod: dict[str, int] | None = None, **metrics: dict[str, int]
+) -> NodeUsage:
+    """A node by milli-cpu and units, with thresholds of 1000m/2000m for cpu."""
+    billions = {key: of_counted(key, value) for key, value in used.items()}
+    prod_billions = {key: of_counted(key, value) for key, value in (prod or {"cpu": 0}).items()}
+    found = NodeUsage(
+        node(name),
+        raw_allocatable(node(name)),
+        billions,
+        prod_billions,
+        [pod(item) for item in metrics],
+        [],
+        {f"a/{key}": {r: of_counted(r, n) for r, n in value.items()} for key, value in metrics.items()},
+    )
+    found.low, found.high = {"cpu": UNIT}, {"cpu": 2 * UNIT}
+    found.prod_low, found.prod_high = {"cpu": UNIT // 2}, {"cpu": UNIT}
+    return found
+
+
+# --- usage ---------------------------------------------------------------------------------------
+
+
+def test_usage_is_that_of_the_system_and_of_all_reported_pods() -> None:
+    pods = [pod("prod", qosClass="LS"), pod("batch", qosClass="BE")]
+    report = metric(
+        {"prod": {"cpu": "1"}, "batch": {"cpu": "500m"}, "gone": {"cpu": "100u"}}, {"cpu": "1500m"}
+    )
+    found = measure(node(), pods, report, ["cpu"], NOW, 180)
+    assert found is not None
+    assert found.usage == {"cpu": 3_000_100_000, "pods": 2 * UNIT}
+    assert found.prod_usage == {"cpu": UNIT, "pods": UNIT}
+    assert [item.metadata.name for item in found.prod_pods] == ["prod"]
+    assert set(found.pod_usage) == {"a/prod", "a/batch", "a/gone"}
+
+
+@pytest.mark.parametrize(("age", "measured"), [(179, True), (180, False)])
+def test_a_report_expires(age: int, measured: bool) -> None:
+    assert (measure(node(), [], metric({}, age=age), ["cpu"], NOW, 180) is not None) is measured
+
+
+@pytest.mark.parametrize("status", [{}, {"updateTime": "2026-01-01T00:00:00Z"}, {"nodeMetric": {}}])
+def test_a_node_without_a_full_report_is_not_measured(status: dict[str, Any]) -> None:
+    assert measure(node(), [], decode(NodeMetric, {"status": status}), ["cpu"], NOW, 180) is None
+    assert measure(node(), [], None, ["cpu"], NOW, 180) is None
+
+
+@pytest.mark.parametrize(
+    ("annotation", "cpu"), [('{"cpu": "2"}', 2), ('{"cpu": "x"}', 4), ("[]", 4), ("null", 4), ("{", 4)]
+)
+def test_raw_allocatable_wins_where_it_can_be_read(annotation: str, cpu: int) -> None:
+    annotated = node(annotations={"node.koordinator.sh/raw-allocatable": annotation})
+    assert raw_allocatable(annotated)["cpu"] == cpu * UNIT
+
+
+# --- thresholds ----------------------------------------------------------------------------------
+
+
+def pool(deviation: bool = False, **maps: dict[str, float]) -> NodePool:
+    return NodePool(
+        "p",
+        None,
+        deviation,
+        maps.get("low"),
+        maps.get("high"),
+        maps.get("prod_low"),
+        maps.get("prod_high"),
+        {"cpu": 1},
+        Anomaly(0, 1, 1),
+    )
+
+
+def test_missing_thresholds_are_completed_in_place() -> None:
+    given = pool(low={"cpu": 30.0}, high={"cpu": 50.0, "pods": 1.0})
+    done = complete(given)
+    assert done.low == {"cpu": 30, "memory": 100, "pods": 100}
+    assert done.high == {"cpu": 50, "memory": 100, "pods": 100}
+    assert done.prod_low == done.prod_high == {"cpu": 100, "memory": 100, "pods": 100}
+    assert given.low is done.low
+    assert complete(pool(deviation=True)).low == {"memory": 0}
+
+
+def test_a_low_threshold_without_a_high_one_makes_any_use_too_much() -> None:
+    busy = usage({"cpu": 1, "memory": 0})
+    thresholds.apply(complete(pool(low={"cpu": 0.0})), [busy], False)
+    assert classify(busy) is NodeClass.SOURCE
+
+
+def test_deviation_is_relative_to_the_mean() -> None:
+    nodes = [usage({"cpu": 1000, "memory": 0}), usage({"cpu": 3000, "memory": 0})]
+    done = complete(pool(deviation=True, low={"cpu": 10.0}, high={"cpu": 60.0}))
+    thresholds.apply(done, nodes, True)
+    assert (nodes[0].low["cpu"], nodes[0].high["cpu"]) == (1600_000_000, 4 * UNIT)
+    assert nodes[0].low["memory"] == nodes[0].high["memory"] == 3000 * UNIT
+
+
+@given(st.integers(0, 1 << 40), st.floats(0, 200))
+def test_a_fraction_never_exceeds_its_percentage(offered: int, percent: float) -> None:
+    part = fraction("memory", percent, offered * UNIT)
+    assert part % UNIT == 0
+    assert 0 <= part <= offered * UNIT * (percent * 0.01 + 1e-9)
+
+
+# --- classes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("used", "prod", "unschedulable", "expected"),
+    [
+        (1000, 500, False, NodeClass.BOTH_LOW),
+        (1000, 501, False, NodeClass.LOW),
+        (1000, 1001, False, NodeClass.PROD_HIGH),
+        (1001, 500, False, NodeClass.PROD_LOW),
+        (1001, 501, False, NodeClass.NONE),
+        (2000, 1001, False, NodeClass.PROD_HIGH),
+        (2001, 1001, False, NodeClass.SOURCE),
+        (1000, 500, True, NodeClass.NONE),
+        (2001, 500, True, NodeClass.SOURCE),
+    ],
+)
+def test_a_node_has_one_class(used: int, prod: int, unschedulable: bool, expected: NodeClass) -> None:
+    found = usage({"cpu": used}, prod={"cpu": prod})
+    found.node.spec.unschedulable = unschedulable
+    assert classify(found) is expected
+
+
+# --- balancing -----------------------------------------------------------------------------------
+
+
+class Evictions:
+    """An evictor that says yes and remembers."""
+
+    def __init__(self, *fails: str, fits: bool = True) -> None:
+        self.calls: list[tuple[str, str]] = []
+        self.recovered: list[str] = []
+        self._fails, self._fits = fails, fits
+
+    def policy(self, node_fit: bool = True) -> balancing.Policy:
+        return balancing.Policy(
+            Thresholds({"cpu": 25}, {"cpu": 50}, {"cpu": 12.5}, {"cpu": 25}),
+            {"cpu": 1},
+            lambda item: item.metadata.name != "forbidden",
+            (lambda item, target: self._fits) if node_fit else None,
+            self._evict,
+            lambda found, prod: self.recovered.append(found.name),
+        )
+
+    async def _evict(self, item: Pod, reason: str, prod: bool) -> bool:
+        self.calls.append((item.metadata.name, reason))
+        return item.metadata.name not in self._fails
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.calls]
+
+
+async def moved(evictions: Evictions, source: NodeUsage, target: NodeUsage, node_fit: bool = True) -> None:
+    left = balancing.budget(["cpu"], [target], False)
+    await balancing.balance(balancing.Sources(False, [source], [target]), left, evictions.policy(node_fit))
+
+
+async def test_pods_go_until_the_node_has_recovered() -> None:
+    evictions = Evictions()
+    source = usage({"cpu": 3000}, x={"cpu": 600}, y={"cpu": 500}, z={"cpu": 400})
+    await moved(evictions, source, usage({"cpu": 0}, "n2"))
+    # 1000m too much: 600 covers the most of it, then 500 is enough.
+    assert evictions.names == ["x", "y"]
+    assert evictions.recovered == ["n1"]
+    assert evictions.calls[0][1] == "node is overutilized, node cpu usage(75.00%)>threshold(50.00%)"
+
+
+async def test_the_budget_of_the_targets_ends_it() -> None:
+    evictions = Evictions()
+    source = usage({"cpu": 4000}, x={"cpu": 900}, y={"cpu": 900}, z={"cpu": 900})
+    await moved(evictions, source, usage({"cpu": 1000}, "n2"), node_fit=False)
+    assert evictions.names == ["x", "y"]
+    assert evictions.recovered == []
+
+
+async def test_a_pod_must_fit_a_target_with_those_before_it() -> None:
+    evictions = Evictions()
+    source = usage({"cpu": 4000}, x={"cpu": 900}, y={"cpu": 200}, z={"cpu": 100})
+    await moved(evictions, source, usage({"cpu": 1000}, "n2"))
+    assert evictions.names == ["x", "z"]
+
+
+async def test_a_failed_fit_leaves_the_target_as_it_was() -> None:
+    target = usage({"cpu": 1900}, "n2")
+    await moved(Evictions(), usage({"cpu": 3000}, x={"cpu": 200}), target)
+    assert target.usage == {"cpu": 1900_000_000}
+
+
+@pytest.mark.parametrize(("node_fit", "evicted"), [(True, []), (False, ["x"])])
+async def test_without_node_fit_targets_are_not_asked(node_fit: bool, evicted: list[str]) -> None:
+    evictions = Evictions(fits=False)
+    await moved(evictions, usage({"cpu": 2100}, x={"cpu": 200}), usage({"cpu": 0}, "n2"), node_fit)
+    assert evictions.names == evicted
+
+
+async def test_refused_and_filtered_pods_change_nothing() -> None:
+    evictions = Evictions("x")
+    source = usage({"cpu": 2100}, x={"cpu": 150}, y={"cpu": 200}, forbidden={"cpu": 900})
+    await moved(evictions, source, usage({"cpu": 0}, "n2"))
+    assert evictions.names == ["x", "y"]
+    assert source.usage["cpu"] == 1900_000_000
+
+
+async def test_without_targets_nobody_is_asked() -> None:
+    evictions = Evictions()
+    sources = balancing.Sources(False, [usage({"cpu": 3000}, x={"cpu": 600})], [])
+    await balancing.balance(sources, {"cpu": UNIT}, evictions.policy())
+    assert evictions.calls == []
+
+
+@given(st.lists(st.integers(1, 2000), max_size=12), st.integers(2001, 8000), st.integers(0, 1999))
+async def test_a_target_is_never_pushed_over_its_threshold(pods: list[int], used: int, taken: int) -> None:
+    evictions = Evictions()
+    source = usage({"cpu": used}, **{f"p{i:02}": {"cpu": amount} for i, amount in enumerate(pods)})
+    target = usage({"cpu": taken}, "n2")
+    await moved(evictions, source, target)
+    assert target.usage["cpu"] <= target.high["cpu"]
+    assert sum(pods[int(name[1:])] for name in evictions.names) <= 2000 - taken
