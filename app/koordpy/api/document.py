@@ -224,13 +224,16 @@ class Document:
 
     def _forget(self, value: dict[str, Any] | list[Any]) -> None:
         """Drop the edits inside an object or a list that has left the document."""
-        gone: set[int] = set()
+        gone = {id(value)}
         stack: list[Any] = [value]
         while stack:
             node = stack.pop()
-            gone.add(id(node))
-            children = node.values() if isinstance(node, dict) else node
-            stack.extend(child for child in children if isinstance(child, dict | list))
+            for child in node.values() if type(node) is dict else node:
+                if type(child) is dict or type(child) is list:
+                    gone.add(id(child))
+                    stack.append(child)
+        if gone.isdisjoint([id(edit.parent) for edit in self._edits]):
+            return
         for edit in self._edits:
             if id(edit.parent) in gone:
                 edit.op = _DROPPED
