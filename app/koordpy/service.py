@@ -26,8 +26,10 @@ from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling import config as scheduling_config
 from koordpy.scheduling.config import Profile
+from koordpy.scheduling.decisions import Decisions
 from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.handle import Handle as SchedulingHandle
+from koordpy.scheduling.nominator import Nominator
 from koordpy.scheduling.registry import Place, Profiles, build
 from koordpy.scheduling.waiting_pods import WaitingPods
 from koordpy.settings import ListenerSettings, Settings
@@ -93,14 +95,15 @@ class Service:
         settings = self.settings.extender
         path = Path(settings.scheduler_config or data.deploy("scheduler", "koordpy-profiles.yaml"))
         config = scheduling_config.load(path)
-        waiting_pods = WaitingPods()
+        nominator, waiting_pods = Nominator(self.cluster), WaitingPods()
 
-        def handle_of(_: Profile) -> SchedulingHandle:
+        def handle_of(_: Profile | None) -> SchedulingHandle:
             return SchedulingHandle(
                 self.cluster,
                 client=self.client,
                 clock=self._clock,
                 rng=self._rng,
+                nominator=nominator,
                 waiting_pods=waiting_pods,
             )
 
@@ -109,9 +112,8 @@ class Service:
         )
         for missing in self.profiles.missing:
             log.warning("%s: not installed, left out as configured: %s", path, missing)
-        self.extender = Extender(
-            self.profiles, self.cluster, self.client, clock=self._clock, history=settings.decisions
-        )
+        decisions = Decisions(settings.decisions)
+        self.extender = Extender(self.profiles, handle_of(None), decisions=decisions)
         self._listen("extender", settings, extender_app(self.extender))
 
     def _open_debug(self) -> None:
@@ -125,7 +127,7 @@ class Service:
             cluster=self.cluster,
             chains=self.chains,
             profiles=self.profiles,
-            extender=self.extender,
+            decisions=self.extender.decisions if self.extender else None,
             configz={"koordpy": self.settings.model_dump(mode="json", by_alias=True)},
             gates=dict(self._gates),
         )

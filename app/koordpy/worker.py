@@ -8,6 +8,7 @@ from pathlib import Path
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
+from koordpy.api.meta import KubeObject
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Connection
@@ -136,7 +137,12 @@ class Worker:
         self.qos.setup()
         by_name = Selector(fields=f"metadata.name={node_name}")
         own_pods = Selector(fields=f"spec.nodeName={node_name}")
-        selectors = {Node: by_name, NodeSLO: by_name, NodeResourceTopology: by_name, Pod: own_pods}
+        selectors: dict[type[KubeObject], Selector] = {
+            Node: by_name,
+            NodeSLO: by_name,
+            NodeResourceTopology: by_name,
+            Pod: own_pods,
+        }
         self._follow(
             "qos",
             Informers(cluster, self.client, selectors=selectors, optional=[NodeSLO, NodeResourceTopology]),

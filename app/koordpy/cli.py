@@ -1,0 +1,348 @@
+"""The command line: `koordpy COMMAND`. Commands read options, call, and print; what they do is elsewhere.
+
+Whatever goes wrong is one clear line on standard error and a non-zero exit code.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import httpx
+import yaml
+from rich.console import Console
+
+from koordpy import __version__
+from koordpy import main as runtime
+from koordpy import settings as process_settings
+from koordpy.api.config_model import ConfigError
+from koordpy.commands.output import FORMATS, Format, console, emit
+
+DEBUG_URL = "http://127.0.0.1:10251"
+
+output_option = click.option(
+    "--output", "-o", "output", type=click.Choice(FORMATS), default="text", help="How to print the result."
+)
+server_option = click.option(
+    "--debug-server", default=DEBUG_URL, show_default=True, help="Debug address of a running koordpy serve."
+)
+
+
+class Failure(click.ClickException):
+    """Something that the user can understand and mend."""
+
+    def show(self, file: Any = None) -> None:
+        """Print one line."""
+        click.echo(f"koordpy: {self.format_message()}", err=True)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("-v", "--verbose", count=True, help="Log more; twice for everything.")
+@click.option("--traceback", is_flag=True, help="Show where an unexpected error came from.")
+@click.pass_context
+def cli(context: click.Context, verbose: int, traceback: bool) -> None:
+    """Koordinator's colocation, QoS and scheduling behaviour on a stock Kubernetes cluster."""
+    context.obj = {"verbose": verbose, "traceback": traceback}
+
+
+# --- running ---------------------------------------------------------------------------------------
+
+
+def _process_options(command: Any) -> Any:
+    for option in (
+        click.option("--config", type=click.Path(path_type=Path), help="A KoordpyConfiguration file."),
+        click.option("--server", help="API server URL, instead of a kubeconfig."),
+        click.option(
+            "--kubeconfig", help="Kubeconfig file (default: $KUBECONFIG, ~/.kube/config, the pod's)."
+        ),
+        click.option("--context", "kube_context", help="Context of the kubeconfig."),
+        click.option("--feature-gates", default="", help="A=true,B=false"),
+        click.option("--debug-bind", help="ADDRESS:PORT of health and debug API."),
+    ):
+        command = option(command)
+    return command
+
+
+@cli.command()
+@_process_options
+@click.option("--doors", help="Which doors to open: admission,extender,debug (default: all).")
+@click.option("--admission-bind", help="ADDRESS:PORT of the webhooks (HTTPS).")
+@click.option("--extender-bind", help="ADDRESS:PORT of the scheduler extender.")
+@click.option("--cert-dir", help="Folder of the webhooks' certificate; made there when it holds none.")
+@click.option("--tls-host", multiple=True, help="Host name or address in a certificate that is made.")
+@click.option("--scheduler-config", help="KubeSchedulerConfiguration with the plugins to run.")
+@click.pass_obj
+def serve(obj: dict[str, Any], /, **options: Any) -> None:
+    """Serve webhooks, the scheduler extender and the debug API."""
+    overrides = _common_overrides(options)
+    overrides["doors"] = options["doors"].split(",") if options["doors"] else None
+    overrides["admission"] = {
+        **_bind(options["admission_bind"], "--admission-bind"),
+        "certDir": options["cert_dir"],
+        "tlsHosts": list(options["tls_host"]) or None,
+    }
+    overrides["extender"] = {
+        **_bind(options["extender_bind"], "--extender-bind"),
+        "schedulerConfig": options["scheduler_config"],
+    }
+    runtime.set_up_logging(obj["verbose"])
+    runtime.serve(process_settings.load(options["config"], overrides))
+
+
+@cli.command()
+@_process_options
+@click.option("--descheduler", is_flag=True, help="Host the descheduler (leader-elected).")
+@click.option("--qos", is_flag=True, help="Host the QoS manager of this node.")
+@click.option("--descheduler-config", help="DeschedulerConfiguration file.")
+@click.option("--dry-run", is_flag=True, help="Descheduler: decide, but evict nothing.")
+@click.option(
+    "--evict-with",
+    multiple=True,
+    metavar="NAME=INSTEAD",
+    help="Use an installed evictor where the configuration names one that is not (e.g. "
+    "MigrationController=DefaultEvictor).",
+)
+@click.option("--node-name", help="QoS: this node's name (default: $NODE_NAME).")
+@click.pass_obj
+def worker(obj: dict[str, Any], /, **options: Any) -> None:
+    """Host the descheduler, the QoS manager, or both."""
+    overrides = _common_overrides(options)
+    substitutes = dict(_pair(text, "--evict-with") for text in options["evict_with"])
+    overrides["worker"] = {
+        "descheduler": {
+            "config": options["descheduler_config"],
+            "dryRun": True if options["dry_run"] else None,
+            "substituteEvictors": substitutes or None,
+        },
+        "qos": {"nodeName": options["node_name"]},
+    }
+    runtime.set_up_logging(obj["verbose"])
+    settings = process_settings.load(options["config"], overrides)
+    runtime.work(settings, descheduler=options["descheduler"], qos=options["qos"])
+
+
+@cli.command()
+@click.option(
+    "--exit", "leave", is_flag=True, help="Stop after the story; exit code 0 only if all of it happened."
+)
+@click.option("--nodes", default=50, show_default=True, help="Nodes of the demo cluster.")
+@click.pass_obj
+def demo(obj: dict[str, Any], leave: bool, nodes: int) -> None:
+    """Run a whole cluster on this machine and tell one pod's story."""
+    from koordpy.commands import demo as story
+
+    if obj["verbose"]:
+        runtime.set_up_logging(obj["verbose"])
+    story.run(console(), nodes=nodes, leave=leave)
+
+
+@cli.command()
+@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("certs"), show_default=True)
+@click.option("--host", multiple=True, default=("localhost", "127.0.0.1"), show_default=True)
+def certs(directory: Path, host: tuple[str, ...]) -> None:
+    """Make or renew a development certificate authority and server certificate."""
+    from datetime import UTC, datetime
+
+    from koordpy.lib import certificates
+
+    certificates.ensure(directory, host, datetime.now(UTC))
+    click.echo(f"{directory}: certificate for {', '.join(host)}, authority {certificates.CA_CERT}")
+
+
+# --- looking ---------------------------------------------------------------------------------------
+
+
+@cli.command()
+@output_option
+def version(output: Format) -> None:
+    """Print the version, and which plugins are installed."""
+    from koordpy.lib import entry_points
+
+    kinds = ("admission", "scheduling", "descheduling", "qos")
+    plugins = {kind: list(entry_points.find(f"koordpy.{kind}")) for kind in kinds}
+    found = {"version": __version__, "python": sys.version.split()[0], "plugins": plugins}
+
+    def text(to: Console) -> None:
+        to.print(f"koordpy {__version__} (Python {found['python']})")
+        for kind, names in plugins.items():
+            to.print(f"  {kind}: {', '.join(names) or 'none'}")
+
+    emit(found, output, text)
+
+
+@cli.command()
+@server_option
+@click.option("--live", is_flag=True, help="Ask whether the process lives, not whether it is ready.")
+def health(debug_server: str, live: bool) -> None:
+    """Ask a running koordpy whether it is ready (for probes: exit code 0 or 1)."""
+    path = "/livez" if live else "/readyz"
+    try:
+        answer = httpx.get(f"{debug_server}{path}", params={"verbose": ""}, timeout=2.5)
+    except httpx.HTTPError as error:
+        raise Failure(f"{debug_server}{path}: {error}") from None
+    click.echo(answer.text.rstrip())
+    if answer.status_code != 200:
+        raise Failure(f"{debug_server}{path} answered {answer.status_code}")
+
+
+@cli.command()
+@click.argument("pod", metavar="NAMESPACE/POD")
+@server_option
+@output_option
+def why(pod: str, debug_server: str, output: Format) -> None:
+    """Tell what the last scheduling decision about a pod was, and why."""
+    from koordpy.commands import why as decisions
+
+    namespace, slash, name = pod.partition("/")
+    if not slash or not namespace or not name:
+        raise Failure(f"got {pod!r}, expected NAMESPACE/POD")
+    found = _ask(debug_server, f"/apis/v1/decisions/{namespace}/{name}")
+    emit(found, output, lambda to: decisions.show(to, found))
+
+
+@cli.group()
+def profile() -> None:
+    """Look into ClusterColocationProfiles."""
+
+
+@profile.command()
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    required=True,
+    help="YAML of pods (and other objects); - is stdin.",
+)
+@click.option(
+    "--namespace", "-n", default="default", show_default=True, help="Where pods without one are created."
+)
+@click.option("--feature-gates", default="", help="A=true,B=false")
+@click.option("--server", help="Take profiles, namespaces and priority classes from this API server.")
+@click.option("--kubeconfig", help="Take them from the cluster of this kubeconfig.")
+@click.option("--context", "kube_context", help="Context of the kubeconfig.")
+@output_option
+def explain(files: tuple[str, ...], namespace: str, output: Format, **options: Any) -> None:
+    """Tell which profiles match a pod, what each changes and why. Without a cluster: offline."""
+    from koordpy.commands import explain as explaining
+
+    documents = [document for file in files for document in _documents(file)]
+    found = asyncio.run(
+        explaining.explain(
+            documents,
+            namespace=namespace,
+            feature_gates=options["feature_gates"],
+            server=options["server"],
+            kubeconfig=options["kubeconfig"],
+            context=options["kube_context"],
+        )
+    )
+    if not found:
+        raise Failure(f"no pod in {', '.join(files)}")
+    plain = [item.model_dump(mode="json") for item in found]
+    emit(plain, output, lambda to: explaining.show(to, found, documents))
+
+
+# --- reading options -------------------------------------------------------------------------------
+
+
+def _common_overrides(options: dict[str, Any]) -> dict[str, Any]:
+    from koordpy.lib import feature_gates
+
+    return {
+        "client": {
+            "server": options["server"],
+            "kubeconfig": options["kubeconfig"],
+            "context": options["kube_context"],
+        },
+        "featureGates": feature_gates.parse(options["feature_gates"]) or None,
+        "debug": _bind(options["debug_bind"], "--debug-bind"),
+    }
+
+
+def _bind(text: str | None, option: str) -> dict[str, Any]:
+    if text is None:
+        return {}
+    address, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal():
+        raise Failure(f"{option}: got {text!r}, expected ADDRESS:PORT")
+    return {"bindAddress": address.strip("[]") or "0.0.0.0", "port": int(port)}
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, equals, instead = text.partition("=")
+    if not equals or not name or not instead:
+        raise Failure(f"{option}: got {text!r}, expected NAME=INSTEAD")
+    return name, instead
+
+
+def _documents(file: str) -> list[dict[str, Any]]:
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        documents = [document for document in yaml.safe_load_all(text) if document is not None]
+    except OSError as error:
+        raise Failure(f"{file}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise Failure(f"{file}: not YAML: {' '.join(str(error).split())}") from None
+    for document in documents:
+        if not isinstance(document, dict) or "kind" not in document:
+            raise Failure(f"{file}: got {str(document)[:60]!r}, expected Kubernetes objects with a kind")
+    return documents
+
+
+def _ask(server: str, path: str) -> Any:
+    try:
+        answer = httpx.get(f"{server}{path}", timeout=10.0)
+    except httpx.HTTPError as error:
+        raise Failure(f"{server}: {error}; is koordpy serve running with the debug door open?") from None
+    if answer.status_code != 200:
+        try:
+            message = answer.json()["message"]
+        except (ValueError, KeyError, TypeError):
+            message = f"{path} answered {answer.status_code}"
+        raise Failure(message)
+    return answer.json()
+
+
+# --- the way in ------------------------------------------------------------------------------------
+
+
+def _expected_errors() -> tuple[type[BaseException], ...]:
+    from koordpy.api.scheme import DecodeError
+    from koordpy.cluster.connection import ConnectionConfigError
+    from koordpy.cluster.errors import ApiError
+    from koordpy.lib.certificates import CertificateError
+    from koordpy.lib.entry_points import PluginLoadError
+
+    return (
+        ApiError,
+        CertificateError,
+        ConfigError,
+        ConnectionConfigError,
+        DecodeError,
+        PluginLoadError,
+        OSError,
+    )
+
+
+def main() -> None:
+    """Run the command line (console script `koordpy`)."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except Exception as error:
+        if "--traceback" in sys.argv:
+            raise
+        known = isinstance(error, _expected_errors()) or type(error).__module__.startswith("koordpy.")
+        what = (
+            str(error)
+            if known
+            else f"internal error: {type(error).__name__}: {error} (--traceback shows where)"
+        )
+        click.echo(f"koordpy: {' '.join(what.split())}", err=True)
+        sys.exit(1)

@@ -1,0 +1,347 @@
+"""`koordpy demo`: a whole cluster on this machine, and the story of one pod through all doors.
+
+The wiring is the production one: our doors are registered in the (embedded) API server and scheduler by the
+very manifests in `deploy/`, and everything is spoken to over HTTP. A step that does not really happen ends
+the story with an error.
+"""
+
+import asyncio
+import base64
+import copy
+import logging
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AsyncExitStack, nullcontext
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+from rich.console import Console
+from rich.markup import escape
+
+from koordpy import data
+from koordpy import main as runtime
+from koordpy import settings as process_settings
+from koordpy.admission.explain import explain
+from koordpy.api.core import Namespace, Node, Pod, PriorityClass
+from koordpy.api.koordinator import ClusterColocationProfile, NodeMetric
+from koordpy.api.meta import KubeObject, format_time
+from koordpy.api.scheme import Resource, resource_of
+from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.connection import Connection
+from koordpy.cluster.informers import Informers
+from koordpy.descheduling import config as descheduling_config
+from koordpy.descheduling.decisions import Outcome
+from koordpy.descheduling.descheduler import Descheduler
+from koordpy.descheduling.registry import Registry
+from koordpy.embedded.apiserver import ApiServer
+from koordpy.embedded.scheduler import Scheduler
+from koordpy.lib import certificates
+from koordpy.lib.clock import SystemClock
+from koordpy.scheduling import config as scheduling_config
+from koordpy.service import Service
+
+from . import explain as explaining
+from . import why
+
+GI = 1024**3
+NODE_CPU, NODE_MEMORY = 16, 64 * GI
+HOT_EVERY = 7
+SPARK_PODS = ONLINE_PODS = 20
+WAIT_SECONDS = 60.0
+
+_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    False,
+    KubeObject,
+)
+
+
+class DemoFailed(Exception):
+    """A step of the story did not happen."""
+
+
+def run(to: Console, *, nodes: int, leave: bool) -> None:
+    """Tell the story; then stay until interrupted, or `leave`. Raises DemoFailed."""
+
+    async def story(stopping: asyncio.Event) -> None:
+        with tempfile.TemporaryDirectory(prefix="koordpy-demo-") as folder:
+            async with AsyncExitStack() as stack:
+                demo = Demo(to, nodes, Path(folder), stack)
+                await demo.tell()
+                if not leave:
+                    demo.invite()
+                    await stopping.wait()
+
+    logging.getLogger("koordpy").setLevel(logging.ERROR)
+    runtime.run(story)
+
+
+class Demo:
+    """The cluster of the demo. Everything it opens is closed by the exit stack."""
+
+    def __init__(self, to: Console, nodes: int, folder: Path, stack: AsyncExitStack) -> None:
+        if nodes < HOT_EVERY + 1:
+            raise DemoFailed(
+                f"--nodes: got {nodes}, expected at least {HOT_EVERY + 1} to have hot and cool ones"
+            )
+        self._to, self._folder, self._stack = to, folder, stack
+        self._nodes = [f"node-{i:03d}" for i in range(nodes)]
+        self._hot = [name for i, name in enumerate(self._nodes) if i % HOT_EVERY == HOT_EVERY // 2]
+        self._began = time.perf_counter()
+
+    async def tell(self) -> None:
+        """Run all steps in order."""
+        await self._step("A control plane, without Kubernetes", self._start_control_plane)
+        await self._step(f"{len(self._nodes)} nodes, {len(self._hot)} of them hot", self._fill_cluster)
+        await self._step("koordpy serves, and is registered", self._open_doors)
+        await self._step("Pods are created", self._create_pods)
+        self._to.print()
+        await self._show_admission()
+        await self._show_placement()
+        await self._show_descheduling()
+        self._to.print(f"\n[bold green]The whole story took {time.perf_counter() - self._began:.1f} s.[/]")
+
+    async def _step(self, title: str, step: Callable[[], Any]) -> None:
+        with self._to.status(title) if self._to.is_terminal else nullcontext():
+            outcome = await step()
+        self._to.print(f"[green]✓[/green] {title}: {outcome}")
+
+    # --- steps -----------------------------------------------------------------------------------
+
+    async def _start_control_plane(self) -> str:
+        crds = sorted(data.deploy("crds").glob("*.yaml"))
+        self._api = await self._stack.enter_async_context(ApiServer(crds=crds, controllers=True))
+        self._client = Client(Connection.find(server=self._api.url))
+        self._stack.push_async_callback(self._client.close)
+        return f"API server at {self._api.url} with {len(crds)} of Koordinator's CRDs"
+
+    async def _fill_cluster(self) -> str:
+        documents = _load("priorityclasses", "koordinator.yaml") + _load("demo", "objects.yaml")
+        for document in documents:
+            await self._create(document)
+        await asyncio.gather(*(self._create_node(name) for name in self._nodes))
+        hottest = max(self._usage(name) for name in self._hot)
+        coolest = min(self._usage(name) for name in self._nodes)
+        return f"CPU usage from {coolest:.0%} to {hottest:.0%}; hot ones have few requests, so they look free"
+
+    async def _create_node(self, name: str) -> None:
+        amounts = {
+            "cpu": str(NODE_CPU),
+            "memory": str(NODE_MEMORY),
+            "pods": "110",
+            "kubernetes.io/batch-cpu": "8k",
+            "kubernetes.io/batch-memory": str(32 * GI),
+        }
+        status = {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+        }
+        meta = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+        await self._create({"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status})
+        hot = name in self._hot
+        residents = [f"crunch-{name}-{i}" for i in range(2)] if hot else [f"service-{name}"]
+        for resident in residents:
+            await self._create(_pod("shop", resident, {}, "100m" if hot else "4", "128Mi", node=name))
+        usage = self._usage(name)
+        metric = {
+            "apiVersion": "slo.koordinator.sh/v1alpha1",
+            "kind": "NodeMetric",
+            "metadata": {"name": name},
+            "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 60}},
+            "status": {
+                "updateTime": format_time(SystemClock().now()),
+                "nodeMetric": {"nodeUsage": {"resources": _usage(usage, 0.4)}},
+                "podsMetric": [
+                    {"namespace": "shop", "name": pod, "podUsage": {"resources": _usage(usage / 2.2, 0.1)}}
+                    for pod in residents
+                ],
+            },
+        }
+        await self._create(metric)
+        await self._client.patch_status(NodeMetric, "", name, {"status": metric["status"]})
+
+    async def _open_doors(self) -> str:
+        settings = process_settings.load(
+            None,
+            {
+                "client": {"server": self._api.url},
+                "admission": {"bindAddress": "127.0.0.1", "port": 0, "certDir": str(self._folder / "certs")},
+                "extender": {"port": 0},
+                "debug": {"port": 0},
+            },
+        )
+        self.service = Service(settings)
+        self._stack.push_async_callback(self.service.stop)
+        await self.service.start()
+        await self.service.wait_ready(WAIT_SECONDS)
+        await self._register_webhook()
+        await self._start_scheduler()
+        return "webhook configuration with a fresh CA, extender in the scheduler's configuration"
+
+    async def _register_webhook(self) -> None:
+        bundle = base64.b64encode(certificates.ca_bundle(self._folder / "certs")).decode()
+        [document] = _load("webhooks", "pod-mutating.yaml")
+        for webhook in document["webhooks"]:
+            path = webhook["clientConfig"].pop("service")["path"]
+            webhook["clientConfig"] = {
+                "url": f"{self.service.listeners['admission'].url}{path}",
+                "caBundle": bundle,
+            }
+        await self._client.create_raw(_WEBHOOKS, "", document)
+
+    async def _start_scheduler(self) -> None:
+        [document] = _load("scheduler", "kube-scheduler-config.yaml")
+        for extender in document["extenders"]:
+            extender["urlPrefix"] = f"{self.service.listeners['extender'].url}/extender"
+        client = Client(Connection.find(server=self._api.url))
+        self._scheduler = Scheduler(scheduling_config.read(document), client)
+        self._stack.push_async_callback(client.close)
+        self._stack.push_async_callback(self._scheduler.stop)
+        await self._scheduler.start()
+
+    async def _create_pods(self) -> str:
+        spark = {"sparkoperator.k8s.io/launched-by-spark-operator": "true", "app": "spark"}
+        online = {"tier": "online", "app": "web"}
+        self._submitted = [
+            *(_pod("analytics", f"spark-{i:02d}", spark, "1", "2Gi") for i in range(SPARK_PODS)),
+            *(_pod("shop", f"web-{i:02d}", online, "500m", "1Gi") for i in range(ONLINE_PODS)),
+        ]
+        await asyncio.gather(*(self._create(document) for document in self._submitted))
+        wanted = {(d["metadata"]["namespace"], d["metadata"]["name"]) for d in self._submitted}
+        self._placed: dict[tuple[str, str], Pod] = {}
+        deadline = time.monotonic() + WAIT_SECONDS
+        while len(self._placed) < len(wanted):
+            if time.monotonic() > deadline:
+                pending = sorted(wanted - set(self._placed))
+                raise DemoFailed(f"{len(pending)} pods were not bound, first {'/'.join(pending[0])}")
+            for pod in await self._client.list_all(Pod):
+                key = (pod.metadata.namespace, pod.metadata.name)
+                if key in wanted and pod.spec.node_name:
+                    self._placed[key] = pod
+            await asyncio.sleep(0.05)
+        return f"{len(self._placed)} pods, all bound through the extender"
+
+    # --- what came of it -------------------------------------------------------------------------
+
+    async def _show_admission(self) -> None:
+        document = self._submitted[0]
+        meta = document["metadata"]
+        key = (meta["namespace"], meta["name"])
+        admissions = [
+            a for a in self.service.chains["/mutate-pod"].history if (a.namespace, a.name) == key and a.patch
+        ]
+        if not admissions:
+            raise DemoFailed(f"the webhook changed nothing in pod {'/'.join(key)}")
+        stored = self._placed[key]
+        if stored.metadata.labels.get("koordinator.sh/qosClass") != "BE" or stored.spec.priority != 5000:
+            raise DemoFailed(f"pod {'/'.join(key)} does not carry what its profile says")
+        chain = self.service.chains["/mutate-pod"]
+        explained = explain(chain, copy.deepcopy(document))
+        if explained.patch != admissions[0].operations():
+            raise DemoFailed(f"the explanation for pod {'/'.join(key)} is not what the webhook did")
+        self._to.print("[bold]What admission changed in one of them[/bold]")
+        explaining.show(self._to, [explained])
+
+    async def _show_placement(self) -> None:
+        hot = [key for key, pod in self._placed.items() if pod.spec.node_name in self._hot]
+        if hot:
+            raise DemoFailed(f"{len(hot)} pods went to hot nodes, first {'/'.join(hot[0])}")
+        used = Counter(pod.spec.node_name for pod in self._placed.values())
+        self._to.print(
+            f"\n[bold]Where the pods went[/bold]\n  {len(self._placed)} pods on {len(used)} of "
+            f"{len(self._nodes) - len(self._hot)} cool nodes, none on the {len(self._hot)} hot ones"
+        )
+        namespace, name = next(iter(self._placed))
+        found = await self._get(f"/apis/v1/decisions/{namespace}/{name}")
+        why.show(self._to, found)
+        if not why.rejected_by(found, "LoadAwareScheduling"):
+            raise DemoFailed("LoadAwareScheduling refused no node: hot nodes were not avoided by it")
+
+    async def _show_descheduling(self) -> None:
+        config = descheduling_config.load(data.deploy("demo", "descheduler.yaml").read_text(encoding="utf-8"))
+        cluster = Cluster()
+        descheduler = Descheduler(config, Registry.installed(), cluster, self._client)
+        async with Informers(cluster, self._client) as informers:
+            await informers.wait_synced(WAIT_SECONDS)
+            outcome = await descheduler.run_once()
+        if outcome.error:
+            raise DemoFailed(f"the descheduler's round failed: {outcome.error}")
+        chosen = [e for e in outcome.evictions if e.outcome is Outcome.DRY_RUN]
+        if not chosen or {e.node for e in chosen} - set(self._hot):
+            raise DemoFailed(f"LowNodeLoad chose {len(chosen)} pods, expected some, all on hot nodes")
+        self._to.print(f"\n[bold]What LowNodeLoad would evict (dry run)[/bold]: {len(chosen)} pods")
+        for eviction in chosen[:5]:
+            self._to.print(f"  {eviction.pod} on {eviction.node}: {escape(eviction.reason)}")
+
+    def invite(self) -> None:
+        """Print what to try next."""
+        debug = self.service.listeners["debug"].url
+        pod = "/".join(next(iter(self._placed)))
+        self._to.print("\n[bold]Still running; try[/bold]")
+        for line in (
+            f"kubectl --server {self._api.url} get pods -A -o wide",
+            f"kubectl --server {self._api.url} get clustercolocationprofiles,nodemetrics",
+            f"koordpy why {pod} --debug-server {debug}",
+            f"curl {debug}/apis/v1/decisions | python -m json.tool | head -40",
+            f"curl {debug}/apis/v1/nodes/{self._hot[0]}",
+            f"curl {debug}/readyz?verbose",
+            f"koordpy profile explain -f POD.yaml --server {self._api.url}",
+        ):
+            self._to.print(f"  {escape(line)}", soft_wrap=True)
+        self._to.print("Ctrl-C ends it.")
+
+    # --- helpers ---------------------------------------------------------------------------------
+
+    def _usage(self, name: str) -> float:
+        """Return a node's CPU usage as a fraction: a number of its own for each name, high on hot nodes."""
+        share = random.Random(name).random()
+        return 0.78 + 0.15 * share if name in self._hot else 0.15 + 0.25 * share
+
+    async def _create(self, document: dict[str, Any]) -> None:
+        namespace = document["metadata"].get("namespace", "")
+        await self._client.create_raw(resource_of(_TYPES[document["kind"]]), namespace, document)
+
+    async def _get(self, path: str) -> Any:
+        async with httpx.AsyncClient() as client:
+            answer = await client.get(f"{self.service.listeners['debug'].url}{path}")
+        if answer.status_code != 200:
+            raise DemoFailed(f"GET {path} answered {answer.status_code}: {answer.text[:200]}")
+        return answer.json()
+
+
+_TYPES: dict[str, type[KubeObject]] = {
+    type_.__name__: type_
+    for type_ in (ClusterColocationProfile, Namespace, Node, NodeMetric, Pod, PriorityClass)
+}
+
+
+def _load(*parts: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(data.deploy(*parts).read_text(encoding="utf-8")))
+
+
+def _pod(
+    namespace: str, name: str, labels: dict[str, str], cpu: str, memory: str, node: str = ""
+) -> dict[str, Any]:
+    amounts = {"cpu": cpu, "memory": memory}
+    container = {"name": "main", "image": "app:1", "resources": {"requests": amounts, "limits": amounts}}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "demo", "uid": "demo", "controller": True}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"namespace": namespace, "name": name, "labels": labels, "ownerReferences": [owner]},
+        "spec": {"containers": [container], **({"nodeName": node} if node else {})},
+    }
+
+
+def _usage(cpu: float, memory: float) -> dict[str, str]:
+    return {"cpu": f"{int(cpu * NODE_CPU * 1000)}m", "memory": str(int(memory * NODE_MEMORY))}
