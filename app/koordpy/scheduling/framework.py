@@ -581,7 +581,11 @@ class Framework:
         return (Status(Code.WAIT) if waits else SUCCESS), waits
 
     async def run_pre_bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
-        """Check that the pod is still ours, then run PreBind, which fills the binding's annotations."""
+        """Check that the pod is still ours, then run PreBind, which fills the binding's annotations.
+
+        A pod that the watch does not show (yet, or any more) counts as it was handed in: the API server
+        refuses to bind what is gone.
+        """
         if self.dynamic_scheduler_check:
             status = self._check_still_ours(pod)
             if not status.is_success:
@@ -598,9 +602,7 @@ class Framework:
         return SUCCESS
 
     def _check_still_ours(self, pod: Pod) -> Status:
-        live = self.handle.cluster.store(Pod).get(pod.metadata.namespace, pod.metadata.name)
-        if live is None:
-            return Status.failed(f'pod "{pod.metadata.name}" not found')
+        live = self.handle.cluster.store(Pod).get(pod.metadata.namespace, pod.metadata.name) or pod
         if (live.spec.scheduler_name or "default-scheduler") != self.profile_name:
             return Status.failed("schedulerName unmatched")
         if live.metadata.deletion_timestamp:

@@ -53,6 +53,17 @@ class Handle:
         self._failure_filters: list[FailureHandler] = []
         self._failure_observers: list[FailureHandler] = []
 
+    def sibling(self) -> "Handle":
+        """Return a handle for another profile of the same process: same cluster, own plugins."""
+        return Handle(
+            self.cluster,
+            client=self.client,
+            clock=self.clock,
+            rng=self.rng,
+            nominator=self.nominator,
+            waiting_pods=self.waiting_pods,
+        )
+
     @property
     def framework(self) -> "Framework":
         """The profile's framework. Not there yet while plugins are being made."""

@@ -187,10 +187,15 @@ class _Plan:
         self._check_counts(names)
         if self.problems:
             raise ConfigError(self.problems)
+        read = {
+            name: read_args(self.known[name].args_type, name, document, path)
+            for name, (document, path) in arguments.items()
+        }
         plugins = {}
         for name in used:
-            document, path = arguments.get(name, ({}, f"{self.path}.pluginConfig"))
-            args = read_args(self.known[name].args_type, name, document, path)
+            args = read.get(name) or read_args(
+                self.known[name].args_type, name, {}, f"{self.path}.pluginConfig"
+            )
             plugins[name] = self.known[name](args, handle)
         enabled = {point: [plugins[name] for name in at] for point, at in names.items()}
         return Framework(self.profile.scheduler_name, list(plugins.values()), enabled, self.weights, handle)

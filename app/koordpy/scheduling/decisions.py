@@ -1,0 +1,161 @@
+"""Why a pod went where it went: the last scheduling attempts, explained on demand.
+
+Recording keeps references to what the attempt worked out anyway; words and tables are made when somebody
+asks, so a cycle pays next to nothing for being explainable.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from datetime import datetime
+
+from pydantic import BaseModel
+
+from koordpy.api.core import Pod
+from koordpy.api.meta import format_micro_time
+
+from .outcome import FilterOutcome, Scores
+from .status import Status
+
+KEPT = 200
+"""Attempts that are remembered by default."""
+
+NODES_SHOWN = 10
+"""Best nodes shown with their scores, and examples of refused nodes."""
+
+
+class Rejection(BaseModel):
+    """Nodes that one plugin refused for one reason."""
+
+    plugin: str
+    reason: str
+    code: str
+    nodes: int
+    examples: list[str]
+
+
+class NodeScore(BaseModel):
+    """A node's weighted scores."""
+
+    node: str
+    total: int
+    plugins: dict[str, int]
+
+
+class DecisionModel(BaseModel):
+    """One scheduling attempt."""
+
+    namespace: str
+    pod: str
+    uid: str
+    profile: str
+    started: str
+    outcome: str
+    """`filtered`, `unschedulable`, `error`, `binding`, `waiting`, `bound`, `failed` or `superseded`."""
+    node: str
+    message: str
+    evaluated_nodes: int
+    feasible_nodes: int
+    rejections: list[Rejection]
+    weights: dict[str, int]
+    top_nodes: list[NodeScore]
+    milliseconds: dict[str, float]
+
+
+class Decision:
+    """One scheduling attempt, as it goes on."""
+
+    def __init__(self, pod: Pod, profile: str, started: datetime, weights: dict[str, int]) -> None:
+        self.pod = pod
+        self.profile = profile
+        self.started = started
+        self.weights = weights
+        self.outcome: FilterOutcome | None = None
+        self.scores: Scores | None = None
+        self.result = "filtered"
+        self.node = ""
+        self.message = ""
+        self.milliseconds: dict[str, float] = {}
+
+    def fail(self, result: str, status: Status) -> None:
+        """Note how the attempt ended without a binding."""
+        self.result = result
+        self.message = f"{status.plugin}: {status.message}" if status.plugin else status.message
+
+    def took(self, verb: str, seconds: float) -> None:
+        """Note how long a verb took."""
+        self.milliseconds[verb] = round(seconds * 1000, 3)
+
+    def model(self) -> DecisionModel:
+        """Explain."""
+        meta, outcome = self.pod.metadata, self.outcome
+        message = self.message
+        if not message and self.result == "unschedulable" and outcome is not None:
+            message = outcome.message()
+        return DecisionModel(
+            namespace=meta.namespace,
+            pod=meta.name,
+            uid=meta.uid,
+            profile=self.profile,
+            started=format_micro_time(self.started),
+            outcome=self.result,
+            node=self.node,
+            message=message,
+            evaluated_nodes=len(outcome.nodes) if outcome is not None else 0,
+            feasible_nodes=int(outcome.feasible.sum()) if outcome is not None else 0,
+            rejections=_rejections(outcome) if outcome is not None else [],
+            weights=self.weights,
+            top_nodes=_top_nodes(self.scores) if self.scores is not None else [],
+            milliseconds=self.milliseconds,
+        )
+
+
+class Decisions:
+    """The last attempts of a process, newest last."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._decisions: deque[Decision] = deque(maxlen=kept)
+
+    def begin(self, decision: Decision) -> None:
+        """Remember a new attempt, forgetting the oldest."""
+        self._decisions.append(decision)
+
+    def recent(self, limit: int = 50) -> list[DecisionModel]:
+        """Return the latest attempts, newest first."""
+        newest: Sequence[Decision] = list(self._decisions)[-limit:] if limit > 0 else []
+        return [decision.model() for decision in reversed(newest)]
+
+    def of(self, namespace: str, name: str) -> list[DecisionModel]:
+        """Return the remembered attempts of one pod, newest first; empty when there are none."""
+        return [
+            decision.model()
+            for decision in reversed(self._decisions)
+            if decision.pod.metadata.name == name and decision.pod.metadata.namespace == namespace
+        ]
+
+
+def _rejections(outcome: FilterOutcome) -> list[Rejection]:
+    if not outcome.prefilter.is_success or outcome.error is not None:
+        status = outcome.error or outcome.prefilter
+        return [_rejection(status, outcome.nodes.names)]
+    return [_rejection(status, names) for status, names in outcome.failed()]
+
+
+def _rejection(status: Status, names: Sequence[str]) -> Rejection:
+    return Rejection(
+        plugin=status.plugin,
+        reason=status.message,
+        code=status.code.name,
+        nodes=len(names),
+        examples=list(names[:NODES_SHOWN]),
+    )
+
+
+def _top_nodes(scores: Scores) -> list[NodeScore]:
+    return [
+        NodeScore(
+            node=scores.nodes.names[index],
+            total=int(scores.total[index]),
+            plugins={plugin: int(values[index]) for plugin, values in scores.by_plugin.items()},
+        )
+        for index in scores.top(NODES_SHOWN)
+    ]

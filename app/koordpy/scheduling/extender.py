@@ -1,0 +1,316 @@
+"""The engine behind the extender door: filter, prioritize, preempt and bind for kube-scheduler.
+
+Filter and prioritize are synchronous, one at a time, and share the attempt's CycleState; bind is a coroutine
+of its own (`koordpy.scheduling.bind_cycle`), so binds in flight never delay a filter. Bodies come in and go
+out as bytes.
+
+Scores are the weighted totals of the framework. kube-scheduler adds `score * weight * 10` to its own total
+and takes integers of any size, so no scaling here could keep the order better: a cluster whose in-tree
+weights are multiplied by ten has in-tree and extender plugins side by side with their own weights.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from koordpy.api.core import Pod
+from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.nodes import NodeSet
+
+from . import wire
+from .attempts import Attempt, Attempts
+from .bind_cycle import BindCycle, Gone
+from .config import SchedulerConfiguration
+from .decisions import Decision, Decisions
+from .handle import Handle
+from .interface import Plugin, Victims
+from .metrics import (
+    ATTEMPT_DURATION,
+    ATTEMPTS,
+    ATTEMPTS_KEPT,
+    EVALUATED_NODES,
+    FEASIBLE_NODES,
+    POINT_DURATION,
+)
+from .outcome import FilterOutcome
+from .registry import Place, Profiles, build
+from .status import Code, Status
+from .wire import BadBody
+
+log = logging.getLogger(__name__)
+
+
+def create(
+    config: SchedulerConfiguration,
+    cluster: Cluster,
+    client: Client | None,
+    *,
+    skip_missing: bool = False,
+    classes: Mapping[str, type[Plugin]] | None = None,
+) -> "Extender":
+    """Return the extender that serves a configuration. Raises ConfigError, PluginLoadError.
+
+    Call it before the informers start: plugins ask for the stores that they follow. `skip_missing` leaves
+    out plugins that are not installed instead of refusing the configuration.
+    """
+    base = Handle(cluster, client=client)
+    profiles = build(
+        config, lambda _: base.sibling(), place=Place.EXTENDER, classes=classes, skip_missing=skip_missing
+    )
+    for name in profiles.missing:
+        log.warning("left out, not installed: %s", name)
+    return Extender(profiles, base)
+
+
+class Extender:
+    """Answers kube-scheduler's calls with the profiles of a configuration.
+
+    All methods take a body and return a body; they raise BadBody (HTTP 400) and nothing else.
+    """
+
+    def __init__(self, profiles: Profiles, handle: Handle, *, decisions: Decisions | None = None) -> None:
+        self.profiles = profiles
+        self.handle = handle
+        self.nodes = handle.nodes
+        self.clock = handle.clock
+        self.decisions = decisions or Decisions()
+        self.attempts = Attempts(handle.clock)
+        self.binds = BindCycle(profiles, handle, self.attempts, self.decisions)
+        handle.on(Pod, delete=self._pod_deleted)
+
+    # --- filter ----------------------------------------------------------------------------------
+
+    def filter(self, body: bytes) -> tuple[bytes, Attempt | None]:
+        """Answer a filter call; also return the attempt, for `score_ahead` once the answer is on its way."""
+        began = time.perf_counter()
+        args = wire.EXTENDER_ARGS.decode(body, "pod")
+        pod = args.pod
+        assert pod is not None
+        if not pod.metadata.uid:
+            raise BadBody(f"Pod.metadata.uid of {pod.metadata.key!r} is missing or empty")
+        names, full_nodes = self._candidates(args)
+        refusal = self._unsynced()
+        if refusal:
+            return wire.error_result(refusal), None
+        framework = self.profiles.of(pod.spec.scheduler_name)
+        if framework is None:
+            return wire.error_result(self._no_profile(pod)), None
+        decision = Decision(pod, framework.profile_name, self.clock.now(), framework.weights)
+        attempt = Attempt(pod, framework, framework.new_state(), decision, self.clock.monotonic())
+        self.decisions.begin(decision)
+        refusal = self.binds.supersede(attempt)
+        if refusal:
+            decision.fail("error", Status.failed(refusal))
+            return wire.error_result(refusal), None
+        nodes, unknown = self.nodes.select(names)
+        attempt.moment = self.nodes.moment
+        outcome = framework.find_feasible(attempt.state, pod, nodes)
+        decision.outcome = outcome
+        self._observe(framework.profile_name, "Filter", began, outcome)
+        decision.took("filter", time.perf_counter() - began)
+        if outcome.error is not None:
+            decision.fail("error", outcome.error)
+            self._failed(attempt, outcome.error)
+            return wire.error_result(outcome.error.message), None
+        kept = outcome.kept if outcome.prefilter.is_success else nodes.subset(outcome.feasible)
+        failed, unresolvable = _failures(outcome)
+        for name in unknown:
+            unresolvable[name] = f'node "{name}" is not known to koordpy (yet)'
+        if len(kept):
+            attempt.kept = kept
+            whole = len(kept) == len(names) and not full_nodes
+            attempt.kept_names = bytes(args.node_names) if whole else wire.encode_names(kept.names)
+            self.attempts.put(attempt)
+            ATTEMPTS_KEPT.set(len(self.attempts))
+        else:
+            status = outcome.prefilter
+            if status.is_success:
+                status = Status(Code.UNSCHEDULABLE, (outcome.message(),))
+            decision.fail("unschedulable", status)
+            self._failed(attempt, status)
+        if full_nodes:
+            items = [bytes(full_nodes[name]) for name in kept.names]
+            answer = wire.filter_result(b"[" + b",".join(items) + b"]", failed, unresolvable, full_nodes=True)
+        else:
+            answer = wire.filter_result(attempt.kept_names or b"[]", failed, unresolvable)
+        return answer, attempt if len(kept) > 1 and framework.scores else None
+
+    def score_ahead(self, attempt: Attempt) -> None:
+        """Score while kube-scheduler is busy with its own plugins, so that prioritize finds the answer."""
+        if attempt.scores is None and not attempt.binding_to and attempt.kept is not None:
+            self._score(attempt, attempt.kept)
+
+    def _candidates(self, args: wire.ExtenderArgs) -> tuple[Sequence[str], dict[str, msgspec.Raw]]:
+        names = wire.node_names(args.node_names)
+        if names is not None:
+            return names, {}
+        if args.nodes is None:
+            raise BadBody("neither NodeNames nor Nodes is given")
+        full = {wire.node_name_of(item): item for item in args.nodes.items}
+        return list(full), full
+
+    def _unsynced(self) -> str:
+        """Say what is missing before the cluster is known; empty when nothing is."""
+        waiting = [store.type.__name__ for store in self.handle.cluster.stores if not store.synced]
+        return f"koordpy cannot schedule yet, not listed so far: {', '.join(waiting)}" if waiting else ""
+
+    def _no_profile(self, pod: Pod) -> str:
+        served = ", ".join(self.profiles.frameworks) or "none"
+        return (
+            f"no profile for schedulerName {pod.spec.scheduler_name!r} of pod {pod.metadata.key}; "
+            f"profiles: {served}"
+        )
+
+    # --- prioritize ------------------------------------------------------------------------------
+
+    def prioritize(self, body: bytes) -> bytes:
+        """Answer a prioritize call with the scores of the filter call's attempt."""
+        began = time.perf_counter()
+        args = wire.PRIORITIZE_ARGS.decode(body, "pod")
+        assert args.pod is not None
+        attempt = self.attempts.get(args.pod.metadata.uid)
+        if attempt is not None and attempt.kept is not None and bytes(args.node_names) == attempt.kept_names:
+            if not attempt.priorities:
+                self._score(attempt, attempt.kept)
+            attempt.decision.took("prioritize", time.perf_counter() - began)
+            return attempt.priorities
+        return self._prioritize_others(body, attempt)
+
+    def _prioritize_others(self, body: bytes, attempt: Attempt | None) -> bytes:
+        """Score other nodes than filter kept: another extender has dropped some, or filter was not asked."""
+        args = wire.EXTENDER_ARGS.decode(body, "pod")
+        assert args.pod is not None
+        names, _ = self._candidates(args)
+        framework = self.profiles.of(args.pod.spec.scheduler_name)
+        nodes, unknown = self.nodes.select(names)
+        if framework is None or self._unsynced():
+            return wire.host_priorities(names, [0] * len(names))
+        if attempt is None:
+            decision = Decision(args.pod, framework.profile_name, self.clock.now(), framework.weights)
+            attempt = Attempt(args.pod, framework, framework.new_state(), decision, self.clock.monotonic())
+            framework.run_pre_filter(attempt.state, args.pod, nodes)
+        self._score(attempt, nodes)
+        if not unknown:
+            return attempt.priorities
+        known = (
+            {}
+            if attempt.scores is None
+            else dict(zip(nodes.names, attempt.scores.total.tolist(), strict=True))
+        )
+        return wire.host_priorities(names, [known.get(name, 0) for name in names])
+
+    def _score(self, attempt: Attempt, nodes: NodeSet) -> None:
+        began = time.perf_counter()
+        attempt.state.skip_score.clear()
+        scores, status = attempt.framework.run_score(attempt.state, attempt.pod, nodes)
+        if scores is None:
+            log.warning("pod %s: no scores: %s", attempt.pod.metadata.key, status.message)
+            attempt.decision.message = status.message
+            attempt.priorities = wire.host_priorities(nodes.names, [0] * len(nodes))
+        else:
+            attempt.scores = attempt.decision.scores = scores
+            attempt.priorities = wire.host_priorities(nodes.names, scores.total.tolist())
+        took = time.perf_counter() - began
+        attempt.decision.took("score", took)
+        POINT_DURATION.labels("Score", status.code.name, attempt.framework.profile_name).observe(took)
+
+    # --- preempt ---------------------------------------------------------------------------------
+
+    def preempt(self, body: bytes) -> bytes:
+        """Answer a preempt call: the proposal as it is, unless plugins keep, drop or add victims."""
+        args = wire.PREEMPTION_ARGS.decode(body, "pod")
+        pod = args.pod
+        assert pod is not None
+        framework = self.profiles.of(pod.spec.scheduler_name)
+        if args.meta_victims is not None:
+            proposal = self._victims_by_uid(args.meta_victims)
+        elif args.victims is not None:
+            proposal = {
+                node: Victims(victims.pods, victims.pdb_violations) for node, victims in args.victims.items()
+            }
+        else:
+            raise BadBody("neither NodeNameToMetaVictims nor NodeNameToVictims is given")
+        if framework is None or self._unsynced():
+            return wire.preemption_result({})
+        attempt = self.attempts.get(pod.metadata.uid)
+        state = attempt.state if attempt is not None else framework.new_state()
+        agreed, status = framework.run_preempt(state, pod, proposal)
+        if not status.is_success:
+            log.warning("pod %s: preemption refused: %s", pod.metadata.key, status.message)
+        return wire.preemption_result(
+            {
+                node: ([pod.metadata.uid for pod in victims.pods], victims.pdb_violations)
+                for node, victims in agreed.items()
+            }
+        )
+
+    def _victims_by_uid(self, proposal: Mapping[str, wire.MetaVictims]) -> dict[str, Victims]:
+        """Look up victims; a node with one that is not known (any more) is dropped: the view is not ours."""
+        found: dict[str, Victims] = {}
+        for node_name, victims in proposal.items():
+            row = self.nodes.row_of(node_name)
+            pods = {} if row is None else {pod.metadata.uid: pod for pod in self.nodes.pods_on(row)}
+            if row is not None and all(victim.uid in pods for victim in victims.pods):
+                found[node_name] = Victims(
+                    [pods[victim.uid] for victim in victims.pods], victims.pdb_violations
+                )
+            else:
+                log.info("preemption on node %s: koordpy does not know all proposed victims", node_name)
+        return found
+
+    # --- bind ------------------------------------------------------------------------------------
+
+    async def bind(self, body: bytes, gone: Gone | None = None) -> bytes:
+        """Answer a bind call, after the pod is bound or it is clear why not.
+
+        `gone` is awaited while the pod waits in Permit: when it returns, the caller has hung up and the
+        attempt ends.
+        """
+        args = wire.BINDING_ARGS.decode(body, "pod_name")
+        for member, value in (("PodUID", args.pod_uid), ("Node", args.node)):
+            if not value:
+                raise BadBody(f"member {member!r} is missing or empty")
+        error = self._unsynced() or await self.binds.bind(args, gone)
+        return wire.error_result(error) if error else wire.BOUND
+
+    # --- bookkeeping -----------------------------------------------------------------------------
+
+    def _pod_deleted(self, pod: Pod) -> None:
+        attempt = self.attempts.get(pod.metadata.uid)
+        if attempt is None:
+            return
+        if attempt.waiting:
+            self.binds.end(attempt, f"pod {pod.metadata.key} was deleted while it waited")
+        elif not attempt.binding_to:
+            self.attempts.discard(attempt)
+
+    def _failed(self, attempt: Attempt, status: Status) -> None:
+        result = "unschedulable" if status.is_rejected else "error"
+        ATTEMPTS.labels(result, attempt.framework.profile_name).inc()
+        ATTEMPT_DURATION.labels(result, attempt.framework.profile_name).observe(
+            self.clock.monotonic() - attempt.began
+        )
+        attempt.framework.handle.report_failure(attempt.pod, status)
+
+    @staticmethod
+    def _observe(profile: str, point: str, began: float, outcome: FilterOutcome) -> None:
+        status = "Error" if outcome.error is not None else "Success"
+        POINT_DURATION.labels(point, status, profile).observe(time.perf_counter() - began)
+        EVALUATED_NODES.observe(len(outcome.nodes))
+        FEASIBLE_NODES.observe(int(outcome.feasible.sum()))
+
+
+def _failures(outcome: FilterOutcome) -> tuple[dict[str, str], dict[str, str]]:
+    """Refused nodes with their messages: those that preemption may help, and the others."""
+    failed: dict[str, str] = {}
+    unresolvable: dict[str, str] = {}
+    refused: Iterable[tuple[Status, Sequence[str]]] = outcome.failed()
+    if not outcome.prefilter.is_success:
+        refused = [(outcome.prefilter, outcome.nodes.names)]
+    for status, names in refused:
+        hopeless = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        (unresolvable if hopeless else failed).update(dict.fromkeys(names, status.message))
+    return failed, unresolvable
