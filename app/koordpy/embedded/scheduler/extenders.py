@@ -1,23 +1,25 @@
 """The calls that kube-scheduler makes to an HTTP extender, in its words and with its arithmetic.
 
-JSON names are those of `k8s.io/kube-scheduler/extender/v1`, whose Go structs have no tags.
+JSON names are those of `k8s.io/kube-scheduler/extender/v1`, whose Go structs have no tags; like Go's decoder,
+ours takes answers in any case. Pods and nodes are sent with the fields that koordpy reads, not with all that
+the API server has.
 """
 
 import asyncio
 import base64
 import ssl
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 import numpy as np
 
-from koordpy.api.core import Pod
+from koordpy.api.core import Node, Pod
 from koordpy.cluster.nodes import Int64, NodeSet
 from koordpy.lib.http1 import HttpClient, HttpError
-from koordpy.scheduling.config import ExtenderConfig, ExtenderTLSConfig
+from koordpy.scheduling.config import ExtenderConfig, ExtenderTLSConfig, Profile, SchedulerConfiguration
 
 SCALE = 10
 """What an extender's score is multiplied with: MaxNodeScore (100) / MaxExtenderPriority (10)."""
@@ -35,21 +37,58 @@ class FilterResult(msgspec.Struct):
     unresolvable: dict[str, str]
 
 
-class _FilterAnswer(msgspec.Struct):
-    node_names: list[str] | None = msgspec.field(default=None, name="NodeNames")
-    nodes: Any = msgspec.field(default=None, name="Nodes")
-    failed: dict[str, str] | None = msgspec.field(default=None, name="FailedNodes")
-    unresolvable: dict[str, str] | None = msgspec.field(default=None, name="FailedAndUnresolvableNodes")
-    error: str | None = msgspec.field(default=None, name="Error")
+class _Args(msgspec.Struct, rename="pascal"):
+    pod: msgspec.Raw
+    nodes: Any
+    node_names: Sequence[str] | None
 
 
-class _HostPriority(msgspec.Struct):
-    host: str = msgspec.field(name="Host")
-    score: int = msgspec.field(name="Score")
+class _NodeList(msgspec.Struct):
+    items: list[Node | None]
+    metadata: dict[str, str] = {}
 
 
-class _BindAnswer(msgspec.Struct):
-    error: str | None = msgspec.field(default=None, name="Error")
+class _NodeMeta(msgspec.Struct):
+    name: str
+
+
+class _NamedNode(msgspec.Struct):
+    metadata: _NodeMeta
+
+
+class _NamedNodes(msgspec.Struct):
+    items: list[_NamedNode] | None = None
+
+
+class _FilterAnswer(msgspec.Struct, rename="pascal", forbid_unknown_fields=True):
+    node_names: list[str] | None = None
+    nodes: _NamedNodes | None = None
+    failed_nodes: dict[str, str] | None = None
+    failed_and_unresolvable_nodes: dict[str, str] | None = None
+    error: str | None = None
+
+
+class _HostPriority(msgspec.Struct, rename="pascal", forbid_unknown_fields=True):
+    host: str
+    score: int
+
+
+class _BindingArgs(msgspec.Struct, rename="pascal"):
+    pod_name: str
+    pod_namespace: str
+    pod_uid: str = msgspec.field(name="PodUID")
+    node: str = ""
+
+
+class _BindAnswer(msgspec.Struct, rename="pascal", forbid_unknown_fields=True):
+    error: str | None = None
+
+
+_NAMES = {
+    name.lower(): name
+    for struct in (_FilterAnswer, _HostPriority, _BindAnswer)
+    for name in struct.__struct_encode_fields__
+}
 
 
 class Extender:
@@ -88,74 +127,133 @@ class Extender:
             for amounts in (container.resources.requests, container.resources.limits)
         )
 
-    async def filter(self, pod: Pod, nodes: NodeSet) -> FilterResult:
-        """Ask which of the nodes can take a pod. Raises ExtenderError."""
+    async def filter(self, pod: msgspec.Raw, nodes: NodeSet) -> FilterResult:
+        """Ask which of the nodes can take a pod (`encoded`). Raises ExtenderError."""
         answer = await self._call(self.config.filter_verb, self._args(pod, nodes), _FilterAnswer)
         if answer.error:
-            raise ExtenderError(f"extender {self.name}: {answer.error}")
-        if answer.node_names is not None:
+            raise ExtenderError(answer.error)
+        kept: list[str] = []
+        if self.config.node_cache_capable and answer.node_names is not None:
             kept = answer.node_names
-        else:
-            items = (answer.nodes or {}).get("items") or []
-            kept = [node["metadata"]["name"] for node in items]
-        strange = set(kept) - set(nodes.names)
+        elif answer.nodes is not None:
+            kept = [node.metadata.name for node in answer.nodes.items or ()]
+        strange = set(kept).difference(nodes.names)
         if strange:
             raise ExtenderError(
-                f"extender {self.name} claims a filtered node {sorted(strange)[0]!r} that was not asked about"
+                f'extender "{self.name}" claims a filtered node "{min(strange)}" which is not found in the '
+                "input node list"
             )
-        return FilterResult(kept, answer.failed or {}, answer.unresolvable or {})
+        return FilterResult(kept, answer.failed_nodes or {}, answer.failed_and_unresolvable_nodes or {})
 
-    async def prioritize(self, pod: Pod, nodes: NodeSet) -> Int64:
+    async def prioritize(self, pod: msgspec.Raw, nodes: NodeSet) -> Int64:
         """Return (n,) what is added to each node's total: score * weight * 10. Raises ExtenderError."""
         answer = await self._call(
             self.config.prioritize_verb, self._args(pod, nodes), list[_HostPriority] | None
         )
-        scores = {item.host: item.score for item in answer or ()}
+        scores: dict[str, int] = {}
+        for item in answer or ():
+            scores[item.host] = scores.get(item.host, 0) + item.score
         raw = np.fromiter((scores.get(name, 0) for name in nodes.names), np.int64, len(nodes))
         return raw * self.config.weight * SCALE
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         """Have a pod bound. Raises ExtenderError."""
-        args = {
-            "PodName": pod.metadata.name,
-            "PodNamespace": pod.metadata.namespace,
-            "PodUID": pod.metadata.uid,
-            "Node": node_name,
-        }
+        meta = pod.metadata
+        args = _BindingArgs(meta.name, meta.namespace, meta.uid, node_name)
         answer = await self._call(self.config.bind_verb, args, _BindAnswer)
         if answer.error:
             raise ExtenderError(answer.error)
 
-    def _args(self, pod: Pod, nodes: NodeSet) -> dict[str, Any]:
+    def _args(self, pod: msgspec.Raw, nodes: NodeSet) -> _Args:
         if self.config.node_cache_capable:
-            return {"Pod": pod, "Nodes": None, "NodeNames": list(nodes.names)}
-        objects = [nodes.table.node(row) for row in nodes.rows.tolist()]
-        return {"Pod": pod, "Nodes": {"metadata": {}, "items": objects}, "NodeNames": None}
+            return _Args(pod, None, nodes.names)
+        return _Args(pod, _NodeList([nodes.table.node(row) for row in nodes.rows.tolist()]), None)
 
-    async def _call(self, verb: str, args: Mapping[str, Any], expected: Any) -> Any:
+    async def _call(self, verb: str, args: _Args | _BindingArgs, expected: Any) -> Any:
         path = f"{self._prefix}/{verb}"
         try:
             response = await self._client.request(
                 "POST",
                 path,
-                headers={"Content-Type": "application/json"},
+                headers=_JSON,
                 body=msgspec.json.encode(args),
                 timeout=self.config.http_timeout,
             )
-            if response.status != 200:
-                raise ExtenderError(
-                    f"extender {self.name}: POST {path} answered {response.status}: {response.body[:200]!r}"
-                )
-            return msgspec.json.decode(response.body, type=expected)
         except (HttpError, TimeoutError, asyncio.IncompleteReadError) as error:
-            raise ExtenderError(f"extender {self.name}: POST {path}: {error}") from error
+            raise ExtenderError(f'Post "{self.name.rstrip("/")}/{verb}": {error}') from error
+        if response.status != 200:
+            raise ExtenderError(
+                f"failed {verb} with extender at URL {self.name.rstrip('/')}/{verb}, code {response.status}"
+            )
+        try:
+            return _decode(response.body, expected)
         except msgspec.DecodeError as error:
-            raise ExtenderError(f"extender {self.name}: POST {path} answered nonsense: {error}") from error
+            raise ExtenderError(
+                f"extender at URL {self.name.rstrip('/')}/{verb} answered what is no {verb} result: {error}"
+            ) from error
+
+
+_JSON = {"Content-Type": "application/json"}
+
+
+def _decode(body: bytes, expected: Any) -> Any:
+    """Decode an answer, in the extender package's own spelling or in any other case of it."""
+    try:
+        return msgspec.json.decode(body, type=expected)
+    except msgspec.ValidationError:
+        answer = msgspec.json.decode(body)
+    if isinstance(answer, dict):
+        answer = _spelled(answer)
+    elif isinstance(answer, list):
+        answer = [_spelled(item) if isinstance(item, dict) else item for item in answer]
+    return msgspec.convert(answer, expected)
+
+
+def _spelled(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that Go would find, under their own names; unknown ones are left out."""
+    return {_NAMES[key.lower()]: value for key, value in answer.items() if key.lower() in _NAMES}
+
+
+def encoded(pod: Pod) -> msgspec.Raw:
+    """Return a pod as the calls of one attempt send it."""
+    return msgspec.Raw(msgspec.json.encode(pod))
+
+
+def in_order(configs: Sequence[ExtenderConfig]) -> list["Extender"]:
+    """Return the extenders as kube-scheduler asks them: those that can be ignored come last."""
+    return [Extender(config) for config in sorted(configs, key=lambda config: config.ignorable)]
 
 
 def interested(extenders: Sequence[Extender], pod: Pod) -> list[Extender]:
     """Return the extenders that want to hear of a pod, in the order of the configuration."""
     return [extender for extender in extenders if extender.is_interested(pod)]
+
+
+def without_ignored_resources(config: SchedulerConfiguration) -> SchedulerConfiguration:
+    """Have NodeResourcesFit ignore the resources that extenders say they look after themselves."""
+    ignored = sorted(
+        resource.name
+        for extender in config.extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
+    )
+    if not ignored:
+        return config
+    profiles = []
+    for profile in config.profiles:
+        entries = {entry.name: dict(entry.args) for entry in profile.plugin_config}
+        args = entries.setdefault("NodeResourcesFit", {})
+        args["ignoredResources"] = sorted({*args.get("ignoredResources", []), *ignored})
+        plugin_config = tuple({"name": name, "args": args} for name, args in entries.items())
+        profiles.append(
+            Profile.model_validate(
+                {
+                    **profile.model_dump(by_alias=True, exclude={"plugin_config"}),
+                    "pluginConfig": plugin_config,
+                }
+            )
+        )
+    return config.model_copy(update={"profiles": tuple(profiles)})
 
 
 def _tls(given: ExtenderTLSConfig | None) -> ssl.SSLContext:

@@ -1,14 +1,13 @@
-"""Pods that wait to be scheduled: active, backing off, or unschedulable until something changes.
+"""Pods that wait to be scheduled: active, backing off, unschedulable until something changes, or gated.
 
-The three pools and the rules between them are kube-scheduler's (`pkg/scheduler/backend/queue`). Nothing here
-waits: `pop` returns what is ready, `ready_in` says when to ask again.
+The pools and the rules between them are kube-scheduler's (`pkg/scheduler/backend/queue`). Nothing here waits:
+`pop` returns what is ready, `ready_in` says when to ask again.
 """
 
-import functools
 import heapq
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from koordpy.api.core import Pod
 from koordpy.lib.clock import Clock
@@ -17,31 +16,39 @@ from koordpy.scheduling.interface import QueuedPod
 FLUSH_AFTER = 300.0
 """Seconds after which an unschedulable pod is tried again though nothing seems to have changed."""
 
+ACTIVE, BACKOFF, UNSCHEDULABLE, GATED, IN_FLIGHT = "active", "backoff", "unschedulable", "gated", "in-flight"
+
 Less = Callable[[QueuedPod, QueuedPod], bool]
 
 
-@functools.total_ordering
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class _Active:
+    """An element of the heap of active pods; equal ones keep the order in which they came."""
+
     item: QueuedPod
-    sequence: int
+    ticket: int
     less: Less
 
     def __lt__(self, other: "_Active") -> bool:
         if self.less(self.item, other.item):
             return True
-        return not self.less(other.item, self.item) and self.sequence < other.sequence
+        return not self.less(other.item, self.item) and self.ticket < other.ticket
 
 
-@dataclass
+@dataclass(slots=True)
 class _Entry:
-    """A pod in the queue or in flight. `ticket` tells the one valid heap entry from stale ones."""
+    """A pod in the queue or in flight. `ticket` tells the one valid heap element from stale ones."""
 
     item: QueuedPod
     pool: str
     ticket: int
     since: float
-    moves_seen: int = field(default=0)
+    placements_help: bool = False
+    """Whether the pod may fit after another one was placed."""
+    seen: tuple[int, int] = (0, 0)
+    """The numbers of changes and placements when the pod took off."""
+    changed: bool = False
+    """Whether the pod itself changed in flight."""
 
 
 def by_priority(first: QueuedPod, second: QueuedPod) -> bool:
@@ -51,52 +58,70 @@ def by_priority(first: QueuedPod, second: QueuedPod) -> bool:
 
 
 class SchedulingQueue:
-    """The queue of one scheduler. Times are monotonic seconds."""
+    """The queue of one scheduler. Times are monotonic seconds.
+
+    `admits` is PreEnqueue: a pod that it refuses is gated, and asked about again whenever something changes.
+    """
 
     def __init__(
         self,
         clock: Clock,
         less: Less = by_priority,
         *,
+        admits: Callable[[Pod], bool] = lambda _: True,
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
     ) -> None:
-        self._clock, self._less = clock, less
+        self._clock, self._less, self._admits = clock, less, admits
         self._initial, self._max = initial_backoff, max_backoff
         self._entries: dict[str, _Entry] = {}
         self._active: list[_Active] = []
         self._backoff: list[tuple[float, int, str]] = []
+        self._unschedulable: dict[str, None] = {}
+        """UIDs, the one that has waited longest first."""
+        self._gated: dict[str, None] = {}
         self._tickets = itertools.count()
-        self._moves = 0
-        self._next_look = 0.0
+        self._changes = 0
+        self._placements = 0
 
     def __len__(self) -> int:
-        return sum(entry.pool != "in-flight" for entry in self._entries.values())
+        return sum(entry.pool != IN_FLIGHT for entry in self._entries.values())
 
     def pool_of(self, uid: str) -> str | None:
-        """Return `active`, `backoff`, `unschedulable` or `in-flight`, None for a pod not known."""
+        """Return `active`, `backoff`, `unschedulable`, `gated` or `in-flight`, None for a pod not known."""
         entry = self._entries.get(uid)
         return None if entry is None else entry.pool
 
+    # --- pods come, change and go ----------------------------------------------------------------
+
     def add(self, pod: Pod) -> None:
-        """Queue a new pod, or one that changed so that it may fit now. A pod in flight is left alone."""
-        known = self._entries.get(pod.metadata.uid)
-        if known is None:
-            self._put(QueuedPod(pod, self._clock.monotonic(), 0), "active")
-        elif known.pool != "in-flight":
-            self._put(QueuedPod(pod, known.item.queued_at, known.item.attempts), "active")
+        """Queue a new pod, or take a change of a known one that may make it fit.
+
+        A pod in flight is tried again should the attempt fail; one that backs off keeps backing off.
+        """
+        entry = self._entries.get(pod.metadata.uid)
+        if entry is None:
+            self._put(QueuedPod(pod, self._clock.monotonic(), 0), ACTIVE)
+            return
+        self.update(pod)
+        if entry.pool == IN_FLIGHT:
+            entry.changed = True
+        elif entry.pool in (UNSCHEDULABLE, GATED):
+            self._reactivate(entry)
 
     def update(self, pod: Pod) -> None:
-        """Take a newer object of a queued pod without moving it."""
+        """Take a newer object of a known pod without moving it."""
         entry = self._entries.get(pod.metadata.uid)
         if entry is not None:
-            entry.item = QueuedPod(pod, entry.item.queued_at, entry.item.attempts)
-            if entry.pool == "active":
-                self._put(entry.item, "active")
+            entry.item = replace(entry.item, pod=pod)
 
     def delete(self, uid: str) -> None:
         """Forget a pod wherever it is."""
         self._entries.pop(uid, None)
+        self._unschedulable.pop(uid, None)
+        self._gated.pop(uid, None)
+
+    # --- attempts --------------------------------------------------------------------------------
 
     def pop(self) -> QueuedPod | None:
         """Return the next pod to schedule and count an attempt; None when no pod is ready."""
@@ -104,65 +129,102 @@ class SchedulingQueue:
         while self._active:
             top = heapq.heappop(self._active)
             entry = self._entries.get(top.item.pod.metadata.uid)
-            if entry is None or entry.ticket != top.sequence:
-                continue
-            entry.pool = "in-flight"
-            entry.moves_seen = self._moves
-            entry.item = QueuedPod(entry.item.pod, entry.item.queued_at, entry.item.attempts + 1)
-            return entry.item
+            if entry is not None and entry.ticket == top.ticket:
+                return self._take_off(entry)
         return None
+
+    def pick(self, uid: str) -> QueuedPod | None:
+        """Return an active pod ahead of its turn and count an attempt; None when it is not active."""
+        entry = self._entries.get(uid)
+        if entry is None or entry.pool != ACTIVE:
+            return None
+        entry.ticket = next(self._tickets)
+        return self._take_off(entry)
 
     def ready_in(self) -> float | None:
         """Return the seconds until a waiting pod may be ready; None when none is waiting for time."""
         self._flush()
         if self._active:
             return 0.0
-        now = self._clock.monotonic()
         times = [self._backoff[0][0]] if self._backoff else []
-        times += [e.since + FLUSH_AFTER for e in self._entries.values() if e.pool == "unschedulable"]
-        return max(min(times) - now, 0.0) if times else None
+        for uid in self._unschedulable:
+            times.append(self._entries[uid].since + FLUSH_AFTER)
+            break
+        return max(min(times) - self._clock.monotonic(), 0.0) if times else None
 
     def done(self, uid: str) -> None:
-        """Say that a pod in flight is placed: nothing more is to be done for it."""
+        """Say that a pod in flight needs no further attempt."""
         entry = self._entries.get(uid)
-        if entry is not None and entry.pool == "in-flight":
+        if entry is not None and entry.pool == IN_FLIGHT:
             del self._entries[uid]
 
-    def requeue(self, item: QueuedPod, *, rejected: bool) -> None:
-        """Put back a pod whose attempt failed.
+    def requeue(self, item: QueuedPod, *, rejected: bool, placements_help: bool = False) -> bool:
+        """Put back a pod whose attempt failed; tell whether it is still known.
 
         A rejected pod waits for a change; if something changed while it was in flight, or if something broke
         (`rejected` false), it is tried again after its backoff.
         """
-        uid = item.pod.metadata.uid
-        entry = self._entries.get(uid)
-        if entry is None:
-            return
+        entry = self._entries.get(item.pod.metadata.uid)
+        if entry is None or entry.pool != IN_FLIGHT:
+            return False
+        changes, placements = entry.seen
+        again = (
+            not rejected
+            or entry.changed
+            or changes != self._changes
+            or (placements_help and placements != self._placements)
+        )
         fresh = QueuedPod(entry.item.pod, self._clock.monotonic(), item.attempts)
-        if rejected and entry.moves_seen == self._moves:
-            self._put(fresh, "unschedulable")
-        else:
-            self._put(fresh, "backoff")
+        self._put(fresh, BACKOFF if again else UNSCHEDULABLE).placements_help = placements_help
+        return True
 
-    def move_all(self) -> None:
-        """Give every unschedulable pod another chance: something in the cluster changed."""
-        self._moves += 1
-        for entry in list(self._entries.values()):
-            if entry.pool == "unschedulable":
-                self._reactivate(entry)
+    # --- the cluster changes ---------------------------------------------------------------------
+
+    def move_all(self, *, but: str = "") -> None:
+        """Give every unschedulable pod another chance (`but` one): something in the cluster changed."""
+        self._changes += 1
+        self._reactivate_all([uid for uid in self._unschedulable if uid != but])
+        self._reactivate_all(list(self._gated))
+
+    def placed(self) -> None:
+        """Say that a pod was placed: only pods that may fit because of that get another chance."""
+        self._placements += 1
+        helped = [uid for uid in self._unschedulable if self._entries[uid].placements_help]
+        self._reactivate_all(helped)
+
+    def _reactivate_all(self, uids: list[str]) -> None:
+        for uid in uids:
+            self._reactivate(self._entries[uid])
+
+    # --- pools -----------------------------------------------------------------------------------
+
+    def _take_off(self, entry: _Entry) -> QueuedPod:
+        entry.pool, entry.changed = IN_FLIGHT, False
+        entry.seen = (self._changes, self._placements)
+        entry.item = replace(entry.item, attempts=entry.item.attempts + 1)
+        return entry.item
 
     def _reactivate(self, entry: _Entry) -> None:
         ready = entry.item.queued_at + self._backoff_of(entry.item) <= self._clock.monotonic()
-        self._put(entry.item, "active" if ready else "backoff")
+        self._put(entry.item, ACTIVE if ready else BACKOFF)
 
-    def _put(self, item: QueuedPod, pool: str) -> None:
+    def _put(self, item: QueuedPod, pool: str) -> _Entry:
         uid = item.pod.metadata.uid
+        if pool == ACTIVE and not self._admits(item.pod):
+            pool = GATED
+        self._unschedulable.pop(uid, None)
+        self._gated.pop(uid, None)
         ticket = next(self._tickets)
-        self._entries[uid] = _Entry(item, pool, ticket, self._clock.monotonic(), self._moves)
-        if pool == "active":
+        entry = self._entries[uid] = _Entry(item, pool, ticket, self._clock.monotonic())
+        if pool == ACTIVE:
             heapq.heappush(self._active, _Active(item, ticket, self._less))
-        elif pool == "backoff":
+        elif pool == BACKOFF:
             heapq.heappush(self._backoff, (item.queued_at + self._backoff_of(item), ticket, uid))
+        elif pool == UNSCHEDULABLE:
+            self._unschedulable[uid] = None
+        else:
+            self._gated[uid] = None
+        return entry
 
     def _flush(self) -> None:
         now = self._clock.monotonic()
@@ -174,17 +236,12 @@ class SchedulingQueue:
                 break
             heapq.heappop(self._backoff)
             if entry is not None and not stale:
-                self._put(entry.item, "active")
-        for entry in list(self._entries.values()) if self._has_overdue(now) else ():
-            if entry.pool == "unschedulable" and entry.since + FLUSH_AFTER <= now:
-                self._reactivate(entry)
-
-    def _has_overdue(self, now: float) -> bool:
-        """Look through unschedulable pods at most every 30 seconds, as kube-scheduler does."""
-        if now < self._next_look:
-            return False
-        self._next_look = now + 30.0
-        return True
+                self._put(entry.item, ACTIVE)
+        while self._unschedulable:
+            entry = self._entries[next(iter(self._unschedulable))]
+            if entry.since + FLUSH_AFTER > now:
+                break
+            self._reactivate(entry)
 
     def _backoff_of(self, item: QueuedPod) -> float:
         if item.attempts == 0:

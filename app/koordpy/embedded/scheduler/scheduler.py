@@ -1,28 +1,23 @@
 """One scheduling cycle after the other, and many binding cycles at once, as kube-scheduler runs them.
 
-The cycle is `pkg/scheduler/schedule_one.go`: filter, extenders one after another on what is left, score,
-extenders' scores added, a node chosen among the best, the pod assumed, reserved and permitted; then, beside
-the next cycle, PreBind and the binding, by an extender that binds or by our own. The plugins are those of
-`koordpy.scheduling`, in a profile and a state of its own: an extender in the same process is spoken to over
-HTTP like any other.
+The cycle is `pkg/scheduler/schedule_one.go`: a node is found, the pod assumed there, reserved and permitted;
+then, beside the next cycle, PreBind and the binding, by an extender that binds or by our own. The plugins are
+those of `koordpy.scheduling`, in a profile and a state of its own: an extender in the same process is spoken
+to over HTTP like any other.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
 
-import numpy as np
-
-from koordpy.api.core import Namespace, Node, Pod
-from koordpy.api.meta import format_time
-from koordpy.cluster.client import Client, PatchType
+from koordpy.api.core import Node, Pod
+from koordpy.api.meta import KubeObject
+from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
-from koordpy.cluster.errors import ApiError, NotFound
-from koordpy.cluster.events import Recorder
+from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
+from koordpy.cluster.events import NORMAL, Recorder
 from koordpy.cluster.informers import Informers
-from koordpy.cluster.nodes import NodeSet
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.scheduling.config import Profile, SchedulerConfiguration
@@ -30,23 +25,39 @@ from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.framework import Framework
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Binding, QueuedPod
-from koordpy.scheduling.outcome import FilterOutcome
+from koordpy.scheduling.nominator import Nominator
+from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
 from koordpy.scheduling.registry import Place, build
 from koordpy.scheduling.status import SUCCESS, Code, Status
+from koordpy.scheduling.waiting_pods import WaitingPods
 
-from .extenders import Extender, ExtenderError, interested
+from . import failures
+from .extenders import ExtenderError, in_order, without_ignored_resources
+from .failures import CLEARED
 from .queue import SchedulingQueue, by_priority
+from .search import NodeSearch
 
 log = logging.getLogger(__name__)
 
-MIN_FEASIBLE_NODES = 100
-"""Below this many nodes all are looked at, whatever the percentage says."""
+
+@dataclass(slots=True)
+class _Attempt:
+    """One try to place one pod."""
+
+    framework: Framework
+    item: QueuedPod
+    pod: Pod
+    state: CycleState
+    node_name: str = ""
+    waits: dict[str, float] = field(default_factory=dict)
+    """How many seconds the pod waits at most for each Permit plugin that said so."""
 
 
 class Scheduler:
-    """Stands in for kube-scheduler. `run` until cancelled, or `start` and `stop`.
+    """Stands in for kube-scheduler. `start` and `stop`.
 
-    Volumes and dynamic resources do not exist here: their plugins are left out of the default profile.
+    It is the only scheduler of its control plane, so it takes no lease. Volumes and dynamic resources do not
+    exist here: their plugins are left out of the default profile.
     """
 
     def __init__(
@@ -62,31 +73,42 @@ class Scheduler:
         self._rng = rng or random.Random()
         self.cluster = Cluster(self._clock)
         self._nodes = self.cluster.nodes
-        self._extenders = [Extender(entry) for entry in config.extenders]
+        self._nominator = Nominator(self.cluster)
+        self._waiting_pods = WaitingPods()
+        self._extenders = in_order(config.extenders)
         profiles = build(
-            _ignoring(config, self._extenders), self._handle, place=Place.SCHEDULER, skip_missing=True
+            without_ignored_resources(config), self._handle, place=Place.SCHEDULER, skip_missing=True
         )
         self.missing_plugins = profiles.missing
         self._profiles = profiles.frameworks
+        self._search = NodeSearch(config, self._nodes, self._extenders, self._rng)
         sort = next(iter(self._profiles.values())).queue_sort
         self.queue = SchedulingQueue(
             self._clock,
             sort.less if sort is not None else by_priority,
+            admits=self._admits,
             initial_backoff=config.pod_initial_backoff_seconds,
             max_backoff=config.pod_max_backoff_seconds,
         )
+        self._next_pod = next((f.next_pod for f in self._profiles.values() if f.next_pod is not None), None)
         self._informers = Informers(self.cluster, client)
         self._events = Recorder(client, controller="default-scheduler", clock=self._clock)
         self._wake = asyncio.Event()
         self._binding: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
-        self._next_start = 0
         self.bound = 0
         """Pods bound so far."""
         self._follow()
 
     def _handle(self, profile: Profile) -> Handle:
-        return Handle(self.cluster, client=self._client, clock=self._clock, rng=self._rng)
+        return Handle(
+            self.cluster,
+            client=self._client,
+            clock=self._clock,
+            rng=self._rng,
+            nominator=self._nominator,
+            waiting_pods=self._waiting_pods,
+        )
 
     # --- life ------------------------------------------------------------------------------------
 
@@ -103,33 +125,40 @@ class Scheduler:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._loops.clear()
         await self._informers.stop()
         for extender in self._extenders:
             await extender.close()
 
     async def _schedule_pods(self) -> None:
         while True:
-            item = self.queue.pop()
-            if item is None:
-                self._wake.clear()
-                try:
-                    async with asyncio.timeout(self.queue.ready_in()):
-                        await self._wake.wait()
-                except TimeoutError:
-                    pass
+            item = self._pop()
+            if item is not None:
+                await self._schedule_one(item)
+                await asyncio.sleep(0)  # bindings and watches go on, also when nothing had to be waited for
                 continue
-            await self._schedule_one(item)
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(self.queue.ready_in()):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    def _pop(self) -> QueuedPod | None:
+        preferred = None if self._next_pod is None else self._next_pod.next_pod()
+        item = None if preferred is None else self.queue.pick(preferred.metadata.uid)
+        return item or self.queue.pop()
 
     # --- following the cluster -------------------------------------------------------------------
 
     def _follow(self) -> None:
-        self.cluster.store(Namespace)
-        self.cluster.store(Node).subscribe(
-            on_add=lambda _: self._something_changed(), on_update=self._node_updated
-        )
+        for store in self.cluster.stores:
+            if store.type not in (Node, Pod):
+                store.subscribe(self._changed, lambda _, new: self._changed(new), self._changed)
+        self.cluster.store(Node).subscribe(self._changed, self._node_updated, self._changed)
         self.cluster.store(Pod).subscribe(self._pod_added, self._pod_updated, self._pod_deleted)
 
-    def _something_changed(self) -> None:
+    def _changed(self, _: KubeObject) -> None:
         self.queue.move_all()
         self._wake.set()
 
@@ -138,29 +167,29 @@ class Scheduler:
             old.spec != new.spec
             or old.status.allocatable != new.status.allocatable
             or old.metadata.labels != new.metadata.labels
+            or old.metadata.annotations != new.metadata.annotations
         ):
-            self._something_changed()
+            self._changed(new)
 
     def _pod_added(self, pod: Pod) -> None:
         if pod.spec.node_name:
-            self._something_changed()
+            self._placed()
         elif self._is_ours(pod):
             self.queue.add(pod)
             self._wake.set()
 
     def _pod_updated(self, old: Pod, new: Pod) -> None:
         uid = new.metadata.uid
+        changed = old.spec != new.spec or old.metadata.labels != new.metadata.labels
         if new.spec.node_name:
             self.queue.delete(uid)
-            if not old.spec.node_name or new.is_terminal != old.is_terminal:
-                self._something_changed()
+            if not old.spec.node_name:
+                self._placed()
+            elif changed or new.is_terminal != old.is_terminal:
+                self._changed(new)
         elif not self._is_ours(new):
             self.queue.delete(uid)
-        elif (
-            self.queue.pool_of(uid) is None
-            or old.spec != new.spec
-            or (old.metadata.labels != new.metadata.labels)
-        ):
+        elif changed or self.queue.pool_of(uid) is None:
             self.queue.add(new)
             self._wake.set()
         else:
@@ -168,20 +197,26 @@ class Scheduler:
 
     def _pod_deleted(self, pod: Pod) -> None:
         self.queue.delete(pod.metadata.uid)
-        profile = self._profile(pod)
-        if profile is not None:
-            profile.handle.waiting_pods.reject(pod.metadata.uid)
+        self._waiting_pods.reject(pod.metadata.uid)
         if pod.spec.node_name:
-            self._something_changed()
+            self._changed(pod)
+
+    def _placed(self) -> None:
+        self.queue.placed()
+        self._wake.set()
 
     def _is_ours(self, pod: Pod) -> bool:
-        profile = self._profile(pod)
         return (
-            profile is not None
-            and not pod.is_terminal
-            and pod.metadata.deletion_timestamp is None
+            self._profile(pod) is not None and not pod.is_terminal and pod.metadata.deletion_timestamp is None
+        )
+
+    def _admits(self, pod: Pod) -> bool:
+        """PreEnqueue; gates count even where a profile leaves out the plugin: no gated pod can be bound."""
+        framework = self._profile(pod)
+        return (
+            framework is not None
             and not pod.spec.scheduling_gates
-            and profile.run_pre_enqueue(pod).is_success
+            and framework.run_pre_enqueue(pod).is_success
         )
 
     def _profile(self, pod: Pod) -> Framework | None:
@@ -190,255 +225,182 @@ class Scheduler:
     # --- the scheduling cycle --------------------------------------------------------------------
 
     async def _schedule_one(self, item: QueuedPod) -> None:
-        live = self.cluster.store(Pod).by_key(item.pod.metadata.key)
-        framework = self._profile(item.pod)
+        pod = self.cluster.store(Pod).by_key(item.pod.metadata.key)
         uid = item.pod.metadata.uid
-        if live is None or live.metadata.uid != uid or framework is None or self._nodes.is_assumed(uid):
+        framework = self._profile(item.pod)
+        if pod is None or pod.metadata.uid != uid or framework is None or self._nodes.is_assumed(uid):
             self.queue.delete(uid)
             return
-        pod = live
-        state = framework.new_state()
+        attempt = _Attempt(framework, item, pod, framework.new_state())
         try:
-            node_name, status = await self._find_node(framework, state, pod)
-        except ExtenderError as error:
-            node_name, status = "", Status.failed(error)
-        if node_name:
-            status = self._reserve(framework, state, pod, node_name)
-        if not node_name or not status.is_success:
-            await self._failed(framework, item, pod, status)
-            return
-        permit, waits = framework.run_permit(state, pod, node_name)
-        if not permit.is_success and permit.code is not Code.WAIT:
-            self._forget(framework, state, pod, node_name)
-            await self._failed(framework, item, pod, permit)
-            return
-        task = asyncio.create_task(self._bind(framework, state, item, pod, node_name, waits))
-        self._binding.add(task)
-        task.add_done_callback(self._binding.discard)
+            status = await self._place(attempt)
+        except Exception as error:
+            log.exception("scheduling pod %s failed", pod.metadata.key)
+            self._forget(attempt)
+            status = Status.failed(error)
+            await self._failed(attempt, status, CLEARED)
+        if status.is_success:
+            task = asyncio.create_task(self._bind(attempt))
+            self._binding.add(task)
+            task.add_done_callback(self._binding.discard)
 
-    async def _find_node(self, framework: Framework, state: CycleState, pod: Pod) -> tuple[str, Status]:
-        nodes = self._nodes.all()
-        if not len(nodes):
-            return "", Status.unschedulable("no nodes available to schedule pods")
-        outcome = framework.find_feasible(state, pod, nodes)
-        if outcome.error is not None:
-            return "", outcome.error
-        feasible = self._enough(outcome, framework)
-        extenders = interested(self._extenders, pod)
-        refused: dict[str, str] = {}
-        for extender in extenders:
-            if not extender.config.filter_verb or not len(feasible):
-                continue
-            try:
-                result = await extender.filter(pod, feasible)
-            except ExtenderError:
-                if extender.config.ignorable:
-                    log.warning("skipping extender %s, which is ignorable", extender.name)
-                    continue
-                raise
-            refused |= result.failed | result.unresolvable
-            kept = set(result.kept)
-            feasible = feasible.subset(np.array([name in kept for name in feasible.names], np.bool_))
-        if not len(feasible):
-            _, status = await framework.run_post_filter(state, pod, outcome)
-            message = _no_fit(outcome, refused)
-            if status.reasons:
-                message += f" {status.message}."
-            return "", Status.unschedulable(message)
-        if len(feasible) == 1:
-            return feasible.names[0], SUCCESS
-        return await self._best(framework, state, pod, feasible, extenders)
-
-    def _enough(self, outcome: FilterOutcome, framework: Framework) -> NodeSet:
-        """Return the feasible nodes that kube-scheduler would have found before it stopped looking."""
-        total = len(outcome.nodes)
-        wanted = self._wanted(total, framework.profile_name)
-        order = np.roll(np.arange(total), -self._next_start % total if total else 0)
-        found = order[outcome.feasible[order]]
-        if len(found) <= wanted:
-            return outcome.nodes.pick(found)
-        looked_at = int(np.flatnonzero(order == found[wanted - 1])[0]) + 1
-        self._next_start = (self._next_start + looked_at) % total
-        return outcome.nodes.pick(found[:wanted])
-
-    def _wanted(self, total: int, profile_name: str) -> int:
-        own = next(p for p in self.config.profiles if p.scheduler_name == profile_name)
-        percentage = own.percentage_of_nodes_to_score
-        if percentage is None:
-            percentage = self.config.percentage_of_nodes_to_score or 0
-        if total < MIN_FEASIBLE_NODES or percentage >= 100:
-            return total
-        if percentage == 0:
-            percentage = max(50 - total // 125, 5)
-        return max(total * percentage // 100, MIN_FEASIBLE_NODES)
-
-    async def _best(
-        self,
-        framework: Framework,
-        state: CycleState,
-        pod: Pod,
-        nodes: NodeSet,
-        extenders: Sequence[Extender],
-    ) -> tuple[str, Status]:
-        asked = [extender for extender in extenders if extender.config.prioritize_verb]
-        if not asked and not framework.scores:
-            return nodes.names[0], SUCCESS
-        scores, status = framework.run_score(state, pod, nodes)
-        if scores is None:
-            return "", status
-        total = scores.total.copy()
-        answers = await asyncio.gather(
-            *(extender.prioritize(pod, nodes) for extender in asked), return_exceptions=True
-        )
-        for extender, answer in zip(asked, answers, strict=True):
-            if isinstance(answer, ExtenderError):
-                log.warning("no scores from extender %s: %s", extender.name, answer)
-            elif isinstance(answer, BaseException):
-                raise answer
-            else:
-                total += answer
-        best = np.flatnonzero(total == total.max())
-        return nodes.names[int(self._rng.choice(best.tolist()))], SUCCESS
-
-    def _reserve(self, framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status:
-        try:
-            self._nodes.assume(pod, node_name)
-        except ValueError as error:
-            return Status.failed(error)
-        status = framework.run_reserve(state, pod, node_name)
-        if not status.is_success:
-            self._forget(framework, state, pod, node_name)
+    async def _place(self, attempt: _Attempt) -> Status:
+        """Find a node and take what the pod needs there; where that fails, see to the failure."""
+        framework, state, pod = attempt.framework, attempt.state, attempt.pod
+        found = await self._search.find(framework, state, pod)
+        if not found.node_name:
+            status = found.status
+            nomination: PostFilterResult | None = CLEARED
+            if found.outcome is not None:
+                status, nomination = await self._post_filter(attempt, found.outcome)
+            await self._failed(attempt, status, nomination, placements_help=found.extender_refused)
+            return status
+        attempt.node_name = found.node_name
+        status = self._reserve(attempt)
+        if status.is_success:
+            status, attempt.waits = framework.run_permit(state, attempt.pod, attempt.node_name)
+            if status.is_success or status.code is Code.WAIT:
+                return SUCCESS
+        self._forget(attempt)
+        await self._failed(attempt, _on_one_node(status), CLEARED)
         return status
 
-    def _forget(self, framework: Framework, state: CycleState, pod: Pod, node_name: str) -> None:
-        framework.run_unreserve(state, pod, node_name)
-        framework.handle.forget_pod(pod, node_name)
-        self._something_changed()
+    async def _post_filter(
+        self, attempt: _Attempt, outcome: FilterOutcome
+    ) -> tuple[Status, PostFilterResult | None]:
+        nomination, after = await attempt.framework.run_post_filter(attempt.state, attempt.pod, outcome)
+        message = outcome.message()
+        if after.message:
+            message += f" {after.message}"
+        return Status.unschedulable(message), nomination
+
+    def _reserve(self, attempt: _Attempt) -> Status:
+        framework, state, node_name = attempt.framework, attempt.state, attempt.node_name
+        status = framework.nominate_reservation(state, attempt.pod, node_name)
+        if not status.is_success:
+            return Status.failed(status.message)
+        attempt.pod, status = framework.run_resize_pod(state, attempt.pod, node_name)
+        if not status.is_success:
+            return Status.failed(status.message)
+        try:
+            self._nodes.assume(attempt.pod, node_name)
+        except ValueError as error:
+            return Status.failed(error)
+        self._nominator.delete(attempt.pod.metadata.uid)
+        return framework.run_reserve(state, attempt.pod, node_name)
+
+    def _forget(self, attempt: _Attempt) -> None:
+        if attempt.node_name:
+            attempt.framework.run_unreserve(attempt.state, attempt.pod, attempt.node_name)
+            attempt.framework.handle.forget_pod(attempt.pod, attempt.node_name)
 
     # --- the binding cycle -----------------------------------------------------------------------
 
-    async def _bind(
-        self,
-        framework: Framework,
-        state: CycleState,
-        item: QueuedPod,
-        pod: Pod,
-        node_name: str,
-        waits: dict[str, float],
-    ) -> None:
-        status = await framework.handle.waiting_pods.wait(pod, node_name, waits) if waits else SUCCESS
-        binding = Binding(pod, node_name)
-        if status.is_success:
-            status = await framework.run_pre_bind(state, pod, binding)
-        if status.is_success:
-            status = await self._write_binding(framework, state, pod, binding)
+    async def _bind(self, attempt: _Attempt) -> None:
+        pod, node_name = attempt.pod, attempt.node_name
+        try:
+            status = await self._permitted_and_bound(attempt)
+        except Exception as error:
+            log.exception("binding pod %s failed", pod.metadata.key)
+            status = Status.failed(error)
         if status.is_success:
             self.bound += 1
             self.queue.done(pod.metadata.uid)
-            self._events.event(
-                pod,
-                "Normal",
-                "Scheduled",
-                f"Successfully assigned {pod.metadata.key} to {node_name}",
-                action="Binding",
-            )
-            framework.run_post_bind(state, pod, node_name)
+            note = f"Successfully assigned {pod.metadata.key} to {node_name}"
+            self._events.event(pod, NORMAL, "Scheduled", note, action="Binding")
+            attempt.framework.run_post_bind(attempt.state, pod, node_name)
             return
-        self._forget(framework, state, pod, node_name)
-        await self._failed(framework, item, pod, status)
+        self._forget(attempt)
+        await self._failed(attempt, status, CLEARED, freed=True)
 
-    async def _write_binding(
-        self, framework: Framework, state: CycleState, pod: Pod, binding: Binding
-    ) -> Status:
-        binder = next((e for e in interested(self._extenders, pod) if e.config.bind_verb), None)
+    async def _permitted_and_bound(self, attempt: _Attempt) -> Status:
+        framework, state, pod = attempt.framework, attempt.state, attempt.pod
+        if attempt.waits:
+            status = await self._waiting_pods.wait(pod, attempt.node_name, attempt.waits)
+            if not status.is_success:
+                return _on_one_node(status)
+        binding = Binding(pod, attempt.node_name)
+        status = await framework.run_pre_bind(state, pod, binding)
+        if not status.is_success:
+            return status
         try:
-            if binder is not None:
-                await binder.bind(pod, binding.node_name)
+            if await self._bound_by_extender(binding):
                 return SUCCESS
             status = await framework.run_bind(state, pod, binding)
             if status.is_skip:
                 await self._client.bind(pod, binding.node_name, binding.annotations)
                 return SUCCESS
             return status
-        except (ExtenderError, ApiError) as error:
+        except (ExtenderError, ApiError, ConnectionFailed) as error:
             return Status.failed(error)
+
+    async def _bound_by_extender(self, binding: Binding) -> bool:
+        """Have the first extender bind that does so; tell whether there is one. Raises its error."""
+        pod = binding.pod
+        for extender in self._extenders:
+            if not extender.config.bind_verb or not extender.is_interested(pod):
+                continue
+            if binding.annotations:  # an extender's Binding knows nothing of them
+                patch = {"metadata": {"uid": pod.metadata.uid, "annotations": binding.annotations}}
+                await self._client.patch(Pod, pod.metadata.namespace, pod.metadata.name, patch)
+            try:
+                await extender.bind(pod, binding.node_name)
+            except ExtenderError as error:
+                if not extender.config.ignorable:
+                    raise
+                log.warning("extender %s, which is ignorable, did not bind: %s", extender.name, error)
+                continue
+            return True
+        return False
 
     # --- failures --------------------------------------------------------------------------------
 
-    async def _failed(self, framework: Framework, item: QueuedPod, pod: Pod, status: Status) -> None:
-        rejected = status.is_rejected
-        if framework.handle.report_failure(pod, status):
+    async def _failed(
+        self,
+        attempt: _Attempt,
+        status: Status,
+        nomination: PostFilterResult | None,
+        *,
+        placements_help: bool = False,
+        freed: bool = False,
+    ) -> None:
+        """Queue the pod again and leave word of it. `freed`: others may want what it had taken."""
+        pod, uid = attempt.pod, attempt.pod.metadata.uid
+        if attempt.framework.handle.report_failure(pod, status):
+            self.queue.done(uid)
             return
-        self.queue.requeue(item, rejected=rejected)
-        self._wake.set()
-        reason = "Unschedulable" if rejected else "SchedulerError"
-        self._events.event(pod, "Warning", "FailedScheduling", status.message, action="Scheduling")
-        if _has_condition(pod, reason, status.message):
-            return
-        condition = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": reason,
-            "message": status.message,
-            "lastTransitionTime": format_time(self._clock.now()),
-        }
-        patch: dict[str, Any] = {"status": {"conditions": [condition]}}
-        try:
-            await self._client.patch_status(
-                Pod, pod.metadata.namespace, pod.metadata.name, patch, PatchType.STRATEGIC
-            )
-        except NotFound:
-            self.queue.delete(pod.metadata.uid)
-        except ApiError as error:
-            log.warning("cannot record why pod %s is pending: %s", pod.metadata.key, error)
-
-
-def _has_condition(pod: Pod, reason: str, message: str) -> bool:
-    return any(
-        condition.type == "PodScheduled"
-        and condition.status == "False"
-        and (condition.reason, condition.message) == (reason, message)
-        for condition in pod.status.conditions
-    )
-
-
-def _no_fit(outcome: FilterOutcome, refused: dict[str, str]) -> str:
-    """Say why no node was found, with what extenders said counted in."""
-    if not refused:
-        return outcome.message()
-    counts: dict[str, int] = {}
-    for status, names in outcome.failed():
-        for reason in status.reasons:
-            counts[reason] = counts.get(reason, 0) + len(names)
-    for reason in refused.values():
-        counts[reason] = counts.get(reason, 0) + 1
-    total = len(outcome.nodes) + len(outcome.absent)
-    histogram = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
-    return f"0/{total} nodes are available: {histogram}."
-
-
-def _ignoring(config: SchedulerConfiguration, extenders: Sequence[Extender]) -> SchedulerConfiguration:
-    """Have NodeResourcesFit ignore the resources that extenders say they look after themselves."""
-    ignored = sorted(
-        resource.name
-        for extender in extenders
-        for resource in extender.config.managed_resources
-        if resource.ignored_by_scheduler
-    )
-    if not ignored:
-        return config
-    profiles = []
-    for profile in config.profiles:
-        entries = {entry.name: dict(entry.args) for entry in profile.plugin_config}
-        args = entries.setdefault("NodeResourcesFit", {})
-        args["ignoredResources"] = sorted({*args.get("ignoredResources", []), *ignored})
-        plugin_config = tuple({"name": name, "args": args} for name, args in entries.items())
-        profiles.append(
-            Profile.model_validate(
-                {
-                    **profile.model_dump(by_alias=True, exclude={"plugin_config"}),
-                    "pluginConfig": plugin_config,
-                }
-            )
+        known = self.queue.requeue(
+            attempt.item,
+            rejected=status.is_rejected,
+            placements_help=placements_help or _looks_at_other_pods(pod),
         )
-    return config.model_copy(update={"profiles": tuple(profiles)})
+        if freed:
+            self.queue.move_all(but=uid if status.is_rejected else "")
+        self._wake.set()
+        if not known:
+            return
+        if nomination is not None and nomination.override:
+            if nomination.nominated_node_name:
+                self._nominator.add(pod, nomination.nominated_node_name)
+            else:
+                self._nominator.delete(uid)
+        try:
+            await failures.record(self._client, self._events, self._clock, pod, status, nomination)
+        except NotFound:
+            self.queue.delete(uid)
+
+
+def _on_one_node(status: Status) -> Status:
+    """Say of a rejection after a node was chosen what kube-scheduler says: that one node was tried."""
+    if not status.is_rejected:
+        return status
+    reasons = ", ".join(sorted(f"1 {reason}" for reason in status.reasons))
+    return Status(status.code, (f"0/1 nodes are available: {reasons}.",), status.plugin)
+
+
+def _looks_at_other_pods(pod: Pod) -> bool:
+    """Tell whether a pod may fit because another one was placed."""
+    affinity = pod.spec.affinity
+    return bool(pod.spec.topology_spread_constraints) or (
+        affinity is not None and affinity.pod_affinity is not None
+    )
