@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 20) -> bool:
+def eventually(holds: Callable[[], bool], seconds: float = 10) -> bool:
     """Whether ``holds`` becomes true within ``seconds``."""
     deadline = time.monotonic() + seconds
     while not holds():

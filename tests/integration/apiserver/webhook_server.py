@@ -121,7 +121,7 @@ class WebhookServer:
         }
         ok(configurations.create(document), 201)
         try:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 10
             marker = {"metadata": {"name": "probe", "labels": {"probe": name}}}
             while not self.seen["probe"]:
                 assert time.monotonic() < deadline, f"{name} is not called"
