@@ -45,7 +45,10 @@ ALLOWED = Response(True)
 
 
 class Chain:
-    """The handlers of one path, in order."""
+    """The handlers of one path, in order.
+
+    `history` holds the last verdicts; `answered` counts the answers, also those without a verdict.
+    """
 
     def __init__(
         self,
@@ -66,7 +69,7 @@ class Chain:
         self._steps = [(handler, _step(handler)) for handler in handlers]
         self._durations: dict[tuple[str, str, bool], Histogram] = {}
         self._latency = LATENCY.labels(path)
-        self._answered = REQUESTS.labels(path, "200")
+        self.answered = REQUESTS.labels(path, "200")
 
     def admit(self, request: Request, raw_object: bytes | msgspec.Raw) -> Response:
         """Decide on a request whose object is given as JSON text (empty or null: none). Never raises."""
@@ -77,13 +80,15 @@ class Chain:
             response = Response(False, 403, "Forbidden", refusal.message)
         except Errored as refusal:
             response = Response(False, refusal.code, "", refusal.message)
+        except DecodeError as error:
+            response = Response(False, 400, "", str(error))
         except Exception as error:
             PANICS.inc()
             log.exception("%s: %s of %s failed", self.path.path, request.operation, _name_of(request))
             response = Response(False, 500, "", f"panic: {error} [recovered]")
         seconds = perf_counter() - began
         self._latency.observe(seconds)
-        self._answered.inc()
+        self.answered.inc()
         self.history.add(
             Admission(
                 self._clock.now(),

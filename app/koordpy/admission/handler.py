@@ -7,7 +7,6 @@ what they need to know of the cluster they read from stores that follow it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -15,10 +14,12 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import msgspec
 from pydantic import BaseModel, ConfigDict
 
+from koordpy.api import typed
+from koordpy.api.core import Pod
 from koordpy.api.document import Document, Path
 from koordpy.api.meta import Struct
 from koordpy.api.quantity import Quantity, from_wire, parse
-from koordpy.api.scheme import decode
+from koordpy.api.scheme import decode, decoder
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.feature_gates import FeatureGates
@@ -187,15 +188,12 @@ def _read(wire: str | int | float | None, reread: bool) -> Quantity:
 
 
 def _decode(type_: type[T], document: dict[str, Any]) -> T:
-    """Decode a document; a label or annotation that is null is there, with an empty text."""
-    metadata = document.get("metadata") or {}
-    for field_name in ("labels", "annotations"):
-        texts = metadata.get(field_name)
-        if texts and None in texts.values():
-            texts = {key: "" if text is None else text for key, text in texts.items()}
-            metadata = metadata | {field_name: texts}
-            document = document | {"metadata": metadata}
-    return decode(type_, msgspec.json.encode(document))
+    """Decode a document. A pod with nulls is read as Go reads it: a null label, say, is an empty one."""
+    raw = msgspec.json.encode(document)
+    try:
+        return decoder(type_).decode(raw)
+    except msgspec.ValidationError:
+        return decode(type_, typed.canonical("Pod", document) if type_ is Pod else raw)
 
 
 class RandomSource(Protocol):
@@ -271,6 +269,3 @@ class ValidatingHandler(Handler):
     @abstractmethod
     def validate(self, request: Request) -> None:
         """Return if the request may pass this handler; raise `Denied` or `Errored` if not. Change nothing."""
-
-
-HandlerType = Callable[[BaseModel, Handle], Handler]

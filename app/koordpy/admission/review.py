@@ -65,15 +65,16 @@ _PREFIX = {
 def review(chain: Chain, body: bytes, content_type: str = CONTENT_TYPE) -> bytes:
     """Answer an AdmissionReview. Never raises."""
     if not body:
-        return refusal(EMPTY)
+        return refuse(chain, EMPTY)
     if len(body) > MAX_BODY:
-        return refusal(TOO_LARGE)
+        return refuse(chain, TOO_LARGE)
     if content_type != CONTENT_TYPE:
-        return refusal(Response(False, 400, "", f"contentType={content_type}, expected {CONTENT_TYPE}"))
+        problem = f"contentType={content_type}, expected {CONTENT_TYPE}"
+        return refuse(chain, Response(False, 400, "", problem))
     try:
         envelope = _read(body)
     except DecodeError as error:
-        return refusal(Response(False, 400, "", str(error)))
+        return refuse(chain, Response(False, 400, "", str(error)))
     sent = envelope.request or AdmissionRequest()
     request = Request(
         uid=sent.uid,
@@ -91,8 +92,9 @@ def review(chain: Chain, body: bytes, content_type: str = CONTENT_TYPE) -> bytes
     return _PREFIX[envelope.api_version or V1] + _ENCODE(sent.uid) + _rest(response)
 
 
-def refusal(response: Response) -> bytes:
-    """Return the answer to a body in which no request can be found: without uid and version."""
+def refuse(chain: Chain, response: Response) -> bytes:
+    """Answer a body in which no request can be found: without uid and version."""
+    chain.answered.inc()
     return b'{"response":{"uid":""' + _rest(response)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final
 
 from koordpy.admission.chain import Chain
-from koordpy.admission.review import MAX_BODY, TOO_LARGE, refusal, review
+from koordpy.admission.review import MAX_BODY, TOO_LARGE, refuse, review
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -46,7 +46,7 @@ def admission_app(chains: Mapping[str, Chain]) -> ASGIApp:
         if body is None:
             # The rest of the body is not waited for: the connection cannot be used again.
             extra = () if is_complete else ((b"connection", b"close"),)
-            await _send(send, 200, refusal(TOO_LARGE), _JSON, *extra)
+            await _send(send, 200, refuse(chain, TOO_LARGE), _JSON, *extra)
         elif is_complete:
             await _send(send, 200, review(chain, body, _content_type(scope)), _JSON)
 

@@ -130,6 +130,13 @@ def test_path_that_koordinator_does_not_have_takes_every_request() -> None:
     assert seen == ["DELETE", "CREATE"]
 
 
+def test_object_that_a_handler_cannot_read_is_refused() -> None:
+    chain = Chain("/check", [validating(lambda request: request.object(Pod))])
+    status = ask(chain, body({"spec": 5}))["status"]
+    assert status["code"] == 400
+    assert "spec" in status["message"]
+
+
 def test_handler_of_another_path_is_refused() -> None:
     with pytest.raises(ValueError, match=r"check\.Test belongs to /check, not to /mutate-pod"):
         Chain("/mutate-pod", [validating(lambda request: None)])

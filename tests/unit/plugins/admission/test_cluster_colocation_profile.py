@@ -1,6 +1,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from koordpy.api.koordinator import ClusterColocationProfile
 
@@ -198,3 +200,66 @@ def test_later_changes_of_profiles_are_seen() -> None:
     assert labels(respond(pod(), known)["object"]) == {"l": "1"}
     known.cluster.store(ClusterColocationProfile).discard("p")
     assert labels(respond(pod(), known)["object"]) == {}
+
+
+AMOUNTS = st.none() | st.dictionaries(
+    st.sampled_from(["cpu", "memory", "kubernetes.io/batch-cpu", "kubernetes.io/mid-memory"]),
+    st.none() | st.sampled_from(["1", "1500u", "-1", "1.5Gi", "1e30", "0"]) | st.integers(-5, 5000),
+)
+CONTAINERS = st.none() | st.lists(
+    st.none()
+    | st.fixed_dictionaries(
+        {},
+        optional={
+            "name": st.none() | st.sampled_from(["a", "b"]),
+            "resources": st.none()
+            | st.fixed_dictionaries({}, optional={"requests": AMOUNTS, "limits": AMOUNTS}),
+        },
+    ),
+    max_size=3,
+)
+TEXTS = st.none() | st.dictionaries(
+    st.sampled_from(["app", "koordinator.sh/qosClass", "koordinator.sh/priority-class"]),
+    st.none() | st.sampled_from(["BE", "koord-mid", ""]),
+)
+PODS = st.fixed_dictionaries(
+    {},
+    optional={
+        "metadata": st.none()
+        | st.fixed_dictionaries({}, optional={"labels": TEXTS, "annotations": TEXTS, "name": st.none()}),
+        "spec": st.none()
+        | st.fixed_dictionaries(
+            {},
+            optional={
+                "containers": CONTAINERS,
+                "initContainers": CONTAINERS,
+                "overhead": AMOUNTS,
+                "priority": st.none() | st.sampled_from([5500, 7500, 9500]),
+                "schedulerName": st.none(),
+            },
+        ),
+    },
+)
+PROFILES = (
+    profile(
+        "a",
+        labels={"l": "1"},
+        labelKeysMapping={"app": "app2"},
+        labelSuffixes={"app": "-s"},
+        annotationKeysMapping={"app": "x"},
+        schedulerName="s",
+        koordinatorPriority=3,
+    ),
+    profile("b", patch={"spec": {"containers": [{"name": "a", "image": "i"}], "overhead": {"cpu": None}}}),
+)
+
+
+@given(PODS, st.integers(0, 2))
+def test_pod_with_nulls_anywhere_is_admitted_and_stays_readable(
+    submitted: dict[str, Any], count: int
+) -> None:
+    known = handle(*PROFILES[:count])
+    response = respond(submitted, known)
+    message = response["status"].get("message", "")
+    assert response["allowed"] or "name" in message, message
+    assert respond(response["object"], known)["status"]["code"] in (200, 500)
