@@ -1,0 +1,115 @@
+"""How many pods a second the mutating webhook decides on, and how the number of profiles matters.
+
+One server process on one core behind HTTPS with keep-alive, the client on the other core. Servers with
+different numbers of profiles take turns within each round, as do the floors: a FastAPI route and a plain
+ASGI endpoint that answer as many bytes without looking at the request.
+"""
+
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import uvloop
+
+from bench import load, machine, objects, servers
+from bench.report import Result
+
+PROFILES = (3, 200, 1000)
+CONNECTIONS = (1, 16)
+RIVAL = {
+    (1, 3): "koord-manager 3,060/s",
+    (1, 200): "koord-manager 1,320/s",
+    (1, 1000): "koord-manager 404/s",
+    (16, 3): "koord-manager 3,920/s",
+    (16, 200): "koord-manager 1,400/s",
+    (16, 1000): "koord-manager 390/s",
+}
+PATH = "/mutate-pod"
+
+
+def run(rounds: int = 5, seconds: float = 3.0) -> Result:
+    """Measure; `seconds` is how long each server is under load in each round."""
+    result = Result.begin(
+        "admission", rate="requests/s", p50="p50, ms", p99="p99, ms", ratio="rate / 3 profiles"
+    )
+    with contextlib.ExitStack() as stack:
+        machine.pin(0, machine.CLIENT_CORE)
+        stack.callback(machine.unpin)
+        folder = stack.enter_context(servers.folder())
+        urls = dict(zip(PROFILES, _start(stack, folder, PROFILES), strict=True))
+        reviews = [json.dumps(objects.review(i), separators=(",", ":")).encode() for i in range(200)]
+        size = uvloop.run(_answer_size(urls[PROFILES[0]], reviews[0]))
+        floor = _start_floor(stack, folder, size)
+        for _ in range(rounds):
+            for connections in CONNECTIONS:
+                few = 0.0
+                for count, url in urls.items():
+                    sample = uvloop.run(
+                        load.apply(url, _requests(url, reviews), connections=connections, seconds=seconds)
+                    )
+                    few = few or sample.rate
+                    row = result.row(
+                        f"koordpy, {count:,} profiles, {_connections(connections)}", RIVAL[connections, count]
+                    )
+                    row.add(**_cells(sample), ratio=sample.rate / few)
+                for name, path in (("a FastAPI route", "/fastapi"), ("a plain ASGI endpoint", "/asgi")):
+                    url = floor + path
+                    sample = uvloop.run(
+                        load.apply(url, _requests(url, reviews), connections=connections, seconds=seconds)
+                    )
+                    result.row(f"floor: {name}, {_connections(connections)}").add(**_cells(sample))
+    return result
+
+
+def _start(stack: contextlib.ExitStack, folder: Path, counts: tuple[int, ...]) -> list[str]:
+    """Start the API server and a koordpy for each number of profiles; return their webhook URLs."""
+    port = servers.free_port()
+    worlds = servers.module("worlds", str(port), *(f"profiles-{count}" for count in counts))
+    stack.enter_context(
+        servers.running("worlds", worlds, f"http://127.0.0.1:{port}/readyz", folder, machine.CLIENT_CORE)
+    )
+    urls = []
+    for count in counts:
+        bind = f"127.0.0.1:{servers.free_port()}"
+        command = servers.koordpy(
+            "serve", "--doors", "admission", "--server", f"http://127.0.0.1:{port}/profiles-{count}",
+            "--admission-bind", bind, "--cert-dir", str(folder / "certs"),
+        )  # fmt: skip
+        stack.enter_context(
+            servers.running(
+                f"koordpy-{count}", command, f"https://{bind}/readyz", folder, machine.SERVER_CORE
+            )
+        )
+        urls.append(f"https://{bind}{PATH}")
+    return urls
+
+
+def _start_floor(stack: contextlib.ExitStack, folder: Path, size: int) -> str:
+    port = servers.free_port()
+    command = servers.module("floor", str(port), str(folder / "certs"), str(size))
+    url = f"https://127.0.0.1:{port}"
+    stack.enter_context(servers.running("floor", command, f"{url}/openapi.json", folder, machine.SERVER_CORE))
+    return url
+
+
+async def _answer_size(url: str, review: bytes) -> int:
+    """Return how long an answer is, after seeing that it is the one expected."""
+    async with load.channels(url, 1) as (channel,):
+        answer = await channel.ask(load.request(url, review))
+    response = json.loads(answer)["response"]
+    if not response.get("allowed") or not response.get("patch"):
+        raise load.UnexpectedAnswer(f"{url} did not change the pod: {answer[:300]!r}")
+    return len(answer)
+
+
+def _requests(url: str, reviews: list[bytes]) -> Callable[[], bytes]:
+    return load.cycle([load.request(url, review) for review in reviews])
+
+
+def _cells(sample: load.Sample) -> dict[str, float]:
+    return {"rate": sample.rate, "p50": sample.milliseconds(0.5), "p99": sample.milliseconds(0.99)}
+
+
+def _connections(count: int) -> str:
+    return f"{count} connection{'s' if count != 1 else ''}"
