@@ -1,7 +1,6 @@
 """`koordpy serve`: one client, what is known of the cluster, and the doors that are open on it."""
 
 import logging
-import os
 import random
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from koordpy.http import debug, health
 from koordpy.http.admission import admission_app
 from koordpy.http.app import ASGIApp, Doorway
 from koordpy.http.authentication import Authenticated
-from koordpy.http.extender import extender_app
+from koordpy.http.extender import ExtenderApp
 from koordpy.http.listener import Listener
 from koordpy.lib import certificates
 from koordpy.lib.clock import Clock, SystemClock
@@ -35,6 +34,8 @@ from koordpy.scheduling.waiting_pods import WaitingPods
 from koordpy.settings import ListenerSettings, Settings
 
 log = logging.getLogger(__name__)
+
+VERBS = ("filter", "prioritize", "preempt", "bind")
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -114,7 +115,8 @@ class Service:
             log.warning("%s: not installed, left out as configured: %s", path, missing)
         decisions = Decisions(settings.decisions)
         self.extender = Extender(self.profiles, handle_of(None), decisions=decisions)
-        self._listen("extender", settings, extender_app(self.extender))
+        endpoint = ExtenderApp(self.extender)
+        self._listen("extender", settings, {f"/extender/{verb}": endpoint for verb in VERBS})
 
     def _open_debug(self) -> None:
         settings = self.settings.debug
@@ -182,8 +184,3 @@ class Service:
             return None
 
         return check
-
-
-def identity() -> str:
-    """Return a name for this process that no other one has."""
-    return f"{os.uname().nodename}_{os.getpid()}_{random.SystemRandom().randrange(16**8):08x}"

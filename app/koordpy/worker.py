@@ -15,7 +15,7 @@ from koordpy.cluster.connection import Connection
 from koordpy.cluster.events import Recorder
 from koordpy.cluster.informer import Selector
 from koordpy.cluster.informers import Informers
-from koordpy.cluster.leader import LeaderElector
+from koordpy.cluster.leader import LeaderElector, identity
 from koordpy.descheduling import config as descheduling_config
 from koordpy.descheduling.descheduler import Descheduler
 from koordpy.descheduling.registry import Registry
@@ -32,7 +32,6 @@ from koordpy.qos.interface import QOSHandle
 from koordpy.qos.manager import QOSManager, QOSPlugins
 from koordpy.qos.metric_cache import MetricCache
 from koordpy.qos.states import StatesInformer
-from koordpy.service import identity
 from koordpy.settings import Settings
 
 log = logging.getLogger(__name__)

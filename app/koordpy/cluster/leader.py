@@ -7,7 +7,9 @@ cannot renew stops before anybody else may begin (`renew_deadline` < `lease_dura
 
 import asyncio
 import logging
+import os
 import random
+import socket
 from collections.abc import Awaitable, Callable
 
 from prometheus_client import Gauge
@@ -219,3 +221,8 @@ class LeaderElector:
             return False
         duration = self._observed.spec.lease_duration_seconds or 0
         return self._clock.monotonic() < self._observed_at + duration
+
+
+def identity() -> str:
+    """Return a name for this process that no other candidate has: host, process id, and chance."""
+    return f"{socket.gethostname()}_{os.getpid()}_{random.SystemRandom().randrange(16**8):08x}"
