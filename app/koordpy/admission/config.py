@@ -45,11 +45,10 @@ class AdmissionConfig(_Model):
     """The admission part of a configuration file.
 
     `enabled` adds handlers to the in-tree ones, or gives an in-tree one arguments or another place.
-    `disabled` takes handlers out by name; `*` takes out all that `enabled` does not name. `feature_gates`
-    are Koordinator's (`koordpy.admission.gates`); `history` is the number of admissions to remember.
+    `disabled` takes handlers out by name; `*` takes out all that `enabled` does not name. `history` is the
+    number of admissions to remember.
     """
 
-    feature_gates: dict[str, bool] = {}
     enabled: list[HandlerEntry] = []
     disabled: list[str] = []
     history: int = 256

@@ -6,8 +6,8 @@ times come out in their canonical text. `check` only tells whether that reading 
 `canonical` gives the document as it would be written again, which is what strategic merge patches are
 applied to.
 
-The structs are those of `patch_types.txt`; what that file does not need to know stands here: which scalars
-are no texts, and which fields are written even if they are empty. Source: Kubernetes API 1.35.
+The structs are those of `patch_types.txt`, completed by `typed_fields`, which covers the types of a Pod.
+Source: Kubernetes API 1.35; `k8s.io/apimachinery/pkg/runtime/serializer/json`.
 """
 
 import re
@@ -23,6 +23,7 @@ from .patch import describe
 from .patch_types import Field, PatchType, patch_types
 from .quantity import Quantity, QuantityError, from_wire
 from .scheme import MALFORMED, DecodeError
+from .typed_fields import KINDS, WRITTEN_EMPTY
 
 Document = dict[str, Any]
 
@@ -32,108 +33,6 @@ class Time(str):
 
     __slots__ = ()
 
-
-_KINDS: dict[str, str] = {
-    "bool": """
-        AWSElasticBlockStoreVolumeSource.readOnly AzureDiskVolumeSource.readOnly
-        AzureFileVolumeSource.readOnly
-        CSIVolumeSource.readOnly CephFSVolumeSource.readOnly CinderVolumeSource.readOnly
-        ClusterTrustBundleProjection.optional ConfigMapEnvSource.optional ConfigMapKeySelector.optional
-        ConfigMapProjection.optional ConfigMapVolumeSource.optional Container.stdin Container.stdinOnce
-        Container.tty ContainerStatus.ready ContainerStatus.started EphemeralContainer.stdin
-        EphemeralContainer.stdinOnce EphemeralContainer.tty FCVolumeSource.readOnly FileKeySelector.optional
-        FlexVolumeSource.readOnly GCEPersistentDiskVolumeSource.readOnly GlusterfsVolumeSource.readOnly
-        ISCSIVolumeSource.chapAuthDiscovery ISCSIVolumeSource.chapAuthSession ISCSIVolumeSource.readOnly
-        NFSVolumeSource.readOnly OwnerReference.blockOwnerDeletion OwnerReference.controller
-        PersistentVolumeClaimVolumeSource.readOnly PodSecurityContext.runAsNonRoot
-        PodSpec.automountServiceAccountToken PodSpec.enableServiceLinks PodSpec.hostIPC PodSpec.hostNetwork
-        PodSpec.hostPID PodSpec.hostUsers PodSpec.setHostnameAsFQDN PodSpec.shareProcessNamespace
-        PortworxVolumeSource.readOnly QuobyteVolumeSource.readOnly RBDVolumeSource.readOnly
-        ScaleIOVolumeSource.readOnly ScaleIOVolumeSource.sslEnabled SecretEnvSource.optional
-        SecretKeySelector.optional SecretProjection.optional SecretVolumeSource.optional
-        SecurityContext.allowPrivilegeEscalation SecurityContext.privileged
-        SecurityContext.readOnlyRootFilesystem SecurityContext.runAsNonRoot StorageOSVolumeSource.readOnly
-        VolumeMount.readOnly VolumeMountStatus.readOnly WindowsSecurityContextOptions.hostProcess
-    """,
-    "int32": """
-        AWSElasticBlockStoreVolumeSource.partition ConfigMapVolumeSource.defaultMode
-        ContainerPort.containerPort ContainerPort.hostPort ContainerRestartRuleOnExitCodes.values
-        ContainerStateTerminated.exitCode ContainerStateTerminated.signal ContainerStatus.restartCount
-        DownwardAPIVolumeFile.mode
-        DownwardAPIVolumeSource.defaultMode FCVolumeSource.lun GCEPersistentDiskVolumeSource.partition
-        GRPCAction.port ISCSIVolumeSource.lun KeyToPath.mode PodCertificateProjection.maxExpirationSeconds
-        PodSpec.priority PreferredSchedulingTerm.weight Probe.failureThreshold Probe.initialDelaySeconds
-        Probe.periodSeconds Probe.successThreshold Probe.timeoutSeconds ProjectedVolumeSource.defaultMode
-        SecretVolumeSource.defaultMode TopologySpreadConstraint.maxSkew TopologySpreadConstraint.minDomains
-        WeightedPodAffinityTerm.weight
-    """,
-    "int64": """
-        LinuxContainerUser.gid LinuxContainerUser.supplementalGroups LinuxContainerUser.uid
-        ObjectMeta.deletionGracePeriodSeconds ObjectMeta.generation PodCondition.observedGeneration
-        PodSecurityContext.fsGroup PodSecurityContext.runAsGroup PodSecurityContext.runAsUser
-        PodSecurityContext.supplementalGroups PodSpec.activeDeadlineSeconds
-        PodSpec.terminationGracePeriodSeconds PodStatus.observedGeneration
-        Probe.terminationGracePeriodSeconds SecurityContext.runAsGroup SecurityContext.runAsUser
-        ServiceAccountTokenProjection.expirationSeconds SleepAction.seconds Toleration.tolerationSeconds
-    """,
-    "intOrString": "HTTPGetAction.port TCPSocketAction.port",
-    "quantity": "EmptyDirVolumeSource.sizeLimit ResourceFieldSelector.divisor",
-    "quantities": """
-        ContainerStatus.allocatedResources PodSpec.overhead PodStatus.allocatedResources
-        ResourceRequirements.limits ResourceRequirements.requests VolumeResourceRequirements.limits
-        VolumeResourceRequirements.requests
-    """,
-    "strings": """
-        CSIVolumeSource.volumeAttributes FlexVolumeSource.options LabelSelector.matchLabels
-        ObjectMeta.annotations ObjectMeta.labels PodCertificateProjection.userAnnotations PodSpec.nodeSelector
-    """,
-    "time": """
-        ContainerStateRunning.startedAt ContainerStateTerminated.finishedAt ContainerStateTerminated.startedAt
-        ManagedFieldsEntry.time ObjectMeta.creationTimestamp ObjectMeta.deletionTimestamp
-        PodCondition.lastProbeTime PodCondition.lastTransitionTime PodStatus.startTime
-    """,
-    "any": "ManagedFieldsEntry.fieldsV1",
-}
-"""Kinds of scalars (of list items, where the field is a list) that are no texts."""
-
-_WRITTEN_EMPTY = """
-    AWSElasticBlockStoreVolumeSource.volumeID AppArmorProfile.type AzureDiskVolumeSource.diskName
-    AzureDiskVolumeSource.diskURI AzureFileVolumeSource.secretName AzureFileVolumeSource.shareName
-    CSIVolumeSource.driver CephFSVolumeSource.monitors CinderVolumeSource.volumeID
-    ClusterTrustBundleProjection.path ConfigMapKeySelector.key Container.name
-    ContainerExtendedResourceRequest.containerName ContainerExtendedResourceRequest.requestName
-    ContainerExtendedResourceRequest.resourceName ContainerPort.containerPort
-    ContainerResizePolicy.resourceName ContainerResizePolicy.restartPolicy ContainerStateRunning.startedAt
-    ContainerStateTerminated.exitCode ContainerStateTerminated.finishedAt ContainerStateTerminated.startedAt
-    ContainerStatus.image ContainerStatus.imageID ContainerStatus.name ContainerStatus.ready
-    ContainerStatus.restartCount DownwardAPIVolumeFile.path EnvVar.name EphemeralContainer.name
-    FileKeySelector.key FileKeySelector.path FileKeySelector.volumeName FlexVolumeSource.driver
-    GCEPersistentDiskVolumeSource.pdName GRPCAction.port GRPCAction.service GitRepoVolumeSource.repository
-    GlusterfsVolumeSource.endpoints GlusterfsVolumeSource.path HTTPGetAction.port HTTPHeader.name
-    HTTPHeader.value HostAlias.ip HostIP.ip HostPathVolumeSource.path ISCSIVolumeSource.iqn
-    ISCSIVolumeSource.lun ISCSIVolumeSource.targetPortal KeyToPath.key KeyToPath.path
-    LabelSelectorRequirement.key LabelSelectorRequirement.operator LinuxContainerUser.gid
-    LinuxContainerUser.uid NFSVolumeSource.path NFSVolumeSource.server NodeSelector.nodeSelectorTerms
-    NodeSelectorRequirement.key NodeSelectorRequirement.operator ObjectFieldSelector.fieldPath
-    OwnerReference.apiVersion OwnerReference.kind OwnerReference.name OwnerReference.uid
-    PersistentVolumeClaimVolumeSource.claimName PhotonPersistentDiskVolumeSource.pdID
-    PodAffinityTerm.topologyKey PodCondition.lastProbeTime PodCondition.lastTransitionTime
-    PodCondition.status PodCondition.type PodExtendedResourceClaimStatus.requestMappings
-    PodExtendedResourceClaimStatus.resourceClaimName PodIP.ip PodOS.name PodReadinessGate.conditionType
-    PodResourceClaim.name PodResourceClaimStatus.name PodSchedulingGate.name PodSpec.containers
-    PortworxVolumeSource.volumeID PreferredSchedulingTerm.weight ProjectedVolumeSource.sources
-    QuobyteVolumeSource.registry QuobyteVolumeSource.volume RBDVolumeSource.image RBDVolumeSource.monitors
-    ResourceClaim.name ResourceFieldSelector.divisor ResourceFieldSelector.resource ResourceHealth.resourceID
-    ResourceStatus.name ScaleIOVolumeSource.gateway ScaleIOVolumeSource.secretRef ScaleIOVolumeSource.system
-    SeccompProfile.type SecretKeySelector.key ServiceAccountTokenProjection.path SleepAction.seconds
-    Sysctl.name Sysctl.value TCPSocketAction.port TopologySpreadConstraint.maxSkew
-    TopologySpreadConstraint.topologyKey TopologySpreadConstraint.whenUnsatisfiable
-    TypedLocalObjectReference.apiGroup TypedLocalObjectReference.kind TypedLocalObjectReference.name
-    TypedObjectReference.apiGroup TypedObjectReference.kind TypedObjectReference.name Volume.name
-    VolumeDevice.devicePath VolumeDevice.name VolumeMount.mountPath VolumeMount.name
-    VolumeMountStatus.mountPath VolumeMountStatus.name VsphereVirtualDiskVolumeSource.volumePath
-    WeightedPodAffinityTerm.weight WorkloadReference.name WorkloadReference.podGroup
-"""
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,](\d+))?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
 _BOUNDS = {"int32": 1 << 31, "int64": 1 << 63}
@@ -209,7 +108,7 @@ def _kind(type_name: str, field: str) -> str:
 
 @lru_cache(maxsize=1)
 def _kinds() -> Mapping[str, frozenset[str]]:
-    return {kind: frozenset(text.split()) for kind, text in _KINDS.items()}
+    return {kind: frozenset(text.split()) for kind, text in KINDS.items()}
 
 
 @dataclass(frozen=True)
@@ -328,7 +227,7 @@ def _read_list(field: Field, kind: str) -> Callable[[Any, str, bool], Any]:
 
 @lru_cache(maxsize=1)
 def _written_empty() -> frozenset[str]:
-    return frozenset(_WRITTEN_EMPTY.split())
+    return frozenset(WRITTEN_EMPTY.split())
 
 
 def _read_string(value: Any, path: str, fold_case: bool) -> Any:

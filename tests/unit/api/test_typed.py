@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from koordpy.api import typed
+from koordpy.api import typed, typed_fields
 from koordpy.api.patch_types import patch_types
 from koordpy.api.scheme import DecodeError
 
@@ -114,8 +114,8 @@ def test_canonical_form_is_a_fixed_point() -> None:
 def test_tables_name_only_fields_that_exist() -> None:
     types = patch_types()
     places = [
-        *typed._WRITTEN_EMPTY.split(),
-        *(place for text in typed._KINDS.values() for place in text.split()),
+        *typed_fields.WRITTEN_EMPTY.split(),
+        *(place for text in typed_fields.KINDS.values() for place in text.split()),
     ]
     for place in places:
         type_name, name = place.split(".")
