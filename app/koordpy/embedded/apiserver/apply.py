@@ -23,7 +23,15 @@ Step = tuple[str, Any]
 Path = tuple[Step, ...]
 """From the root to a leaf: `("f", field)`, or `("k", {merge key: value})` as JSON text."""
 
-_IDENTITY = ("name", "namespace", "uid", "resourceVersion", "managedFields", "creationTimestamp", "generation")
+_IDENTITY = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "managedFields",
+    "creationTimestamp",
+    "generation",
+)
 
 
 class Applied:

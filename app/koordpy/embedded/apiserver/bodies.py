@@ -117,4 +117,6 @@ def check_patchable(error: Exception, code: int) -> ApiError:
         return ApiError(415, "UnsupportedMediaType", str(error))
     if code == 500:
         return ApiError(500, "InternalError", f"Internal error occurred: {error}")
-    return ApiError(422, "Invalid", f"the server rejected our request due to an error in our request: {error}")
+    return ApiError(
+        422, "Invalid", f"the server rejected our request due to an error in our request: {error}"
+    )

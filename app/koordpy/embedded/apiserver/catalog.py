@@ -168,7 +168,16 @@ def built_in() -> list[Served]:
         ("", "v1", "endpoints", "Endpoints", True, "ep", "", ()),
         ("", "v1", "events", "Event", True, "ev", "", ()),
         ("", "v1", "limitranges", "LimitRange", True, "limits", "", ()),
-        ("", "v1", "namespaces", "Namespace", False, "ns", "", (STATUS, Subresource("finalize", ("update",)))),
+        (
+            "",
+            "v1",
+            "namespaces",
+            "Namespace",
+            False,
+            "ns",
+            "",
+            (STATUS, Subresource("finalize", ("update",))),
+        ),
         ("", "v1", "nodes", "Node", False, "no", "", (STATUS,)),
         ("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, "pvc", "", (STATUS,)),
         ("", "v1", "persistentvolumes", "PersistentVolume", False, "pv", "", (STATUS,)),
@@ -249,9 +258,7 @@ def built_in() -> list[Served]:
     create_only = {"bindings", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"}
     found = []
     for group, version, plural, kind, namespaced, short, categories, subresources in rows:
-        own = tuple(
-            item if item.kind else Subresource(item.name, item.verbs, kind) for item in subresources
-        )
+        own = tuple(item if item.kind else Subresource(item.name, item.verbs, kind) for item in subresources)
         found.append(
             Served(
                 group,

@@ -180,7 +180,11 @@ class DisruptionController:
                     document = record.document()
                     if served.kind == "ReplicaSet":
                         parent = next(
-                            (o for o in document["metadata"].get("ownerReferences", []) if o.get("controller")),
+                            (
+                                o
+                                for o in document["metadata"].get("ownerReferences", [])
+                                if o.get("controller")
+                            ),
                             None,
                         )
                         if parent is not None and parent["kind"] == "Deployment":

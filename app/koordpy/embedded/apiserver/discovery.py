@@ -80,8 +80,18 @@ class Discovery:
             case ["openapi", "v3", "apis", group, version]:
                 return self._openapi(group, version)
             case [""]:
-                return {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3",
-                                  "/readyz", "/version"]}
+                return {
+                    "paths": [
+                        "/api",
+                        "/apis",
+                        "/healthz",
+                        "/livez",
+                        "/openapi/v2",
+                        "/openapi/v3",
+                        "/readyz",
+                        "/version",
+                    ]
+                }
         raise unknown_path()
 
     def _groups(self) -> dict[str, list[str]]:
@@ -151,8 +161,12 @@ class Discovery:
                     }
                 )
             items.append(
-                {"metadata": {"name": group, "creationTimestamp": None} if group else {"creationTimestamp": None},
-                 "versions": described}
+                {
+                    "metadata": {"name": group, "creationTimestamp": None}
+                    if group
+                    else {"creationTimestamp": None},
+                    "versions": described,
+                }
             )
         return {
             "kind": "APIGroupDiscoveryList",
@@ -182,7 +196,9 @@ def _describe(served: Served) -> Document:
     if served.subresources:
         found["subresources"] = []
         for sub in served.subresources:
-            group, version = _split(sub.group_version) if sub.group_version else (served.group, served.version)
+            group, version = (
+                _split(sub.group_version) if sub.group_version else (served.group, served.version)
+            )
             kind = {"group": group, "version": version, "kind": sub.kind or served.kind}
             found["subresources"].append(
                 {"subresource": sub.name, "responseKind": kind, "verbs": list(sub.verbs)}

@@ -163,7 +163,13 @@ def forbidden(plural: str, group: str, name: str, problem: str, causes: Sequence
     """403 from admission."""
     what = f"{qualified(plural, group)} {json.dumps(name)}" if name else qualified(plural, group)
     return ApiError(
-        403, "Forbidden", f"{what} is forbidden: {problem}", name=name, group=group, kind=plural, causes=causes
+        403,
+        "Forbidden",
+        f"{what} is forbidden: {problem}",
+        name=name,
+        group=group,
+        kind=plural,
+        causes=causes,
     )
 
 
@@ -182,7 +188,9 @@ def bad_request(message: str) -> ApiError:
 
 def method_not_allowed() -> ApiError:
     """405 for a verb that a resource does not have."""
-    return ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    return ApiError(
+        405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
+    )
 
 
 def expired(message: str, continue_: str = "") -> ApiError:

@@ -15,8 +15,11 @@ from .pod_defaults import default_pod_spec
 from .pods import PodStrategy
 from .priority import PriorityClassStrategy
 from .strategy import Strategy, WithStatus
+from .webhook_rules import ConfigurationStrategy
 
 Document = dict[str, Any]
+
+_ADMISSION = "admissionregistration.k8s.io"
 
 
 class NodeStrategy(Strategy):
@@ -73,7 +76,11 @@ class ConfigMapStrategy(Strategy):
         """Keys must be file names."""
         for field in ("data", "binaryData"):
             for key in document.get(field) or ():
-                if not key or len(key) > 253 or not key.replace("-", "").replace("_", "").replace(".", "").isalnum():
+                if (
+                    not key
+                    or len(key) > 253
+                    or not key.replace("-", "").replace("_", "").replace(".", "").isalnum()
+                ):
                     told = (
                         "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "
                         "'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
@@ -285,6 +292,8 @@ def of(group: str, kind: str) -> Strategy:
         ("policy", "PodDisruptionBudget"): BudgetStrategy,
         ("coordination.k8s.io", "Lease"): LeaseStrategy,
         ("scheduling.k8s.io", "PriorityClass"): PriorityClassStrategy,
+        (_ADMISSION, "MutatingWebhookConfiguration"): lambda: ConfigurationStrategy(mutating=True),
+        (_ADMISSION, "ValidatingWebhookConfiguration"): lambda: ConfigurationStrategy(mutating=False),
     }
     make = found.get((group, kind), Strategy)
     return make()

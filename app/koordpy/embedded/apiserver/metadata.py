@@ -205,7 +205,9 @@ def validate_update(new: Document, old: Document) -> Iterator[Cause]:
     if "deletionTimestamp" in old:
         added = [item for item in new.get("finalizers", []) if item not in old.get("finalizers", [])]
         if added:
-            told = f"no new finalizers can be added if the object is being deleted, found new finalizers {added}"
+            told = (
+                f"no new finalizers can be added if the object is being deleted, found new finalizers {added}"
+            )
             yield forbidden_field("metadata.finalizers", told)
 
 
@@ -226,6 +228,8 @@ def match_namespace(metadata: Document, namespace: str) -> None:
     if not namespace and given:
         raise ApiError(400, "BadRequest", "namespace may not be set on a cluster-scoped object")
     if given and given != namespace:
-        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
     if namespace:
         metadata["namespace"] = namespace

@@ -62,8 +62,8 @@ def admit(namespaces: Table, attrs: Attributes) -> None:
     if record is None:
         raise not_found("namespaces", "", attrs.namespace)
     if attrs.operation == "CREATE" and not attrs.subresource and b'"phase":"Terminating"' in record.raw:
-        told = (
-            f"unable to create new content in namespace {attrs.namespace} because it is being terminated"
+        told = f"unable to create new content in namespace {attrs.namespace} because it is being terminated"
+        cause = Cause(
+            "metadata.namespace", "NamespaceTerminating", f"namespace {attrs.namespace} is being terminated"
         )
-        cause = Cause("metadata.namespace", "NamespaceTerminating", f"namespace {attrs.namespace} is being terminated")
         raise forbidden(attrs.served.plural, attrs.served.group, attrs.name, told, [cause])

@@ -102,7 +102,8 @@ def qos_class(spec: Document) -> str:
     guaranteed, something = True, False
     pod_level = spec.get("resources") or {}
     holders = (
-        [pod_level] if pod_level.get("requests") or pod_level.get("limits")
+        [pod_level]
+        if pod_level.get("requests") or pod_level.get("limits")
         else [container.get("resources") or {} for container in containers_of(spec)]
     )
     for resources in holders:

@@ -15,7 +15,9 @@ Document = dict[str, Any]
 _RESTART = ("Always", "OnFailure", "Never")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_NATIVE = re.compile(r"(cpu|memory|ephemeral-storage|storage|pods|(requests|limits)\..*|hugepages-.*|[^/]*kubernetes\.io/.*)")
+_NATIVE = re.compile(
+    r"(cpu|memory|ephemeral-storage|storage|pods|(requests|limits)\..*|hugepages-.*|[^/]*kubernetes\.io/.*)"
+)
 _MAX_GRACE = 1 << 62
 
 
@@ -146,7 +148,7 @@ def validate_tolerations(tolerations: list[Document], path: str) -> Iterator[Cau
         if key and (problem := label_syntax.key_error(key)):
             yield invalid_value(f"{at}.key", key, problem)
         if not key and operator != "Exists":
-            told = "operator must be Exists when `key` is empty, which means \"match all values and all keys\""
+            told = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
             yield invalid_value(f"{at}.operator", operator, told)
         if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
             told = "effect must be 'NoExecute' when `tolerationSeconds` is set"
@@ -156,7 +158,9 @@ def validate_tolerations(tolerations: list[Document], path: str) -> Iterator[Cau
                 yield invalid_value(f"{at}.operator", value, problem)
         elif operator == "Exists":
             if value:
-                yield invalid_value(f"{at}.operator", toleration, "value must be empty when `operator` is 'Exists'")
+                yield invalid_value(
+                    f"{at}.operator", toleration, "value must be empty when `operator` is 'Exists'"
+                )
         else:
             yield unsupported(f"{at}.operator", operator, ("Equal", "Exists"))
         if effect and effect not in _EFFECTS:
@@ -174,9 +178,7 @@ def _validate_gates(spec: Document, path: str) -> Iterator[Cause]:
             yield duplicate(at, name)
         seen.add(name)
     if gates and spec.get("nodeName"):
-        yield forbidden_field(
-            f"{path}.nodeName", "cannot be set until all schedulingGates have been cleared"
-        )
+        yield forbidden_field(f"{path}.nodeName", "cannot be set until all schedulingGates have been cleared")
 
 
 _MUTABLE_TOLD = (
@@ -196,7 +198,8 @@ def validate_update(new: Document, old: Document) -> Iterator[Cause]:
     if gates_after - gates_before:
         names = sorted(gates_after - gates_before)
         yield forbidden_field(
-            "spec.schedulingGates", f"only deletion is allowed, but found new scheduling gates '{','.join(names)}'"
+            "spec.schedulingGates",
+            f"only deletion is allowed, but found new scheduling gates '{','.join(names)}'",
         )
     kept = before.get("tolerations") or []
     given = after.get("tolerations") or []
@@ -222,7 +225,8 @@ def _fixed(spec: Document, gated: bool) -> Document:
     fixed = {
         name: value
         for name, value in spec.items()
-        if name not in ("activeDeadlineSeconds", "tolerations", "schedulingGates", "containers", "initContainers")
+        if name
+        not in ("activeDeadlineSeconds", "tolerations", "schedulingGates", "containers", "initContainers")
     }
     if gated:
         fixed.pop("nodeSelector", None)

@@ -89,9 +89,7 @@ def respond(
     return Response(body, status, form.content_type, headers)
 
 
-def list_body(
-    form: Form, served: Served, raws: list[bytes], list_meta: Document, now: Any
-) -> bytes:
+def list_body(form: Form, served: Served, raws: list[bytes], list_meta: Document, now: Any) -> bytes:
     """Return a list of stored objects in a form, as JSON."""
     metadata = msgspec.json.encode(list_meta)
     if form.shape == "object":

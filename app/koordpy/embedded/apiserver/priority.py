@@ -13,10 +13,17 @@ from .strategy import Strategy
 Document = dict[str, Any]
 
 SYSTEM_CLASSES = (
-    ("system-cluster-critical", 2_000_000_000, "Used for system critical pods that must run in the cluster, "
-     "but can be moved to another node if necessary."),
-    ("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their "
-     "current node."),
+    (
+        "system-cluster-critical",
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, "
+        "but can be moved to another node if necessary.",
+    ),
+    (
+        "system-node-critical",
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
 )
 _HIGHEST_USER = 1_000_000_000
 

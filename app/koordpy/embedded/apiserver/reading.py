@@ -80,7 +80,8 @@ def position_of(request: Request, table: Table) -> Position:
         if not version:
             raise _list_options_error(
                 forbidden_field(
-                    "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
                 )
             )
         if match == "Exact" and version == "0":

@@ -79,7 +79,11 @@ class Router:
         namespace = ""
         if rest[0] == "watch":
             raise errors.unknown_path()
-        if rest[0] == "namespaces" and len(rest) > 2 and not (group == "" and rest[2] in ("status", "finalize")):
+        if (
+            rest[0] == "namespaces"
+            and len(rest) > 2
+            and not (group == "" and rest[2] in ("status", "finalize"))
+        ):
             namespace, rest = rest[1], rest[2:]
         served = self._catalog.find(group, version, rest[0])
         if served is None or len(rest) > 3 or "" in rest:

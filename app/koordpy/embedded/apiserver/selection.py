@@ -1,6 +1,5 @@
 """Which objects of a collection a list or a watch is about."""
 
-
 from koordpy.api import field_selector, label_selector
 
 from .catalog import Served
@@ -15,7 +14,10 @@ class Selection:
     __slots__ = ("fields", "labels", "name", "namespace", "prefix")
 
     def __init__(
-        self, namespace: str, labels: label_selector.Selector | None, fields: field_selector.FieldSelector | None
+        self,
+        namespace: str,
+        labels: label_selector.Selector | None,
+        fields: field_selector.FieldSelector | None,
     ) -> None:
         self.namespace = namespace
         self.prefix = f"{namespace}/" if namespace else ""
@@ -68,5 +70,3 @@ def selection_of(request: Request, served: Served, namespace: str) -> Selection:
             if term.field not in known:
                 raise bad_request(f"field label not supported: {term.field}")
     return Selection(namespace, labels, fields if fields and not fields.is_empty else None)
-
-

@@ -134,6 +134,7 @@ class ApiServer:
             self._loaded = True
             if self._snapshot is not None and self._snapshot.exists():
                 snapshots.load(self._snapshot, self.catalog, self._revisions, self._definitions)
+                self.webhooks.reload()
             await self._seed()
         self._server = await listen(self._handle, self.host, self.port, self._connections)
         self.port = self._server.sockets[0].getsockname()[1]

@@ -59,9 +59,11 @@ def tidy(value: Document, shape: Shape, path: str, unknown: list[str]) -> Docume
             continue
         inner = fields[name]
         if name in lists:
-            if not isinstance(item, list):
+            if inner is None and isinstance(item, str):
+                pass  # a list of bytes is a text in base64
+            elif not isinstance(item, list):
                 raise _mismatch(item, f"{shape.name}.{path}{name}", f"[]{inner.name if inner else ''}")
-            if inner is not None:
+            elif inner is not None:
                 item = [_inner(part, inner, f"{path}{name}[{i}].", unknown) for i, part in enumerate(item)]
         elif inner is not None:
             item = _inner(item, inner, f"{path}{name}.", unknown)

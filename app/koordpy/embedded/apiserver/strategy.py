@@ -103,8 +103,13 @@ class Strategy:
         """Take over from the stored object what an update has no say in."""
         if self.has_status:
             _take_over(new, old, "status")
-        if self.counts_generation and _spec(new) != _spec(old):
+        if self.counts_generation and self._spec(new) != self._spec(old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def _spec(self, document: Document) -> Document:
+        """What the generation counts the changes of."""
+        left_out = ("metadata", "status") if self.has_status else ("metadata",)
+        return {name: value for name, value in document.items() if name not in left_out}
 
     def prepare_status(self, new: Document, old: Document) -> Document:
         """Return the object that a write of the status subresource makes."""
@@ -148,7 +153,3 @@ def _take_over(new: Document, old: Document, name: str) -> None:
         new[name] = old[name]
     else:
         new.pop(name, None)
-
-
-def _spec(document: Document) -> Document:
-    return {k: v for k, v in document.items() if k not in ("metadata", "status", "kind", "apiVersion")}

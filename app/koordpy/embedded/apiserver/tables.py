@@ -35,5 +35,3 @@ def table(served: Served, documents: list[Document], now: datetime, include: str
         "columnDefinitions": definitions,
         "rows": rows,
     }
-
-

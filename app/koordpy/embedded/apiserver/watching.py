@@ -166,7 +166,8 @@ class Watcher:
                 unsupported("resourceVersionMatch", match, ("NotOlderThan",))
                 if match
                 else forbidden_field(
-                    "resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+                    "resourceVersionMatch",
+                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
                 )
             )
             raise invalid("ListOptions", "meta.k8s.io", "", [cause])

@@ -147,9 +147,7 @@ class Writer:
 
         def change(old: Document) -> Document:
             if uid and uid != old["metadata"]["uid"]:
-                told = (
-                    f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
-                )
+                told = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
                 raise conflict(served.plural, served.group, attrs.name, told)
             return {**document, "metadata": {**metadata}}
 
@@ -223,11 +221,17 @@ class Writer:
             raise unsupported_media_type((JSON_PATCH, MERGE_PATCH, APPLY_PATCH))
         patch = bodies.load_json(request.body)
         if not isinstance(patch, list if media == JSON_PATCH else dict):
-            raise bad_request(f"the patch is not valid: expected {'a list' if media == JSON_PATCH else 'an object'}")
+            raise bad_request(
+                f"the patch is not valid: expected {'a list' if media == JSON_PATCH else 'an object'}"
+            )
         told: list[str] = []
 
         def change(old: Document) -> Document:
-            whole = {"kind": served.kind, "apiVersion": served.api_version, **served.strategy.reveal(served, old)}
+            whole = {
+                "kind": served.kind,
+                "apiVersion": served.api_version,
+                **served.strategy.reveal(served, old),
+            }
             try:
                 if media == JSON_PATCH:
                     new = json_patch.apply(whole, patch)
