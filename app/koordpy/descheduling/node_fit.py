@@ -40,12 +40,23 @@ class NodeFit:
 
     def fits(self, pod: Pod, node: Node) -> bool:
         """Tell whether nothing speaks against a pod on a node."""
+        return self.admits(pod, node) and not self._insufficient(pod, node)
+
+    def admits(self, pod: Pod, node: Node) -> bool:
+        """Tell whether cordon, taints and labels let a pod on a node, whatever room there is."""
         return (
             not node.spec.unschedulable
             and taints.find_untolerated(node.spec.taints, pod.spec.tolerations) is None
             and node_affinity.required(pod.spec).matches_node(node)
-            and not self._insufficient(pod, node)
         )
+
+    def left(self, node: Node, resource: str) -> int:
+        """Return what is not requested of a resource, in billionths; negative on an overcommitted node."""
+        unit = _MILLI if resource == "cpu" else _UNIT
+        allocatable = node.status.allocatable
+        offered = quantity.nano_value(allocatable[resource]) if resource in allocatable else 0
+        requested = self._requested_on(node.metadata.name).get(resource, 0)
+        return (_rounded_up(offered, unit) - _rounded_up(requested, unit)) * unit
 
     def fits_any(self, pod: Pod, nodes: Iterable[Node]) -> bool:
         """Tell whether a pod fits one of the nodes."""
@@ -57,22 +68,14 @@ class NodeFit:
 
     def _insufficient(self, pod: Pod, node: Node) -> list[str]:
         """Which requests exceed what is left. A request of 0 exceeds what is overcommitted already."""
-        requests = self._requests_of(pod)
-        if not requests:
-            return []
-        requested = self._requested_on(node.metadata.name)
-        allocatable = node.status.allocatable
-        reasons = []
-        for name, nanos in requests.items():
-            unit = _MILLI if name == "cpu" else _UNIT
-            offered = quantity.nano_value(allocatable[name]) if name in allocatable else 0
-            left = (_rounded_up(offered, unit) - _rounded_up(requested.get(name, 0), unit)) * unit
-            if _rounded_up(nanos, _MILLI) * _MILLI > left:
-                reasons.append(f"insufficient {name}")
-        return reasons
+        return [
+            f"insufficient {name}"
+            for name, nanos in self.requests_of(pod).items()
+            if _rounded_up(nanos, _MILLI) * _MILLI > self.left(node, name)
+        ]
 
-    def _requests_of(self, pod: Pod) -> dict[str, int]:
-        """What a pod requests, in billionths."""
+    def requests_of(self, pod: Pod) -> dict[str, int]:
+        """Return what a pod requests, in billionths."""
         known = self._requests.get(id(pod))
         if known is None:
             amounts = resources.pod_requests(pod)
@@ -86,7 +89,7 @@ class NodeFit:
         if known is None:
             known = self._requested[node_name] = {}
             for pod in self._pods.active_on(node_name):
-                for name, nanos in self._requests_of(pod).items():
+                for name, nanos in self.requests_of(pod).items():
                     known[name] = known.get(name, 0) + nanos
         return known
 

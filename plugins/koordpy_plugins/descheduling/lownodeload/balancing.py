@@ -6,13 +6,16 @@ filter and virtually fits a target; removable pods go in eviction order until th
 overutilized or the budget is used up.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from koordpy.api.core import Node, Pod
+from koordpy.api.core import Pod
 from koordpy.descheduling import pod_sorter, usage_score
+from koordpy.descheduling.node_fit import NodeFit
 
 from .classification import is_over
+from .targets import Targets
 from .thresholds import Thresholds
 from .usage import PODS, UNIT, Amounts, NodeUsage, counted, milli
 
@@ -33,7 +36,7 @@ class Policy:
     thresholds: Thresholds
     weights: Mapping[str, int]
     passes_filter: Callable[[Pod], bool]
-    fits: Callable[[Pod, Node], bool] | None
+    fit: NodeFit | None
     """Whether a pod could run on a node; None where targets are not checked."""
     evict: Callable[[Pod, str, bool], Awaitable[bool]]
     """Evict a pod of a node for a reason; the flag tells the prod pass."""
@@ -55,35 +58,24 @@ async def balance(sources: Sources, left: Amounts, policy: Policy) -> None:
     """Evict pods of every source; `left` and the usages of sources and targets change on the way."""
     if not sources.targets:
         return
+    targets = None if policy.fit is None else Targets(sources.targets, sources.prod, policy.fit)
     for node in sources.nodes:
+        await asyncio.sleep(0)  # a big cluster takes seconds: let leases be renewed meanwhile
         candidates = node.prod_pods if sources.prod else node.pods
-        removable = [pod for pod in candidates if _is_removable(pod, node, sources, policy)]
+        removable = [pod for pod in candidates if _is_removable(pod, node, targets, policy)]
         if removable:
             await _relieve(
                 node, in_eviction_order(removable, node, sources.prod, policy), sources, left, policy
             )
 
 
-def _is_removable(pod: Pod, node: NodeUsage, sources: Sources, policy: Policy) -> bool:
+def _is_removable(pod: Pod, node: NodeUsage, targets: Targets | None, policy: Policy) -> bool:
     if not policy.passes_filter(pod):
         return False
-    if policy.fits is None:
+    if targets is None:
         return True
     used = node.pod_usage.get(pod.metadata.key)
-    return used is not None and _fits_virtually(pod, used, sources, policy.fits)
-
-
-def _fits_virtually(pod: Pod, used: Amounts, sources: Sources, fits: Callable[[Pod, Node], bool]) -> bool:
-    """Put a pod's usage on the first target that stays within its thresholds; later pods find it there."""
-    for target in sources.targets:
-        if not fits(pod, target.node):
-            continue
-        usage, high = target.live(sources.prod)
-        added = {name: usage[name] + used.get(name, 0) for name in high if name in usage}
-        if not is_over(added, high):
-            usage.update(added)
-            return True
-    return False
+    return used is not None and targets.place(pod, used)
 
 
 def in_eviction_order(pods: Sequence[Pod], node: NodeUsage, prod: bool, policy: Policy) -> list[Pod]:

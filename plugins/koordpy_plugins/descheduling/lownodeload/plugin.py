@@ -122,7 +122,7 @@ class LowNodeLoad(BalancePlugin):
             percentages,
             pool.weights,
             self._passes_filter,
-            NodeFit(self._pods).fits if self.args.node_fit else None,
+            NodeFit(self._pods) if self.args.node_fit else None,
             lambda pod, reason, prod: self._evict(pod, reason, prod, report),
             self._recovered,
         )

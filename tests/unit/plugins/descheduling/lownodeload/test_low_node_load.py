@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.scheme import decode
+from koordpy.cluster.cluster import Cluster
+from koordpy.descheduling.node_fit import NodeFit
+from koordpy.descheduling.pods import NodePods
 from koordpy_plugins.descheduling.lownodeload import balancing, thresholds
 from koordpy_plugins.descheduling.lownodeload.args import Anomaly, NodePool
 from koordpy_plugins.descheduling.lownodeload.classification import NodeClass, classify
@@ -192,17 +195,17 @@ def test_a_node_has_one_class(used: int, prod: int, unschedulable: bool, expecte
 class Evictions:
     """An evictor that says yes and remembers."""
 
-    def __init__(self, *fails: str, fits: bool = True) -> None:
+    def __init__(self, *fails: str) -> None:
         self.calls: list[tuple[str, str]] = []
         self.recovered: list[str] = []
-        self._fails, self._fits = fails, fits
+        self._fails = fails
 
     def policy(self, node_fit: bool = True) -> balancing.Policy:
         return balancing.Policy(
             Thresholds({"cpu": 25}, {"cpu": 50}, {"cpu": 12.5}, {"cpu": 25}),
             {"cpu": 1},
             lambda item: item.metadata.name != "forbidden",
-            (lambda item, target: self._fits) if node_fit else None,
+            NodeFit(NodePods(Cluster())) if node_fit else None,
             self._evict,
             lambda found, prod: self.recovered.append(found.name),
         )
@@ -254,8 +257,10 @@ async def test_a_failed_fit_leaves_the_target_as_it_was() -> None:
 
 @pytest.mark.parametrize(("node_fit", "evicted"), [(True, []), (False, ["x"])])
 async def test_without_node_fit_targets_are_not_asked(node_fit: bool, evicted: list[str]) -> None:
-    evictions = Evictions(fits=False)
-    await moved(evictions, usage({"cpu": 2100}, x={"cpu": 200}), usage({"cpu": 0}, "n2"), node_fit)
+    evictions = Evictions()
+    target = usage({"cpu": 0}, "n2")
+    target.node.spec.unschedulable = True
+    await moved(evictions, usage({"cpu": 2100}, x={"cpu": 200}), target, node_fit)
     assert evictions.names == evicted
 
 

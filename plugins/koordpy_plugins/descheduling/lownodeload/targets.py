@@ -1,0 +1,83 @@
+"""Where the pods of hot nodes could go: the first underutilized node that fits and stays within thresholds.
+
+Hundreds of nodes are asked for each of thousands of pods, so columns of doubles first rule out the nodes that
+are too full for a pod, with a margin that is wider than any rounding; what is left is decided exactly.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from koordpy.api import node_affinity
+from koordpy.api.core import Pod
+from koordpy.descheduling.node_fit import NodeFit
+
+from .classification import is_over
+from .usage import Amounts, NodeUsage
+
+MARGIN = 1e-9
+
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+
+
+class Targets:
+    """Underutilized nodes in order. Only `place` changes their usages while this lives."""
+
+    def __init__(self, nodes: Sequence[NodeUsage], prod: bool, fit: NodeFit) -> None:
+        self._nodes, self._prod, self._fit = nodes, prod, fit
+        self._names = sorted({name for node in nodes for name in node.live(prod)[1]})
+        self._headroom: Float = np.full((len(nodes), len(self._names)), np.inf)
+        for row in range(len(nodes)):
+            self._refresh(row)
+        self._left: dict[str, Float] = {}
+        self._admitting: dict[tuple[object, bytes], Bool] = {}
+
+    def place(self, pod: Pod, used: Amounts) -> bool:
+        """Put a pod's usage on the first node that can take it, for later pods to see; False: none can."""
+        for row in self._candidates(pod, used).tolist():
+            target = self._nodes[row]
+            usage, high = target.live(self._prod)
+            added = {name: usage[name] + used.get(name, 0) for name in high if name in usage}
+            if not is_over(added, high) and self._fit.fits(pod, target.node):
+                usage.update(added)
+                self._refresh(row)
+                return True
+        return False
+
+    def _candidates(self, pod: Pod, used: Amounts) -> NDArray[np.int64]:
+        """Rows that may be able to take a pod, in order; no row that can is missing."""
+        needed = np.array([_at_least(used.get(name, 0)) for name in self._names])
+        possible = (self._headroom >= needed).all(axis=1) & self._admits(pod)
+        for name, amount in self._fit.requests_of(pod).items():
+            possible &= self._left_of(name) >= _at_least(amount)
+        return np.flatnonzero(possible)
+
+    def _admits(self, pod: Pod) -> Bool:
+        """(nodes,) what labels, taints and cordons allow; the same for all pods of a workload."""
+        key = node_affinity.required(pod.spec), msgspec.msgpack.encode(pod.spec.tolerations)
+        known = self._admitting.get(key)
+        if known is None:
+            known = np.array([self._fit.admits(pod, target.node) for target in self._nodes], np.bool_)
+            self._admitting[key] = known
+        return known
+
+    def _left_of(self, resource: str) -> Float:
+        """(nodes,) what is not requested yet of a resource."""
+        known = self._left.get(resource)
+        if known is None:
+            known = np.array([float(self._fit.left(target.node, resource)) for target in self._nodes])
+            self._left[resource] = known
+        return known
+
+    def _refresh(self, row: int) -> None:
+        usage, high = self._nodes[row].live(self._prod)
+        for column, name in enumerate(self._names):
+            if name in usage and name in high:
+                self._headroom[row, column] = float(high[name] - usage[name])
+
+
+def _at_least(amount: int) -> float:
+    return amount - abs(amount) * MARGIN
