@@ -43,6 +43,9 @@ class ControlPlane:
     request limits, for benchmarks. ``folder`` keeps everything in a folder of the caller's, where it
     survives; without it a temporary folder is used, and removed by ``stop``.
 
+    Start it, and its scheduler, on a thread that lives as long as they should (the main thread, never a
+    worker of ``asyncio.to_thread``): on Linux the processes end with the thread that started them.
+
     Raises ``build.BinaryMissing`` on start when the binaries cannot be had, ``ProcessFailed`` when one of
     them does not come up.
     """
