@@ -89,9 +89,12 @@ def _struct(type_name: str) -> type[msgspec.Struct]:
     return msgspec.defstruct(type_name, members, gc=False)
 
 
+_quantity = lru_cache(maxsize=1 << 16, typed=True)(from_wire)
+
+
 def _read_scalar(expected: type, value: Any) -> Any:
     if expected is Quantity:
-        return from_wire(value)
+        return _quantity(value)
     if not isinstance(value, str):
         raise ValueError(f"expected a time, got {describe(value)}")
     return Time(_time(value))

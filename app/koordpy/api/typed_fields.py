@@ -1,4 +1,4 @@
-"""What typed decoding of Pods knows beyond `patch_types.txt`: kinds of scalars, fields that are always written.
+"""What typed decoding of Pods knows beyond `patch_types.txt`: kinds of scalars, and what is always written.
 
 Places are written `Type.field`. Source: Kubernetes API 1.35.
 """
