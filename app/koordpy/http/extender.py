@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from koordpy.scheduling.attempts import Attempt
 from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.metrics import EXTENDER_DURATION
 from koordpy.scheduling.wire import BadBody
@@ -80,8 +81,7 @@ class ExtenderApp:
                 answer, attempt = extender.filter(body)
                 await _answer(send, 200, answer)
                 if attempt is not None:
-                    await asyncio.sleep(0)  # lets the loop write the answer out first
-                    extender.score_ahead(attempt)
+                    await self._score_ahead(attempt)
                 return
             else:
                 answer = extender.prioritize(body) if verb == "prioritize" else extender.preempt(body)
@@ -92,6 +92,13 @@ class ExtenderApp:
             await _answer(send, 500, _error(f"{verb}: {type(error).__name__}"))
             return
         await _answer(send, 200, answer)
+
+    async def _score_ahead(self, attempt: Attempt) -> None:
+        await asyncio.sleep(0)  # lets the loop write the answer out first
+        try:
+            self.extender.score_ahead(attempt)
+        except Exception:
+            log.exception("scoring pod %s ahead broke", attempt.pod.metadata.key)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         for name, value in scope["headers"]:

@@ -36,14 +36,14 @@ class NodeMemo:
             grown = self._table.capacity - len(self._generation)
             self._generation = np.concatenate([self._generation, np.full(grown, -1, np.int64)])
             self._values = np.concatenate([self._values, np.zeros(grown, self._values.dtype)])
-        current = self._table.generation[rows]
-        stale = self._generation[rows] != current
+        current = self._table.generation.take(rows)
+        stale = self._generation.take(rows) != current
         if stale.any():
             for row in rows[stale].tolist():
                 node = self._table.node(row)
                 self._values[row] = 0 if node is None else self._answer(node)
             self._generation[rows] = current
-        return self._values[rows]
+        return self._values.take(rows)
 
 
 class MemoCache:

@@ -8,6 +8,14 @@ Int64 = NDArray[np.int64]
 _OUT_OF_INT64 = 9223372036854775808.0
 
 
+def any_resource(cells: NDArray[np.int64] | NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return (n,) whether any of a row's few cells (n, r) is not 0; faster than NumPy's own over short rows."""
+    found: NDArray[np.bool_] = cells[:, 0] != 0
+    for column in range(1, cells.shape[1]):
+        found |= cells[:, column] != 0
+    return found
+
+
 def percent(used: Int64, capacity: Int64) -> Int64:
     """Return (n, r) usage in percent of capacity (both (n, r)), 0 where there is no capacity.
 
@@ -36,7 +44,7 @@ def least_used_score(used: Int64, capacity: Int64, weights: Int64, dominant: int
     total = by_resource @ weights
     total_weight = int(weights.sum()) + dominant
     if dominant:
-        total = total + np.minimum(by_resource.min(axis=1), 100) * dominant
+        total = total + np.minimum.reduce([*by_resource.T, np.full(len(total), 100)]) * dominant
     if total_weight <= 0:
         return np.zeros(len(total), np.int64)
     return _truncated(total, np.int64(total_weight))

@@ -17,6 +17,7 @@ from koordpy.lib import duration, int64
 
 from . import annotations
 from .args import LoadAwareSchedulingArgs
+from .arithmetic import any_resource
 from .assign_cache import ZERO_TIME, AssignCache, NodeLoad, micros_of
 from .estimator import Estimator, Vector
 
@@ -69,22 +70,22 @@ class LoadColumns:
 
     def known(self, nodes: NodeSet) -> Bool:
         """(n,) whether there is a NodeMetric."""
-        known: Bool = self._known.values[nodes.rows]
+        known: Bool = self._known.values.take(nodes.rows)
         return known
 
     def measured(self, nodes: NodeSet) -> Bool:
         """(n,) whether the NodeMetric has a measurement of the node."""
-        measured: Bool = self._measured.values[nodes.rows]
+        measured: Bool = self._measured.values.take(nodes.rows)
         return measured
 
     def expired(self, nodes: NodeSet, now: int, expiration_seconds: int) -> Bool:
         """(n,) whether the NodeMetric is missing, has no time or is too old at `now` (microseconds)."""
-        old: Bool = now - self._update_time.values[nodes.rows] >= expiration_seconds * 1_000_000
+        old: Bool = now - self._update_time.values.take(nodes.rows) >= expiration_seconds * 1_000_000
         return old
 
     def allocatable(self, nodes: NodeSet) -> Int64:
         """(n, r) what usage is compared with."""
-        return self._allocatable.values[nodes.rows]
+        return self._allocatable.values.take(nodes.rows, axis=0)
 
     def thresholds(self, nodes: NodeSet, *, prod: bool) -> tuple[Int64, Int64, Bool]:
         """Return percentages (n, r), existing usage (n, r), and whether that is a percentile (n,).
@@ -92,22 +93,22 @@ class LoadColumns:
         For a prod pod, prod thresholds and prod usage where the node has any; 0 means no threshold.
         """
         rows = nodes.rows
-        thresholds: Int64 = self._thresholds.values[rows]
-        existing: Int64 = self._existing.values[rows]
-        aggregated: Bool = self._aggregated.values[rows]
+        thresholds: Int64 = self._thresholds.values.take(rows, axis=0)
+        existing: Int64 = self._existing.values.take(rows, axis=0)
+        aggregated: Bool = self._aggregated.values.take(rows)
         if prod:
-            of_prod = self._prod_thresholds.values[rows]
-            judged: Bool = np.asarray(of_prod.any(axis=1))
+            of_prod = self._prod_thresholds.values.take(rows, axis=0)
+            judged = any_resource(of_prod)
             if judged.any():
                 thresholds = np.where(judged[:, None], of_prod, thresholds)
-                existing = np.where(judged[:, None], self._existing_prod.values[rows], existing)
+                existing = np.where(judged[:, None], self._existing_prod.values.take(rows, axis=0), existing)
                 aggregated = np.asarray(aggregated & ~judged)
         return thresholds, existing, aggregated
 
     def existing_for_score(self, nodes: NodeSet, *, prod: bool) -> Int64:
         """(n, r) usage of what is there already, as Score takes it."""
         column = self._existing_prod if prod else self._existing_score
-        return column.values[nodes.rows]
+        return column.values.take(nodes.rows, axis=0)
 
     # --- writing ---------------------------------------------------------------------------------
 

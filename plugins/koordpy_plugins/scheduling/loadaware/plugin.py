@@ -94,7 +94,7 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService)
             return PASS
         prod = qos.priority_class(pod) is qos.PriorityClass.PROD
         thresholds, existing, aggregated = self.columns.thresholds(nodes, prod=prod)
-        judged = thresholds.any(axis=1)
+        judged = arithmetic.any_resource(thresholds)
         if not judged.any():
             return PASS
         judged &= self.columns.known(nodes)
@@ -108,9 +108,9 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService)
         usage = arithmetic.percent(existing + self._estimate(state, pod), self.columns.allocatable(nodes))
         over = (usage > thresholds) & (thresholds != 0)
         over &= judged[:, None]
-        refused = expired | over.any(axis=1)
-        if not refused.any():
+        if not (over.any() or expired.any()):
             return PASS
+        refused = expired | arithmetic.any_resource(over)
         width = over.shape[1]
         keys = over.argmax(axis=1) + np.where(aggregated, width, 0)
         keys[expired] = 2 * width

@@ -38,7 +38,7 @@ class TaintSets:
     def each(self, numbers: NDArray[np.int64], answer: Callable[[Sequence[Taint]], int]) -> NDArray[np.int64]:
         """Return (n,) the answers about the sets with these numbers (n,), asking once a set."""
         answers = np.zeros(len(self.sets), np.int64)
-        for number in np.unique(numbers).tolist():
+        for number in np.flatnonzero(np.bincount(numbers)).tolist():
             answers[number] = answer(self.sets[number])
         return answers[numbers]
 
