@@ -1,23 +1,21 @@
 """The command line: `koordpy COMMAND`. Commands read options, call, and print; what they do is elsewhere.
 
-Whatever goes wrong is one clear line on standard error and a non-zero exit code.
+Whatever goes wrong is one clear line on standard error and a non-zero exit code. Commands import what they
+need themselves, so that small ones answer at once.
 """
 
 import asyncio
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import httpx
-import yaml
-from rich.console import Console
 
 from koordpy import __version__
-from koordpy import main as runtime
-from koordpy import settings as process_settings
-from koordpy.api.config_model import ConfigError
 from koordpy.commands.output import FORMATS, Format, console, emit
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 DEBUG_URL = "http://127.0.0.1:10251"
 
@@ -31,10 +29,6 @@ server_option = click.option(
 
 class Failure(click.ClickException):
     """Something that the user can understand and mend."""
-
-    def show(self, file: Any = None) -> None:
-        """Print one line."""
-        click.echo(f"koordpy: {self.format_message()}", err=True)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -75,6 +69,9 @@ def _process_options(command: Any) -> Any:
 @click.pass_obj
 def serve(obj: dict[str, Any], /, **options: Any) -> None:
     """Serve webhooks, the scheduler extender and the debug API."""
+    from koordpy import main as runtime
+    from koordpy import settings as process_settings
+
     overrides = _common_overrides(options)
     overrides["doors"] = options["doors"].split(",") if options["doors"] else None
     overrides["admission"] = {
@@ -107,6 +104,9 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
 @click.pass_obj
 def worker(obj: dict[str, Any], /, **options: Any) -> None:
     """Host the descheduler, the QoS manager, or both."""
+    from koordpy import main as runtime
+    from koordpy import settings as process_settings
+
     overrides = _common_overrides(options)
     substitutes = dict(_pair(text, "--evict-with") for text in options["evict_with"])
     overrides["worker"] = {
@@ -131,9 +131,10 @@ def worker(obj: dict[str, Any], /, **options: Any) -> None:
 def demo(obj: dict[str, Any], leave: bool, nodes: int) -> None:
     """Run a whole cluster on this machine and tell one pod's story."""
     from koordpy.commands import demo as story
+    from koordpy.main import set_up_logging
 
     if obj["verbose"]:
-        runtime.set_up_logging(obj["verbose"])
+        set_up_logging(obj["verbose"])
     story.run(console(), nodes=nodes, leave=leave)
 
 
@@ -163,7 +164,7 @@ def version(output: Format) -> None:
     plugins = {kind: list(entry_points.find(f"koordpy.{kind}")) for kind in kinds}
     found = {"version": __version__, "python": sys.version.split()[0], "plugins": plugins}
 
-    def text(to: Console) -> None:
+    def text(to: "Console") -> None:
         to.print(f"koordpy {__version__} (Python {found['python']})")
         for kind, names in plugins.items():
             to.print(f"  {kind}: {', '.join(names) or 'none'}")
@@ -176,6 +177,8 @@ def version(output: Format) -> None:
 @click.option("--live", is_flag=True, help="Ask whether the process lives, not whether it is ready.")
 def health(debug_server: str, live: bool) -> None:
     """Ask a running koordpy whether it is ready (for probes: exit code 0 or 1)."""
+    import httpx
+
     path = "/livez" if live else "/readyz"
     try:
         answer = httpx.get(f"{debug_server}{path}", params={"verbose": ""}, timeout=2.5)
@@ -278,6 +281,8 @@ def _pair(text: str, option: str) -> tuple[str, str]:
 
 
 def _documents(file: str) -> list[dict[str, Any]]:
+    import yaml
+
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         documents = [document for document in yaml.safe_load_all(text) if document is not None]
@@ -292,6 +297,8 @@ def _documents(file: str) -> list[dict[str, Any]]:
 
 
 def _ask(server: str, path: str) -> Any:
+    import httpx
+
     try:
         answer = httpx.get(f"{server}{path}", timeout=10.0)
     except httpx.HTTPError as error:
@@ -309,6 +316,7 @@ def _ask(server: str, path: str) -> Any:
 
 
 def _expected_errors() -> tuple[type[BaseException], ...]:
+    from koordpy.api.config_model import ConfigError
     from koordpy.api.scheme import DecodeError
     from koordpy.cluster.connection import ConnectionConfigError
     from koordpy.cluster.errors import ApiError
@@ -333,7 +341,8 @@ def main() -> None:
     except click.exceptions.Abort:
         sys.exit(130)
     except click.ClickException as error:
-        error.show()
+        help_ = " (--help tells more)" if isinstance(error, click.UsageError) else ""
+        click.echo(f"koordpy: {' '.join(error.format_message().split())}{help_}", err=True)
         sys.exit(error.exit_code)
     except Exception as error:
         if "--traceback" in sys.argv:

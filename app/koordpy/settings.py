@@ -130,7 +130,8 @@ def load(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings
     document: Any = {}
     if path is not None:
         try:
-            document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+            document = yaml.safe_load(path.read_text(encoding="utf-8"))
+            document = {} if document is None else document
         except yaml.YAMLError as error:
             raise ConfigError([f"{path}: not YAML: {error}"]) from None
     try:

@@ -263,7 +263,8 @@ def kubeconfig_loader(path: str | None, context: str | None) -> Loader:
             elif current.refresh_api_key_hook is not None:
                 current.refresh_api_key_hook(current)  # runs an exec plugin again when its token ages
         except (ConfigException, OSError) as error:
-            raise ConnectionConfigError(f"kubeconfig: {error}") from None
+            where = f"kubeconfig {path}" if path else "kubeconfig"
+            raise ConnectionConfigError(f"{where}: {error}") from None
         keys = current.api_key
         return Access(
             server=current.host,

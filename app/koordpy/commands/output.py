@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
-import yaml
 from rich.console import Console
 
 Format = Literal["text", "json", "yaml"]
@@ -27,6 +26,8 @@ def emit(value: Any, format_: Format, render: Callable[[Console], None]) -> None
     if format_ == "json":
         sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
     elif format_ == "yaml":
+        import yaml
+
         sys.stdout.write(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
     else:
         render(console())

@@ -1,0 +1,55 @@
+import httpx
+from fastapi import APIRouter
+
+from koordpy.http.app import Doorway
+
+
+async def hot(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"hot"})
+
+
+def client(app):
+    return httpx.AsyncClient(
+        transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://t"
+    )
+
+
+def doorway(is_ready=lambda: True):
+    routes = APIRouter()
+
+    @routes.get("/cold")
+    def cold() -> str:
+        return "cold"
+
+    @routes.get("/broken")
+    def broken() -> str:
+        raise RuntimeError("secret detail")
+
+    return Doorway("test", [routes], {"/hot": hot}, is_ready)
+
+
+async def test_hot_paths_and_routes_live_side_by_side():
+    async with client(doorway()) as http:
+        assert (await http.post("/hot")).text == "hot"
+        assert (await http.get("/cold")).json() == "cold"
+        assert (await http.get("/nowhere")).status_code == 404
+
+
+async def test_hot_paths_are_closed_until_ready_and_open_from_then_on():
+    ready = [False]
+    async with client(doorway(lambda: ready[0])) as http:
+        refused = await http.post("/hot")
+        assert (refused.status_code, "not ready" in refused.text) == (503, True)
+        assert (await http.get("/cold")).status_code == 200
+        ready[0] = True
+        assert (await http.post("/hot")).status_code == 200
+        ready[0] = False
+        assert (await http.post("/hot")).status_code == 200
+
+
+async def test_an_internal_error_shows_no_internals():
+    async with client(doorway()) as http:
+        answer = await http.get("/broken")
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
