@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
@@ -74,15 +75,18 @@ class Column:
             self.width = width
 
 
-@dataclass(slots=True)
-class _Placement:
-    """A pod's share of its row, kept so that it can be taken back exactly."""
+_Share = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int]]
+"""Columns, the amounts in them, and the non-zero amounts. Pods of one workload have one share together."""
+
+_SHARES = 65_536
+
+
+class _Placement(msgspec.Struct, gc=False):
+    """A pod on its row, and its share, kept so that it can be taken back exactly."""
 
     pod: Pod
     row: int
-    columns: list[int]
-    amounts: list[int]
-    nonzero: tuple[int, int]
+    share: _Share
     assumed: bool
 
 
@@ -125,19 +129,22 @@ class NodeSet:
 
     def allocatable(self, column: int) -> Int64:
         """(n,) what the nodes offer of one resource."""
-        return self.table.allocatable[self.rows, column]
+        values: Int64 = self.table.allocatable[self.rows, column]
+        return values
 
     def requested(self, column: int) -> Int64:
         """(n,) what the pods on the nodes request of one resource."""
         if self.overlay is not None:
             return self.overlay.requested[:, column]
-        return self.table.requested[self.rows, column]
+        values: Int64 = self.table.requested[self.rows, column]
+        return values
 
     def nonzero_requested(self, column: int) -> Int64:
         """(n,) the same for cpu (0) and memory (1), with defaults for containers without requests."""
         if self.overlay is not None:
             return self.overlay.nonzero_requested[:, column]
-        return self.table.nonzero_requested[self.rows, column]
+        values: Int64 = self.table.nonzero_requested[self.rows, column]
+        return values
 
     def pods_on(self, row: int) -> Iterable[Pod]:
         """Return the pods on a node of the set, by its row."""
@@ -189,6 +196,7 @@ class NodeTable:
         self._pods: list[dict[str, Pod]] = [{} for _ in range(capacity)]
         self._free = list(range(capacity - 1, -1, -1))
         self._placements: dict[str, _Placement] = {}
+        self._shares: dict[_Share, _Share] = {}
         self._columns: list[Column] = []
         self._on_release: list[Callable[[int], None]] = []
         self._on_place: list[Callable[[int, Pod], None]] = []
@@ -396,11 +404,11 @@ class NodeTable:
         uid = pod.metadata.uid
         row = self._claim(node_name)
         amounts = resources.pod_node_request_vector(pod)
-        columns = [self.resource_column(name) for name in amounts]
-        columns.append(PODS)
-        placement = _Placement(
-            pod, row, columns, [*amounts.values(), 1], resources.pod_nonzero_request(pod), assumed
-        )
+        columns = (*map(self.resource_column, amounts), PODS)
+        share = (columns, (*amounts.values(), 1), resources.pod_nonzero_request(pod))
+        placement = _Placement(pod, row, self._shares.setdefault(share, share), assumed)
+        if len(self._shares) > _SHARES:
+            self._shares.clear()
         old = self._placements.get(uid)
         if old is not None:
             self._count(old, -1)
@@ -430,12 +438,13 @@ class NodeTable:
     def _count(self, placement: _Placement, sign: int) -> None:
         self._pods_clock += 1
         self.pods_generation[placement.row] = self._pods_clock
+        columns, amounts, (cpu, memory) = placement.share
         requested = self.requested[placement.row]
-        for column, amount in zip(placement.columns, placement.amounts, strict=True):
+        for column, amount in zip(columns, amounts, strict=True):
             requested[column] += sign * amount
         nonzero = self.nonzero_requested[placement.row]
-        nonzero[0] += sign * placement.nonzero[0]
-        nonzero[1] += sign * placement.nonzero[1]
+        nonzero[0] += sign * cpu
+        nonzero[1] += sign * memory
 
     # --- rows ------------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from koordpy.api.core import Pod
-from koordpy.api.meta import KubeObject
+from koordpy.api.core import Pod, PodSpec, PodStatus
+from koordpy.api.meta import KubeObject, ObjectMeta
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -52,6 +52,7 @@ class Sharing:
         if meta.annotations:
             meta.annotations = {text(key, key): value for key, value in meta.annotations.items()}
         self._share_fields(meta, _METADATA)
+        _share_empty(meta, _METADATA_LISTS)
 
     def _share_pod(self, pod: Pod) -> None:
         self._share_object(pod)
@@ -63,6 +64,8 @@ class Sharing:
         spec.priority_class_name = text(spec.priority_class_name, spec.priority_class_name)
         spec.preemption_policy = text(spec.preemption_policy, spec.preemption_policy)
         self._share_fields(spec, _POD_SPEC)
+        _share_empty(spec, _POD_SPEC_LISTS)
+        _share_empty(status, _POD_STATUS_LISTS)
         status.phase = text(status.phase, status.phase)
         status.qos_class = text(status.qos_class, status.qos_class)
         status.start_time = text(status.start_time, status.start_time)
@@ -76,8 +79,22 @@ class Sharing:
     def _share_fields(self, obj: Any, fields: tuple[str, ...]) -> None:
         for field in fields:
             value = getattr(obj, field)
-            if value:
-                setattr(obj, field, self._parts[field].setdefault(_encode(value), value))
+            setattr(obj, field, self._parts[field].setdefault(_encode(value), value))
+
+
+def _share_empty(obj: Any, fields: tuple[str, ...]) -> None:
+    """Every empty list would be an object of its own, and one more for the garbage collector to visit."""
+    for field in fields:
+        if not getattr(obj, field):
+            setattr(obj, field, _EMPTY)
+
+
+_EMPTY: list[Any] = []
+
+
+def _lists_of(type_: type[msgspec.Struct], but: tuple[str, ...] = ()) -> tuple[str, ...]:
+    names = (field.name for field in msgspec.structs.fields(type_) if field.default_factory is list)
+    return tuple(name for name in names if name not in but)
 
 
 _METADATA = ("labels", "owner_references")
@@ -90,5 +107,8 @@ _POD_SPEC = (
     "topology_spread_constraints",
 )
 _CONTAINER_STATUS = ("resources", "allocated_resources")
+_METADATA_LISTS = _lists_of(ObjectMeta, _METADATA)
+_POD_SPEC_LISTS = _lists_of(PodSpec, _POD_SPEC)
+_POD_STATUS_LISTS = _lists_of(PodStatus)
 _FIELDS = (*_METADATA, *_POD_SPEC, "conditions", *_CONTAINER_STATUS)
 """Fields whose values are shared as a whole; equal bytes mean equal values only within one field."""
