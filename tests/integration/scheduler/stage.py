@@ -1,0 +1,168 @@
+"""A control plane with a scheduler that a test starts and stops: koordpy's embedded one, or the real one.
+
+Tests see both through the API server and through extenders only, so the suite runs unchanged on either;
+where they differ, the embedded one is wrong.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from koordpy.api.core import Event, Node, Pod
+from koordpy.api.meta import KubeObject
+from koordpy.api.scheme import Resource, resource_of
+from koordpy.cluster.client import Client
+from koordpy.cluster.errors import ApiError
+from koordpy.embedded.scheduler import Scheduler
+from koordpy.scheduling import config as scheduler_config
+
+if TYPE_CHECKING:
+    from tests.e2e.controlplane.plane import ControlPlane
+
+Document = dict[str, Any]
+
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, KubeObject)
+
+NAMESPACE = "default"
+
+
+class Stage:
+    """One cluster. `plane` is given where the scheduler is kube-scheduler."""
+
+    def __init__(self, client: Client, plane: "ControlPlane | None" = None) -> None:
+        self.client, self._plane = client, plane
+        self.scheduler: Scheduler | None = None
+
+    # --- the scheduler ---------------------------------------------------------------------------
+
+    async def start(self, *extenders: Document, **fields: Any) -> None:
+        """Start the scheduler with these extenders; `fields` go into the configuration as they are."""
+        document = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [{"schedulerName": "default-scheduler"}],
+            **({"extenders": list(extenders)} if extenders else {}),
+            **fields,
+        }
+        if self._plane is not None:
+            self._plane.start_scheduler(document)
+            return
+        self.scheduler = Scheduler(scheduler_config.read(document), self.client)
+        await self.scheduler.start()
+
+    async def stop(self) -> None:
+        """Stop the scheduler in the middle of whatever it does."""
+        if self._plane is not None:
+            if self._plane.scheduler is not None:
+                self._plane.scheduler.kill()
+                self._plane.stop_scheduler()
+        elif self.scheduler is not None:
+            await self.scheduler.stop()
+            self.scheduler = None
+
+    # --- objects ---------------------------------------------------------------------------------
+
+    async def add_node(self, name: str, cpu: str = "8", **amounts: str) -> None:
+        """Create a node; further amounts are extended resources, with `_` for `.` and `__` for `/`."""
+        extended = {key.replace("__", "/").replace("_", "."): amount for key, amount in amounts.items()}
+        allocatable = {"cpu": cpu, "memory": "32Gi", "pods": "500", **extended}
+        ready = {"type": "Ready", "status": "True", "reason": "Test", "message": ""}
+        document = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+            "status": {"capacity": allocatable, "allocatable": allocatable, "conditions": [ready]},
+        }
+        await self.client.create_raw(resource_of(Node), "", document)
+
+    async def add_pod(
+        self, name: str, cpu: str = "100m", limits: dict[str, str] | None = None, **spec: Any
+    ) -> None:
+        """Create a pod of one container."""
+        resources = {"requests": {"cpu": cpu, **(limits or {})}, "limits": limits or {}}
+        container = {"name": "main", "image": "registry.test/app:1", "resources": resources}
+        document = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {"containers": [container], **spec},
+        }
+        await self.client.create_raw(resource_of(Pod), NAMESPACE, document)
+
+    async def add_priority(self, name: str, value: int) -> None:
+        """Create a PriorityClass."""
+        document = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+        }
+        await self.client.create_raw(PRIORITY_CLASSES, "", document)
+
+    async def pod(self, name: str) -> Pod:
+        """Return a pod as it is now."""
+        return await self.client.get(Pod, NAMESPACE, name)
+
+    async def pods(self) -> list[Pod]:
+        """Return all pods."""
+        return await self.client.list_all(Pod, NAMESPACE)
+
+    async def delete_pod(self, name: str) -> None:
+        """Delete a pod at once."""
+        await self.client.delete(Pod, NAMESPACE, name, grace_period_seconds=0)
+
+    async def bind(self, args: Document) -> Document:
+        """Bind as an extender that is asked to: the answer of its bind verb."""
+        pod = await self.pod(args["PodName"])
+        try:
+            await self.client.bind(pod, args["Node"])
+        except ApiError as error:
+            return {"Error": str(error)}
+        return {"Error": ""}
+
+    async def events(self, reason: str) -> list[Event]:
+        """Return the events with a reason."""
+        return [event for event in await self.client.list_all(Event, NAMESPACE) if event.reason == reason]
+
+    # --- waiting ---------------------------------------------------------------------------------
+
+    async def node_of(self, name: str, seconds: float = 20) -> str:
+        """Wait until a pod is bound and return its node."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while True:
+            pod = await self.pod(name)
+            if pod.spec.node_name:
+                return pod.spec.node_name
+            assert asyncio.get_running_loop().time() < deadline, f"pod {name} is not bound: {pod.status}"
+            await asyncio.sleep(0.02)
+
+    async def all_bound(self, count: int, seconds: float = 60) -> list[Pod]:
+        """Wait until so many pods exist and all are bound; return them."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while True:
+            pods = await self.pods()
+            bound = [pod for pod in pods if pod.spec.node_name]
+            if len(bound) == len(pods) == count:
+                return bound
+            assert asyncio.get_running_loop().time() < deadline, f"{len(bound)} of {count} pods are bound"
+            await asyncio.sleep(0.05)
+
+    async def refusal(self, name: str, reason: str = "Unschedulable", seconds: float = 20) -> str:
+        """Wait until a pod's PodScheduled condition is False for a reason and return the message."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while True:
+            pod = await self.pod(name)
+            assert not pod.spec.node_name, f"pod {name} is bound to {pod.spec.node_name}"
+            for condition in pod.status.conditions:
+                if (condition.type, condition.status, condition.reason) == ("PodScheduled", "False", reason):
+                    return condition.message
+            assert asyncio.get_running_loop().time() < deadline, f"pod {name} has {pod.status.conditions}"
+            await asyncio.sleep(0.02)
+
+
+async def eventually(holds: Callable[[], bool], seconds: float = 20) -> None:
+    """Wait until something holds, or fail."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not holds():
+        assert asyncio.get_running_loop().time() < deadline, "it did not come to hold in time"
+        await asyncio.sleep(0.02)
