@@ -7,7 +7,7 @@ ASGI endpoint that answer as many bytes without looking at the request.
 
 import contextlib
 import json
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import uvloop
@@ -31,84 +31,97 @@ PATH = "/mutate-pod"
 def run(rounds: int = 5, seconds: float = 3.0) -> Result:
     """Measure; `seconds` is how long each server is under load in each round."""
     result = Result.begin(
-        "admission", rate="requests/s", p50="p50, ms", p99="p99, ms", ratio="rate / 3 profiles"
+        "admission",
+        rate="requests/s",
+        p50="p50, ms",
+        p99="p99, ms",
+        cpu="server CPU, µs",
+        ratio="CPU / that with 3",
     )
     with contextlib.ExitStack() as stack:
         machine.pin(0, machine.CLIENT_CORE)
         stack.callback(machine.unpin)
         folder = stack.enter_context(servers.folder())
-        urls = dict(zip(PROFILES, _start(stack, folder, PROFILES), strict=True))
+        ours = dict(zip(PROFILES, _start(stack, folder), strict=True))
         reviews = [json.dumps(objects.review(i), separators=(",", ":")).encode() for i in range(200)]
-        size = uvloop.run(_answer_size(urls[PROFILES[0]], reviews[0]))
+        size = uvloop.run(_answer_size(ours[PROFILES[0]].url, reviews[0]))
         floor = _start_floor(stack, folder, size)
         for _ in range(rounds):
             for connections in CONNECTIONS:
-                few = 0.0
-                for count, url in urls.items():
-                    sample = uvloop.run(
-                        load.apply(url, _requests(url, reviews), connections=connections, seconds=seconds)
-                    )
-                    few = few or sample.rate
-                    row = result.row(
-                        f"koordpy, {count:,} profiles, {_connections(connections)}", RIVAL[connections, count]
-                    )
-                    row.add(**_cells(sample), ratio=sample.rate / few)
+                cpu_of_few = 0.0
+                for count, server in ours.items():
+                    cells = _measure(server, PATH, reviews, connections, seconds)
+                    cpu_of_few = cpu_of_few or cells["cpu"]
+                    label = f"koordpy, {count:,} profiles, {_connections(connections)}"
+                    row = result.row(label, RIVAL[connections, count])
+                    row.add(**cells, ratio=cells["cpu"] / cpu_of_few)
                 for name, path in (("a FastAPI route", "/fastapi"), ("a plain ASGI endpoint", "/asgi")):
-                    url = floor + path
-                    sample = uvloop.run(
-                        load.apply(url, _requests(url, reviews), connections=connections, seconds=seconds)
-                    )
-                    result.row(f"floor: {name}, {_connections(connections)}").add(**_cells(sample))
+                    row = result.row(f"floor: {name}, {_connections(connections)}")
+                    row.add(**_measure(floor, path, reviews, connections, seconds))
     return result
 
 
-def _start(stack: contextlib.ExitStack, folder: Path, counts: tuple[int, ...]) -> list[str]:
-    """Start the API server and a koordpy for each number of profiles; return their webhook URLs."""
+@dataclass(frozen=True)
+class Server:
+    """A server under load."""
+
+    url: str
+    pid: int
+
+
+def _measure(
+    server: Server, path: str, reviews: list[bytes], connections: int, seconds: float
+) -> dict[str, float]:
+    requests = load.cycle([load.request(server.url + path, review) for review in reviews])
+    work = load.apply(server.url, requests, connections=connections, seconds=seconds)
+    before = machine.cpu_seconds(server.pid)
+    sample = uvloop.run(work)
+    used = machine.cpu_seconds(server.pid) - before
+    return {
+        "rate": sample.rate,
+        "p50": sample.milliseconds(0.5),
+        "p99": sample.milliseconds(0.99),
+        "cpu": used / sample.requests * 1e6,
+    }
+
+
+def _start(stack: contextlib.ExitStack, folder: Path) -> list[Server]:
+    """Start the API server and a koordpy for each number of profiles."""
     port = servers.free_port()
-    worlds = servers.module("worlds", str(port), *(f"profiles-{count}" for count in counts))
+    worlds = servers.module("worlds", str(port), *(f"profiles-{count}" for count in PROFILES))
     stack.enter_context(
         servers.running("worlds", worlds, f"http://127.0.0.1:{port}/readyz", folder, machine.CLIENT_CORE)
     )
-    urls = []
-    for count in counts:
+    found = []
+    for count in PROFILES:
         bind = f"127.0.0.1:{servers.free_port()}"
         command = servers.koordpy(
             "serve", "--doors", "admission", "--server", f"http://127.0.0.1:{port}/profiles-{count}",
             "--admission-bind", bind, "--cert-dir", str(folder / "certs"),
         )  # fmt: skip
-        stack.enter_context(
-            servers.running(
-                f"koordpy-{count}", command, f"https://{bind}/readyz", folder, machine.SERVER_CORE
-            )
+        running = servers.running(
+            f"koordpy-{count}", command, f"https://{bind}/readyz", folder, machine.SERVER_CORE
         )
-        urls.append(f"https://{bind}{PATH}")
-    return urls
+        found.append(Server(f"https://{bind}", stack.enter_context(running).pid))
+    return found
 
 
-def _start_floor(stack: contextlib.ExitStack, folder: Path, size: int) -> str:
+def _start_floor(stack: contextlib.ExitStack, folder: Path, size: int) -> Server:
     port = servers.free_port()
     command = servers.module("floor", str(port), str(folder / "certs"), str(size))
     url = f"https://127.0.0.1:{port}"
-    stack.enter_context(servers.running("floor", command, f"{url}/openapi.json", folder, machine.SERVER_CORE))
-    return url
+    running = servers.running("floor", command, f"{url}/openapi.json", folder, machine.SERVER_CORE)
+    return Server(url, stack.enter_context(running).pid)
 
 
 async def _answer_size(url: str, review: bytes) -> int:
     """Return how long an answer is, after seeing that it is the one expected."""
     async with load.channels(url, 1) as (channel,):
-        answer = await channel.ask(load.request(url, review))
+        answer = await channel.ask(load.request(url + PATH, review))
     response = json.loads(answer)["response"]
     if not response.get("allowed") or not response.get("patch"):
         raise load.UnexpectedAnswer(f"{url} did not change the pod: {answer[:300]!r}")
     return len(answer)
-
-
-def _requests(url: str, reviews: list[bytes]) -> Callable[[], bytes]:
-    return load.cycle([load.request(url, review) for review in reviews])
-
-
-def _cells(sample: load.Sample) -> dict[str, float]:
-    return {"rate": sample.rate, "p50": sample.milliseconds(0.5), "p99": sample.milliseconds(0.99)}
 
 
 def _connections(count: int) -> str:

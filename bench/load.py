@@ -110,10 +110,14 @@ async def channels(url: str, count: int) -> AsyncIterator[list[Channel]]:
 
 @dataclass(frozen=True)
 class Sample:
-    """What one stretch of load showed; latencies in seconds, sorted."""
+    """What one stretch of load showed.
+
+    `latencies` are seconds, sorted, and without the warm-up; `requests` were sent in all.
+    """
 
     seconds: float
     latencies: Sequence[float]
+    requests: int
 
     @property
     def rate(self) -> float:
@@ -130,10 +134,11 @@ async def apply(
 ) -> Sample:
     """Keep every connection busy for a while; the warm-up before it does not count."""
     async with channels(url, connections) as opened:
-        await _busy(opened, next_request, warm_up)
+        before = await _busy(opened, next_request, warm_up)
         started = time.perf_counter()
         latencies = await _busy(opened, next_request, seconds)
-        return Sample(time.perf_counter() - started, sorted(latencies))
+        took = time.perf_counter() - started
+        return Sample(took, sorted(latencies), len(before) + len(latencies))
 
 
 async def _busy(opened: Sequence[Channel], next_request: Callable[[], bytes], seconds: float) -> list[float]:

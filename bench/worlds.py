@@ -1,9 +1,9 @@
 """An API server that has nothing but lists: clusters of any size, ready in a moment.
 
 `python -m bench.worlds PORT WORLD...` serves each world under its name (`http://127.0.0.1:PORT/nodes-5000`):
-`profiles-N` has N ClusterColocationProfiles, `nodes-N` N nodes with NodeMetrics, `pods-N` N running pods.
-Whatever else is asked for is an empty list. Watches stay open; one of a pods world with `?burst=M` sends M
-updates as fast as they are read.
+`profiles-N` has N ClusterColocationProfiles, `nodes-N` N nodes with NodeMetrics, `pods-N-M` N running pods
+on 5,000 nodes. Whatever else is asked for is an empty list. Watches stay open and silent, but for the pods
+of a pods world: some seconds after the watch began, M updates come as fast as they are read.
 
 An API server keeps its objects as documents; a hundred thousand pods would take gigabytes and most of the
 time. Here pages are bytes that were made before.
@@ -12,43 +12,70 @@ time. Here pages are bytes that were made before.
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from bench import objects, pods
 from koordpy.embedded.apiserver.wire import Answer, Connection, Request, Response, Stream, listen
 
+NODES = 5_000
+"""Nodes that the pods of a pods world are on."""
+
+QUIET_SECONDS = 3.0
+"""Between the beginning of a watch and its events."""
+
 _VERSION = "5000000"
-_EMPTY: list[bytes] = []
-
-Lists = dict[str, list[bytes]]
+_BUFFERED = 4 << 20
 
 
-def profiles(count: int) -> Lists:
+@dataclass
+class World:
+    """Lists by path, and what watches of pods send."""
+
+    lists: dict[str, list[bytes]]
+    events: list[bytes] = field(default_factory=list)
+
+
+def profiles(count: int) -> World:
     """A cluster's namespaces, priority classes and profiles."""
-    return {
-        "/api/v1/namespaces": _encoded(objects.namespaces()),
-        "/apis/scheduling.k8s.io/v1/priorityclasses": _encoded(objects.priority_classes()),
-        "/apis/config.koordinator.sh/v1alpha1/clustercolocationprofiles": _encoded(objects.profiles(count)),
-    }
+    return World(
+        {
+            "/api/v1/namespaces": _encoded(objects.namespaces()),
+            "/apis/scheduling.k8s.io/v1/priorityclasses": _encoded(objects.priority_classes()),
+            "/apis/config.koordinator.sh/v1alpha1/clustercolocationprofiles": _encoded(
+                objects.profiles(count)
+            ),
+        }
+    )
 
 
-def nodes(count: int) -> Lists:
+def nodes(count: int) -> World:
     """A cluster's nodes and what they report."""
-    return {
-        "/api/v1/nodes": _encoded(objects.nodes(count)),
-        "/apis/slo.koordinator.sh/v1alpha1/nodemetrics": _encoded(objects.node_metrics(count)),
-        "/api/v1/namespaces": _encoded(objects.namespaces()),
+    return World(
+        {
+            "/api/v1/nodes": _encoded(objects.nodes(count)),
+            "/apis/slo.koordinator.sh/v1alpha1/nodemetrics": _encoded(objects.node_metrics(count)),
+            "/api/v1/namespaces": _encoded(objects.namespaces()),
+        }
+    )
+
+
+def running_pods(count: int, updates: int = 0) -> World:
+    """A cluster's nodes and pods, and updates of the pods in turn."""
+    lists = {
+        "/api/v1/nodes": _encoded(objects.nodes(NODES)),
+        "/api/v1/pods": [pods.pod_json(i, NODES) for i in range(count)],
     }
+    return World(lists, [_update(i % count, 10 + i // count) for i in range(updates)])
 
 
-def running_pods(count: int) -> Lists:
-    """A cluster's pods."""
-    return {"/api/v1/pods": list(map(pods.pod_json, range(count)))}
+WORLDS: dict[str, Callable[..., World]] = {"profiles": profiles, "nodes": nodes, "pods": running_pods}
 
 
-WORLDS: dict[str, Callable[[int], Lists]] = {"profiles": profiles, "nodes": nodes, "pods": running_pods}
+def _update(i: int, version: int) -> bytes:
+    return b'{"type":"MODIFIED","object":' + pods.pod_json(i, NODES, version) + b"}\n"
 
 
 def _encoded(documents: Iterable[dict[str, Any]]) -> list[bytes]:
@@ -70,27 +97,28 @@ class Worlds:
     """The worlds of one server by name; each is made when it is first asked for."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._makers: dict[str, Callable[[], Lists]] = {}
-        self._made: dict[str, Lists] = {}
+        self._makers: dict[str, Callable[[], World]] = {}
+        self._made: dict[str, World] = {}
         for name in names:
-            kind, _, count = name.partition("-")
-            if kind not in WORLDS or not count.isdecimal():
+            kind, *counts = name.split("-")
+            if kind not in WORLDS or not counts or not all(map(str.isdecimal, counts)):
                 raise ValueError(f"world {name!r}: expected one of {', '.join(WORLDS)}, a dash and a number")
-            self._makers[name] = partial(WORLDS[kind], int(count))
+            self._makers[name] = partial(WORLDS[kind], *map(int, counts))
 
     def handle(self, request: Request) -> Answer:
         """Answer a request."""
-        world, _, path = request.path[1:].partition("/")
-        if world == "readyz":
+        name, _, path = request.path[1:].partition("/")
+        if name == "readyz":
             return Response(b"ok", content_type="text/plain")
-        if world not in self._makers:
+        if name not in self._makers:
             return Response(b"{}", 404)
-        if world not in self._made:
-            self._made[world] = self._makers[world]()
-        items = self._made[world].get(f"/{path}", _EMPTY)
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        world = self._made[name]
         if request.flag("watch"):
-            return Stream(partial(_send, _updates(int(request.query.get("burst", 0)), items)))
-        return _page(items, int(request.query.get("limit", 0)), int(request.query.get("continue", 0)))
+            return Stream(partial(_send, world.events if path == "api/v1/pods" else []))
+        items = world.lists.get(f"/{path}", [])
+        return _page(items, int(request.query.get("limit", 0)), int(request.query.get("continue") or 0))
 
 
 def _page(items: list[bytes], limit: int, start: int) -> Response:
@@ -102,28 +130,22 @@ def _page(items: list[bytes], limit: int, start: int) -> Response:
     return Response(head + b',"items":[' + b",".join(items[start:end]) + b"]}")
 
 
-def _updates(count: int, items: list[bytes]) -> Iterator[bytes]:
-    for i in range(count):
-        pod = pods.pod_json(i % len(items), version=10 + i // len(items))
-        yield b'{"type":"MODIFIED","object":' + pod + b"}\n"
+def _send(events: list[bytes], stream: Stream) -> None:
+    """Write events, some at a time, as fast as the client takes them."""
+    later = asyncio.get_running_loop().call_later
 
-
-def _send(events: Iterator[bytes], stream: Stream) -> None:
-    """Write events, a chunk at a time, as fast as the client takes them."""
-    batches = list(events)
-
-    def more() -> None:
+    def send_from(start: int) -> None:
         transport = stream._transport
         if stream.closed or transport is None:
             return
-        if transport.get_write_buffer_size() < 1 << 20:
-            for event in batches[:64]:
-                stream.write(event)
-            del batches[:64]
-        if batches:
-            asyncio.get_running_loop().call_later(0.0005, more)
+        if transport.get_write_buffer_size() < _BUFFERED:
+            stream.write(b"".join(events[start : start + 64]))
+            start += 64
+        if start < len(events):
+            later(0.0002, send_from, start)
 
-    more()
+    if events:
+        later(QUIET_SECONDS, send_from, 0)
 
 
 async def serve(port: int, names: list[str]) -> None:
