@@ -246,7 +246,7 @@ class Demo:
         if stored.metadata.labels.get("koordinator.sh/qosClass") != "BE" or stored.spec.priority != 5000:
             raise DemoFailed(f"pod {'/'.join(key)} does not carry what its profile says")
         chain = self.service.chains["/mutate-pod"]
-        explained = explain(chain, copy.deepcopy(document))
+        explained = explain(chain, _defaulted(document))
         if explained.patch != admissions[0].operations():
             raise DemoFailed(f"the explanation for pod {'/'.join(key)} is not what the webhook did")
         self._to.print("[bold]What admission changed in one of them[/bold]")
@@ -341,6 +341,17 @@ def _pod(
         "metadata": {"namespace": namespace, "name": name, "labels": labels, "ownerReferences": [owner]},
         "spec": {"containers": [container], **({"nodeName": node} if node else {})},
     }
+
+
+def _defaulted(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod as the API server hands it to webhooks: it sets these fields before it calls them."""
+    result = copy.deepcopy(document)
+    result["spec"] |= {
+        "schedulerName": "default-scheduler",
+        "priority": 0,
+        "preemptionPolicy": "PreemptLowerPriority",
+    }
+    return result
 
 
 def _usage(cpu: float, memory: float) -> dict[str, str]:
