@@ -20,7 +20,7 @@ from koordpy.api.document import Document
 from koordpy.api.scheme import MALFORMED, DecodeError
 from koordpy.lib.clock import Clock, SystemClock
 
-from .handler import Denied, Errored, Handler, MutatingHandler, Request, ValidatingHandler
+from .handler import OPERATIONS, Denied, Errored, Handler, MutatingHandler, Request, ValidatingHandler
 from .history import Admission, History
 from .metrics import HANDLER_DURATION, LATENCY, PANICS, REQUESTS
 from .paths import WebhookPath, webhook_path
@@ -155,6 +155,8 @@ class Chain:
         return Document(document)
 
     def _duration(self, handler: str, operation: str, allowed: bool) -> Histogram:
+        if operation not in OPERATIONS:
+            operation = "other"  # a label must not take whatever a client sends
         key = (handler, operation, allowed)
         known = self._durations.get(key)
         if known is None:

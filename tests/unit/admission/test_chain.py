@@ -1,4 +1,5 @@
 import pytest
+from prometheus_client import REGISTRY
 
 from koordpy.admission.chain import Chain
 from koordpy.admission.handler import Denied, Request
@@ -151,3 +152,30 @@ def test_last_admissions_are_remembered_newest_first() -> None:
     newest = next(iter(history))
     assert (newest.namespace, newest.name, newest.code) == ("ns1", "p1", 200)
     assert newest.operations() == [{"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}]
+
+
+@pytest.mark.parametrize(("operation", "label"), [("CREATE", "CREATE"), ("made-up", "other")])
+def test_each_call_of_a_handler_is_timed(operation: str, label: str) -> None:
+    def count() -> float:
+        labels = {
+            "webhook_type": "other",
+            "object_type": "other",
+            "operation": label,
+            "plugin_name": "Test",
+            "status": "allowed",
+        }
+        name = "koord_manager_webhook_webhook_duration_milliseconds_count"
+        return REGISTRY.get_sample_value(name, labels) or 0
+
+    before = count()
+    ask(Chain("/timed", [validating(lambda request: None, "/timed")]), body(operation=operation))
+    assert count() == before + 1
+
+
+def test_panics_are_counted() -> None:
+    def fail(_: Request) -> None:
+        raise ZeroDivisionError
+
+    before = REGISTRY.get_sample_value("controller_runtime_webhook_panics_total") or 0
+    ask(Chain("/check", [validating(fail)]), body())
+    assert REGISTRY.get_sample_value("controller_runtime_webhook_panics_total") == before + 1
