@@ -1,8 +1,9 @@
 """What the descheduler counts. The name and labels of the first metric are koord-descheduler's."""
 
-from prometheus_client import Counter
+from prometheus_client import Counter, Gauge
 
-PODS_EVICTED = Counter(
+# It only rises; the client library would add `_total` to the name of a Counter.
+PODS_EVICTED = Gauge(
     "descheduler_pods_evicted",
     "Evictions, by result, by the strategy (plugin) that asked for them, by namespace and node.",
     ["result", "strategy", "namespace", "node"],
