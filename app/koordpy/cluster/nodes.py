@@ -410,13 +410,16 @@ class NodeTable:
         if len(self._shares) > _SHARES:
             self._shares.clear()
         old = self._placements.get(uid)
-        if old is not None:
-            self._count(old, -1)
-            if old.row != row:
-                del self._pods[old.row][uid]
         self._placements[uid] = placement
         self._pods[row][uid] = pod
-        self._count(placement, 1)
+        if old is not None and old.row == row and old.share is placement.share:
+            self.pods_generation[row] += 1  # most updates of a pod leave its share as it is
+        else:
+            if old is not None:
+                self._count(old, -1)
+                if old.row != row:
+                    del self._pods[old.row][uid]
+            self._count(placement, 1)
         if old is not None:
             for leaves in self._on_displace:
                 leaves(old.row, old.pod)
