@@ -56,6 +56,8 @@ class Applied:
         body = {**configuration, "metadata": dict(configuration.get("metadata", {}))}
         for name in _IDENTITY:
             body["metadata"].pop(name, None)
+        if not body["metadata"]:
+            del body["metadata"]
         self._wanted = dict(_leaves(body, self._type, ()))
 
     def onto(self, live: Document) -> Document:

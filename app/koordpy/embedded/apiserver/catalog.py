@@ -26,6 +26,7 @@ class Subresource:
     group_version: str = ""
 
 
+SCALE = Subresource("scale", ("get", "patch", "update"), "Scale", "autoscaling/v1")
 STATUS = Subresource("status", ("get", "patch", "update"))
 
 
@@ -183,16 +184,16 @@ def built_in() -> list[Served]:
         ("", "v1", "persistentvolumes", "PersistentVolume", False, "pv", "", (STATUS,)),
         ("", "v1", "pods", "Pod", True, "po", "all", pods),
         ("", "v1", "podtemplates", "PodTemplate", True, "", "", ()),
-        ("", "v1", "replicationcontrollers", "ReplicationController", True, "rc", "all", (STATUS,)),
+        ("", "v1", "replicationcontrollers", "ReplicationController", True, "rc", "all", (SCALE, STATUS)),
         ("", "v1", "resourcequotas", "ResourceQuota", True, "quota", "", (STATUS,)),
         ("", "v1", "secrets", "Secret", True, "", "", ()),
         ("", "v1", "serviceaccounts", "ServiceAccount", True, "sa", "", ()),
         ("", "v1", "services", "Service", True, "svc", "all", (STATUS,)),
         ("apps", "v1", "controllerrevisions", "ControllerRevision", True, "", "", ()),
         ("apps", "v1", "daemonsets", "DaemonSet", True, "ds", "all", (STATUS,)),
-        ("apps", "v1", "deployments", "Deployment", True, "deploy", "all", (STATUS,)),
-        ("apps", "v1", "replicasets", "ReplicaSet", True, "rs", "all", (STATUS,)),
-        ("apps", "v1", "statefulsets", "StatefulSet", True, "sts", "all", (STATUS,)),
+        ("apps", "v1", "deployments", "Deployment", True, "deploy", "all", (SCALE, STATUS)),
+        ("apps", "v1", "replicasets", "ReplicaSet", True, "rs", "all", (SCALE, STATUS)),
+        ("apps", "v1", "statefulsets", "StatefulSet", True, "sts", "all", (SCALE, STATUS)),
         ("batch", "v1", "cronjobs", "CronJob", True, "cj", "all", (STATUS,)),
         ("batch", "v1", "jobs", "Job", True, "", "all", (STATUS,)),
         ("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, "pdb", "", (STATUS,)),

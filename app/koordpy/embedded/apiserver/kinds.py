@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from koordpy.api import labels as label_syntax
+from koordpy.api.meta import parse_time
 
 from . import metadata as meta
 from . import pod_validation, quantities
-from .errors import Cause, forbidden_field, invalid_value, required, unsupported
+from .catalog import Served
+from .errors import Cause, bad_request, forbidden_field, invalid_value, required, unsupported
+from .events import EventStrategy, NewEventStrategy
 from .namespaces import NamespaceStrategy
 from .pod_defaults import default_pod_spec
 from .pods import PodStrategy
@@ -114,14 +117,15 @@ class SecretStrategy(ConfigMapStrategy):
         """Return the type."""
         return {"type": document.get("type", "")}
 
-    def validate(self, document: Document) -> Iterable[Cause]:
+    def read(self, served: Served, document: Document, unknown: list[str]) -> Document:
         """Values must be base64."""
-        yield from super().validate(document)
+        document = super().read(served, document, unknown)
         for key, value in (document.get("data") or {}).items():
             try:
                 base64.b64decode(value, validate=True)
-            except (binascii.Error, ValueError):
-                yield invalid_value(f"data[{key}]", "<secret>", "must be base64")
+            except (binascii.Error, TypeError, ValueError):
+                raise bad_request(f"Secret: data[{key}]: illegal base64 data") from None
+        return document
 
 
 class BudgetStrategy(WithStatus):
@@ -253,6 +257,16 @@ class LeaseStrategy(Strategy):
 
     unconditional_update = False
 
+    def default(self, document: Document) -> None:
+        """Times must be times."""
+        for name in ("acquireTime", "renewTime"):
+            text = (document.get("spec") or {}).get(name)
+            try:
+                if text is not None:
+                    parse_time(text)
+            except (TypeError, ValueError) as error:
+                raise bad_request(f"Lease: spec.{name}: {error}") from None
+
     def validate(self, document: Document) -> Iterable[Cause]:
         """Durations are positive, transitions are counted up from 0."""
         spec = document.get("spec") or {}
@@ -260,6 +274,39 @@ class LeaseStrategy(Strategy):
             yield invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0")
         if (count := spec.get("leaseTransitions")) is not None and count < 0:
             yield invalid_value("spec.leaseTransitions", count, "must be greater than or equal to 0")
+
+
+class ServiceStrategy(Strategy):
+    """The rules of services. No addresses are handed out."""
+
+    has_status = True
+
+    def default(self, document: Document) -> None:
+        """Set the defaults of the spec."""
+        spec = document.setdefault("spec", {})
+        spec.setdefault("type", "ClusterIP")
+        spec.setdefault("sessionAffinity", "None")
+        for port in spec.get("ports") or ():
+            port.setdefault("protocol", "TCP")
+            port.setdefault("targetPort", port.get("port", 0))
+
+    def prepare_create(self, document: Document) -> None:
+        """A new service has no load balancer yet."""
+        document["status"] = {"loadBalancer": {}}
+
+    def validate(self, document: Document) -> Iterable[Cause]:
+        """Ports must be numbers, and different."""
+        spec = document["spec"]
+        kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+        if spec["type"] not in kinds:
+            yield unsupported("spec.type", spec["type"], kinds)
+        if not spec.get("ports") and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
+            yield required("spec.ports")
+        for index, port in enumerate(spec.get("ports") or ()):
+            number = port.get("port", 0)
+            if not isinstance(number, int) or not 1 <= number <= 65535:
+                told = "must be between 1 and 65535, inclusive"
+                yield invalid_value(f"spec.ports[{index}].port", number, told)
 
 
 class RbacStrategy(Strategy):
@@ -274,6 +321,8 @@ def of(group: str, kind: str) -> Strategy:
         return RbacStrategy()
     found: dict[tuple[str, str], Callable[[], Strategy]] = {
         ("", "Pod"): PodStrategy,
+        ("", "Event"): EventStrategy,
+        ("events.k8s.io", "Event"): NewEventStrategy,
         ("", "Node"): NodeStrategy,
         ("", "Namespace"): NamespaceStrategy,
         ("", "ConfigMap"): ConfigMapStrategy,
@@ -282,7 +331,7 @@ def of(group: str, kind: str) -> Strategy:
         ("", "PersistentVolume"): WithStatus,
         ("", "PersistentVolumeClaim"): WithStatus,
         ("", "ResourceQuota"): WithStatus,
-        ("", "Service"): WithStatus,
+        ("", "Service"): ServiceStrategy,
         ("apps", "Deployment"): lambda: WorkloadStrategy(_deployment),
         ("apps", "ReplicaSet"): lambda: WorkloadStrategy(_replica_set),
         ("apps", "StatefulSet"): lambda: WorkloadStrategy(_stateful_set),

@@ -187,8 +187,8 @@ def _validate_annotations(annotations: Document) -> Iterator[Cause]:
 
 def _validate_owners(owners: list[Document]) -> Iterator[Cause]:
     controllers = [owner for owner in owners if owner.get("controller")]
-    for index, owner in enumerate(owners):
-        path = f"metadata.ownerReferences[{index}]"
+    path = "metadata.ownerReferences"
+    for owner in owners:
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
                 yield invalid_value(f"{path}.{field}", owner.get(field, ""), f"{field} must not be empty")

@@ -44,6 +44,23 @@ class NamespaceStrategy(Strategy):
         if "kubernetes" not in finalizers:
             finalizers.append("kubernetes")
 
+    def holds(self, document: Document) -> bool:
+        """A namespace stays until its own finalizers are gone."""
+        return bool(document.get("spec", {}).get("finalizers"))
+
+    def terminate(self, document: Document) -> None:
+        """The phase says so."""
+        document.setdefault("status", {})["phase"] = "Terminating"
+
+    def prepare_subresource(self, name: str, new: Document, old: Document) -> Document:
+        """`finalize` sets the namespace's own finalizers."""
+        result = {**old, "metadata": {**old["metadata"]}, "spec": {**old.get("spec", {})}}
+        finalizers = (new.get("spec") or {}).get("finalizers")
+        result["spec"].pop("finalizers", None)
+        if finalizers:
+            result["spec"]["finalizers"] = finalizers
+        return result
+
     def prepare_update(self, new: Document, old: Document) -> None:
         """Finalizers are changed through their own subresource."""
         super().prepare_update(new, old)

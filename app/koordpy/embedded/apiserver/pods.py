@@ -32,7 +32,9 @@ class PodStrategy(Strategy):
 
     def default(self, document: Document) -> None:
         """Set the defaults of the spec."""
-        default_pod_spec(document.setdefault("spec", {}))
+        spec = document.setdefault("spec", {})
+        default_pod_spec(spec)
+        spec.setdefault("enableServiceLinks", True)
 
     def fields(self, document: Document) -> Mapping[str, str]:
         """Return what pods are selected by; absent fields are empty texts."""
@@ -79,6 +81,26 @@ class PodStrategy(Strategy):
         if status := result.get("status"):
             status.setdefault("qosClass", old.get("status", {}).get("qosClass", "BestEffort"))
             status.setdefault("phase", old.get("status", {}).get("phase", "Pending"))
+        return result
+
+    def prepare_subresource(self, name: str, new: Document, old: Document) -> Document:
+        """`resize` changes the resources of containers, and how they are restarted for it."""
+        spec = {**old["spec"]}
+        for field in ("containers", "initContainers"):
+            wanted = {container.get("name"): container for container in new["spec"].get(field) or ()}
+            if field not in spec:
+                continue
+            resized = []
+            for container in spec[field]:
+                given = wanted.get(container["name"], container)
+                container = {**container, "resources": given.get("resources") or {}}
+                if "resizePolicy" in given:
+                    container["resizePolicy"] = given["resizePolicy"]
+                resized.append(container)
+            spec[field] = resized
+        result = {**old, "metadata": {**old["metadata"]}, "spec": spec}
+        if spec != old["spec"]:
+            result["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         return result
 
     def validate(self, document: Document) -> Iterable[Cause]:

@@ -11,6 +11,7 @@ import msgspec
 
 from . import bodies
 from .attributes import Attributes
+from .errors import bad_request, invalid, invalid_value
 from .wire import Request, Response
 
 Document = dict[str, Any]
@@ -29,11 +30,17 @@ class Reviews:
         bodies.take_type(served, document)
         spec = document.get("spec") or {}
         if served.kind == "TokenReview":
+            if not spec.get("token"):
+                raise bad_request("token is required for TokenReview in authentication")
             user = self._tokens.get(spec.get("token", ""))
             status: Document = {"authenticated": True, "user": dict(user)} if user else {"user": {}}
             if not user:
                 status["error"] = "invalid bearer token"
         else:
+            if ("resourceAttributes" in spec) == ("nonResourceAttributes" in spec):
+                told = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+                cause = invalid_value("spec.resourceAttributes", spec.get("resourceAttributes"), told)
+                raise invalid(served.kind, served.group, "", [cause])
             status = {"allowed": True}
         metadata = {"creationTimestamp": None, **(document.get("metadata") or {})}
         answer = {

@@ -11,6 +11,7 @@ from .catalog import Catalog, Served
 from .discovery import Discovery
 from .reading import Position, Reader
 from .reviews import Reviews
+from .scaling import Scaler
 from .selection import selection_of
 from .watching import Watcher
 from .wire import Answer, Request, Response
@@ -45,6 +46,7 @@ class Router:
         binder: Binder,
         evict: Handle,
         reviews: Reviews,
+        scaler: Scaler,
     ) -> None:
         self._catalog = catalog
         self._discovery = discovery
@@ -54,6 +56,7 @@ class Router:
         self._binder = binder
         self._evict = evict
         self._reviews = reviews
+        self._scaler = scaler
 
     def route(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
         """Answer a request. Raises ApiError."""
@@ -98,11 +101,15 @@ class Router:
             raise errors.unknown_path()
         return Target(served, namespace, name, subresource)
 
-    def _read(self, request: Request, target: Target) -> Answer:
+    def _read(self, request: Request, target: Target) -> Answer | Coroutine[Any, Any, Answer]:
         served = target.served
         if "get" not in served.verbs:
             raise errors.method_not_allowed()
         watching = request.flag("watch")
+        if target.subresource == "scale":
+            return self._scaler.handle(
+                request, attributes(request, "GET", served, target.namespace, target.name)
+            )
         if target.name and not watching:
             if target.subresource and not any(
                 item.name == target.subresource and "get" in item.verbs for item in served.subresources
@@ -157,6 +164,8 @@ class Router:
         if not any(item.name == name and verb in item.verbs for item in served.subresources):
             raise errors.method_not_allowed()
         attrs = attributes(request, operation, served, target.namespace, target.name, name)
+        if name == "scale":
+            return self._scaler.handle(request, attrs)
         if name == "binding":
             return self._binder.bind(request, attrs)
         if name == "eviction":

@@ -25,6 +25,7 @@ from .eviction import Evictor
 from .reading import Reader
 from .reviews import Reviews
 from .routes import Router
+from .scaling import Scaler
 from .storage import Revisions, Table
 from .watching import Watcher
 from .webhooks import ResolveService, WebhookCaller
@@ -114,6 +115,7 @@ class ApiServer:
             Binder(pods, admission, self.clock),
             Evictor(self.catalog, self._writer, admission, self.clock).evict,
             Reviews(tokens or {}),
+            Scaler(self._writer),
         )
         self._controllers = controllers_for(self) if controllers else []
         self._crds = list(crds)

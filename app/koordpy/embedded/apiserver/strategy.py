@@ -120,6 +120,10 @@ class Strategy:
             result["status"] = status
         return result
 
+    def prepare_subresource(self, name: str, new: Document, old: Document) -> Document:
+        """Return the object that a write of another subresource makes."""
+        return new
+
     def validate(self, document: Document) -> Iterable[Cause]:
         """Return what is wrong with a document that is about to be stored."""
         return ()
@@ -135,6 +139,13 @@ class Strategy:
     def grace_period(self, document: Document, asked: int | None) -> int:
         """Return for how many seconds a deleted object stays, terminating. 0: it goes at once."""
         return 0
+
+    def holds(self, document: Document) -> bool:
+        """Whether something but metadata.finalizers keeps a deleted object."""
+        return False
+
+    def terminate(self, document: Document) -> None:
+        """Mark an object that is being deleted but stays for now."""
 
     def warnings(self, document: Document) -> Iterable[str]:
         """Return what a creator should be warned of."""

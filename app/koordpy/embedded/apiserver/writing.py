@@ -184,6 +184,9 @@ class Writer:
         if attrs.subresource == "status":
             new = strategy.prepare_status(new, old)
             causes = list(strategy.validate_status(new, old))
+        elif attrs.subresource and attrs.subresource != "scale":
+            new = strategy.prepare_subresource(attrs.subresource, new, old)
+            causes = list(strategy.validate(new))
         else:
             strategy.prepare_update(new, old)
             causes = [*strategy.validate(new), *strategy.validate_update(new, old)]
@@ -202,8 +205,10 @@ class Writer:
             return msgspec.json.encode(new)
         table, metadata = attrs.served.table, new["metadata"]
         is_over = "deletionTimestamp" in metadata and not metadata.get("finalizers")
+        is_over = is_over and not attrs.served.strategy.holds(new)
         if is_over and not metadata.get("deletionGracePeriodSeconds"):
-            return table.remove(key, new).raw
+            table.remove(key)  # told as it was last stored
+            return msgspec.json.encode(new)
         return table.put(key, new).raw
 
     # patch
@@ -415,11 +420,14 @@ class Writer:
         uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
         served, told = attrs.served, ""
         if uid and uid != record.uid:
-            told = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.uid}"
+            told = (
+                f"the UID in the precondition ({uid}) does not match the UID in record ({record.uid}). "
+                "The object might have been deleted and then recreated"
+            )
         elif version and version != str(record.revision):
             told = (
-                f"Precondition failed: ResourceVersion in precondition: {version}, "
-                f"ResourceVersion in object meta: {record.revision}"
+                f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in "
+                f"record ({record.revision}). The object might have been modified"
             )
         if told:
             raise conflict(served.plural, served.group, attrs.name, told)
@@ -441,12 +449,13 @@ class Writer:
                 metadata["deletionGracePeriodSeconds"] = grace
             else:
                 grace = current
-        elif grace or metadata.get("finalizers"):
+        elif grace or metadata.get("finalizers") or strategy.holds(document):
             metadata["deletionTimestamp"] = format_time(now + timedelta(seconds=grace))
             metadata["deletionGracePeriodSeconds"] = grace
             if metadata.get("generation"):
                 metadata["generation"] += 1
-        gone = not grace and not metadata.get("finalizers")
+            strategy.terminate(document)
+        gone = not grace and not metadata.get("finalizers") and not strategy.holds(document)
         if attrs.dry_run:
             return record, gone
         if gone:
