@@ -1,0 +1,32 @@
+"""Koordinator's shipped descheduler configuration loads unchanged.
+
+The samples are not part of the project; KOORDPY_SAMPLES names their folder.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from koordpy.cluster.cluster import Cluster
+from koordpy.descheduling.config import load
+from koordpy.descheduling.config_model import ConfigError
+from koordpy.descheduling.descheduler import Descheduler
+from koordpy.descheduling.registry import Registry
+from koordpy.lib import duration
+from koordpy_plugins.descheduling.defaultevictor.plugin import DefaultEvictor
+from koordpy_plugins.descheduling.lownodeload.plugin import LowNodeLoad
+
+SAMPLES = Path(os.environ.get("KOORDPY_SAMPLES") or Path(__file__).parents[4] / "shared" / "samples")
+SHIPPED = SAMPLES / "koordinator" / "descheduler-config.yaml"
+
+
+@pytest.mark.skipif(not SHIPPED.is_file(), reason=f"{SHIPPED} is not there; KOORDPY_SAMPLES names its folder")
+def test_the_shipped_file_loads_and_names_the_evictor_that_is_not_installed() -> None:
+    config = load(SHIPPED.read_text())
+    registry = Registry([LowNodeLoad, DefaultEvictor])
+    assert config.descheduling_interval == 10 * duration.SECOND
+    with pytest.raises(ConfigError, match=r"not installed: MigrationController \(enabled at koord-desch"):
+        Descheduler(config, registry, Cluster())
+    target = Descheduler(config, registry, Cluster(), substitutes={"MigrationController": "DefaultEvictor"})
+    assert isinstance(target.frameworks[0].evict_plugin, DefaultEvictor)
