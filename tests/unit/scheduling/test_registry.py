@@ -1,0 +1,140 @@
+import pytest
+
+from koordpy.scheduling.args import ConfigError
+from koordpy.scheduling.config import SchedulerConfiguration
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface import Filter, Plugin, PreBind, PreFilter, QueueSort, Score
+from koordpy.scheduling.registry import Place, Profiles, build, installed
+
+from .worlds import Binder, configuration, world
+
+
+class A(Plugin, PreFilter, Filter, Score):
+    name = "A"
+
+    def filter(self, state, pod, node):  # type: ignore[no-untyped-def]
+        raise NotImplementedError
+
+    def score(self, state, pod, node):  # type: ignore[no-untyped-def]
+        raise NotImplementedError
+
+
+class B(A):
+    name = "B"
+
+
+class C(A):
+    name = "C"
+
+
+class Sort(Plugin, QueueSort):
+    name = "PrioritySort"
+
+
+class LastPreBind(Plugin, PreBind):
+    name = "DefaultPreBind"
+
+
+CLASSES = {cls.name: cls for cls in (A, B, C, Sort, Binder, LastPreBind)}
+
+
+def made(config: SchedulerConfiguration, place: Place = Place.EXTENDER, **options: bool) -> Profiles:
+    cluster = world([])
+    return build(config, lambda _: Handle(cluster), place=place, classes=CLASSES, **options)
+
+
+def order(profiles: Profiles) -> list[str]:
+    return [name for name, _ in profiles.frameworks["default-scheduler"]._filter]
+
+
+def test_multi_point_enables_a_plugin_wherever_it_can_run() -> None:
+    profiles = made(configuration(["A", "B"]))
+    assert order(profiles) == ["A", "B"]
+    assert profiles.frameworks["default-scheduler"].weights == {"A": 1, "B": 1}
+
+
+def test_explicit_order_comes_first_then_multi_point_then_the_rest() -> None:
+    config = configuration(["A", "B"], filter={"enabled": [{"name": "C"}, {"name": "B"}]})
+    assert order(made(config)) == ["B", "A", "C"]
+
+
+def test_a_star_switches_multi_point_off_at_a_point() -> None:
+    config = configuration(["A", "B"], filter={"enabled": [{"name": "C"}], "disabled": [{"name": "*"}]})
+    assert order(made(config)) == ["C"]
+
+
+def test_one_plugin_is_taken_out_of_a_point_by_name() -> None:
+    assert order(made(configuration(["A", "B"], filter={"disabled": [{"name": "A"}]}))) == ["B"]
+
+
+def test_an_explicit_weight_wins_over_multi_point() -> None:
+    config = configuration(["A"], score={"enabled": [{"name": "A", "weight": 7}]})
+    assert made(config).frameworks["default-scheduler"].weights == {"A": 7}
+
+
+def test_default_pre_bind_is_appended_unless_it_is_disabled() -> None:
+    def pre_binds(**sets: object) -> list[str]:
+        profile = made(configuration([], **sets)).frameworks["default-scheduler"]
+        return [name for name, _ in profile._pre_bind]
+
+    assert pre_binds() == ["DefaultPreBind"]
+    assert pre_binds(preBind={"disabled": [{"name": "*"}]}) == []
+
+
+def test_a_plugin_that_is_not_installed_is_refused_with_its_path() -> None:
+    with pytest.raises(ConfigError, match=r'plugins\.filter\.enabled\[0\]\.name: got "Nope", expected'):
+        made(configuration([], filter={"enabled": [{"name": "Nope"}]}))
+
+
+def test_missing_plugins_are_left_out_and_listed_when_that_is_wanted() -> None:
+    profiles = made(
+        configuration([], filter={"enabled": [{"name": "Nope"}, {"name": "A"}]}), skip_missing=True
+    )
+    assert order(profiles) == ["A"]
+    assert profiles.missing == ["profiles[0].plugins.filter.enabled[0].name: Nope"]
+
+
+def test_kube_schedulers_own_plugins_are_left_to_it_beside_it() -> None:
+    profiles = made(configuration([], postFilter={"enabled": [{"name": "DefaultPreemption"}]}))
+    assert profiles.left_to_kube_scheduler == ["DefaultPreemption"]
+
+
+def test_a_plugin_cannot_be_enabled_where_it_has_nothing_to_say() -> None:
+    with pytest.raises(ConfigError, match='plugin "A" does not extend bind plugin'):
+        made(configuration([], bind={"enabled": [{"name": "A"}]}))
+
+
+def test_a_plugin_cannot_be_enabled_twice_at_a_point() -> None:
+    with pytest.raises(ConfigError, match='already registered as "filter"'):
+        made(configuration([], filter={"enabled": [{"name": "A"}, {"name": "A"}]}))
+
+
+def test_arguments_of_the_wrong_kind_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r'pluginConfig\[0\]\.args\.kind: got "BArgs", expected "AArgs"'):
+        made(configuration(["A"], {"A": {"kind": "BArgs"}}))
+
+
+def test_arguments_that_a_plugin_does_not_take_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"pluginConfig\[0\]\.args\.x: unknown field"):
+        made(configuration(["A"], {"A": {"x": 1}}))
+
+
+def test_a_scheduler_of_its_own_needs_a_queue_order_and_a_binder() -> None:
+    with pytest.raises(ConfigError, match="exactly one queue sort plugin"):
+        made(
+            configuration([], queueSort={"disabled": [{"name": "*"}]}),
+            place=Place.SCHEDULER,
+            skip_missing=True,
+        )
+    profiles = made(configuration([]), place=Place.SCHEDULER, skip_missing=True)
+    assert profiles.frameworks["default-scheduler"].queue_sort is not None
+
+
+def test_every_installed_plugin_is_known_by_its_own_name() -> None:
+    assert {"LoadAwareScheduling", "NodeResourcesFit", "DefaultBinder"} <= set(installed())
+    assert all(cls.name == name for name, cls in installed().items())
+
+
+def test_a_plugin_with_neither_form_of_a_point_cannot_be_defined() -> None:
+    with pytest.raises(TypeError, match="must define filter or filter_nodes"):
+        type("Half", (Plugin, Filter), {"name": "Half"})
