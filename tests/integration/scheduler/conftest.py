@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
-from koordpy.api.core import Event, Node, Pod
+from koordpy.api.core import Event, Node, Pod, PriorityClass
+from koordpy.api.meta import KubeObject
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
+from koordpy.cluster.errors import NotFound
 from koordpy.embedded.apiserver import ApiServer
-from tests.integration.scheduler.stage import NAMESPACE, PRIORITY_CLASSES, Stage
+from tests.integration.scheduler.stage import Stage
 
 if TYPE_CHECKING:
     from tests.e2e.controlplane.plane import ControlPlane
@@ -52,16 +55,16 @@ async def stage(plane: "ControlPlane | None") -> AsyncIterator[Stage]:
 
 
 async def _emptied(client: Client) -> None:
-    pods = await client.list_all(Pod)
-    nodes = await client.list_all(Node)
-    events = await client.list_all(Event, NAMESPACE)
-    await asyncio.gather(
-        *(
-            client.delete(Pod, pod.metadata.namespace, pod.metadata.name, grace_period_seconds=0)
-            for pod in pods
-        ),
-        *(client.delete(Node, "", node.metadata.name) for node in nodes),
-        *(client.delete(Event, NAMESPACE, event.metadata.name) for event in events),
-    )
-    for name in ("high", "low"):
-        await client.delete_raw(PRIORITY_CLASSES, "", name)
+    async def deleted(obj: KubeObject) -> None:
+        with suppress(NotFound):
+            meta = obj.metadata
+            await client.delete(type(obj), meta.namespace, meta.name, grace_period_seconds=0)
+
+    mine = [item for item in await client.list_all(PriorityClass) if item.metadata.name in ("high", "low")]
+    objects = [
+        *await client.list_all(Pod),
+        *await client.list_all(Node),
+        *await client.list_all(Event),
+        *mine,
+    ]
+    await asyncio.gather(*(deleted(obj) for obj in objects))

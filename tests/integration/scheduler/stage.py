@@ -8,9 +8,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from koordpy.api.core import Event, Node, Pod
-from koordpy.api.meta import KubeObject
-from koordpy.api.scheme import Resource, resource_of
+from koordpy.api.core import Event, Node, Pod, PriorityClass
+from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.errors import ApiError
 from koordpy.embedded.scheduler import Scheduler
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from tests.e2e.controlplane.plane import ControlPlane
 
 Document = dict[str, Any]
-
-PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, KubeObject)
 
 NAMESPACE = "default"
 
@@ -97,7 +94,7 @@ class Stage:
             "metadata": {"name": name},
             "value": value,
         }
-        await self.client.create_raw(PRIORITY_CLASSES, "", document)
+        await self.client.create_raw(resource_of(PriorityClass), "", document)
 
     async def pod(self, name: str) -> Pod:
         """Return a pod as it is now."""
