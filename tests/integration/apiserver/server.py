@@ -20,8 +20,7 @@ import yaml
 class Server:
     """How to reach the server under test. ``forget`` drops the history that old resource versions need.
 
-    ``protobuf`` and ``cel`` say what a server does not offer on purpose: bodies that are not JSON or YAML,
-    and expressions in match conditions.
+    ``protobuf`` is whether it reads bodies that are neither JSON nor YAML.
     """
 
     url: str
@@ -30,7 +29,6 @@ class Server:
     forget: Callable[[], None]
     ca_file: Path | None = None
     protobuf: bool = True
-    cel: bool = True
 
     def tls(self) -> ssl.SSLContext | None:
         """A context that trusts the server's certificate; none for plain HTTP."""
@@ -58,7 +56,7 @@ def embedded() -> Iterator[Server]:
     with ApiServer.in_thread(tokens={token: user}) as running, tempfile.TemporaryDirectory() as folder:
         kubeconfig = Path(folder) / "kubeconfig"
         kubeconfig.write_text(yaml.safe_dump(_kubeconfig(running.url, token)))
-        yield Server(running.url, kubeconfig, token, running.compact, protobuf=False, cel=False)
+        yield Server(running.url, kubeconfig, token, running.compact, protobuf=False)
 
 
 def _kubeconfig(url: str, token: str) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import pytest
 from tests.integration.apiserver.custom_resources import GROUP, widget
 from tests.integration.apiserver.objects import config_map, pod
 from tests.integration.apiserver.rest import Collection, Document, Rest, causes, ok, refused
-from tests.integration.apiserver.server import Server
 from tests.integration.apiserver.webhook_server import Install, WebhookServer, allow, patching, rule, subject
 
 
@@ -108,21 +107,69 @@ def test_webhooks_are_called_for_custom_resources(
     assert hooks.seen["one"][0]["object"]["spec"]["colour"] == "red"
 
 
-def test_match_conditions_decide_last(
-    apiserver: Server, hooks: WebhookServer, mutating: Install, maps: Collection, namespace: str
+def condition(expression: str, name: str = "one") -> Document:
+    return {"name": name, "expression": expression}
+
+
+@pytest.mark.parametrize(
+    ("expression", "called"),
+    [
+        ("object.metadata.name == 'a'", True),
+        ("object.metadata.name != 'a'", False),
+        ("request.operation == 'DELETE'", False),
+        ("request.kind.kind == 'ConfigMap'", True),
+        ("request.namespace.startsWith('conformance-')", True),
+        ("request.dryRun", False),
+        ("has(object.data.key) && object.data.key == 'value'", True),
+        ("has(object.metadata.labels)", False),
+        ("!has(object.metadata.labels) || 'x' in object.metadata.labels", True),
+        ("object.metadata.name in ['a', 'b']", True),
+        ("'key' in object.data", True),
+        ("size(object.data) > 1", False),
+        ("object.data['key'].matches('^val')", True),
+        ("oldObject == null", True),
+        ("has(object.data.key) ? object.data.key.endsWith('e') : false", True),
+        ("(object.metadata.name == 'a' || false) && !(1 >= 2)", True),
+    ],
+)
+def test_match_condition_decides(
+    hooks: WebhookServer, mutating: Install, maps: Collection, namespace: str, expression: str, called: bool
 ) -> None:
-    if not apiserver.cel:
-        pytest.skip("match conditions are CEL expressions, which this server does not evaluate")
-
-    def conditions(expression: str) -> list[Document]:
-        return [{"name": "one", "expression": expression}]
-
-    with mutating(
-        hooks.webhook("yes", allow, namespace, matchConditions=conditions("object.metadata.name == 'a'")),
-        hooks.webhook("no", allow, namespace, matchConditions=conditions("request.operation == 'DELETE'")),
-    ):
+    with mutating(hooks.webhook("one", allow, namespace, matchConditions=[condition(expression)])):
         ok(maps.create(subject()), 201)
-    assert (len(hooks.seen["yes"]), len(hooks.seen["no"])) == (1, 0)
+    assert bool(hooks.seen["one"]) is called
+
+
+BROKEN = "object.metadata.labels['missing'] == 'x'"
+
+
+def test_all_match_conditions_must_hold(
+    hooks: WebhookServer, mutating: Install, maps: Collection, namespace: str
+) -> None:
+    mixed = [condition("true"), condition("object.metadata.name == 'b'", "two")]
+    with mutating(hooks.webhook("one", allow, namespace, matchConditions=mixed)):
+        ok(maps.create(subject()), 201)
+    assert hooks.seen["one"] == []
+
+
+def test_match_condition_that_is_false_wins_over_one_that_fails(
+    hooks: WebhookServer, mutating: Install, maps: Collection, namespace: str
+) -> None:
+    mixed = [condition(BROKEN), condition("false", "two")]
+    with mutating(hooks.webhook("one", allow, namespace, matchConditions=mixed)):
+        ok(maps.create(subject()), 201)
+    assert hooks.seen["one"] == []
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+def test_match_condition_that_fails_is_left_to_the_failure_policy(
+    hooks: WebhookServer, mutating: Install, maps: Collection, namespace: str, policy: str
+) -> None:
+    fields = {"matchConditions": [condition(BROKEN)], "failurePolicy": policy}
+    with mutating(hooks.webhook("one", allow, namespace, **fields)):
+        response = maps.create(subject())
+    assert response.status_code == (403 if policy == "Fail" else 201)
+    assert hooks.seen["one"] == []
 
 
 def test_configuration_is_given_its_defaults(rest: Rest, unique: Callable[[str], str]) -> None:
@@ -151,6 +198,18 @@ def test_configuration_is_given_its_defaults(rest: Rest, unique: Callable[[str],
         ({"timeoutSeconds": 31}, "webhooks[0].timeoutSeconds"),
         ({"failurePolicy": "Maybe"}, "webhooks[0].failurePolicy"),
         ({"name": "short"}, "webhooks[0].name"),
+        (
+            {"matchConditions": [{"name": "one", "expression": "object.metadata.name =="}]},
+            "webhooks[0].matchConditions[0].expression",
+        ),
+        (
+            {"matchConditions": [{"name": "one", "expression": "'text'"}]},
+            "webhooks[0].matchConditions[0].expression",
+        ),
+        (
+            {"matchConditions": [{"name": "", "expression": "true"}]},
+            "webhooks[0].matchConditions[0].name",
+        ),
         ({"clientConfig": {"url": "http://127.0.0.1:1/"}}, "webhooks[0].clientConfig.url"),
     ],
     ids=str,
