@@ -13,6 +13,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -49,6 +50,9 @@ SECONDS = Histogram(
     ["method"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
+
+_counter = lru_cache(maxsize=512)(REQUESTS.labels)
+_timer = lru_cache(maxsize=64)(SECONDS.labels)
 
 _PLAIN = re.compile(r"(?!\.\.?$)[A-Za-z0-9._:-]+").fullmatch
 
@@ -192,7 +196,7 @@ class Client:
         path = _path(resource_of(type_), namespace) + query
         try:
             async with self.connection.stream("GET", path, timeout=self._timeout) as stream:
-                REQUESTS.labels("WATCH", stream.status).inc()
+                _counter("WATCH", stream.status).inc()
                 if stream.status != 200:
                     body = await stream.read_all(_ERROR_BODY, self._timeout)
                     raise error_of("GET", path, stream.status, body, stream.header("retry-after"))
@@ -405,18 +409,18 @@ class Client:
                     method, path, body=body, content_type=content_type, timeout=timeout or self._timeout
                 )
             except BadResponse as error:
-                REQUESTS.labels(method, "error").inc()
+                _counter(method, "error").inc()
                 raise ConnectionFailed(method, path, error, sent=True) from error
             except HttpError as error:
-                REQUESTS.labels(method, "error").inc()
+                _counter(method, "error").inc()
                 failure = ConnectionFailed(method, path, error, sent=error.sent)
                 failure.__cause__ = error
                 again = repeatable or not error.sent
                 maybe_done = error.sent
             else:
                 status = response.status
-                REQUESTS.labels(method, status).inc()
-                SECONDS.labels(method).observe(loop.time() - started)
+                _counter(method, status).inc()
+                _timer(method).observe(loop.time() - started)
                 if status < 400:
                     return response
                 refusal = error_of(method, path, status, response.body, response.header("retry-after"))
