@@ -11,6 +11,8 @@ from .attributes import Attributes
 from .catalog import Catalog, Served
 from .storage import Table
 
+_TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+
 Document = dict[str, Any]
 
 _TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -36,6 +38,8 @@ class Admission:
         self._namespaces = self._table("", "namespaces")
         self._classes = self._table("scheduling.k8s.io", "priorityclasses")
 
+        self._nodes = self._table("", "nodes")
+
     def _table(self, group: str, plural: str) -> Table:
         served = self._catalog.find(group, "v1", plural)
         if served is None:
@@ -60,12 +64,18 @@ class Admission:
 
     def _built_in(self, attrs: Attributes, new: Document, old: Document | None) -> None:
         served: Served = attrs.served
+        if attrs.subresource == "binding":
+            label_topology(self._nodes, new["metadata"], new.get("target"))
+            return
         if served.kind != "Pod" or served.group or attrs.subresource:
             return
         if attrs.operation == "CREATE":
             priority.admit(self._classes, new)
             if self._default_tolerations:
                 tolerate(new["spec"])
+            label_topology(
+                self._nodes, new["metadata"], {"kind": "Node", "name": new["spec"].get("nodeName")}
+            )
         elif attrs.operation == "UPDATE" and old is not None:
             for field in ("priority", "preemptionPolicy"):
                 if field in old["spec"]:
@@ -83,6 +93,16 @@ def tolerate(spec: Document) -> None:
                 {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
             )
     spec["tolerations"] = tolerations
+
+
+def label_topology(nodes: Table, metadata: Document, target: Any) -> None:
+    """Copy zone and region of the node that a pod is bound to into labels."""
+    if not isinstance(target, dict) or target.get("kind") != "Node":
+        return
+    record = nodes.get(str(target.get("name") or ""))
+    found = {key: record.labels[key] for key in _TOPOLOGY if key in record.labels} if record else {}
+    if found:
+        metadata["labels"] = {**metadata.get("labels", {}), **found}
 
 
 def _covers(toleration: Document, key: str) -> bool:

@@ -62,7 +62,7 @@ class Applied:
 
     def onto(self, live: Document) -> Document:
         """Return the live document with the configuration applied. Raises ApiError (409) for conflicts."""
-        result = clone(live)
+        result: Document = clone(live)
         entries: list[Document] = result["metadata"].pop("managedFields", [])
         owned = {self._id(entry): _paths(entry.get("fieldsV1", {})) for entry in entries}
         mine = owned.get((self._manager, self._subresource), set())

@@ -1,5 +1,6 @@
 """What clients send: JSON or YAML bodies, checked against the kind that the URL names."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -32,11 +33,16 @@ def media_type(request: Request) -> str:
 
 
 def load_yaml(body: bytes | str) -> Any:
-    """Read YAML; raise ApiError (400)."""
+    """Read YAML as the JSON that it stands for; raise ApiError (400)."""
     try:
-        return yaml.load(body, Loader=_YamlLoader)
-    except yaml.YAMLError as error:
+        return msgspec.json.decode(msgspec.json.encode(yaml.load(body, Loader=_YamlLoader)))
+    except (yaml.YAMLError, TypeError, ValueError, msgspec.MsgspecError) as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from None
+
+
+def load_all_yaml(text: str) -> Iterator[Any]:
+    """Read all documents of a YAML file; raise yaml.YAMLError."""
+    return iter(list(yaml.load_all(text, Loader=_YamlLoader)))
 
 
 def load(request: Request) -> Any:
@@ -53,7 +59,7 @@ def load_json(body: bytes) -> Any:
     """Read JSON; raise ApiError (400)."""
     try:
         return msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError) as error:
         raise bad_request(f"the body of the request is not JSON: {error}") from None
 
 
@@ -78,7 +84,8 @@ def take_type(served: Served, document: Document, expected: tuple[str, str] | No
         raise bad_request(f"Object 'apiVersion' is missing in '{msgspec.json.encode(document).decode()}'")
     if given_version and given_version != version:
         raise bad_request(
-            f"the API version in the data ({given_version}) does not match the expected API version ({version})"
+            f"the API version in the data ({given_version}) does not match "
+            f"the expected API version ({version})"
         )
     if given_kind and given_kind != kind:
         raise bad_request(

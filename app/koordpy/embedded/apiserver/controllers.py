@@ -7,6 +7,7 @@ where they are asked for: a bare API server has none.
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from koordpy.api.meta import format_time
@@ -285,7 +286,7 @@ class GarbageCollector:
         for served in list(self._catalog):
             number = id(served.table) if served.stored else 0
             if served.stored and number not in self._tables:
-                end = served.table.subscribe(lambda event, number=number: self._changed(number, event))
+                end = served.table.subscribe(partial(self._changed, number))
                 self._tables[number] = (served, end)
                 for record in served.table:
                     self._changed(number, Event(record.revision, "ADDED", record, None))

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from koordpy.api import crd
 from koordpy.api.meta import format_time
 from koordpy.lib.clock import Clock
 
 from . import jsonpath
+from .bodies import load_all_yaml
 from .catalog import STATUS, Catalog, Served, Subresource
 from .custom import CustomStrategy
 from .errors import Cause, duplicate, invalid_value, required, unsupported
@@ -32,6 +31,8 @@ class DefinitionError(ValueError):
 
 class DefinitionStrategy(WithStatus):
     """The rules of CustomResourceDefinitions."""
+
+    unconditional_update = False
 
     def __init__(self, catalog: Catalog, clock: Clock) -> None:
         self._catalog = catalog
@@ -259,7 +260,7 @@ def _subresources(version: Document, kind: str) -> tuple[Subresource, ...]:
 
 def _read_file(file: Path) -> Iterator[Document]:
     found = False
-    for text in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+    for text in load_all_yaml(file.read_text(encoding="utf-8")):
         if isinstance(text, dict) and text.get("kind") == "CustomResourceDefinition":
             found = True
             yield text

@@ -200,7 +200,8 @@ def expired(message: str, continue_: str = "") -> ApiError:
 
 def unsupported_media_type(accepted: Sequence[str]) -> ApiError:
     """415 for a body in another format."""
-    message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+    listed = ", ".join(accepted)
+    message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
     return ApiError(415, "UnsupportedMediaType", message)
 
 

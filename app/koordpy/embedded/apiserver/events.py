@@ -73,7 +73,9 @@ class NewEventStrategy(EventStrategy):
 
     def read(self, served: Served, document: Document, unknown: list[str]) -> Document:
         """Read an event of the new group; it is kept under the old names."""
-        return self.prune(served, document, unknown)
+        document = self.prune(served, document, unknown)
+        self.check_types(served, document)
+        return document
 
     def reveal(self, served: Served, document: Document) -> Document:
         """Turn a stored event into one of the new group."""

@@ -1,7 +1,7 @@
 """Match conditions: the part of CEL that webhook configurations use to choose requests.
 
-Supported: `object`, `oldObject` and `request` with fields and indexes, literals, lists, `==`, `!=`, `<`, `<=`,
-`>`, `>=`, `in`, `&&`, `||`, `!`, `?:`, `has()`, `size()`, `startsWith`, `endsWith`, `contains` and `matches`.
+Supported: `object`, `oldObject` and `request` with fields and indexes, literals, lists, `==`, `!=`, `<`,
+`<=`, `>`, `>=`, `in`, `&&`, `||`, `!`, `?:`, `has()`, `size()`, `startsWith`, `endsWith`, `contains` and `matches`.
 Anything else is refused when it is parsed, so a configuration that uses it is never stored.
 """
 
@@ -38,6 +38,12 @@ def parse(text: str) -> Expression:
     parser = _Parser(text)
     found = parser.ternary()
     parser.expect_end()
+    try:
+        constant = found({})
+    except (KeyError, ExpressionError):
+        return found  # it depends on the request
+    if not isinstance(constant, bool):
+        raise ExpressionError(f"expression {text!r} must evaluate to bool")
     return found
 
 

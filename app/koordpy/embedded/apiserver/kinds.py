@@ -86,7 +86,8 @@ class ConfigMapStrategy(Strategy):
                 ):
                     told = (
                         "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "
-                        "'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+                        "'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is "
+                        "'[-._a-zA-Z0-9]+')"
                     )
                     yield invalid_value(f"{field}[{key}]", key, told)
 
@@ -131,6 +132,8 @@ class SecretStrategy(ConfigMapStrategy):
 class BudgetStrategy(WithStatus):
     """The rules of PodDisruptionBudgets."""
 
+    unconditional_update = False
+
     def validate(self, document: Document) -> Iterable[Cause]:
         """One of the two limits, not both."""
         spec = document.get("spec", {})
@@ -140,8 +143,8 @@ class BudgetStrategy(WithStatus):
             value = spec.get(field)
             if isinstance(value, str) and not (value.endswith("%") and value[:-1].isdigit()):
                 told = (
-                    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or "
-                    "'93%', regex used for validation is '[0-9]+%')"
+                    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  "
+                    "or '93%', regex used for validation is '[0-9]+%')"
                 )
                 yield invalid_value(f"spec.{field}", value, told)
             elif isinstance(value, int) and value < 0:

@@ -20,7 +20,7 @@ _ACCEPTED = ("application/json", "application/yaml")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a client accepts: `shape` is `object`, `table` or `metadata`; `include` is a table's rows' objects."""
+    """What a client accepts: `shape` is `object`, `table` or `metadata`; `include`: what table rows carry."""
 
     shape: str = "object"
     yaml: bool = False

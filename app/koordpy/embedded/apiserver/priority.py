@@ -106,8 +106,8 @@ def admit(classes: Table, pod: Document) -> None:
     if asked is not None and asked != policy:
         raise _refused(
             metadata,
-            f"the string value of PreemptionPolicy ({asked}) must not be provided in pod spec; priority admission "
-            f"controller computed {policy} from the given PriorityClass name",
+            f"the string value of PreemptionPolicy ({asked}) must not be provided in pod spec; priority "
+            f"admission controller computed {policy} from the given PriorityClass name",
         )
     spec["preemptionPolicy"] = policy
 

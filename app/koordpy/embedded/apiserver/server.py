@@ -20,7 +20,7 @@ from .binding import Binder
 from .catalog import Catalog, Served
 from .crds import Definitions
 from .discovery import Discovery
-from .errors import ApiError, internal
+from .errors import ApiError, bad_request, internal
 from .eviction import Evictor
 from .reading import Reader
 from .reviews import Reviews
@@ -60,7 +60,7 @@ class ApiServer:
 
     `crds` are CustomResourceDefinitions (files, folders or documents) that are served from the start.
     `snapshot` is a file that the objects are loaded from and saved to. `window` is how many events of a
-    resource are kept for watches and old lists. `controllers` runs what kube-controller-manager would do here:
+    resource are kept for watches and old lists. `controllers` runs what kube-controller-manager would do:
     status of PodDisruptionBudgets, emptying of terminating namespaces, collection of objects whose owners are
     gone. `faults(method, path)` is asked before every request what should go wrong with it.
     `resolve_service(namespace, name, port)` gives the (host, port) of a webhook's service. `tokens` are the
@@ -93,7 +93,7 @@ class ApiServer:
         self._with_controllers = controllers
         self._snapshot = Path(snapshot) if snapshot else None
         self._snapshot_interval = snapshot_interval
-        self._server: asyncio.AbstractServer | None = None
+        self._server: asyncio.Server | None = None
         self._connections: set[Connection] = set()
         self._background: list[asyncio.Task[None]] = []
         self._revisions = Revisions()
@@ -260,11 +260,8 @@ class ApiServer:
                 return self._faulty(request, fault)
         try:
             answer = self._router.route(request)
-        except ApiError as error:
-            return refuse(error)
-        except Exception:
-            log.exception("%s %s failed", request.method, request.path)
-            return refuse(internal("the request could not be processed"))
+        except Exception as error:
+            return failure(request, error)
         if isinstance(answer, Response | Stream):
             return answer
         return self._finish(request, answer)
@@ -273,11 +270,8 @@ class ApiServer:
     async def _finish(request: Request, work: Any) -> Answer:
         try:
             answer: Answer = await work
-        except ApiError as error:
-            return refuse(error)
-        except Exception:
-            log.exception("%s %s failed", request.method, request.path)
-            return refuse(internal("the request could not be processed"))
+        except Exception as error:
+            return failure(request, error)
         return answer
 
     async def _faulty(self, request: Request, fault: Fault) -> Answer:
@@ -288,8 +282,8 @@ class ApiServer:
         if fault.after or not wanted:
             try:
                 found = self._router.route(request)
-            except ApiError as error:
-                found = refuse(error)
+            except Exception as error:
+                found = failure(request, error)
             answer = found if isinstance(found, Response | Stream) else await self._finish(request, found)
         if fault.cut:
             raise Cut
@@ -316,6 +310,16 @@ def refuse(error: ApiError) -> Response:
     """Return the answer that tells of an error."""
     headers = (("Retry-After", str(error.retry_after)),) if error.retry_after else ()
     return Response(error.body, error.code, headers=headers)
+
+
+def failure(request: Request, error: Exception) -> Response:
+    """Return the answer to a request that ended in an exception; what nobody foresaw is logged."""
+    if isinstance(error, ApiError):
+        return refuse(error)
+    if isinstance(error, RecursionError):
+        return refuse(bad_request("the document is nested too deeply"))
+    log.error("%s %s failed", request.method, request.path, exc_info=error)
+    return refuse(internal("the request could not be processed"))
 
 
 def controllers_for(server: ApiServer) -> list[controllers.Controller]:

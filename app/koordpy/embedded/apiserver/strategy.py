@@ -11,7 +11,7 @@ import msgspec
 
 from koordpy.api import scheme
 
-from . import columns, shapes
+from . import columns, forms, shapes
 from . import metadata as meta
 from .errors import Cause, bad_request
 
@@ -44,15 +44,20 @@ class Strategy:
         Unknown fields are dropped and their paths added to `unknown`. Raises ApiError (400).
         """
         document = self.prune(served, document, unknown)
-        type_ = _TYPES.get((served.group, served.kind))
-        if type_ is not None:
+        self.check_types(served, document)
+        self.default(document)
+        return document
+
+    def check_types(self, served: "Served", document: Document) -> None:
+        """Raise ApiError (400) where a field has another JSON type than the kind's."""
+        for type_ in (_TYPES.get((served.group, served.kind)), forms.BY_KIND.get(served.kind)):
+            if type_ is None:
+                continue
             try:
                 msgspec.convert(document, type_)
             except msgspec.ValidationError as error:
                 told = f'{served.kind} in version "{served.version}" cannot be handled as a {served.kind}'
                 raise bad_request(f"{told}: {error}") from None
-        self.default(document)
-        return document
 
     def prune(self, served: "Served", document: Document, unknown: list[str]) -> Document:
         """Drop unknown fields and nulls, and nothing more. Raises ApiError (400)."""

@@ -6,7 +6,6 @@
 from datetime import datetime
 from typing import Any
 
-
 from .catalog import Served
 
 Document = dict[str, Any]

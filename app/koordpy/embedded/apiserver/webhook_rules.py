@@ -96,6 +96,7 @@ class ConfigurationStrategy(Strategy):
     """The rules of Mutating- and ValidatingWebhookConfigurations."""
 
     counts_generation = True
+    unconditional_update = False
 
     def __init__(self, mutating: bool) -> None:
         self._mutating = mutating

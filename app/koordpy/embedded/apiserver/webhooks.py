@@ -22,7 +22,7 @@ from koordpy.lib.http1 import HttpClient, HttpError
 from . import expressions
 from .attributes import Attributes
 from .catalog import Catalog
-from .errors import ApiError, bad_request, internal
+from .errors import ApiError, bad_request, forbidden, internal
 from .storage import Event, Table
 from .webhook_rules import Matcher, is_exempt
 
@@ -200,7 +200,8 @@ class WebhookCaller:
             return True
         if webhook.ignores_failure:
             return False
-        raise internal(f"failed calling webhook {_quoted(webhook.name)}: match conditions: {failed}")
+        told = f"failed calling webhook {_quoted(webhook.name)}: match conditions: {failed}"
+        raise forbidden(attrs.served.plural, attrs.served.group, attrs.name, told)
 
     def _namespace_labels(self, attrs: Attributes, new: Document | None) -> Document | None:
         served = attrs.served

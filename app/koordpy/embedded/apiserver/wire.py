@@ -327,9 +327,7 @@ class Connection(asyncio.Protocol):
                 self._transport.close()
 
 
-async def listen(
-    handler: Handler, host: str, port: int, connections: set[Connection]
-) -> asyncio.AbstractServer:
+async def listen(handler: Handler, host: str, port: int, connections: set[Connection]) -> asyncio.Server:
     """Serve on a port (0: a free one); `connections` holds those that are open."""
     loop = asyncio.get_running_loop()
     return await loop.create_server(

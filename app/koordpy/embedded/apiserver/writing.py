@@ -132,7 +132,8 @@ class Writer:
             raise bad_request("name must be provided")
         if metadata["name"] != attrs.name:
             raise bad_request(
-                f"the name of the object ({metadata['name']}) does not match the name on the URL ({attrs.name})"
+                f"the name of the object ({metadata['name']}) does not match "
+                f"the name on the URL ({attrs.name})"
             )
         uid = metadata.get("uid")
         version = metadata.get("resourceVersion", "")
@@ -147,7 +148,8 @@ class Writer:
 
         def change(old: Document) -> Document:
             if uid and uid != old["metadata"]["uid"]:
-                told = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
+                told = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
+                told += old["metadata"]["uid"]
                 raise conflict(served.plural, served.group, attrs.name, told)
             return {**document, "metadata": {**metadata}}
 
@@ -302,7 +304,8 @@ class Writer:
             raise bad_request("metadata.managedFields must be nil")
         if metadata.setdefault("name", attrs.name) != attrs.name:
             raise bad_request(
-                f"the name of the object ({metadata['name']}) does not match the name on the URL ({attrs.name})"
+                f"the name of the object ({metadata['name']}) does not match "
+                f"the name on the URL ({attrs.name})"
             )
         meta.match_namespace(metadata, attrs.namespace)
         unknown: list[str] = []
@@ -417,6 +420,7 @@ class Writer:
 
     @staticmethod
     def check_preconditions(attrs: Attributes, record: Record, preconditions: Document) -> None:
+        """Raise ApiError (409) where a deletion means another object, or another version of it."""
         uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
         served, told = attrs.served, ""
         if uid and uid != record.uid:
