@@ -197,6 +197,7 @@ class NodeTable:
         self._free = list(range(capacity - 1, -1, -1))
         self._placements: dict[str, _Placement] = {}
         self._shares: dict[_Share, _Share] = {}
+        self._all: tuple[int, NodeSet] | None = None
         self._columns: list[Column] = []
         self._on_release: list[Callable[[int], None]] = []
         self._on_place: list[Callable[[int, Pod], None]] = []
@@ -315,9 +316,12 @@ class NodeTable:
         return None if placement is None else self.name_of(placement.row)
 
     def all(self) -> NodeSet:
-        """Return every node that exists, ordered by row."""
-        rows = np.flatnonzero(self.present)
-        return NodeSet(self, [self.name_of(row) for row in rows.tolist()], rows)
+        """Return every node that exists, ordered by row; the same set until a Node object changes."""
+        known = self._all
+        if known is None or known[0] != self._clock:
+            rows = np.flatnonzero(self.present)
+            known = self._all = self._clock, NodeSet(self, [self.name_of(r) for r in rows.tolist()], rows)
+        return known[1]
 
     def select(self, names: Sequence[str]) -> tuple[NodeSet, list[str]]:
         """Return the named nodes that exist, in the given order, and the names that do not."""
