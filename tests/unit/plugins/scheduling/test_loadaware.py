@@ -1,0 +1,166 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from koordpy.api.core import Node, Pod
+from koordpy.api.koordinator import NodeMetric
+from koordpy.api.meta import format_time
+from koordpy.api.scheme import decode
+from koordpy.cluster.cluster import Cluster
+from koordpy.lib.clock import FakeClock
+from koordpy.scheduling.args import ConfigError, read_args
+from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.status import Status
+from koordpy_plugins.scheduling.loadaware.args import LoadAwareSchedulingArgs
+from koordpy_plugins.scheduling.loadaware.estimator import Estimator
+from koordpy_plugins.scheduling.loadaware.plugin import LoadAwareScheduling
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+GI = 1 << 30
+
+
+def made(**args: object) -> LoadAwareScheduling:
+    cluster = Cluster(FakeClock(NOW))
+    read = read_args(LoadAwareScheduling.args_type, LoadAwareScheduling.name, args, "args")
+    plugin = LoadAwareScheduling(read, Handle(cluster))
+    node = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "96", "memory": "512Gi"}}}
+    cluster.store(Node).apply(decode(Node, node))
+    return plugin
+
+
+def report(plugin: LoadAwareScheduling, cpu: str, memory: str, age: int = 0) -> None:
+    usage = {"resources": {"cpu": cpu, "memory": memory}}
+    document = {
+        "metadata": {"name": "n"},
+        "status": {
+            "updateTime": format_time(NOW - timedelta(seconds=age)),
+            "nodeMetric": {"nodeUsage": usage},
+        },
+    }
+    plugin.handle.cluster.store(NodeMetric).apply(decode(NodeMetric, document))
+
+
+def pod(cpu: str = "16", memory: str = "32Gi", **meta: object) -> Pod:
+    amounts = {"cpu": cpu, "memory": memory}
+    return decode(
+        Pod,
+        {
+            "metadata": {"name": "p", "namespace": "d", "uid": "p", **meta},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": amounts, "limits": amounts}}]},
+        },
+    )
+
+
+def filtered(plugin: LoadAwareScheduling, incoming: Pod) -> Status:
+    return plugin.filter_nodes(CycleState(), incoming, plugin.handle.nodes.all()).status(0)
+
+
+def scored(plugin: LoadAwareScheduling, incoming: Pod) -> int:
+    return int(plugin.score_nodes(CycleState(), incoming, plugin.handle.nodes.all())[0])
+
+
+def test_scores_follow_what_would_be_left() -> None:
+    plugin = made()
+    report(plugin, "0", "0")
+    assert scored(plugin, pod()) == 90
+    report(plugin, "32", "10Gi")
+    assert scored(plugin, pod()) == 72
+
+
+def test_a_reserved_pod_counts_at_once_and_no_more_after_unreserve() -> None:
+    plugin = made()
+    report(plugin, "32", "10Gi")
+    other = pod(uid="other", name="other")
+    plugin.reserve(CycleState(), other, "n")
+    assert scored(plugin, pod()) == 63
+    plugin.unreserve(CycleState(), other, "n")
+    assert scored(plugin, pod()) == 72
+
+
+def test_a_forgotten_pod_counts_no_more() -> None:
+    plugin = made()
+    report(plugin, "32", "10Gi")
+    other = pod(uid="other", name="other")
+    plugin.reserve(CycleState(), other, "n")
+    plugin.handle.forget_pod(other, "n")
+    assert scored(plugin, pod()) == 72
+
+
+def test_usage_over_the_threshold_is_refused_with_the_resource() -> None:
+    plugin = made()
+    report(plugin, "60", "10Gi")
+    assert filtered(plugin, pod()) == Status.unschedulable("node(s) cpu usage exceed threshold")
+
+
+def test_daemon_set_pods_pass() -> None:
+    plugin = made()
+    report(plugin, "90", "10Gi")
+    assert filtered(plugin, pod(ownerReferences=[{"kind": "DaemonSet", "name": "d"}])).is_success
+
+
+@pytest.mark.parametrize(
+    ("args", "passes"),
+    [
+        ({}, False),
+        ({"enableScheduleWhenNodeMetricsExpired": True}, True),
+        ({"filterExpiredNodeMetrics": False}, True),
+    ],
+)
+def test_an_expired_node_metric_passes_unless_filtering_is_on(args: dict[str, object], passes: bool) -> None:
+    plugin = made(**args)
+    report(plugin, "1", "1Gi", age=180)
+    assert filtered(plugin, pod()).is_success is passes
+    assert scored(plugin, pod()) == 0
+
+
+def test_a_node_without_a_metric_passes_and_scores_nothing() -> None:
+    assert filtered(made(), pod()).is_success
+    assert scored(made(), pod()) == 0
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "factors", "expected"),
+    [
+        ("4", "8Gi", {}, [3400, 6012954214]),
+        ("0", "0", {}, [250, 209715200]),
+        ("4", "8Gi", {"cpu": 100, "memory": 80}, [4000, 6871947674]),
+    ],
+)
+def test_pods_are_estimated_by_a_share_of_what_they_ask_for(
+    cpu: str, memory: str, factors: dict[str, int], expected: list[int]
+) -> None:
+    args = LoadAwareSchedulingArgs.model_validate({"estimatedScalingFactors": factors})
+    assert Estimator(args).of_pod(pod(cpu, memory)) == expected
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ({"resourceWeights": {"cpu": 0}}, "resource Weight of cpu should be a positive value, got 0"),
+        ({"usageThresholds": {"cpu": 101}}, "resource Threshold of cpu should be less than 100, got 101"),
+        ({"resourceWeights": {"gpu": 1}}, 'estimatedScalingFactors[gpu]: Not found: "gpu"'),
+        ({"aggregated": {"usageAggregationType": "p42"}}, 'Unsupported value: "p42"'),
+        ({"aggregated": {"usageAggregatedDuration": "-1s"}}, "duration must be >= 0"),
+        ({"nodeMetricExpirationSeconds": 0}, "should be a positive value"),
+        ({"usageTresholds": {}}, "args.usageTresholds: unknown field"),
+        ({"usageThresholds": {"cpu": "65"}}, "args.usageThresholds.cpu"),
+    ],
+)
+def test_wrong_arguments_are_refused(args: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        made(**args)
+    assert message in str(caught.value)
+
+
+def test_the_rest_face_shows_pods_and_sums() -> None:
+    plugin = made()
+    show = plugin.endpoints()["node/{node_name}"]
+    assert show(node_name="n") == {}
+    report(plugin, "1", "1Gi")
+    plugin.reserve(CycleState(), pod("4", "8Gi"), "n")
+    answer = show(node_name="n")
+    assert isinstance(answer, dict)
+    assert answer["nodeDelta"] == {"cpu": "3400m", "memory": "6012954214"}
+    assert answer["nodeDeltaPods"] == ["d/p"]
+    assert answer["pods"][0]["timestamp"] == "2026-03-01T12:00:00Z"
