@@ -60,8 +60,10 @@ def create(
     profiles = build(
         config, lambda _: base.sibling(), place=Place.EXTENDER, classes=classes, skip_missing=skip_missing
     )
-    for name in profiles.missing:
-        log.warning("left out, not installed: %s", name)
+    if profiles.missing:
+        log.warning(
+            "plugins that are configured but not installed are left out: %s", "; ".join(profiles.missing)
+        )
     return Extender(profiles, base)
 
 

@@ -4,7 +4,7 @@ kube-scheduler spells the members exactly as Go does; other clients may not, and
 at case, so neither does this one: the exact spelling is the fast way, everything else takes a slower one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -203,7 +203,7 @@ BOUND = b'{"Error":""}'
 """The ExtenderBindingResult of a pod that is bound."""
 
 
-def host_priorities(names: Sequence[str], scores: Iterable[int]) -> bytes:
+def host_priorities(names: Sequence[str], scores: Sequence[int]) -> bytes:
     """Write a HostPriorityList."""
     if not names:
         return b"[]"
@@ -211,8 +211,25 @@ def host_priorities(names: Sequence[str], scores: Iterable[int]) -> bytes:
         return _ENCODER.encode(
             [{"Host": name, "Score": score} for name, score in zip(names, scores, strict=True)]
         )
-    pairs = map('","Score":'.join, zip(names, map(str, scores), strict=True))
-    return ('[{"Host":"' + '},{"Host":"'.join(pairs) + "}]").encode()
+    parts = [""] * (2 * len(names))
+    parts[::2] = names
+    if min(scores) >= 0 and max(scores) < len(_BETWEEN):
+        parts[1::2] = map(_BETWEEN.__getitem__, scores)
+    else:
+        parts[1::2] = map(_between, scores)
+    text = "".join(parts)
+    return ('[{"Host":"' + text[: -len(_NEXT_HOST)] + "}]").encode()
+
+
+_NEXT_HOST = '},{"Host":"'
+
+
+def _between(score: int) -> str:
+    return f'","Score":{score}{_NEXT_HOST}'
+
+
+_BETWEEN = [_between(score) for score in range(2048)]
+"""What stands between a host's name and the next one, for common scores."""
 
 
 def preemption_result(victims: Mapping[str, tuple[Sequence[str], int]]) -> bytes:

@@ -9,7 +9,7 @@ _OUT_OF_INT64 = 9223372036854775808.0
 
 
 def any_resource(cells: NDArray[np.int64] | NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return (n,) whether any of a row's few cells (n, r) is not 0; faster than NumPy's own over short rows."""
+    """Return (n,) whether any of a row's few cells (n, r) is not 0; NumPy's own is slow on short rows."""
     found: NDArray[np.bool_] = cells[:, 0] != 0
     for column in range(1, cells.shape[1]):
         found |= cells[:, column] != 0
