@@ -35,12 +35,12 @@ def run(rounds: int = 3, pods: int = PODS, events: int = EVENTS) -> Result:
 def _labels(pods: int, events: int) -> dict[str, str]:
     return {
         "pods": f"initial list of {pods:,} pods: pods/s",
-        "pods_cpu": "the same, per CPU-second of the client",
+        "pods_cpu": "initial list: pods per CPU-second of the client",
         "pod_bytes": "memory a cached pod, bytes (indexes and node table included)",
         "megabytes": f"memory of {pods:,} pods, MB",
         "list_stall": "longest stall of the event loop while listing, ms",
         "events": f"watch, burst of {events:,} updates: events/s",
-        "events_cpu": "the same, per CPU-second of the client",
+        "events_cpu": "watch: events per CPU-second of the client",
         "watch_stall": "longest stall of the event loop while watching, ms",
     }
 

@@ -1,0 +1,225 @@
+"""Pods bound per second by a real control plane: kube-scheduler alone, and with koordpy as its extender.
+
+etcd, kube-apiserver, kube-scheduler and koordpy share the machine with the client. In every run pods wait
+before the scheduler starts; what counts is the time from the first binding to the last, as a watch sees
+them. The contenders take turns within each round, because runs differ by a third from one another: only the
+ratio within a round means something.
+"""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bench import machine, objects, servers
+from bench.report import Result
+from koordpy import data
+from koordpy.api.core import Node, Pod
+from koordpy.api.koordinator import NodeMetric
+from koordpy.api.scheme import resource_of
+from koordpy.cluster.client import Client
+from koordpy.cluster.connection import Connection
+from tests.e2e.controlplane.plane import ControlPlane
+from tests.e2e.controlplane.process import Process
+
+NODES, PODS = 1_000, 2_000
+NAMESPACE = "default"
+
+ALONE = "kube-scheduler alone"
+OURS = "with koordpy: filter, prioritize, bind"
+NO_BIND = "with koordpy: filter, prioritize"
+GOAL = "0.40 at least; koord-scheduler reaches 0.38 of kube-scheduler"
+
+_AT_ONCE = 32
+_PATIENCE = 120.0
+
+Document = dict[str, Any]
+
+
+def run(rounds: int = 3, nodes: int = NODES, pods: int = PODS) -> Result:
+    """Measure; the first round also warms the API server up."""
+    result = Result.begin(
+        "controlplane",
+        rate="pods/s",
+        ratio="ratio to alone",
+        koordpy="koordpy CPU a pod, ms",
+        scheduler="kube-scheduler CPU a pod, ms",
+        api="kube-apiserver and etcd CPU a pod, ms",
+    )
+    with servers.folder() as folder, ControlPlane(throughput=True) as plane:
+        plane.install_crds()
+        bench = Bench(plane, folder, nodes, pods)
+        asyncio.run(bench.create_nodes())
+        for _ in range(rounds):
+            alone = bench.measure(ALONE)
+            result.row(ALONE).add(**alone, ratio=1.0)
+            for contender in (OURS, NO_BIND):
+                found = bench.measure(contender)
+                row = result.row(contender, GOAL if contender == OURS else "")
+                row.add(**found, ratio=found["rate"] / alone["rate"])
+    result.notes.append(f"{nodes:,} nodes, {pods:,} waiting pods of 100m and 200Mi.")
+    return result
+
+
+class Bench:
+    """A control plane with nodes, on which contenders bind pods."""
+
+    def __init__(self, plane: ControlPlane, folder: Path, nodes: int, pods: int) -> None:
+        self._plane, self._folder, self._nodes, self._pods = plane, folder, nodes, pods
+
+    async def create_nodes(self) -> None:
+        """Create nodes and their NodeMetrics."""
+        async with self._client() as client:
+            await _all(client.create_raw(resource_of(Node), "", node) for node in objects.nodes(self._nodes))
+            metrics = resource_of(NodeMetric)
+            await _all(client.create_raw(metrics, "", objects.node_metric(i)) for i in range(self._nodes))
+
+    def measure(self, contender: str) -> dict[str, float]:
+        """Let a contender bind all pods; return what it took."""
+        asyncio.run(self._prepare())
+        with contextlib.ExitStack() as stack:
+            config: Document = {
+                "apiVersion": "kubescheduler.config.k8s.io/v1",
+                "kind": "KubeSchedulerConfiguration",
+                "profiles": [{"schedulerName": "default-scheduler"}],
+            }
+            ours: Process | None = None
+            if contender != ALONE:
+                bind = f"127.0.0.1:{servers.free_port()}"
+                ours = stack.enter_context(self._koordpy(bind))
+                config = _shipped_config(bind, with_bind=contender == OURS)
+            watch = BindWatch(self._plane.kubeconfig, self._pods)
+            watch.begin()
+            assert self._plane.api_server is not None
+            assert self._plane.etcd is not None
+            servers_of_state = [self._plane.api_server, self._plane.etcd]
+            state_cpu = _cpu(servers_of_state)
+            our_cpu = _cpu([ours])
+            scheduler = self._plane.start_scheduler(config)
+            stack.callback(self._plane.stop_scheduler)
+            seconds = watch.wait()
+            return {
+                "rate": (self._pods - 1) / seconds,
+                "scheduler": _cpu([scheduler]) / self._pods * 1e3,
+                "api": (_cpu(servers_of_state) - state_cpu) / self._pods * 1e3,
+                **({"koordpy": (_cpu([ours]) - our_cpu) / self._pods * 1e3} if ours is not None else {}),
+            }
+
+    async def _prepare(self) -> None:
+        """Remove the pods of the run before, create new ones, let every node report."""
+        async with self._client() as client:
+            await client.send(
+                "DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods?gracePeriodSeconds=0", timeout=120
+            )
+            while (await client.list_page(Pod, NAMESPACE, limit=1)).items:
+                await asyncio.sleep(0.2)
+            metrics = resource_of(NodeMetric)
+            await _all(
+                client.patch_raw(
+                    metrics,
+                    "",
+                    objects.node_name(i),
+                    {"status": objects.node_metric_status(i)},
+                    subresource="status",
+                )
+                for i in range(self._nodes)
+            )
+            await _all(
+                client.create_raw(resource_of(Pod), NAMESPACE, objects.waiting_pod(i, NAMESPACE))
+                for i in range(self._pods)
+            )
+
+    @contextlib.asynccontextmanager
+    async def _client(self) -> Any:
+        client = Client(Connection.from_kubeconfig(str(self._plane.kubeconfig)))
+        try:
+            yield client
+        finally:
+            await client.close()
+
+    def _koordpy(self, bind: str) -> contextlib.AbstractContextManager[Process]:
+        command = servers.koordpy(
+            "serve",
+            "--doors",
+            "extender",
+            "--kubeconfig",
+            str(self._plane.kubeconfig),
+            "--extender-bind",
+            bind,
+        )
+        return servers.running("koordpy", command, f"http://{bind}/readyz", self._folder)
+
+
+class BindWatch:
+    """Sees pods get nodes, on a thread of its own: starting processes would keep it from looking."""
+
+    def __init__(self, kubeconfig: Path, pods: int) -> None:
+        self._kubeconfig, self._pods = kubeconfig, pods
+        self._watching, self._done = threading.Event(), threading.Event()
+        self._first = self._last = 0.0
+        self._seen: set[str] = set()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._watch()), daemon=True)
+
+    def begin(self) -> None:
+        """Return when the watch is open."""
+        self._thread.start()
+        if not self._watching.wait(30):
+            raise TimeoutError("the watch for bound pods could not be opened")
+
+    def wait(self) -> float:
+        """Return the seconds between the first and the last binding. Raises TimeoutError."""
+        if not self._done.wait(_PATIENCE):
+            raise TimeoutError(f"{len(self._seen)} of {self._pods} pods were bound in {_PATIENCE:g} s")
+        self._thread.join()
+        return self._last - self._first
+
+    async def _watch(self) -> None:
+        client = Client(Connection.from_kubeconfig(str(self._kubeconfig)))
+        version = (await client.list_page(Pod, NAMESPACE, limit=1)).metadata.resource_version
+        async with client.watch(
+            Pod,
+            NAMESPACE,
+            resource_version=version,
+            field_selector="spec.nodeName!=",
+            timeout_seconds=int(_PATIENCE),
+        ) as watch:
+            self._watching.set()
+            while len(self._seen) < self._pods:
+                events = await watch.read(_PATIENCE)
+                now = time.perf_counter()
+                if not events:
+                    raise RuntimeError("the API server ended the watch for bound pods")
+                if events and not self._seen:
+                    self._first = now
+                self._seen.update(event.object.metadata.name for event in events)
+                self._last = now
+        self._done.set()
+        await client.close()
+
+
+def _shipped_config(bind: str, *, with_bind: bool) -> Document:
+    """Return the configuration that users get, with this run's address."""
+    text = data.deploy("scheduler", "kube-scheduler-config.yaml").read_text(encoding="utf-8")
+    config: Document = yaml.safe_load(text.replace("127.0.0.1:9877", bind))
+    if not with_bind:
+        config["extenders"] = [entry for entry in config["extenders"] if "bindVerb" not in entry]
+    return config
+
+
+def _cpu(processes: list[Process] | list[Process | None]) -> float:
+    return sum(machine.cpu_seconds(process.pid) for process in processes if process is not None)
+
+
+async def _all(requests: Iterator[Any]) -> None:
+    """Await many requests, some at a time."""
+
+    async def worker() -> None:
+        for request in requests:
+            await request
+
+    await asyncio.gather(*(worker() for _ in range(_AT_ONCE)))
