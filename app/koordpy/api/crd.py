@@ -19,6 +19,8 @@ from datetime import date, datetime
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from koordpy.api.patch import clone, equal
 
 _TYPES = frozenset(("object", "array", "string", "integer", "number", "boolean"))
@@ -41,6 +43,48 @@ class FieldError:
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}" if self.field else self.message
+
+
+class _Form(msgspec.Struct, rename="camel"):
+    """The JSON types of what a schema says."""
+
+    type: str | None = None
+    format: str | None = None
+    pattern: str | None = None
+    enum: list[Any] | None = None
+    properties: dict[str, _Form] | None = None
+    items: _Form | None = None
+    additional_properties: _Form | bool | None = None
+    required: list[str] | None = None
+    nullable: bool | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    exclusive_minimum: bool | None = None
+    exclusive_maximum: bool | None = None
+    multiple_of: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    min_items: int | None = None
+    max_items: int | None = None
+    unique_items: bool | None = None
+    min_properties: int | None = None
+    max_properties: int | None = None
+    all_of: list[_Form] | None = None
+    any_of: list[_Form] | None = None
+    one_of: list[_Form] | None = None
+    not_: _Form | None = msgspec.field(default=None, name="not")
+    preserve: bool | None = msgspec.field(default=None, name="x-kubernetes-preserve-unknown-fields")
+    int_or_string: bool | None = msgspec.field(default=None, name="x-kubernetes-int-or-string")
+    resource: bool | None = msgspec.field(default=None, name="x-kubernetes-embedded-resource")
+    list_type: str | None = msgspec.field(default=None, name="x-kubernetes-list-type")
+    list_keys: list[str] | None = msgspec.field(default=None, name="x-kubernetes-list-map-keys")
+
+
+def _check_types(schema: Any, path: str) -> None:
+    try:
+        msgspec.convert(schema, _Form)
+    except msgspec.ValidationError as error:
+        raise SchemaError(f"{path}: {error}") from None
 
 
 class Schema:
@@ -68,8 +112,8 @@ class Schema:
     )
 
     def __init__(self, schema: Mapping[str, Any], path: str = "openAPIV3Schema") -> None:
-        if not isinstance(schema, Mapping):
-            raise SchemaError(f"{path}: expected an object, got {type(schema).__name__}")
+        if path == "openAPIV3Schema":
+            _check_types(schema, path)
         self.type: str = schema.get("type") or ""
         if self.type and self.type not in _TYPES:
             raise SchemaError(f"{path}.type: {self.type!r}, expected one of {', '.join(sorted(_TYPES))}")
@@ -306,8 +350,10 @@ _LIMITS = (
 
 def problems(schema: Mapping[str, Any], path: str) -> Iterator[FieldError]:
     """Yield why a schema is not structural, has a default that it does not accept, or is not supported."""
-    if not isinstance(schema, Mapping):
-        yield FieldError(path, "FieldValueTypeInvalid", f"Invalid value: {_show(schema)}: must be an object")
+    try:
+        _check_types(schema, path)
+    except SchemaError as error:
+        yield FieldError(path, "FieldValueTypeInvalid", f'Invalid value: "": {error}')
         return
     yield from _problems(schema, path, is_root=True)
 
@@ -341,11 +387,7 @@ def _problems(schema: Mapping[str, Any], path: str, is_root: bool = False) -> It
         told = "Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         yield FieldError(f"{path}.uniqueItems", "FieldValueForbidden", told)
     for name, part in (schema.get("properties") or {}).items():
-        if isinstance(part, Mapping):
-            yield from _problems(part, f"{path}.properties[{name}]")
-        else:
-            told = f"Invalid value: {_show(part)}: must be an object"
-            yield FieldError(f"{path}.properties[{name}]", "FieldValueTypeInvalid", told)
+        yield from _problems(part, f"{path}.properties[{name}]")
     if isinstance(items := schema.get("items"), Mapping):
         yield from _problems(items, f"{path}.items")
     elif type_ == "array":

@@ -67,9 +67,10 @@ def duration(seconds: float) -> str:
 
 def since(text: str | None, now: datetime) -> str:
     """Write how long ago a time was."""
-    if not text:
+    try:
+        return duration((now - parse_time(text)).total_seconds()) if text else "<unknown>"
+    except (TypeError, ValueError):
         return "<unknown>"
-    return duration((now - parse_time(text)).total_seconds())
 
 
 def _name(document: Document, now: datetime) -> str:

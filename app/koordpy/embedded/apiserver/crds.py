@@ -78,8 +78,8 @@ class DefinitionStrategy(WithStatus):
         status["acceptedNames"] = new["spec"].get("names")
         stored = list(status.get("storedVersions") or ())
         for version in new["spec"].get("versions") or ():
-            if version.get("storage") and version.get("name") not in stored:
-                stored.append(version["name"])
+            if version.get("storage") and version.get("name", "") not in stored:
+                stored.append(version.get("name", ""))
         status["storedVersions"] = stored
         new["status"] = status
 

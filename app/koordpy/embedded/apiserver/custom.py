@@ -113,10 +113,7 @@ def _column(definition: Document) -> columns.Column:
         value = values[0]
         match type_:
             case "date":
-                try:
-                    return columns.since(str(value), now)
-                except ValueError:
-                    return "<invalid>"
+                return columns.since(str(value), now)
             case "integer":
                 return int(value) if isinstance(value, int | float) else None
             case "number":

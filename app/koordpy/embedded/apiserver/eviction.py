@@ -11,7 +11,7 @@ from koordpy.api import label_selector
 from koordpy.api.meta import LabelSelector, format_time
 from koordpy.lib.clock import Clock
 
-from . import bodies
+from . import bodies, forms
 from . import metadata as meta
 from .admission import Admission
 from .attributes import Attributes, is_dry_run
@@ -83,6 +83,7 @@ class Evictor:
         meta.match_namespace(metadata, attrs.namespace)
         if metadata.setdefault("name", attrs.name) != attrs.name:
             raise bad_request("name in URL does not match name in Eviction object")
+        forms.check("Eviction", eviction, forms.Eviction)
         options = eviction.get("deleteOptions") or {}
         attrs.dry_run = attrs.dry_run or is_dry_run(request, options)
         attrs.kind = ("policy", version.partition("/")[2], "Eviction")

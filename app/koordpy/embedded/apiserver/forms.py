@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from .errors import bad_request
+
 
 class _Form(msgspec.Struct, rename="camel"):
     pass
@@ -195,13 +197,188 @@ class Event(_Form):
     reporting_instance: str | None = None
 
 
+class _Named(_Form):
+    name: str | None = None
+
+
+class _FieldReference(_Form):
+    api_version: str | None = None
+    field_path: str | None = None
+
+
+class _ValueSource(_Form):
+    field_ref: _FieldReference | None = None
+
+
+class _Variable(_Form):
+    name: str | None = None
+    value: str | None = None
+    value_from: _ValueSource | None = None
+
+
+class _Port(_Form):
+    name: str | None = None
+    container_port: int | None = None
+    host_port: int | None = None
+    protocol: str | None = None
+
+
+class _Mount(_Form):
+    name: str | None = None
+    mount_path: str | None = None
+
+
+class _HttpGet(_Form):
+    path: str | None = None
+    scheme: str | None = None
+
+
+class _Probe(_Form):
+    http_get: _HttpGet | None = None
+    timeout_seconds: int | None = None
+    period_seconds: int | None = None
+    success_threshold: int | None = None
+    failure_threshold: int | None = None
+
+
+class _Resources(_Form):
+    requests: dict[str, str | int | float] | None = None
+    limits: dict[str, str | int | float] | None = None
+
+
+class _Container(_Form):
+    name: str | None = None
+    image: str | None = None
+    image_pull_policy: str | None = None
+    termination_message_path: str | None = None
+    termination_message_policy: str | None = None
+    ports: list[_Port] | None = None
+    env: list[_Variable] | None = None
+    volume_mounts: list[_Mount] | None = None
+    resources: _Resources | None = None
+    liveness_probe: _Probe | None = None
+    readiness_probe: _Probe | None = None
+    startup_probe: _Probe | None = None
+
+
+class _VolumeItem(_Form):
+    field_ref: _FieldReference | None = None
+
+
+class _DownwardVolume(_Form):
+    items: list[_VolumeItem] | None = None
+
+
+class _TokenSource(_Form):
+    expiration_seconds: int | None = None
+
+
+class _ProjectedSource(_Form):
+    service_account_token: _TokenSource | None = None
+    downward_api: _DownwardVolume | None = msgspec.field(default=None, name="downwardAPI")
+
+
+class _Projected(_Form):
+    sources: list[_ProjectedSource] | None = None
+
+
+class _EmptyDir(_Form):
+    medium: str | None = None
+    size_limit: str | int | float | None = None
+
+
+class _Volume(_Form):
+    name: str | None = None
+    empty_dir: _EmptyDir | None = None
+    host_path: dict[str, Any] | None = None
+    secret: dict[str, Any] | None = None
+    config_map: dict[str, Any] | None = None
+    downward_api: _DownwardVolume | None = msgspec.field(default=None, name="downwardAPI")
+    projected: _Projected | None = None
+
+
+class _Toleration(_Form):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+    toleration_seconds: int | None = None
+
+
+class _PodSpec(_Form):
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
+    volumes: list[_Volume] | None = None
+    restart_policy: str | None = None
+    dns_policy: str | None = None
+    scheduler_name: str | None = None
+    priority_class_name: str | None = None
+    preemption_policy: str | None = None
+    priority: int | None = None
+    node_name: str | None = None
+    node_selector: dict[str, str] | None = None
+    service_account_name: str | None = None
+    service_account: str | None = None
+    hostname: str | None = None
+    subdomain: str | None = None
+    host_network: bool | None = None
+    active_deadline_seconds: int | None = None
+    termination_grace_period_seconds: int | None = None
+    tolerations: list[_Toleration] | None = None
+    scheduling_gates: list[_Named] | None = None
+    affinity: dict[str, Any] | None = None
+    resources: _Resources | None = None
+    overhead: dict[str, str | int | float] | None = None
+
+
+class _StatusCondition(_Form):
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+
+
+class _PodStatus(_Form):
+    phase: str | None = None
+    reason: str | None = None
+    conditions: list[_StatusCondition] | None = None
+    container_statuses: list[dict[str, Any]] | None = None
+    nominated_node_name: str | None = None
+    pod_ip: str | None = msgspec.field(default=None, name="podIP")
+
+
+class Pod(_Form):
+    """A Pod."""
+
+    spec: _PodSpec | None = None
+    status: _PodStatus | None = None
+
+
+class _TemplateMetadata(_Form):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
 class _Template(_Form):
-    metadata: dict[str, Any] | None = None
-    spec: dict[str, Any] | None = None
+    metadata: _TemplateMetadata | None = None
+    spec: _PodSpec | None = None
+
+
+class _ReplicationControllerSpec(_Form):
+    replicas: int | None = None
+    selector: dict[str, str] | None = None
+    template: _Template | None = None
+
+
+class ReplicationController(_Form):
+    """A ReplicationController."""
+
+    spec: _ReplicationControllerSpec | None = None
+    status: dict[str, Any] | None = None
 
 
 class _WorkloadSpec(_Form):
     replicas: int | None = None
+    selector: _Selector | None = None
     completions: int | None = None
     parallelism: int | None = None
     backoff_limit: int | None = None
@@ -215,6 +392,45 @@ class Workload(_Form):
 
     spec: _WorkloadSpec | None = None
     status: dict[str, Any] | None = None
+
+
+class _Preconditions(_Form):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class DeleteOptions(_Form):
+    """The options of a deletion."""
+
+    kind: str | None = None
+    api_version: str | None = None
+    grace_period_seconds: int | None = None
+    preconditions: _Preconditions | None = None
+    orphan_dependents: bool | None = None
+    propagation_policy: str | None = None
+    dry_run: list[str] | None = None
+
+
+class Eviction(_Form):
+    """An Eviction."""
+
+    delete_options: DeleteOptions | None = None
+
+
+class _ReviewSpec(_Form):
+    token: str | None = None
+    audiences: list[str] | None = None
+    resource_attributes: dict[str, Any] | None = None
+    non_resource_attributes: dict[str, Any] | None = None
+    user: str | None = None
+    groups: list[str] | None = None
+
+
+class Review(_Form):
+    """A TokenReview or a SubjectAccessReview."""
+
+    metadata: dict[str, Any] | None = None
+    spec: _ReviewSpec | None = None
 
 
 class _NamespaceSpec(_Form):
@@ -232,6 +448,14 @@ class Namespace(_Form):
     status: _NamespaceStatus | None = None
 
 
+def check(kind: str, document: Any, type_: type) -> None:
+    """Raise ApiError (400) where a document does not have the types of a form."""
+    try:
+        msgspec.convert(document, type_)
+    except msgspec.ValidationError as error:
+        raise bad_request(f"the object cannot be handled as a {kind}: {error}") from None
+
+
 BY_KIND: dict[str, type] = {
     "ConfigMap": Texts,
     "CustomResourceDefinition": Definition,
@@ -241,8 +465,9 @@ BY_KIND: dict[str, type] = {
     "Job": Workload,
     "MutatingWebhookConfiguration": WebhookConfiguration,
     "Namespace": Namespace,
+    "Pod": Pod,
     "ReplicaSet": Workload,
-    "ReplicationController": Workload,
+    "ReplicationController": ReplicationController,
     "Secret": Texts,
     "Service": Service,
     "StatefulSet": Workload,

@@ -193,8 +193,8 @@ def validate_update(new: Document, old: Document) -> Iterator[Cause]:
     before, after = old.get("spec", {}), new.get("spec", {})
     if before == after:
         return
-    gates_before = {gate["name"] for gate in before.get("schedulingGates") or ()}
-    gates_after = {gate["name"] for gate in after.get("schedulingGates") or ()}
+    gates_before = {gate.get("name", "") for gate in before.get("schedulingGates") or ()}
+    gates_after = {gate.get("name", "") for gate in after.get("schedulingGates") or ()}
     if gates_after - gates_before:
         names = sorted(gates_after - gates_before)
         yield forbidden_field(

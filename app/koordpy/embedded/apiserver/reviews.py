@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from . import bodies
+from . import bodies, forms
 from .attributes import Attributes
 from .errors import bad_request, invalid, invalid_value
 from .wire import Request, Response
@@ -28,6 +28,7 @@ class Reviews:
         served = attrs.served
         document = bodies.load_object(request)
         bodies.take_type(served, document)
+        forms.check(served.kind, document, forms.Review)
         spec = document.get("spec") or {}
         if served.kind == "TokenReview":
             if not spec.get("token"):
@@ -37,7 +38,7 @@ class Reviews:
             if not user:
                 status["error"] = "invalid bearer token"
         else:
-            if ("resourceAttributes" in spec) == ("nonResourceAttributes" in spec):
+            if (spec.get("resourceAttributes") is None) == (spec.get("nonResourceAttributes") is None):
                 told = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
                 cause = invalid_value("spec.resourceAttributes", spec.get("resourceAttributes"), told)
                 raise invalid(served.kind, served.group, "", [cause])

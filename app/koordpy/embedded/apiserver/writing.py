@@ -17,7 +17,7 @@ from koordpy.api.meta import format_time, parse_time
 from koordpy.api.patch import PatchError
 from koordpy.lib.clock import Clock
 
-from . import apply, bodies, presentation
+from . import apply, bodies, forms, presentation
 from . import metadata as meta
 from .admission import Admission
 from .attributes import Attributes, attributes, is_dry_run
@@ -375,6 +375,7 @@ class Writer:
             options = bodies.load_object(request)
             if options.get("kind", "DeleteOptions") != "DeleteOptions":
                 raise bad_request(f"expected DeleteOptions, got {options['kind']}")
+            forms.check("DeleteOptions", options, forms.DeleteOptions)
         if (text := request.query.get("gracePeriodSeconds")) and "gracePeriodSeconds" not in options:
             if not text.removeprefix("-").isdigit():
                 raise bad_request(f"gracePeriodSeconds: Invalid value: {text!r}: must be a whole number")
@@ -382,8 +383,6 @@ class Writer:
         if policy := request.query.get("propagationPolicy"):
             options.setdefault("propagationPolicy", policy)
         grace = options.get("gracePeriodSeconds")
-        if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
-            raise bad_request("gracePeriodSeconds must be a whole number")
         if grace is not None and grace < 0:
             options["gracePeriodSeconds"] = 1
         policy = options.get("propagationPolicy")
@@ -392,8 +391,6 @@ class Writer:
                 "propagationPolicy", policy, "must be one of Background, Foreground, Orphan or nil"
             )
             raise invalid("DeleteOptions", "meta.k8s.io", "", [cause])
-        if not isinstance(options.get("preconditions") or {}, dict):
-            raise bad_request("preconditions must be an object")
         return options
 
     async def remove(self, attrs: Attributes, options: Document) -> tuple[Record, bool]:
