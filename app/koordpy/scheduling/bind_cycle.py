@@ -10,6 +10,7 @@ replaced, deleted or already bound, a caller that hung up.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 
 from koordpy.api.core import Pod
@@ -27,6 +28,9 @@ from .wire import BindingArgs
 
 log = logging.getLogger(__name__)
 
+CONFIRMED_WITHIN = 600.0
+"""Seconds after which a watch must have shown a bound pod, if the pod still exists."""
+
 Gone = Callable[[], Awaitable[None]]
 """Returns when the caller has hung up."""
 
@@ -41,6 +45,7 @@ class BindCycle:
         self.attempts = attempts
         self.decisions = decisions
         self._running: dict[str, tuple[str, asyncio.Future[str]]] = {}
+        self._bound: deque[tuple[float, Pod, str, Handle]] = deque()
 
     async def bind(self, args: BindingArgs, gone: Gone | None) -> str:
         """Bind a pod; return why not, empty when it is bound. A repeated call shares the running one."""
@@ -232,6 +237,8 @@ class BindCycle:
         else:
             decision.result, decision.node = "bound", node_name
             framework.run_post_bind(attempt.state, attempt.pod, node_name)
+            self._bound.append((self.handle.clock.monotonic(), attempt.pod, node_name, framework.handle))
+            self._forget_vanished()
             result = "scheduled"
         attempt.binding_to = ""
         self.attempts.discard(attempt)
@@ -244,6 +251,16 @@ class BindCycle:
             return ""
         by = f"{status.plugin}: " if status.plugin else ""
         return f"{by}{status.message or status.code.name}"
+
+    def _forget_vanished(self) -> None:
+        """Forget pods that were bound long ago and that no watch has ever shown: they are gone."""
+        latest = self.handle.clock.monotonic() - CONFIRMED_WITHIN
+        while self._bound and self._bound[0][0] < latest:
+            _, pod, node_name, handle = self._bound.popleft()
+            if pod.metadata.key not in self.handle.cluster.store(Pod) and self.nodes.is_assumed(
+                pod.metadata.uid
+            ):
+                handle.forget_pod(pod, node_name)
 
     def _undo(self, attempt: Attempt) -> None:
         """Give back what Reserve took, once."""

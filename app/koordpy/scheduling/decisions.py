@@ -6,6 +6,7 @@ asks, so a cycle pays next to nothing for being explainable.
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import BaseModel
@@ -18,6 +19,9 @@ from .status import Status
 
 KEPT = 200
 """Attempts that are remembered by default."""
+
+IN_FULL = 32
+"""Attempts whose arrays (some 100 kB for 5,000 nodes) are kept."""
 
 NODES_SHOWN = 10
 """Best nodes shown with their scores, and examples of refused nodes."""
@@ -61,6 +65,17 @@ class DecisionModel(BaseModel):
     milliseconds: dict[str, float]
 
 
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is kept of an attempt's arrays."""
+
+    evaluated: int = 0
+    feasible: int = 0
+    message: str = ""
+    rejections: Sequence[Rejection] = ()
+    top_nodes: Sequence[NodeScore] = ()
+
+
 class Decision:
     """One scheduling attempt, as it goes on."""
 
@@ -75,6 +90,7 @@ class Decision:
         self.node = ""
         self.message = ""
         self.milliseconds: dict[str, float] = {}
+        self._condensed: _Facts | None = None
 
     def fail(self, result: str, status: Status) -> None:
         """Note how the attempt ended without a binding."""
@@ -85,12 +101,28 @@ class Decision:
         """Note how long a verb took."""
         self.milliseconds[verb] = round(seconds * 1000, 3)
 
+    def condense(self) -> None:
+        """Let go of the arrays, keeping what will be shown of them."""
+        self._condensed = self._facts()
+        self.outcome = self.scores = None
+
+    def _facts(self) -> _Facts:
+        if self._condensed is not None:
+            return self._condensed
+        outcome = self.outcome
+        if outcome is None:
+            return _Facts()
+        return _Facts(
+            len(outcome.nodes),
+            int(outcome.feasible.sum()),
+            outcome.message() if self.result == "unschedulable" else "",
+            _rejections(outcome),
+            _top_nodes(self.scores) if self.scores is not None else (),
+        )
+
     def model(self) -> DecisionModel:
         """Explain."""
-        meta, outcome = self.pod.metadata, self.outcome
-        message = self.message
-        if not message and self.result == "unschedulable" and outcome is not None:
-            message = outcome.message()
+        meta, facts = self.pod.metadata, self._facts()
         return DecisionModel(
             namespace=meta.namespace,
             pod=meta.name,
@@ -99,12 +131,12 @@ class Decision:
             started=format_micro_time(self.started),
             outcome=self.result,
             node=self.node,
-            message=message,
-            evaluated_nodes=len(outcome.nodes) if outcome is not None else 0,
-            feasible_nodes=int(outcome.feasible.sum()) if outcome is not None else 0,
-            rejections=_rejections(outcome) if outcome is not None else [],
+            message=self.message or facts.message,
+            evaluated_nodes=facts.evaluated,
+            feasible_nodes=facts.feasible,
+            rejections=list(facts.rejections),
             weights=self.weights,
-            top_nodes=_top_nodes(self.scores) if self.scores is not None else [],
+            top_nodes=list(facts.top_nodes),
             milliseconds=self.milliseconds,
         )
 
@@ -114,10 +146,18 @@ class Decisions:
 
     def __init__(self, kept: int = KEPT) -> None:
         self._decisions: deque[Decision] = deque(maxlen=kept)
+        self._in_full: deque[Decision] = deque()
 
     def begin(self, decision: Decision) -> None:
         """Remember a new attempt, forgetting the oldest."""
         self._decisions.append(decision)
+        self._in_full.append(decision)
+        self.tidy(4 * IN_FULL)
+
+    def tidy(self, in_full: int = IN_FULL) -> None:
+        """Condense all but the newest attempts; call it when nobody is waiting."""
+        while len(self._in_full) > in_full:
+            self._in_full.popleft().condense()
 
     def recent(self, limit: int = 50) -> list[DecisionModel]:
         """Return the latest attempts, newest first."""

@@ -19,6 +19,7 @@ from koordpy.api.core import Pod
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
+from koordpy.lib.feature_gates import FeatureGates
 
 from . import wire
 from .attempts import Attempt, Attempts
@@ -50,6 +51,7 @@ def create(
     *,
     skip_missing: bool = False,
     classes: Mapping[str, type[Plugin]] | None = None,
+    gates: FeatureGates | None = None,
 ) -> "Extender":
     """Return the extender that serves a configuration. Raises ConfigError, PluginLoadError.
 
@@ -58,7 +60,12 @@ def create(
     """
     base = Handle(cluster, client=client)
     profiles = build(
-        config, lambda _: base.sibling(), place=Place.EXTENDER, classes=classes, skip_missing=skip_missing
+        config,
+        lambda _: base.sibling(),
+        place=Place.EXTENDER,
+        classes=classes,
+        skip_missing=skip_missing,
+        gates=gates,
     )
     if profiles.missing:
         log.warning(
@@ -144,6 +151,7 @@ class Extender:
         """Score while kube-scheduler is busy with its own plugins, so that prioritize finds the answer."""
         if attempt.scores is None and not attempt.binding_to and attempt.kept is not None:
             self._score(attempt, attempt.kept)
+        self.decisions.tidy()
 
     def _candidates(self, args: wire.ExtenderArgs) -> tuple[Sequence[str], dict[str, msgspec.Raw]]:
         names = wire.node_names(args.node_names)

@@ -16,8 +16,16 @@ import numpy as np
 
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import Int64, NodeSet
+from koordpy.lib.feature_gates import FeatureGates
 
 from .cycle_state import NOMINATED_PODS_TO_IGNORE, SCHEDULING_PHASE, CycleState
+from .gates import (
+    CROSS_SCHEDULER_NOMINATION,
+    DYNAMIC_SCHEDULER_CHECK,
+    RESIZE_POD,
+    SKIP_FILTER_WITH_NOMINATED_PODS,
+    scheduling_gates,
+)
 from .handle import Handle
 from .interface import (
     MAX_NODE_SCORE,
@@ -105,14 +113,18 @@ class Framework:
         weights: Mapping[str, int],
         handle: Handle,
         *,
-        dynamic_scheduler_check: bool = True,
-        skip_filter_with_nominated_pods: bool = False,
+        gates: FeatureGates | None = None,
+        local_schedulers: frozenset[str] = frozenset(),
     ) -> None:
         self.profile_name = profile_name
         self.plugins = tuple(plugins)
         self.handle = handle
-        self.dynamic_scheduler_check = dynamic_scheduler_check
-        self.skip_filter_with_nominated_pods = skip_filter_with_nominated_pods
+        gates = gates or scheduling_gates()
+        self._checks_scheduler = gates.enabled(DYNAMIC_SCHEDULER_CHECK)
+        self._resizes = gates.enabled(RESIZE_POD)
+        self._counts_foreign_nominations = gates.enabled(CROSS_SCHEDULER_NOMINATION)
+        self._skips_second_pass = gates.enabled(SKIP_FILTER_WITH_NOMINATED_PODS)
+        self._local_schedulers = local_schedulers | {profile_name}
 
         def at(point: str, role: type[T]) -> list[tuple[str, T]]:
             return [(p.name, p) for p in enabled.get(point, ()) if isinstance(p, role)]
@@ -362,14 +374,13 @@ class Framework:
         self, state: CycleState, pod: Pod, nodes: NodeSet, outcome: FilterOutcome
     ) -> None:
         """Try again, with the more important nominated pods in place, the nodes that have such pods."""
-        priority = pod.spec.priority or 0
         ignored = state.read(NOMINATED_PODS_TO_IGNORE) or frozenset()
         counted: dict[str, list[Pod]] = {}
         for node_name in self.handle.nominator.node_names:
             pods = [
                 nominated
                 for nominated in self.handle.nominator.pods_on(node_name)
-                if (nominated.spec.priority or 0) >= priority
+                if self._outranks(nominated, pod)
                 and nominated.metadata.uid != pod.metadata.uid
                 and nominated.metadata.uid not in ignored
             ]
@@ -391,11 +402,18 @@ class Framework:
             if not one.feasible[0]:
                 failing.append(index)
                 refused.extend(Refusals(r.plugin, at, r.verdict, at) for r in one.refusals)
-            elif self.skip_filter_with_nominated_pods:
+            elif self._skips_second_pass:
                 _readmit(outcome, at)
         _readmit(outcome, np.array(failing, np.int64))
         outcome.feasible[failing] = False
         outcome.refusals.extend(refused)
+
+    def _outranks(self, nominated: Pod, pod: Pod) -> bool:
+        """Tell whether a nominated pod's share counts against a pod."""
+        mine, other = pod.spec.priority or 0, nominated.spec.priority or 0
+        if (nominated.spec.scheduler_name or "default-scheduler") in self._local_schedulers:
+            return other >= mine
+        return self._counts_foreign_nominations and other > mine
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> None:
         """Tell the PreFilter plugins that another pod is on a node in this state. Raises Broken."""
@@ -526,7 +544,9 @@ class Framework:
             return self._broken("NominateReservation", type(nominator).__name__, error).status
 
     def run_resize_pod(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Pod, Status]:
-        """Let plugins change what the pod requests; the first failure is the answer."""
+        """Let plugins change what the pod requests (gate ResizePod); the first failure is the answer."""
+        if not self._resizes:
+            return pod, SUCCESS
         try:
             for name, plugin in self._resize:
                 pod, status = self._call(state, "ResizePod", name, plugin.resize_pod, state, pod, node_name)
@@ -586,7 +606,7 @@ class Framework:
         A pod that the watch does not show (yet, or any more) counts as it was handed in: the API server
         refuses to bind what is gone.
         """
-        if self.dynamic_scheduler_check:
+        if self._checks_scheduler:
             status = self._check_still_ours(pod)
             if not status.is_success:
                 return status

@@ -20,6 +20,7 @@ from enum import Enum
 from functools import cache
 
 from koordpy.lib import entry_points
+from koordpy.lib.feature_gates import FeatureGates
 
 from .args import ConfigError, Problem, read_args
 from .config import POINTS, PluginRef, Plugins, PluginSet, Profile, SchedulerConfiguration
@@ -142,15 +143,20 @@ def build(
     place: Place,
     classes: Mapping[str, type[Plugin]] | None = None,
     skip_missing: bool = False,
+    gates: FeatureGates | None = None,
 ) -> Profiles:
-    """Make every profile of a configuration. Raises ConfigError with all problems found."""
+    """Make every profile of a configuration. Raises ConfigError with all problems found.
+
+    `gates` are those of `koordpy.scheduling.gates`; None means their defaults.
+    """
+    local = frozenset(profile.scheduler_name for profile in config.profiles)
     known = installed() if classes is None else classes
     built = Profiles()
     problems: list[Problem] = []
     for index, profile in enumerate(config.profiles):
         try:
             plan = _Plan(profile, f"profiles[{index}]", place, known, skip_missing, built)
-            built.frameworks[profile.scheduler_name] = plan.build(handle_of(profile))
+            built.frameworks[profile.scheduler_name] = plan.build(handle_of(profile), gates, local)
         except ConfigError as error:
             problems.extend(error.problems)
     if problems:
@@ -176,7 +182,7 @@ class _Plan:
         self.weights: dict[str, int] = {}
         self.plugins = _with_default_pre_bind(profile.plugins or Plugins(), known)
 
-    def build(self, handle: Handle) -> Framework:
+    def build(self, handle: Handle, gates: FeatureGates | None, local: frozenset[str]) -> Framework:
         multi_point = self._multi_point()
         names = {point: self._names_at(point, multi_point) for point in POINTS}
         ordered = dict.fromkeys(
@@ -198,7 +204,15 @@ class _Plan:
             )
             plugins[name] = self.known[name](args, handle)
         enabled = {point: [plugins[name] for name in at] for point, at in names.items()}
-        return Framework(self.profile.scheduler_name, list(plugins.values()), enabled, self.weights, handle)
+        return Framework(
+            self.profile.scheduler_name,
+            list(plugins.values()),
+            enabled,
+            self.weights,
+            handle,
+            gates=gates,
+            local_schedulers=local,
+        )
 
     def _multi_point(self) -> list[PluginRef]:
         """The defaults, changed by the profile's own multiPoint set."""

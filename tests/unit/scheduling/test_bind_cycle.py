@@ -323,3 +323,22 @@ async def test_thousands_of_binds_wait_at_once() -> None:
         waiting.allow("HoldsMany")
     assert set(await asyncio.gather(*tasks)) == {""}
     assert not len(w.extender.attempts)
+
+
+async def test_a_bound_pod_that_no_watch_ever_shows_is_forgotten() -> None:
+    class Writes(Plugin, Bind):
+        name = "DefaultBinder"
+
+        async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
+            return SUCCESS
+
+    w = World(Ledger, Writes, pods=3)
+    w.filter(0)
+    w.store.discard("default/p0")
+    w.filter(0)
+    assert await w.bind(0) == ""
+    assert w.nodes.is_assumed("uid-p0")
+    w.extender.clock.advance(601)  # type: ignore[attr-defined]
+    w.filter(1)
+    assert await w.bind(1, "b") == ""
+    assert not w.nodes.is_assumed("uid-p0")

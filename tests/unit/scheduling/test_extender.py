@@ -207,3 +207,15 @@ def test_decisions_keep_only_the_latest() -> None:
         filtered(made, ["a"], pod_document(f"p{index}"))
     assert len(made.decisions.recent(1000)) == 200
     assert made.decisions.of("default", "p0") == []
+
+
+def test_condensed_decisions_say_the_same() -> None:
+    made = abc()
+    for index in range(40):
+        _, attempt = made.filter(filter_body(pod_document(f"p{index}"), ["a", "aa", "b"]))
+        assert attempt is not None
+        made.score_ahead(attempt)
+    newest, oldest = made.decisions.of("default", "p39")[0], made.decisions.of("default", "p0")[0]
+    assert oldest.rejections == newest.rejections
+    assert oldest.top_nodes == newest.top_nodes
+    assert (oldest.evaluated_nodes, oldest.feasible_nodes) == (3, 2)

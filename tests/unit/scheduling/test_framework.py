@@ -3,8 +3,11 @@ import pytest
 
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.args import NoArgs
 from koordpy.scheduling.cycle_state import CycleState, StateKey
 from koordpy.scheduling.framework import Framework
+from koordpy.scheduling.gates import scheduling_gates
+from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import (
     AfterPostFilter,
     BeforeFilter,
@@ -377,3 +380,18 @@ def test_cloned_state_clones_what_can_be_cloned() -> None:
     assert original is not None
     assert original.value == 1
     assert copy.read(shared) is state.read(shared)
+
+
+@pytest.mark.parametrize(("priority", "gate", "fits"), [(9, False, True), (9, True, False), (5, True, True)])
+def test_nominations_of_other_schedulers_count_with_a_gate_and_a_higher_priority(
+    priority: int, gate: bool, fits: bool
+) -> None:
+    cluster = world([node("a")])
+    gates = scheduling_gates()
+    gates.set({"CrossSchedulerNomination": gate})
+    handle = Handle(cluster)
+    plugin = Fits(NoArgs(), handle)
+    fw = Framework("default-scheduler", [plugin], {"filter": [plugin]}, {}, handle, gates=gates)
+    status = {"nominatedNodeName": "a"}
+    cluster.store(Pod).apply(pod("n", cpu="6", priority=priority, schedulerName="other", status=status))
+    assert outcome_of(fw, pod("p", priority=5)).feasible.tolist() == [fits]
