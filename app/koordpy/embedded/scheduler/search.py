@@ -108,14 +108,16 @@ class NodeSearch:
         if not total:
             return outcome.nodes
         wanted = self._wanted(total, framework)
-        order = np.roll(np.arange(total), -(self._next_start % total))
-        places = np.flatnonzero(outcome.feasible[order])
+        start = self._next_start % total
+        found = np.flatnonzero(outcome.feasible)
+        before = int(np.searchsorted(found, start))
+        found = np.concatenate([found[before:], found[:before]])
         looked_at = total
-        if len(places) > wanted:
-            looked_at = int(places[wanted - 1]) + 1
-            places = places[:wanted]
-        self._next_start = (self._next_start + looked_at) % (total + len(outcome.absent))
-        return outcome.nodes.pick(order[places])
+        if len(found) > wanted:
+            found = found[:wanted]
+            looked_at = (int(found[-1]) - start) % total + 1
+        self._next_start = (start + looked_at) % (total + len(outcome.absent))
+        return outcome.nodes.pick(found)
 
     def _wanted(self, total: int, framework: Framework) -> int:
         if not (self._filtering or self._scoring or framework.scores):
