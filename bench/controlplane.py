@@ -21,9 +21,13 @@ from bench.report import Result
 from koordpy import data
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
+from koordpy.api.meta import KubeObject
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Connection
+from koordpy.cluster.informer import Selector
+from koordpy.cluster.informers import Informers
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.controlplane.process import Process
 
@@ -162,7 +166,7 @@ class BindWatch:
         self._kubeconfig, self._pods = kubeconfig, pods
         self._watching, self._done = threading.Event(), threading.Event()
         self._first = self._last = 0.0
-        self._seen: set[str] = set()
+        self._seen = 0
         self._thread = threading.Thread(target=lambda: asyncio.run(self._watch()), daemon=True)
 
     def begin(self) -> None:
@@ -174,32 +178,29 @@ class BindWatch:
     def wait(self) -> float:
         """Return the seconds between the first and the last binding. Raises TimeoutError."""
         if not self._done.wait(_PATIENCE):
-            raise TimeoutError(f"{len(self._seen)} of {self._pods} pods were bound in {_PATIENCE:g} s")
+            raise TimeoutError(f"{self._seen} of {self._pods} pods were bound in {_PATIENCE:g} s")
         self._thread.join()
         return self._last - self._first
 
     async def _watch(self) -> None:
         client = Client(Connection.from_kubeconfig(str(self._kubeconfig)))
-        version = (await client.list_page(Pod, NAMESPACE, limit=1)).metadata.resource_version
-        async with client.watch(
-            Pod,
-            NAMESPACE,
-            resource_version=version,
-            field_selector="spec.nodeName!=",
-            timeout_seconds=int(_PATIENCE),
-        ) as watch:
+        cluster = Cluster()
+        cluster.store(Pod).subscribe(on_add=self._note)
+        bound: dict[type[KubeObject], Selector] = {
+            Pod: Selector(namespace=NAMESPACE, fields="spec.nodeName!=")
+        }
+        async with Informers(cluster, client, selectors=bound) as informers:
+            await informers.wait_synced(30)
             self._watching.set()
-            while len(self._seen) < self._pods:
-                events = await watch.read(_PATIENCE)
-                now = time.perf_counter()
-                if not events:
-                    raise RuntimeError("the API server ended the watch for bound pods")
-                if events and not self._seen:
-                    self._first = now
-                self._seen.update(event.object.metadata.name for event in events)
-                self._last = now
-        self._done.set()
+            await asyncio.get_running_loop().run_in_executor(None, self._done.wait, _PATIENCE)
         await client.close()
+
+    def _note(self, _: Pod) -> None:
+        self._last = time.perf_counter()
+        self._first = self._first or self._last
+        self._seen += 1
+        if self._seen == self._pods:
+            self._done.set()
 
 
 def _shipped_config(bind: str, *, with_bind: bool) -> Document:
