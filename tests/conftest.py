@@ -5,7 +5,6 @@ import os
 import pytest
 from hypothesis import settings
 
-
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("koordpy", deadline=None)
 settings.load_profile("koordpy")
