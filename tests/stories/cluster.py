@@ -30,6 +30,33 @@ from tests.stories.planes import Plane, documents
 GI = 1024**3
 
 
+PRE_BIND_ANNOTATION = "stories.koordpy.dev/bound-to"
+
+_PLUGIN = f'''
+from koordpy.scheduling.interface import Plugin, PreBind
+from koordpy.scheduling.status import SUCCESS
+
+
+class StoryStamp(Plugin, PreBind):
+    """Writes where a pod is bound to into the pod itself."""
+
+    name = "StoryStamp"
+
+    async def pre_bind(self, state, pod, node_name, binding):
+        binding.annotations["{PRE_BIND_ANNOTATION}"] = node_name
+        return SUCCESS
+'''
+
+
+def _install_plugin(folder: Path) -> None:
+    """Lay out a package with a PreBind plugin as pip would."""
+    info = folder / "koordpy_story-1.0.dist-info"
+    info.mkdir(parents=True)
+    (folder / "koordpy_story.py").write_text(_PLUGIN)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: koordpy-story\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[koordpy.scheduling]\nStoryStamp = koordpy_story:StoryStamp\n")
+
+
 class KoordpyProcess:
     """`koordpy serve` as a process of its own, on ports that stay the same over restarts."""
 
@@ -45,10 +72,21 @@ class KoordpyProcess:
                 "port": self.ports["admission"],
                 "certDir": str(folder / "certs"),
             },
-            "extender": {"port": self.ports["extender"], "decisions": 5000},
+            "extender": {
+                "port": self.ports["extender"],
+                "schedulerConfig": "profiles.yaml",
+                "decisions": 5000,
+            },
             "debug": {"port": self.ports["debug"]},
         }
         (folder / "koordpy.yaml").write_text(yaml.safe_dump(settings))
+        [profiles] = documents("scheduler", "koordpy-profiles.yaml")
+        for profile in profiles["profiles"]:
+            profile["plugins"]["preBind"] = {"enabled": [{"name": "StoryStamp"}]}
+        (folder / "profiles.yaml").write_text(yaml.safe_dump(profiles))
+        _install_plugin(folder / "site")
+        path = [str(folder / "site"), os.environ.get("PYTHONPATH", "")]
+        self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -63,6 +101,7 @@ class KoordpyProcess:
                     "koordpy.yaml",
                 ],
                 cwd=self._folder,
+                env=self._environment,
                 stdout=log,
                 stderr=log,
             )

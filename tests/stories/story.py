@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.stories.cluster import GI, StoryCluster, pod, pods_of_deployment, wait_until
+from tests.stories.cluster import GI, PRE_BIND_ANNOTATION, StoryCluster, pod, pods_of_deployment, wait_until
 from tests.stories.planes import documents
 
 SAMPLES = Path(os.environ.get("KOORDPY_SAMPLES", Path(__file__).parents[3] / "shared" / "samples"))
@@ -59,7 +59,9 @@ def tell_the_demo_story(cluster: StoryCluster) -> None:
         assert requests == {"kubernetes.io/batch-cpu": "1k", "kubernetes.io/batch-memory": "1Gi"}
         assert "node.koordinator.sh/extended-resource-spec" in found["metadata"]["annotations"]
     assert {p["metadata"]["labels"]["koordinator.sh/qosClass"] for p in webs.values()} == {"LS"}
-    assert not hot & {p["spec"]["nodeName"] for p in (*sparks.values(), *webs.values())}
+    for found in (*sparks.values(), *webs.values()):
+        assert found["spec"]["nodeName"] not in hot
+        assert found["metadata"]["annotations"][PRE_BIND_ANNOTATION] == found["spec"]["nodeName"]
     [decision, *_] = cluster.koordpy.get("/apis/v1/decisions/analytics/spark-0")
     assert decision["outcome"] == "bound"
     assert decision["node"] == sparks["spark-0"]["spec"]["nodeName"]
@@ -99,7 +101,9 @@ def tell_of_a_restart_in_the_middle(cluster: StoryCluster, pods: int = 300) -> N
         lambda: bound() == pods, 180, lambda: f"{bound()} of {pods} pods are bound\n{cluster.koordpy.log()}"
     )
     assert all(len(nodes) == 1 for nodes in seen.values())
-    assert len(cluster.pods("shop")) == pods
+    everyone = cluster.pods("shop")
+    assert len(everyone) == pods
+    assert all(p["metadata"]["annotations"][PRE_BIND_ANNOTATION] == p["spec"]["nodeName"] for p in everyone)
     cluster.assert_no_node_is_over_committed()
     cluster.assert_memory_equals_a_rebuild()
 
