@@ -17,6 +17,8 @@ import uvicorn
 
 from koordpy.lib import certificates
 
+from .protocol import Protocol
+
 log = logging.getLogger(__name__)
 
 
@@ -62,6 +64,7 @@ class Listener:
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(
             app,
+            http=Protocol,
             ssl_context_factory=self._make_context if self._context else None,
             proxy_headers=False,
             log_config=None,
