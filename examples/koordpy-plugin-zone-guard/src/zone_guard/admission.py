@@ -1,0 +1,49 @@
+"""The admission side: pods get the zones of their namespace, and may ask for fewer but not for others."""
+
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from koordpy.admission.handler import CREATE, Denied, Handle, MutatingHandler, Request
+from koordpy.api.document import Document
+
+from . import zones
+
+_ANNOTATION = ("metadata", "annotations", zones.ANNOTATION)
+
+
+class ZoneGuardHandlerArgs(BaseModel):
+    """`zonesByNamespace`: the zones that a namespace's pods may run in; other namespaces are free."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    zones_by_namespace: dict[str, list[str]] = Field(default={}, alias="zonesByNamespace")
+
+
+class ZoneGuardHandler(MutatingHandler):
+    """Writes the zones of the namespace into new pods."""
+
+    name: ClassVar[str] = "ZoneGuard"
+    path: ClassVar[str] = "/mutate-pod"
+    args_type: ClassVar[type[BaseModel]] = ZoneGuardHandlerArgs
+
+    def __init__(self, args: ZoneGuardHandlerArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.zones_by_namespace = {
+            namespace: frozenset(names) for namespace, names in args.zones_by_namespace.items()
+        }
+
+    def mutate(self, request: Request, document: Document) -> None:
+        """Set the annotation where the pod has none; deny zones that are not the namespace's."""
+        allowed = self.zones_by_namespace.get(request.namespace)
+        if request.operation != CREATE or allowed is None:
+            return
+        annotations = document.get(("metadata", "annotations")) or {}
+        asked = zones.read(annotations)
+        if asked is None:
+            document.set(_ANNOTATION, zones.write(allowed))
+        elif not asked <= allowed:
+            raise Denied(
+                f"annotation {zones.ANNOTATION}: {zones.write(asked - allowed)} is not among the zones of "
+                f"namespace {request.namespace}: {zones.write(allowed)}"
+            )

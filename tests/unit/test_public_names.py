@@ -1,0 +1,73 @@
+"""`docs/public-api.md` and what it names: it lists modules that exist and whose names are documented, it
+leaves out nothing that the example needs, and lists nothing above the frameworks.
+"""
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LISTED = re.findall(r"^- `(koordpy[\w.]*)`: ", (ROOT / "docs" / "public-api.md").read_text(), re.MULTILINE)
+FLOORS = ("api", "cluster", "admission", "scheduling", "descheduling", "qos", "testing")
+EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
+
+
+def imported(file: Path) -> Iterator[tuple[str, str]]:
+    """The koordpy modules that a file imports from, and the names."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            for alias in node.names:
+                if f"{node.module}.{alias.name}" in LISTED:
+                    yield f"{node.module}.{alias.name}", ""
+                elif node.module.split(".")[0] in ("koordpy", "koordpy_plugins"):
+                    yield node.module, alias.name
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] in ("koordpy", "koordpy_plugins"):
+                    yield alias.name, ""
+
+
+def own_names(module: ModuleType) -> Iterator[tuple[str, object]]:
+    """The classes and functions that a module defines for others."""
+    for name, value in vars(module).items():
+        defined_here = getattr(value, "__module__", None) == module.__name__
+        if not name.startswith("_") and defined_here and (inspect.isclass(value) or callable(value)):
+            yield name, value
+
+
+def test_modules_are_listed_once() -> None:
+    assert LISTED
+    assert len(set(LISTED)) == len(LISTED)
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_a_listed_module_is_of_the_lower_floors_and_documented(name: str) -> None:
+    assert name.split(".")[1] in FLOORS
+    module = importlib.import_module(name)
+    assert module.__doc__
+    undocumented = [
+        public
+        for public, value in own_names(module)
+        if isinstance(value, type | staticmethod) or inspect.isfunction(value)
+        if not inspect.getdoc(value)
+    ]
+    assert undocumented == []
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: str(file.relative_to(ROOT / "examples")))
+def test_examples_import_public_names_only(file: Path) -> None:
+    private = [
+        f"{module}.{name}" for module, name in imported(file) if module not in LISTED or name.startswith("_")
+    ]
+    assert private == []
+
+
+def test_the_example_uses_what_it_is_an_example_of() -> None:
+    modules = {module for file in EXAMPLES for module, _ in imported(file)}
+    assert {"koordpy.scheduling.interface", "koordpy.admission.handler"} <= modules
