@@ -30,7 +30,7 @@ SCALE = Subresource("scale", ("get", "patch", "update"), "Scale", "autoscaling/v
 STATUS = Subresource("status", ("get", "patch", "update"))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Served:
     """One resource in one version, and everything that is needed to answer for it."""
 

@@ -16,7 +16,7 @@ from koordpy.lib.clock import Clock
 from .attributes import Attributes
 from .catalog import Catalog, Served
 from .errors import ApiError
-from .eviction import is_ready, selects
+from .eviction import is_ready, selector_of
 from .storage import Event
 from .writing import Writer
 
@@ -141,11 +141,11 @@ class DisruptionController:
         self._budgets.table.put(key, budget)
 
     def _pods_of(self, budget: Document) -> list[Document]:
-        table = self._pods.table
+        table, selector = self._pods.table, selector_of(budget)
         found = []
         for key in table.range(budget["metadata"]["namespace"])[0]:
             record = table.get(key)
-            if record is not None and selects(budget, dict(record.labels)):
+            if record is not None and selector.matches(record.labels):
                 pod = record.document()
                 if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
                     found.append(pod)

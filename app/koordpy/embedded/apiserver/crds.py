@@ -168,11 +168,17 @@ def _validate_versions(versions: list[Document]) -> Iterator[Cause]:
 
 
 class Definitions:
-    """Keeps the catalog in step with the stored definitions."""
+    """Keeps the catalog in step with the stored definitions.
 
-    def __init__(self, catalog: Catalog, make_table: MakeTable, clock: Clock) -> None:
+    `withdrawn` is called with the table of a resource that is no longer served.
+    """
+
+    def __init__(
+        self, catalog: Catalog, make_table: MakeTable, withdrawn: Callable[[Table], None], clock: Clock
+    ) -> None:
         self._catalog = catalog
         self._make_table = make_table
+        self._withdrawn = withdrawn
         own = catalog.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
         if own is None:
             raise LookupError("customresourcedefinitions are not served")
@@ -250,6 +256,7 @@ class Definitions:
             self._catalog.remove(served.group, served.version, served.plural)
             for record in served.table:
                 served.table.remove(record.key)
+            self._withdrawn(served.table)
 
 
 def _subresources(version: Document, kind: str) -> tuple[Subresource, ...]:

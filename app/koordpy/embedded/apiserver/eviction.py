@@ -41,20 +41,20 @@ def budgets_of(catalog: Catalog, pod: Document) -> list[tuple[Record, Document]]
         if record is None:
             continue
         budget = record.document()
-        if selects(budget, labels):
+        if selector_of(budget).matches(labels):
             found.append((record, budget))
     return found
 
 
-def selects(budget: Document, labels: Document) -> bool:
-    """Tell whether a budget's selector picks a pod with these labels. An empty selector picks all."""
+def selector_of(budget: Document) -> label_selector.Selector:
+    """Return the matcher of a budget's pods: an empty selector picks all, none (or a broken one) nothing."""
     selector = budget.get("spec", {}).get("selector")
     if selector is None:
-        return False
+        return label_selector.NOTHING
     try:
-        return label_selector.of(msgspec.convert(selector, LabelSelector)).matches(labels)
+        return label_selector.of(msgspec.convert(selector, LabelSelector))
     except (label_selector.SelectorError, msgspec.ValidationError):
-        return False
+        return label_selector.NOTHING
 
 
 def is_ready(pod: Document) -> bool:

@@ -1,8 +1,8 @@
 """Match conditions: the part of CEL that webhook configurations use to choose requests.
 
 Supported: `object`, `oldObject` and `request` with fields and indexes, literals, lists, `==`, `!=`, `<`,
-`<=`, `>`, `>=`, `in`, `&&`, `||`, `!`, `?:`, `has()`, `size()`, `startsWith`, `endsWith`, `contains`, `matches`.
-Anything else is refused when it is parsed, so a configuration that uses it is never stored.
+`<=`, `>`, `>=`, `in`, `&&`, `||`, `!`, `?:`, `has()`, `size()`, `startsWith`, `endsWith`, `contains`
+and `matches`. Anything else is refused when it is parsed, so a configuration that uses it is never stored.
 """
 
 import ast

@@ -104,7 +104,7 @@ class ApiServer:
         self._reader = Reader(self.clock)
         self._watcher = Watcher(self._reader, self.clock, self._rng)
         self._writer = Writer(admission, self.clock, self._rng)
-        self._definitions = Definitions(self.catalog, self._table, self.clock)
+        self._definitions = Definitions(self.catalog, self._table, self._watcher.end_those_of, self.clock)
         pods = self._served("", "pods")
         self._router = Router(
             self.catalog,

@@ -152,10 +152,6 @@ class Strategy:
     def terminate(self, document: Document) -> None:
         """Mark an object that is being deleted but stays for now."""
 
-    def warnings(self, document: Document) -> Iterable[str]:
-        """Return what a creator should be warned of."""
-        return ()
-
 
 class WithStatus(Strategy):
     """A kind with a status subresource and a generation."""

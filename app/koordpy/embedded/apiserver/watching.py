@@ -14,7 +14,7 @@ from .catalog import Served
 from .errors import ApiError, expired, forbidden_field, invalid, unsupported
 from .reading import Position, Reader, revision_of, too_new
 from .selection import Selection, selection_of
-from .storage import Event, Record, TooOld
+from .storage import Event, Record, Table, TooOld
 from .wire import Request, Stream
 
 Document = dict[str, Any]
@@ -117,12 +117,18 @@ class Watcher:
         self._reader = reader
         self._clock = clock
         self._rng = rng
-        self._open: set[Stream] = set()
+        self._open: dict[Stream, Table] = {}
 
     def end_all(self) -> None:
         """End all open watches."""
         for stream in list(self._open):
             stream.end()
+
+    def end_those_of(self, table: Table) -> None:
+        """End the watches of a resource that is no longer served."""
+        for stream, watched in list(self._open.items()):
+            if watched is table:
+                stream.end()
 
     def cut_all(self) -> None:
         """Drop the connections of all open watches."""
@@ -203,13 +209,13 @@ class Watcher:
                 stream.end()
                 return
         unsubscribe = table.subscribe(watch.tell)
-        self._open.add(stream)
+        self._open[stream] = table
         timers = _Timers(watch, stream, lambda: table.revision, bookmarks, timeout)
 
         def close() -> None:
             unsubscribe()
             timers.cancel()
-            self._open.discard(stream)
+            self._open.pop(stream, None)
 
         stream.on_close = close
 

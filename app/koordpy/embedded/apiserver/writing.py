@@ -86,7 +86,7 @@ class Writer:
         meta.match_namespace(metadata, attrs.namespace)
         meta.wipe_system_fields(metadata)
         if metadata.get("resourceVersion"):
-            raise internal_rv()
+            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         attrs.name = attrs.name or metadata.get("name", "")
         document = await self._admission.mutate(attrs, document, None)
         metadata = document["metadata"]
@@ -107,7 +107,6 @@ class Writer:
             if not generated:
                 raise already_exists(served.plural, served.group, metadata["name"])
         attrs.name = metadata["name"]
-        attrs.warnings += strategy.warnings(document)
         await self._admission.validate(attrs, document, None)
         if served.table.get(key) is not None:
             raise already_exists(served.plural, served.group, metadata["name"])
@@ -317,11 +316,7 @@ class Writer:
         key = key_of(attrs.namespace, attrs.name)
         if served.table.get(key) is None and not attrs.subresource:
             attrs.operation = "CREATE"
-            created = applied.onto({"metadata": {}})
-            fields = created["metadata"].get("managedFields")
-            created = served.strategy.read(served, created, [])
-            if fields:
-                created["metadata"]["managedFields"] = fields
+            created = served.strategy.read(served, applied.onto({"metadata": {}}), [])
             raw = await self.store_new(attrs, created)
             return self.answer(request, form, attrs, raw, 201)
 
@@ -464,11 +459,6 @@ class Writer:
         if msgspec.json.encode(document) == record.raw:
             return record, False
         return table.put(key, document), False
-
-
-def internal_rv() -> ApiError:
-    """The answer to a new object with a resource version."""
-    return ApiError(500, "", "resourceVersion should not be set on objects to be created")
 
 
 def _add_propagation(metadata: Document, options: Document) -> None:
