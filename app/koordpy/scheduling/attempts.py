@@ -46,6 +46,11 @@ class Attempt:
     ended: str = ""
     """Why the attempt was ended from outside while its bind was waiting."""
 
+    def shed(self) -> None:
+        """Let go of what only filter and prioritize need: thousands may wait in Permit."""
+        self.kept = self.scores = None
+        self.kept_names = self.priorities = b""
+
 
 @dataclass(slots=True)
 class Attempts:

@@ -170,6 +170,7 @@ class BindCycle:
         except ValueError as error:
             return Status.failed(error)
         attempt.binding_to = node_name
+        attempt.shed()
         attempt.decision.result, attempt.decision.node = "binding", node_name
         return framework.run_reserve(state, pod, node_name)
 

@@ -52,6 +52,8 @@ from .interface import (
     PreFilter,
     PreScore,
     QueueSort,
+    ReservationInfo,
+    ReservationPreBind,
     Reserve,
     ResizePod,
     Score,
@@ -146,6 +148,7 @@ class Framework:
         self._reserve = at("reserve", Reserve)
         self._permit = at("permit", Permit)
         self._pre_bind = at("pre_bind", PreBind)
+        self._pre_bind_reservation = at("pre_bind", ReservationPreBind)
         self._bind = at("bind", Bind)
         self._post_bind = at("post_bind", PostBind)
         self._resize = _with(plugins, ResizePod)
@@ -619,6 +622,19 @@ class Framework:
                 if not status.is_rejected:
                     status = _error(f'running PreBind plugin "{name}"', status, name)
                 return status.by(name)
+        return SUCCESS
+
+    async def run_pre_bind_reservation(
+        self, state: CycleState, reservation: ReservationInfo, binding: Binding
+    ) -> Status:
+        """Run PreBindReservation in PreBind's order; for reserve pods it takes PreBind's place."""
+        for name, plugin in self._pre_bind_reservation:
+            try:
+                status = await plugin.pre_bind_reservation(state, reservation, binding.node_name, binding)
+            except Exception as error:
+                return self._broken("PreBindReservation", name, error).status
+            if not status.is_success:
+                return _error(f'running ReservationPreBindPlugin plugin "{name}"', status, name)
         return SUCCESS
 
     def _check_still_ours(self, pod: Pod) -> Status:
