@@ -272,13 +272,7 @@ async def test_controller_empties_terminating_namespaces() -> None:
 async def test_objects_whose_owner_is_gone_are_collected() -> None:
     async with ApiServer(controllers=True) as server, client(server) as http:
         owner = await ok(await http.post(MAPS, json={"metadata": {"name": "owner"}}))
-        reference = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "name": "owner",
-            "uid": owner["metadata"]["uid"],
-        }
-        await ok(await http.post(PODS, json=pod("a", owner=reference)))
+        await ok(await http.post(PODS, json=pod("a", owner=reference_to(owner))))
         await ok(await http.delete(f"{MAPS}/owner"))
 
         async def gone() -> bool:
@@ -290,13 +284,7 @@ async def test_objects_whose_owner_is_gone_are_collected() -> None:
 async def test_orphaned_objects_stay() -> None:
     async with ApiServer(controllers=True) as server, client(server) as http:
         owner = await ok(await http.post(MAPS, json={"metadata": {"name": "owner"}}))
-        reference = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "name": "owner",
-            "uid": owner["metadata"]["uid"],
-        }
-        await ok(await http.post(PODS, json=pod("a", owner=reference)))
+        await ok(await http.post(PODS, json=pod("a", owner=reference_to(owner))))
         await http.delete(f"{MAPS}/owner", params={"propagationPolicy": "Orphan"})
 
         async def gone() -> bool:
