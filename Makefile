@@ -1,8 +1,10 @@
-# Set-up is keyed on the files that decide it: a fresh .venv costs a second.
+# Set-up is keyed on the files that decide it. uv installs in seconds what takes pip a minute; where it
+# cannot (an index that only pip is configured for), pip does.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+PIP    := $(BIN)/pip install --quiet --disable-pip-version-check
 
 .PHONY: setup run test lint format e2e bench lock clean
 
@@ -11,8 +13,10 @@ setup: $(STAMP)
 $(STAMP): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("koordpy needs Python 3.11 or newer, found " + sys.version.split()[0] + "; set PYTHON=...") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PIP) --require-hashes -r requirements/uv.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt \
+	    || $(PIP) --require-hashes -r requirements/dev.txt
+	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
 run: setup
@@ -45,6 +49,7 @@ lock: setup
 	$(COMPILE) pyproject.toml -o requirements/runtime.txt
 	$(COMPILE) pyproject.toml --extra dev -c requirements/runtime.txt -o requirements/dev.txt
 	printf 'hatchling\neditables\n' | $(COMPILE) - -c requirements/dev.txt -o requirements/build.txt
+	printf 'uv\n' | $(COMPILE) - -c requirements/dev.txt -o requirements/uv.txt
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache
