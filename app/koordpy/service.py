@@ -24,6 +24,7 @@ from koordpy.lib import certificates
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling import config as scheduling_config
+from koordpy.scheduling import gates as scheduling_gates
 from koordpy.scheduling.config import Profile
 from koordpy.scheduling.decisions import Decisions
 from koordpy.scheduling.extender import Extender
@@ -70,7 +71,9 @@ class Service:
         self.chains: dict[str, Chain] = {}
         self.profiles = Profiles()
         self.extender: Extender | None = None
-        self._gates = FeatureGates(admission_gates.SPECS, settings.feature_gates)
+        self._gates = FeatureGates(
+            {**admission_gates.SPECS, **scheduling_gates.SPECS}, settings.feature_gates
+        )
         if "admission" in settings.doors:
             self._open_admission()
         if "extender" in settings.doors:
@@ -109,7 +112,11 @@ class Service:
             )
 
         self.profiles = build(
-            config, handle_of, place=Place.EXTENDER, skip_missing=settings.skip_missing_plugins
+            config,
+            handle_of,
+            place=Place.EXTENDER,
+            skip_missing=settings.skip_missing_plugins,
+            gates=self._gates,
         )
         for missing in self.profiles.missing:
             log.warning("%s: not installed, left out as configured: %s", path, missing)
