@@ -8,8 +8,7 @@ ratio within a round means something.
 
 import asyncio
 import contextlib
-import threading
-import time
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,9 @@ from bench.report import Result
 from koordpy import data
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
-from koordpy.api.meta import KubeObject
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
-from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Connection
-from koordpy.cluster.informer import Selector
-from koordpy.cluster.informers import Informers
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.controlplane.process import Process
 
@@ -97,8 +92,7 @@ class Bench:
                 bind = f"127.0.0.1:{servers.free_port()}"
                 ours = stack.enter_context(self._koordpy(bind))
                 config = _shipped_config(bind, with_bind=contender == OURS)
-            watch = BindWatch(self._plane.kubeconfig, self._pods)
-            watch.begin()
+            watch = stack.enter_context(BindWatch(self._plane.kubeconfig, self._pods))
             assert self._plane.api_server is not None
             assert self._plane.etcd is not None
             servers_of_state = [self._plane.api_server, self._plane.etcd]
@@ -160,47 +154,32 @@ class Bench:
 
 
 class BindWatch:
-    """Sees pods get nodes, on a thread of its own: starting processes would keep it from looking."""
+    """A process that sees pods get nodes (`bench.bindings`)."""
 
     def __init__(self, kubeconfig: Path, pods: int) -> None:
-        self._kubeconfig, self._pods = kubeconfig, pods
-        self._watching, self._done = threading.Event(), threading.Event()
-        self._first = self._last = 0.0
-        self._seen = 0
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._watch()), daemon=True)
-
-    def begin(self) -> None:
-        """Return when the watch is open."""
-        self._thread.start()
-        if not self._watching.wait(30):
-            raise TimeoutError("the watch for bound pods could not be opened")
+        command = servers.module("bindings", str(kubeconfig), NAMESPACE, str(pods), str(_PATIENCE))
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self._line("watching")
 
     def wait(self) -> float:
-        """Return the seconds between the first and the last binding. Raises TimeoutError."""
-        if not self._done.wait(_PATIENCE):
-            raise TimeoutError(f"{self._seen} of {self._pods} pods were bound in {_PATIENCE:g} s")
-        self._thread.join()
-        return self._last - self._first
+        """Return the seconds between the first and the last binding."""
+        seconds = float(self._line("seconds"))
+        self._process.wait()
+        return seconds
 
-    async def _watch(self) -> None:
-        client = Client(Connection.from_kubeconfig(str(self._kubeconfig)))
-        cluster = Cluster()
-        cluster.store(Pod).subscribe(on_add=self._note)
-        bound: dict[type[KubeObject], Selector] = {
-            Pod: Selector(namespace=NAMESPACE, fields="spec.nodeName!=")
-        }
-        async with Informers(cluster, client, selectors=bound) as informers:
-            await informers.wait_synced(30)
-            self._watching.set()
-            await asyncio.get_running_loop().run_in_executor(None, self._done.wait, _PATIENCE)
-        await client.close()
+    def _line(self, awaited: str) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"bench.bindings ended with {self._process.wait()} before telling {awaited!r}")
+        return line.strip()
 
-    def _note(self, _: Pod) -> None:
-        self._last = time.perf_counter()
-        self._first = self._first or self._last
-        self._seen += 1
-        if self._seen == self._pods:
-            self._done.set()
+    def __enter__(self) -> "BindWatch":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
 
 
 def _shipped_config(bind: str, *, with_bind: bool) -> Document:
