@@ -33,6 +33,7 @@ class DefinitionStrategy(WithStatus):
     """The rules of CustomResourceDefinitions."""
 
     unconditional_update = False
+    returns_deleted = True
 
     def __init__(self, catalog: Catalog, clock: Clock) -> None:
         self._catalog = catalog

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from . import forms
 from .catalog import Served
 from .errors import Cause, invalid_value, required
 from .strategy import Strategy
@@ -42,6 +43,12 @@ class EventStrategy(Strategy):
         "type",
     )
 
+    def default(self, document: Document) -> None:
+        """Times of the new group have microseconds."""
+        forms.check_micro_time("Event", "eventTime", document.get("eventTime"))
+        series = document.get("series") or {}
+        forms.check_micro_time("Event", "series.lastObservedTime", series.get("lastObservedTime"))
+
     def fields(self, document: Document) -> Mapping[str, str]:
         """Return what events are selected by."""
         about = document.get("involvedObject") or {}
@@ -75,6 +82,7 @@ class NewEventStrategy(EventStrategy):
         """Read an event of the new group; it is kept under the old names."""
         document = self.prune(served, document, unknown)
         self.check_types(served, document)
+        self.default(document)
         return document
 
     def reveal(self, served: Served, document: Document) -> Document:

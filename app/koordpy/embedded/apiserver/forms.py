@@ -3,11 +3,14 @@
 A document that does not have them is refused before any rule looks at it.
 """
 
+import re
 from typing import Any
 
 import msgspec
 
 from .errors import bad_request
+
+_MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)")
 
 
 class _Form(msgspec.Struct, rename="camel"):
@@ -246,7 +249,13 @@ class _Resources(_Form):
     limits: dict[str, str | int | float] | None = None
 
 
+class _Lifecycle(_Form):
+    post_start: _Probe | None = None
+    pre_stop: _Probe | None = None
+
+
 class _Container(_Form):
+    lifecycle: _Lifecycle | None = None
     name: str | None = None
     image: str | None = None
     image_pull_policy: str | None = None
@@ -376,7 +385,50 @@ class ReplicationController(_Form):
     status: dict[str, Any] | None = None
 
 
+class _JobSpec(_Form):
+    template: _Template | None = None
+
+
+class _JobTemplate(_Form):
+    metadata: _TemplateMetadata | None = None
+    spec: _JobSpec | None = None
+
+
+class _ClaimSpec(_Form):
+    access_modes: list[str] | None = None
+    resources: _Resources | None = None
+
+
+class Claim(_Form):
+    """A PersistentVolumeClaim, or the template of one."""
+
+    spec: _ClaimSpec | None = None
+
+
+class _CronJobSpec(_Form):
+    schedule: str | None = None
+    job_template: _JobTemplate | None = None
+
+
+class CronJob(_Form):
+    """A CronJob."""
+
+    spec: _CronJobSpec | None = None
+
+
+class _Subject(_Form):
+    kind: str | None = None
+    name: str | None = None
+
+
+class RoleBinding(_Form):
+    """A RoleBinding or a ClusterRoleBinding."""
+
+    subjects: list[_Subject] | None = None
+
+
 class _WorkloadSpec(_Form):
+    volume_claim_templates: list[Claim] | None = None
     replicas: int | None = None
     selector: _Selector | None = None
     completions: int | None = None
@@ -448,6 +500,15 @@ class Namespace(_Form):
     status: _NamespaceStatus | None = None
 
 
+def check_micro_time(kind: str, path: str, value: Any) -> None:
+    """Raise ApiError (400) for what is no time with microseconds (a MicroTime)."""
+    if value is not None and not (isinstance(value, str) and _MICRO_TIME.fullmatch(value)):
+        raise bad_request(
+            f"{kind} cannot be handled as a {kind}: {path}: parsing time {value!r} "
+            'as "2006-01-02T15:04:05.000000Z07:00"'
+        )
+
+
 def check(kind: str, document: Any, type_: type) -> None:
     """Raise ApiError (400) where a document does not have the types of a form."""
     try:
@@ -457,7 +518,9 @@ def check(kind: str, document: Any, type_: type) -> None:
 
 
 BY_KIND: dict[str, type] = {
+    "ClusterRoleBinding": RoleBinding,
     "ConfigMap": Texts,
+    "CronJob": CronJob,
     "CustomResourceDefinition": Definition,
     "DaemonSet": Workload,
     "Deployment": Workload,
@@ -465,9 +528,11 @@ BY_KIND: dict[str, type] = {
     "Job": Workload,
     "MutatingWebhookConfiguration": WebhookConfiguration,
     "Namespace": Namespace,
+    "PersistentVolumeClaim": Claim,
     "Pod": Pod,
     "ReplicaSet": Workload,
     "ReplicationController": ReplicationController,
+    "RoleBinding": RoleBinding,
     "Secret": Texts,
     "Service": Service,
     "StatefulSet": Workload,

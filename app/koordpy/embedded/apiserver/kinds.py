@@ -6,21 +6,34 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from koordpy.api import labels as label_syntax
-from koordpy.api.meta import parse_time
 
+from . import forms, quantities
 from . import metadata as meta
-from . import pod_validation, quantities
 from .catalog import Served
 from .errors import Cause, bad_request, forbidden_field, invalid_value, required, unsupported
 from .events import EventStrategy, NewEventStrategy
 from .namespaces import NamespaceStrategy
-from .pod_defaults import default_pod_spec
 from .pods import PodStrategy
 from .priority import PriorityClassStrategy
 from .strategy import Strategy, WithStatus
+from .volumes import ClaimStrategy, StorageClassStrategy, StorageStrategy, VolumeStrategy
 from .webhook_rules import ConfigurationStrategy
+from .workloads import ReplicationControllerStrategy, WorkloadStrategy
 
 Document = dict[str, Any]
+
+_NODE_INFO = (
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeletVersion",
+    "kubeProxyVersion",
+    "operatingSystem",
+    "architecture",
+)
 
 _ADMISSION = "admissionregistration.k8s.io"
 
@@ -45,7 +58,12 @@ class NodeStrategy(Strategy):
         return {"spec.unschedulable": "true" if document.get("spec", {}).get("unschedulable") else "false"}
 
     def prepare_create(self, document: Document) -> None:
-        """Times of taints are set."""
+        """A node is created with its status; what kubelets report is empty so far."""
+        status = document["status"]
+        status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
+        status["nodeInfo"] = {**dict.fromkeys(_NODE_INFO, ""), **status.get("nodeInfo", {})}
+        if (network := document["spec"].get("podCIDR")) and not document["spec"].get("podCIDRs"):
+            document["spec"]["podCIDRs"] = [network]
 
     def validate(self, document: Document) -> Iterable[Cause]:
         """Taints must be complete and different from each other."""
@@ -134,6 +152,12 @@ class BudgetStrategy(WithStatus):
 
     unconditional_update = False
 
+    def prepare_create(self, document: Document) -> None:
+        """A new budget allows nothing until its controller has counted."""
+        super().prepare_create(document)
+        counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+        document["status"] = dict.fromkeys(counts, 0)
+
     def validate(self, document: Document) -> Iterable[Cause]:
         """One of the two limits, not both."""
         spec = document.get("spec", {})
@@ -156,105 +180,6 @@ class BudgetStrategy(WithStatus):
             yield unsupported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))
 
 
-class WorkloadStrategy(WithStatus):
-    """The rules of what has a pod template and a selector."""
-
-    def __init__(self, defaults: Callable[[Document], None], needs_selector: bool = True) -> None:
-        self._defaults = defaults
-        self._needs_selector = needs_selector
-
-    def default(self, document: Document) -> None:
-        """Set the kind's defaults and those of the template."""
-        spec = document.setdefault("spec", {})
-        template = spec.get("template")
-        if isinstance(template, dict):
-            template.setdefault("metadata", {})
-            default_pod_spec(template.setdefault("spec", {}))
-        self._defaults(spec)
-
-    def validate(self, document: Document) -> Iterable[Cause]:
-        """The selector must be there and pick the template's labels; the template must be a pod."""
-        spec = document["spec"]
-        replicas = spec.get("replicas", 0)
-        if replicas < 0:
-            yield invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
-        template = spec.get("template") or {}
-        labels = template.get("metadata", {}).get("labels") or {}
-        if self._needs_selector:
-            selector = spec.get("selector")
-            if not selector:
-                yield required("spec.selector")
-            elif any(labels.get(k) != v for k, v in (selector.get("matchLabels") or {}).items()):
-                yield invalid_value(
-                    "spec.template.metadata.labels", labels, "`selector` does not match template `labels`"
-                )
-        yield from pod_validation.validate_spec(template.get("spec") or {}, "spec.template.spec")
-
-    def validate_update(self, new: Document, old: Document) -> Iterable[Cause]:
-        """The selector stays."""
-        if self._needs_selector and new["spec"].get("selector") != old["spec"].get("selector"):
-            yield invalid_value("spec.selector", new["spec"].get("selector"), "field is immutable")
-
-
-def _deployment(spec: Document) -> None:
-    spec.setdefault("replicas", 1)
-    strategy = spec.setdefault("strategy", {})
-    strategy.setdefault("type", "RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", "25%")
-        rolling.setdefault("maxSurge", "25%")
-    spec.setdefault("revisionHistoryLimit", 10)
-    spec.setdefault("progressDeadlineSeconds", 600)
-
-
-def _replica_set(spec: Document) -> None:
-    spec.setdefault("replicas", 1)
-
-
-def _stateful_set(spec: Document) -> None:
-    spec.setdefault("replicas", 1)
-    spec.setdefault("podManagementPolicy", "OrderedReady")
-    spec.setdefault("revisionHistoryLimit", 10)
-    strategy = spec.setdefault("updateStrategy", {})
-    strategy.setdefault("type", "RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
-
-
-def _daemon_set(spec: Document) -> None:
-    spec.setdefault("revisionHistoryLimit", 10)
-    strategy = spec.setdefault("updateStrategy", {})
-    strategy.setdefault("type", "RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", 1)
-        rolling.setdefault("maxSurge", 0)
-
-
-def _job(spec: Document) -> None:
-    if "completions" not in spec and "parallelism" not in spec:
-        spec["completions"] = spec["parallelism"] = 1
-    spec.setdefault("parallelism", 1)
-    spec.setdefault("backoffLimit", 6)
-    spec.setdefault("completionMode", "NonIndexed")
-    spec.setdefault("suspend", False)
-
-
-class ReplicationControllerStrategy(WorkloadStrategy):
-    """The rules of replication controllers: labels and selector follow the template."""
-
-    def __init__(self) -> None:
-        super().__init__(_replica_set, needs_selector=False)
-
-    def default(self, document: Document) -> None:
-        """The selector is that of the template's labels."""
-        super().default(document)
-        labels = (document["spec"].get("template") or {}).get("metadata", {}).get("labels")
-        if labels:
-            document["spec"].setdefault("selector", dict(labels))
-
-
 class LeaseStrategy(Strategy):
     """The rules of leases."""
 
@@ -263,12 +188,7 @@ class LeaseStrategy(Strategy):
     def default(self, document: Document) -> None:
         """Times must be times."""
         for name in ("acquireTime", "renewTime"):
-            text = (document.get("spec") or {}).get(name)
-            try:
-                if text is not None:
-                    parse_time(text)
-            except (TypeError, ValueError) as error:
-                raise bad_request(f"Lease: spec.{name}: {error}") from None
+            forms.check_micro_time("Lease", f"spec.{name}", (document.get("spec") or {}).get(name))
 
     def validate(self, document: Document) -> Iterable[Cause]:
         """Durations are positive, transitions are counted up from 0."""
@@ -283,12 +203,15 @@ class ServiceStrategy(Strategy):
     """The rules of services. No addresses are handed out."""
 
     has_status = True
+    returns_deleted = True
 
     def default(self, document: Document) -> None:
         """Set the defaults of the spec."""
         spec = document.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
         spec.setdefault("sessionAffinity", "None")
+        if spec["type"] != "ExternalName":
+            spec.setdefault("internalTrafficPolicy", "Cluster")
         for port in spec.get("ports") or ():
             port.setdefault("protocol", "TCP")
             port.setdefault("targetPort", port.get("port", 0))
@@ -312,10 +235,30 @@ class ServiceStrategy(Strategy):
                 yield invalid_value(f"spec.ports[{index}].port", number, told)
 
 
+class QuotaStrategy(StorageStrategy):
+    """The rules of resource quotas. They are kept, not enforced."""
+
+    has_status = True
+
+    def default(self, document: Document) -> None:
+        """Quantities become canonical."""
+        quantities.settle(document.setdefault("spec", {}), "hard", "ResourceQuota", "spec.")
+
+    def prepare_create(self, document: Document) -> None:
+        """A new quota is not used yet."""
+        document["status"] = {}
+
+
 class RbacStrategy(Strategy):
     """The rules of RBAC objects: nearly any name will do."""
 
     name_rule = staticmethod(meta.path_segment)
+
+    def default(self, document: Document) -> None:
+        """Users and groups are of this API group."""
+        for subject in document.get("subjects") or ():
+            if subject.get("kind") in ("User", "Group"):
+                subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
 
 
 def of(group: str, kind: str) -> Strategy:
@@ -331,16 +274,22 @@ def of(group: str, kind: str) -> Strategy:
         ("", "ConfigMap"): ConfigMapStrategy,
         ("", "Secret"): SecretStrategy,
         ("", "ReplicationController"): ReplicationControllerStrategy,
-        ("", "PersistentVolume"): WithStatus,
-        ("", "PersistentVolumeClaim"): WithStatus,
-        ("", "ResourceQuota"): WithStatus,
+        ("", "PersistentVolume"): VolumeStrategy,
+        ("", "PersistentVolumeClaim"): ClaimStrategy,
+        ("", "PodTemplate"): StorageStrategy,
+        ("", "ResourceQuota"): QuotaStrategy,
+        ("", "ServiceAccount"): StorageStrategy,
+        ("storage.k8s.io", "CSIDriver"): StorageStrategy,
+        ("storage.k8s.io", "CSINode"): StorageStrategy,
+        ("storage.k8s.io", "StorageClass"): StorageClassStrategy,
+        ("storage.k8s.io", "VolumeAttachment"): StorageStrategy,
         ("", "Service"): ServiceStrategy,
-        ("apps", "Deployment"): lambda: WorkloadStrategy(_deployment),
-        ("apps", "ReplicaSet"): lambda: WorkloadStrategy(_replica_set),
-        ("apps", "StatefulSet"): lambda: WorkloadStrategy(_stateful_set),
-        ("apps", "DaemonSet"): lambda: WorkloadStrategy(_daemon_set),
-        ("batch", "Job"): lambda: WorkloadStrategy(_job, needs_selector=False),
-        ("batch", "CronJob"): WithStatus,
+        ("apps", "Deployment"): lambda: WorkloadStrategy("Deployment"),
+        ("apps", "ReplicaSet"): lambda: WorkloadStrategy("ReplicaSet"),
+        ("apps", "StatefulSet"): lambda: WorkloadStrategy("StatefulSet"),
+        ("apps", "DaemonSet"): lambda: WorkloadStrategy("DaemonSet"),
+        ("batch", "Job"): lambda: WorkloadStrategy("Job"),
+        ("batch", "CronJob"): lambda: WorkloadStrategy("CronJob"),
         ("policy", "PodDisruptionBudget"): BudgetStrategy,
         ("coordination.k8s.io", "Lease"): LeaseStrategy,
         ("scheduling.k8s.io", "PriorityClass"): PriorityClassStrategy,

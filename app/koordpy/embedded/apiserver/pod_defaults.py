@@ -14,12 +14,16 @@ def containers_of(spec: Document) -> list[Document]:
     return [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
 
 
-def default_pod_spec(spec: Document, kind: str = "Pod") -> None:
-    """Set the defaults of a pod spec, in place; quantities become canonical."""
+def default_pod_spec(spec: Document, kind: str = "Pod", restart: bool = True) -> None:
+    """Set the defaults of a pod spec, in place; quantities become canonical.
+
+    Without `restart` the restart policy stays open, as in the templates of jobs.
+    """
     for name in _CONTAINER_LISTS:
         for index, container in enumerate(spec.get(name) or ()):
             _default_container(container, kind, f"spec.{name}[{index}].resources.", spec)
-    spec.setdefault("restartPolicy", "Always")
+    if restart:
+        spec.setdefault("restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("securityContext", {})
@@ -54,12 +58,18 @@ def _default_container(container: Document, kind: str, path: str, spec: Document
             ):
                 if not probe.get(field):
                     probe[field] = value
-            if http := probe.get("httpGet"):
-                http.setdefault("path", "/")
-                http.setdefault("scheme", "HTTP")
+            _default_http(probe)
+    for hook in ("postStart", "preStop"):
+        _default_http((container.get("lifecycle") or {}).get(hook) or {})
     for variable in container.get("env") or ():
         if reference := (variable.get("valueFrom") or {}).get("fieldRef"):
             reference.setdefault("apiVersion", "v1")
+
+
+def _default_http(handler: Document) -> None:
+    if http := handler.get("httpGet"):
+        http.setdefault("path", "/")
+        http.setdefault("scheme", "HTTP")
 
 
 def _default_requests(resources: Document, kind: str, path: str) -> None:
@@ -89,6 +99,9 @@ def _default_volume(volume: Document, kind: str) -> None:
             volume[source].setdefault("defaultMode", 420)
     if "hostPath" in volume:
         volume["hostPath"].setdefault("type", "")
+    for item in (volume.get("downwardAPI") or {}).get("items") or ():
+        if reference := item.get("fieldRef"):
+            reference.setdefault("apiVersion", "v1")
     for part in (volume.get("projected") or {}).get("sources") or ():
         if token := part.get("serviceAccountToken"):
             token.setdefault("expirationSeconds", 3600)

@@ -42,6 +42,9 @@ class Reviews:
                 told = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
                 cause = invalid_value("spec.resourceAttributes", spec.get("resourceAttributes"), told)
                 raise invalid(served.kind, served.group, "", [cause])
+            if served.kind == "SubjectAccessReview" and not (spec.get("user") or spec.get("groups")):
+                cause = invalid_value("spec.user", "", "at least one of user or group must be specified")
+                raise invalid(served.kind, served.group, "", [cause])
             status = {"allowed": True}
         metadata = {"creationTimestamp": None, **(document.get("metadata") or {})}
         answer = {

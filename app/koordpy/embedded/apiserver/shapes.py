@@ -69,6 +69,8 @@ def tidy(value: Document, shape: Shape, path: str, unknown: list[str]) -> Docume
             item = _inner(item, inner, f"{path}{name}.", unknown)
         elif isinstance(item, dict):
             item = without_nulls(item)
+        if item == [] or (item == {} and inner is None):
+            continue  # empty lists and maps are left out, as in Go's `omitempty`
         result[name] = item
     return result
 
