@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from tests.e2e.controlplane.plane import ControlPlane
+from tests.e2e.installed import Installed, install
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +17,12 @@ def control_plane() -> Iterator[ControlPlane]:
     """etcd and kube-apiserver for the whole run; a story starts kube-scheduler as it needs it."""
     with ControlPlane() as plane:
         yield plane
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """koordpy in an environment of its own, installed as the image has it."""
+    return install(tmp_path_factory.mktemp("installed"))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -20,9 +20,9 @@ def pod(zones=None):
     return {"metadata": {"name": "p", "namespace": "d", "annotations": annotations}}
 
 
-def reasons(handle, pod, closed=()):
+def reasons(handle, pod, closed=None):
     """What the plugin says of each node that it refuses."""
-    refusals = scheduling.refusals(ZoneGuard(ZoneGuardArgs(closed_zones=closed), handle), pod)
+    refusals = scheduling.refusals(ZoneGuard(ZoneGuardArgs(closedZones=closed or []), handle), pod)
     assert {status.code for status in refusals.values()} <= {Code.UNSCHEDULABLE_AND_UNRESOLVABLE}
     return {name: status.message for name, status in refusals.items()}
 
@@ -36,8 +36,8 @@ def test_zones_are_separated_by_commas(handle):
 
 
 def test_a_closed_zone_takes_nobody(handle):
-    assert reasons(handle, pod("eu-1a,eu-1b"), closed=("eu-1b",)) == {"b": CLOSED, "nowhere": OUTSIDE}
-    assert reasons(handle, pod(), closed=("eu-1b",)) == {"b": CLOSED}
+    assert reasons(handle, pod("eu-1a,eu-1b"), closed=["eu-1b"]) == {"b": CLOSED, "nowhere": OUTSIDE}
+    assert reasons(handle, pod(), closed=["eu-1b"]) == {"b": CLOSED}
 
 
 def test_a_pod_without_zones_goes_anywhere(handle):

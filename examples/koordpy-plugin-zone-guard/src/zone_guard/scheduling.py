@@ -23,7 +23,7 @@ _ZONES: StateKey[frozenset[str]] = StateKey("zone-guard.example.com/zones")
 class ZoneGuardArgs(PluginArgs):
     """`closedZones`: zones that no new pod may enter, whatever its annotation says."""
 
-    closed_zones: tuple[str, ...] = ()
+    closed_zones: list[str] = []
 
 
 class ZoneGuard(Plugin, PreFilter, Filter):
