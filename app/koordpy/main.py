@@ -7,6 +7,8 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 
+from prometheus_client import disable_created_metrics
+
 from koordpy.service import Service
 from koordpy.settings import Settings
 from koordpy.worker import Worker
@@ -54,6 +56,8 @@ def work(settings: Settings, *, descheduler: bool, qos: bool) -> None:
 
 def run(program: Callable[[asyncio.Event], Awaitable[None]]) -> None:
     """Run a program on the fast event loop; the event it is given is set on SIGTERM and SIGINT."""
+
+    disable_created_metrics()  # they double every series and nobody reads them
 
     async def main() -> None:
         stopping = asyncio.Event()

@@ -26,7 +26,11 @@ from rich.markup import escape
 from koordpy import data
 from koordpy import main as runtime
 from koordpy import settings as process_settings
+from koordpy.admission import gates as admission_gates
+from koordpy.admission.chain import Chain
+from koordpy.admission.config import AdmissionConfig, build_chains
 from koordpy.admission.explain import explain
+from koordpy.admission.handler import Handle as AdmissionHandle
 from koordpy.api.core import Namespace, Node, Pod, PriorityClass
 from koordpy.api.koordinator import ClusterColocationProfile, NodeMetric
 from koordpy.api.meta import KubeObject, format_time
@@ -43,6 +47,7 @@ from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.scheduler import Scheduler
 from koordpy.lib import certificates
 from koordpy.lib.clock import SystemClock
+from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling import config as scheduling_config
 from koordpy.service import Service
 
@@ -245,12 +250,17 @@ class Demo:
         stored = self._placed[key]
         if stored.metadata.labels.get("koordinator.sh/qosClass") != "BE" or stored.spec.priority != 5000:
             raise DemoFailed(f"pod {'/'.join(key)} does not carry what its profile says")
-        chain = self.service.chains["/mutate-pod"]
-        explained = explain(chain, _defaulted(document))
+        explained = explain(self._chain_of_its_own(), _defaulted(document))
         if explained.patch != admissions[0].operations():
             raise DemoFailed(f"the explanation for pod {'/'.join(key)} is not what the webhook did")
         self._to.print("[bold]What admission changed in one of them[/bold]")
         explaining.show(self._to, [explained])
+
+    def _chain_of_its_own(self) -> Chain:
+        """Return the service's admission chain, made again: explaining is not to show in its history."""
+        gates = FeatureGates(admission_gates.SPECS)
+        handle = AdmissionHandle(self.service.cluster, gates, random.Random(), SystemClock())
+        return build_chains(AdmissionConfig(), handle)["/mutate-pod"]
 
     async def _show_placement(self) -> None:
         hot = [key for key, pod in self._placed.items() if pod.spec.node_name in self._hot]

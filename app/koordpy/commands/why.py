@@ -44,7 +44,7 @@ def rejected_by(attempts: list[dict[str, Any]], plugin: str) -> int:
 def _scores(attempt: dict[str, Any]) -> Table:
     weights = attempt["weights"]
     table = Table(box=None, padding=(0, 2), pad_edge=True)
-    table.add_column("best nodes")
+    table.add_column("best nodes here (kube-scheduler adds its own scores)")
     for plugin, weight in weights.items():
         table.add_column(f"{plugin} (weight {weight})", justify="right")
     table.add_column("total", justify="right")
