@@ -1,5 +1,6 @@
 """`koordpy serve`: one client, what is known of the cluster, and the doors that are open on it."""
 
+import asyncio
 import logging
 import random
 from pathlib import Path
@@ -32,7 +33,7 @@ from koordpy.scheduling.handle import Handle as SchedulingHandle
 from koordpy.scheduling.nominator import Nominator
 from koordpy.scheduling.registry import Place, Profiles, build
 from koordpy.scheduling.waiting_pods import WaitingPods
-from koordpy.settings import ListenerSettings, Settings
+from koordpy.settings import DOORS, ListenerSettings, Settings
 
 log = logging.getLogger(__name__)
 
@@ -74,14 +75,21 @@ class Service:
         self._gates = FeatureGates(
             {**admission_gates.SPECS, **scheduling_gates.SPECS}, settings.feature_gates
         )
-        if "admission" in settings.doors:
-            self._open_admission()
-        if "extender" in settings.doors:
-            self._open_extender()
         self._informers = Informers(self.cluster, self.client, rng=self._rng)
         self.health.ready["informers"] = self._informers_problem
-        if "debug" in settings.doors:
-            self._open_debug()
+        open_door = {
+            "admission": self._open_admission,
+            "extender": self._open_extender,
+            "debug": self._open_debug,
+        }
+        try:
+            for door in DOORS:  # debug comes last: it shows the others
+                if door in settings.doors:
+                    open_door[door]()
+        except BaseException:
+            for listener in self.listeners.values():
+                listener.close()
+            raise
 
     # --- doors -----------------------------------------------------------------------------------
 
@@ -133,7 +141,7 @@ class Service:
                 f"bind to 127.0.0.1"
             )
         sources = debug.Sources(
-            cluster=self.cluster,
+            nodes=self.cluster.nodes if self.extender else None,
             chains=self.chains,
             profiles=self.profiles,
             decisions=self.extender.decisions if self.extender else None,
@@ -164,8 +172,7 @@ class Service:
         says no and no request is decided on half a view.
         """
         await self._informers.start()
-        for informer in self._informers.health:
-            self.health.ready[f"informer-{informer.kind}"] = self._informer_check(informer.kind)
+        self.health.ready |= health.informer_checks(self._informers)
         for listener in self.listeners.values():
             await listener.start()
 
@@ -174,20 +181,15 @@ class Service:
         await self._informers.wait_synced(timeout)
 
     async def stop(self) -> None:
-        """Close the doors, answering what is under way, then let go of the cluster."""
-        for listener in self.listeners.values():
-            await listener.stop()
+        """Close the doors, answering what is under way, then let go of the cluster.
+
+        Binds that are held for a Permit plugin are answered with an error: kube-scheduler retries the pods.
+        """
+        if self.extender is not None:
+            self.extender.close("koordpy is shutting down")
+        await asyncio.gather(*(listener.stop() for listener in self.listeners.values()))
         await self._informers.stop()
         await self.client.close()
 
     def _informers_problem(self) -> str | None:
         return None if self._informers.synced else "not all informers have listed yet"
-
-    def _informer_check(self, kind: str) -> health.Check:
-        def check() -> str | None:
-            for informer in self._informers.health:
-                if informer.kind == kind and not informer.synced:
-                    return f"{informer.state}{': ' + informer.error if informer.error else ''}"
-            return None
-
-        return check

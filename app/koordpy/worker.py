@@ -36,6 +36,8 @@ from koordpy.settings import Settings
 
 log = logging.getLogger(__name__)
 
+_LAST_EVENTS_SECONDS = 5.0
+
 
 class WorkerError(Exception):
     """The worker was asked for something that its settings do not say enough about."""
@@ -61,7 +63,7 @@ class Worker:
         self.connection = connection or Connection.find(access.kubeconfig, access.context, access.server)
         self.client = Client(self.connection)
         self.health = health.Health()
-        self._informers: list[Informers] = []
+        self._informers: dict[str, Informers] = {}
         self._events = Recorder(self.client, clock=self._clock)
         self.descheduler: Descheduler | None = None
         self.qos: QOSManager | None = None
@@ -148,29 +150,38 @@ class Worker:
         )
 
     def _follow(self, name: str, informers: Informers) -> None:
-        self._informers.append(informers)
+        self._informers[name] = informers
         self.health.ready[f"informers-{name}"] = lambda: None if informers.synced else "not listed yet"
 
     async def run(self) -> None:
         """Work until cancelled (or, with a descheduling interval of 0, until the one round is over)."""
         await self.listener.start()
-        for informers in self._informers:
+        for name, informers in self._informers.items():
             await informers.start()
+            self.health.ready |= health.informer_checks(informers, name)
         events = asyncio.create_task(supervise.forever("worker events", self._events.run))
         try:
             async with asyncio.TaskGroup() as hosts:
                 if self.descheduler is not None:
-                    hosts.create_task(self._deschedule(self.descheduler, self._informers[0]))
+                    hosts.create_task(self._deschedule(self.descheduler, self._informers["descheduler"]))
                 if self.qos is not None:
                     hosts.create_task(self.qos.run(sync_timeout=self.settings.worker.qos.sync_timeout))
         finally:
-            await self._events.flush()
+            await self._write_last_events()
             events.cancel()
             await asyncio.gather(events, return_exceptions=True)
-            for informers in self._informers:
+            for informers in self._informers.values():
                 await informers.stop()
             await self.listener.stop()
             await self.client.close()
+
+    async def _write_last_events(self) -> None:
+        """Write the last events, but do not let an API server that is away hold up the exit."""
+        try:
+            async with asyncio.timeout(_LAST_EVENTS_SECONDS):
+                await self._events.flush()
+        except TimeoutError:
+            log.warning("not all events were written within %g s", _LAST_EVENTS_SECONDS)
 
     async def _deschedule(self, descheduler: Descheduler, informers: Informers) -> None:
         await informers.wait_synced()

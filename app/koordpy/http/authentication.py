@@ -12,7 +12,7 @@ from typing import Any
 from koordpy.api.meta import KubeObject
 from koordpy.api.scheme import Resource
 from koordpy.cluster.client import Client
-from koordpy.cluster.errors import ApiError
+from koordpy.cluster.errors import ApiError, ConnectionFailed
 from koordpy.lib.clock import Clock
 
 TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False, KubeObject)
@@ -52,7 +52,7 @@ class Authenticated:
         send: Callable[[Message], Awaitable[None]],
     ) -> None:
         """Pass a request on, or answer 401 or 403 with the reason."""
-        if scope["type"] != "http" or str(scope["path"]).startswith(OPEN_PATHS):
+        if scope["type"] != "http" or _is_open(str(scope["path"])):
             await self._app(scope, receive, send)
             return
         answer = await self._decide(scope)
@@ -102,9 +102,15 @@ class Authenticated:
             access = await self._client.create_raw(ACCESS_REVIEWS, "", _review(ACCESS_REVIEWS, spec))
         except ApiError as error:
             return 503, f"the API server could not be asked: {error.reason or error.status}"
+        except ConnectionFailed:
+            return 503, "the API server could not be asked: no answer"
         if (access.get("status") or {}).get("allowed"):
             return 200, ""
         return 403, f"{user.get('username', 'this user')} may not {verb} {path}"
+
+
+def _is_open(path: str) -> bool:
+    return any(path == open_ or path.startswith(f"{open_}/") for open_ in OPEN_PATHS)
 
 
 def _review(resource: Resource, spec: dict[str, Any]) -> dict[str, Any]:

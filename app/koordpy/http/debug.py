@@ -1,9 +1,12 @@
 """The debug door: what this process knows, is configured to do, and has decided. Read-only.
 
+Routes are coroutines, though none of them waits: so they run on the event loop, which owns what they show,
+and never see it half changed.
+
 Paths and formats that Koordinator has are Koordinator's (`pkg/scheduler/frameworkext/services`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -11,9 +14,9 @@ import msgspec
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel
+from starlette.routing import compile_path
 
 from koordpy.admission.chain import Chain
-from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, NodeTable
 from koordpy.scheduling.decisions import DecisionModel, Decisions
 from koordpy.scheduling.interface import APIService
@@ -24,7 +27,7 @@ from koordpy.scheduling.registry import Profiles
 class Sources:
     """What the debug door shows. Parts of doors that are closed are empty."""
 
-    cluster: Cluster
+    nodes: NodeTable | None = None
     chains: Mapping[str, Chain] = field(default_factory=dict)
     profiles: Profiles = field(default_factory=Profiles)
     decisions: Decisions | None = None
@@ -53,30 +56,30 @@ def router(sources: Sources) -> APIRouter:
     routes = APIRouter()
 
     @routes.get("/metrics", include_in_schema=False)
-    def metrics() -> Response:
+    async def metrics() -> Response:
         return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
     @routes.get("/configz")
-    def configz() -> dict[str, Any]:
+    async def configz() -> dict[str, Any]:
         return {**sources.configz, "featureGates": dict(sources.gates)}
 
     @routes.get("/apis/v1/__services__")
-    def services(request: Request) -> dict[str, list[str]]:
+    async def services(request: Request) -> dict[str, list[str]]:
         paths: set[str] = set(_plugin_endpoints(sources.profiles))
         for path in request.app.openapi()["paths"]:
             paths.add(path)
         return {"GET": sorted(paths)}
 
     @routes.get("/apis/v1/nodes/{node_name}")
-    def node(node_name: str) -> Response:
-        return _json(_node_dump(sources.cluster.nodes, node_name))
+    async def node(node_name: str) -> Response:
+        return _json(_node_dump(_followed(sources), node_name))
 
     @routes.get("/apis/v1/decisions")
-    def decisions(limit: Annotated[int, Query(ge=1, le=10_000)] = 50) -> list[DecisionModel]:
+    async def decisions(limit: Annotated[int, Query(ge=1, le=10_000)] = 50) -> list[DecisionModel]:
         return [] if sources.decisions is None else sources.decisions.recent(limit)
 
     @routes.get("/apis/v1/decisions/{namespace}/{pod}")
-    def decisions_of(namespace: str, pod: str) -> list[DecisionModel]:
+    async def decisions_of(namespace: str, pod: str) -> list[DecisionModel]:
         found = [] if sources.decisions is None else sources.decisions.of(namespace, pod)
         if not found:
             reason = "the extender door is closed" if sources.decisions is None else "none is remembered"
@@ -84,7 +87,7 @@ def router(sources: Sources) -> APIRouter:
         return found
 
     @routes.get("/apis/v1/admissions")
-    def admissions(limit: Annotated[int, Query(ge=1, le=10_000)] = 50) -> list[AdmissionModel]:
+    async def admissions(limit: Annotated[int, Query(ge=1, le=10_000)] = 50) -> list[AdmissionModel]:
         histories = {id(chain.history): chain.history for chain in sources.chains.values()}
         newest = sorted(
             (admission for history in histories.values() for admission in history),
@@ -109,7 +112,9 @@ def router(sources: Sources) -> APIRouter:
         ]
 
     for path, endpoint in _plugin_endpoints(sources.profiles).items():
-        routes.add_api_route(path, _plugin_route(endpoint), methods=["GET"])
+        routes.add_api_route(
+            path, _plugin_route(endpoint), methods=["GET"], openapi_extra={"parameters": _parameters(path)}
+        )
     return routes
 
 
@@ -125,14 +130,26 @@ def _plugin_endpoints(profiles: Profiles) -> dict[str, Callable[..., object]]:
     return found
 
 
-def _plugin_route(endpoint: Callable[..., object]) -> Callable[[Request], Response]:
-    def route(request: Request) -> Response:
+def _plugin_route(endpoint: Callable[..., object]) -> Callable[[Request], Awaitable[Response]]:
+    async def route(request: Request) -> Response:
         try:
             return _json(endpoint(**request.path_params))
         except LookupError as error:
             raise HTTPException(404, str(error.args[0]) if error.args else "not found") from None
 
     return route
+
+
+def _parameters(path: str) -> list[dict[str, Any]]:
+    """Describe the parameters in a path's template for the OpenAPI document."""
+    names = compile_path(path)[2]
+    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+
+
+def _followed(sources: Sources) -> NodeTable:
+    if sources.nodes is None:
+        raise HTTPException(404, "nodes are not followed: the extender door is closed")
+    return sources.nodes
 
 
 def _json(value: object) -> Response:

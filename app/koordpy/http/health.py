@@ -10,6 +10,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import PlainTextResponse
 
+from koordpy.api.scheme import RESOURCES
+from koordpy.cluster.informer import Health as Informed
+from koordpy.cluster.informer import State
+from koordpy.cluster.informers import Informers
+
 Check = Callable[[], str | None]
 """Returns None when all is well, else what is wrong."""
 
@@ -27,18 +32,50 @@ class Health:
         return {name: reason for name, reason in found.items() if reason is not None}
 
 
+def informer_checks(informers: Informers, name: str = "") -> dict[str, Check]:
+    """Return a check for every started informer: failing until it has listed once, and saying why.
+
+    `name` tells several `Informers` of one process apart.
+    """
+    prefix = f"informer-{name}-" if name else "informer-"
+
+    def check_of(kind: str) -> Check:
+        def check() -> str | None:
+            return next((_trouble(found) for found in informers.health if found.kind == kind), None)
+
+        return check
+
+    return {f"{prefix}{informer.kind}": check_of(informer.kind) for informer in informers.health}
+
+
+def _trouble(informer: Informed) -> str | None:
+    if informer.synced:
+        return None
+    if informer.state is State.ABSENT:
+        # What needs the type was asked for, so being ready without it would be a lie; the informer looks
+        # again and again, and goes on by itself when the type appears.
+        resource = next(found for type_, found in RESOURCES.items() if type_.__name__ == informer.kind)
+        served = f"the API server does not serve {resource.plural} of {resource.api_version}"
+        name = f"{resource.plural}.{resource.group}"
+        return f"{served}: CRD not installed ({name})" if "." in resource.group else served
+    return f"{informer.state}{': ' + informer.error if informer.error else ''}"
+
+
 def router(health: Health) -> APIRouter:
-    """Return the health routes."""
+    """Return the health routes.
+
+    They run on the event loop, which owns all that they look at.
+    """
     routes = APIRouter(default_response_class=PlainTextResponse)
 
     def add(path: str, checks: Callable[[], dict[str, Check]]) -> None:
-        def all_checks(
+        async def all_checks(
             verbose: Annotated[str | None, Query()] = None,
             exclude: Annotated[list[str] | None, Query()] = None,
         ) -> PlainTextResponse:
             return _answer(path, health, checks(), verbose is not None, exclude or [])
 
-        def one_check(check: str) -> PlainTextResponse:
+        async def one_check(check: str) -> PlainTextResponse:
             known = checks()
             if check not in known:
                 return PlainTextResponse(

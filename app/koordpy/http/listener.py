@@ -111,6 +111,10 @@ class Listener:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._socket.close()
 
+    def close(self) -> None:
+        """Give the address back; for a listener that was never started."""
+        self._socket.close()
+
     def _make_context(self, _: uvicorn.Config, __: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
         assert self._context is not None
         return self._context

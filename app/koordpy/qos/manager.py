@@ -98,12 +98,13 @@ class QOSManager:
             tasks.create_task(supervise.forever("qos-collectors", lambda: self._collect(interval)))
             tasks.create_task(supervise.forever("qos-executor-cache", self._collect_cache))
             try:
-                for plugin in self._plugins:
-                    if self._handle.gates.enabled(plugin.feature):
-                        tasks.create_task(supervise.forever(f"qos-{plugin.name}", plugin.run))
-                        self.running.append(plugin.name)
-                log.info("QoS plugins running: %s", ", ".join(self.running) or "none")
-                await asyncio.Event().wait()
+                async with asyncio.TaskGroup() as running:
+                    for plugin in self._plugins:
+                        if self._handle.gates.enabled(plugin.feature):
+                            running.create_task(supervise.forever(f"qos-{plugin.name}", plugin.run))
+                            self.running.append(plugin.name)
+                    log.info("QoS plugins running: %s", ", ".join(self.running) or "none")
+                    await asyncio.Event().wait()
             finally:
                 await self._stop()
 

@@ -45,6 +45,7 @@ class BindCycle:
         self.attempts = attempts
         self.decisions = decisions
         self._running: dict[str, tuple[str, asyncio.Future[str]]] = {}
+        self._closed = ""
         self._bound: deque[tuple[float, Pod, str, Handle]] = deque()
 
     async def bind(self, args: BindingArgs, gone: Gone | None) -> str:
@@ -86,6 +87,13 @@ class BindCycle:
         attempt.waiting = False
         self._undo(attempt)
         self.handle.waiting_pods.reject(attempt.pod.metadata.uid, why)
+
+    def close(self, why: str) -> None:
+        """End every attempt that waits in Permit, and every later one that comes there."""
+        self._closed = why
+        for attempt in self.attempts:
+            if attempt.waiting:
+                self.end(attempt, why)
 
     # --- the cycle -------------------------------------------------------------------------------
 
@@ -197,6 +205,8 @@ class BindCycle:
     async def _wait(
         self, attempt: Attempt, node_name: str, waits: dict[str, float], gone: Gone | None
     ) -> Status:
+        if self._closed:
+            return Status.failed(self._closed)
         attempt.waiting = True
         attempt.decision.result = "waiting"
         hang_up = asyncio.ensure_future(self._end_when_gone(attempt, gone)) if gone is not None else None

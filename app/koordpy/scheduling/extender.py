@@ -286,6 +286,10 @@ class Extender:
         error = self._unsynced() or await self.binds.bind(args, gone)
         return wire.error_result(error) if error else wire.BOUND
 
+    def close(self, why: str) -> None:
+        """Let no pod wait any more: waiting binds fail, and later ones that would have to wait do too."""
+        self.binds.close(why)
+
     # --- bookkeeping -----------------------------------------------------------------------------
 
     def _pod_deleted(self, pod: Pod) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from koordpy.api.core import Pod
-from koordpy.api.scheme import without_nulls
+from koordpy.api.scheme import MALFORMED, without_nulls
 
 
 class BadBody(ValueError):
@@ -107,14 +107,14 @@ class BodyDecoder(Generic[T]):
                 return args
         except msgspec.ValidationError:
             pass
-        except msgspec.DecodeError as error:
+        except MALFORMED as error:
             raise BadBody(f"not JSON: {error}") from None
         return self._decode_slowly(body, required)
 
     def _decode_slowly(self, body: bytes, required: str) -> T:
         try:
             document = msgspec.json.decode(body)
-        except msgspec.DecodeError as error:
+        except MALFORMED as error:
             raise BadBody(f"not JSON: {error}") from None
         if not isinstance(document, dict):
             raise BadBody(f"expected an object, got {type(document).__name__}")
