@@ -30,6 +30,7 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
         )
     if latest["top_nodes"]:
         to.print(_scores(latest))
+        to.print("  [dim]kube-scheduler adds its own scores to these totals[/dim]")
     times = ", ".join(f"{verb} {ms:.2f} ms" for verb, ms in latest["milliseconds"].items())
     to.print(f"  [dim]started {latest['started']}{'; ' + times if times else ''}[/dim]")
     if len(attempts) > 1:
@@ -44,7 +45,7 @@ def rejected_by(attempts: list[dict[str, Any]], plugin: str) -> int:
 def _scores(attempt: dict[str, Any]) -> Table:
     weights = attempt["weights"]
     table = Table(box=None, padding=(0, 2), pad_edge=True)
-    table.add_column("best nodes here (kube-scheduler adds its own scores)")
+    table.add_column("best nodes")
     for plugin, weight in weights.items():
         table.add_column(f"{plugin} (weight {weight})", justify="right")
     table.add_column("total", justify="right")
