@@ -103,3 +103,37 @@ def test_a_placed_pod_is_forgotten(queue):
     queue.pop()
     queue.done("a")
     assert queue.pool_of("a") is None
+
+
+def test_a_placement_brings_back_only_pods_that_it_may_help(queue, clock):
+    for name, helped in (("a", False), ("b", True)):
+        queue.add(pod(name))
+        queue.requeue(queue.pop(), rejected=True, placements_help=helped)
+    clock.advance(100)
+    queue.placed()
+    assert [queue.pool_of(name) for name in "ab"] == ["unschedulable", "active"]
+
+
+def test_a_pod_that_changed_in_flight_is_tried_again(queue, clock):
+    queue.add(pod("a"))
+    item = queue.pop()
+    queue.add(pod("a"))
+    queue.requeue(item, rejected=True)
+    assert queue.pool_of("a") == "backoff"
+
+
+def test_a_gated_pod_is_asked_about_again_when_something_changes(clock):
+    gates = {"a"}
+    queue = SchedulingQueue(clock, admits=lambda pod: pod.metadata.name not in gates)
+    queue.add(pod("a"))
+    assert (queue.pool_of("a"), popped(queue)) == ("gated", None)
+    gates.clear()
+    queue.move_all()
+    assert popped(queue) == "a"
+
+
+def test_an_active_pod_can_be_picked_ahead_of_its_turn(queue):
+    for name in "ab":
+        queue.add(pod(name))
+    assert queue.pick("b").pod.metadata.name == "b"
+    assert [popped(queue), popped(queue)] == ["a", None]
