@@ -137,7 +137,7 @@ def _validate_versions(versions: list[Document]) -> Iterator[Cause]:
         return
     seen: set[str] = set()
     for index, version in enumerate(versions):
-        at, name = f"spec.versions[{index}]", version.get("name", "")
+        at, name = f"spec.versions[{index}]", version.get("name") or ""
         if problem := dns_label(name):
             yield invalid_value(f"{at}.name", name, problem)
         if name in seen:
