@@ -10,6 +10,9 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+_GOODBYE_SECONDS = 1.0
+"""asyncio would wait half a minute for a close_notify."""
+
 
 class JoiningTransport:
     """A transport that holds a write back for the next one, at most until the event loop's next turn."""
@@ -50,3 +53,9 @@ class Protocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Put the joining transport between uvicorn and the network."""
         super().connection_made(cast(asyncio.Transport, JoiningTransport(transport, self.loop)))
+
+    def shutdown(self) -> None:
+        """Close when idle, else after the answer. An idle TLS peer that does not say goodbye is cut off."""
+        super().shutdown()
+        if self.transport.is_closing():
+            self.loop.call_later(_GOODBYE_SECONDS, self.transport.abort)

@@ -1,0 +1,210 @@
+"""The debug door of a running service: health, metrics, configuration, nodes, decisions, admissions."""
+
+import re
+from typing import Any
+
+from fastapi.openapi.models import OpenAPI
+
+from koordpy.api.core import Pod
+from tests.integration.service.stage import Stage, pod_document, review_of, until
+
+CHECKS = [
+    "ping",
+    "informers",
+    "door-admission",
+    "door-extender",
+    "door-debug",
+    "informer-Node",
+    "informer-NodeMetric",
+    "informer-Pod",
+]
+
+
+async def test_a_ready_service_is_healthy_and_lists_its_checks(stage: Stage) -> None:
+    for path in ("/livez", "/readyz", "/healthz"):
+        answer = await stage.get(path)
+        assert (answer.status_code, answer.text) == (200, "ok")
+    lines = (await stage.get("/readyz?verbose")).text.splitlines()
+    assert {f"[+]{check} ok" for check in CHECKS} <= set(lines)
+    assert lines[-1] == "readyz check passed"
+    for check in CHECKS:
+        assert (await stage.get(f"/readyz/{check}")).status_code == 200
+
+
+async def test_every_door_answers_health(stage: Stage) -> None:
+    for door in ("admission", "extender", "debug"):
+        answer = await stage.http.get(f"{stage.url(door)}/readyz")
+        assert (answer.status_code, answer.text) == (200, "ok"), door
+
+
+async def test_metrics_have_the_series_that_dashboards_of_koordinator_use(stage: Stage) -> None:
+    pod = await stage.add_pod("p")
+    await stage.filter(pod, "n0", "n1")
+    await stage.prioritize(pod, "n0", "n1")
+    assert await stage.bind(pod, "n0") == ""
+    await stage.review(review_of(pod_document("q")))
+    answer = await stage.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    series = set(re.findall(r"^([a-z_]+)(?:\{|\s)", answer.text, re.MULTILINE))
+    assert {
+        "scheduler_framework_extension_point_duration_seconds_count",
+        "scheduler_schedule_attempts_total",
+        "scheduler_scheduling_attempt_duration_seconds_count",
+        "koordpy_extender_request_duration_seconds_count",
+        "koordpy_extender_waiting_pods",
+        "koord_manager_webhook_webhook_duration_milliseconds_count",
+        "controller_runtime_webhook_requests_total",
+        "controller_runtime_webhook_latency_seconds_count",
+        "koordpy_client_requests_total",
+        "koordpy_informer_objects",
+        "koordpy_informer_lists_total",
+    } <= series
+    # measured in every tenth attempt only, so there may be no sample yet
+    assert "# TYPE scheduler_plugin_execution_duration_seconds histogram" in answer.text
+
+
+async def test_configz_shows_settings_and_gates(stage: Stage) -> None:
+    shown = (await stage.get("/configz")).json()
+    assert shown["koordpy"]["client"]["server"] == stage.server.url
+    assert shown["koordpy"]["extender"]["decisions"] == 1000
+    assert shown["featureGates"]["PodMutatingWebhook"] is True
+    assert shown["featureGates"]["ResizePod"] is False
+
+
+async def test_services_lists_routes_and_those_of_plugins(stage: Stage) -> None:
+    services = (await stage.get("/apis/v1/__services__")).json()
+    assert {
+        "/apis/v1/__services__",
+        "/apis/v1/nodes/{node_name}",
+        "/apis/v1/decisions",
+        "/apis/v1/decisions/{namespace}/{pod}",
+        "/apis/v1/admissions",
+        "/apis/v1/plugins/LoadAwareScheduling/node/{node_name}",
+    } <= set(services["GET"])
+    assert services["GET"] == sorted(services["GET"])
+
+
+async def test_the_openapi_document_is_valid_and_declares_every_path_parameter(stage: Stage) -> None:
+    document = (await stage.get("/openapi.json")).json()
+    OpenAPI.model_validate(document)
+    for path, operations in document["paths"].items():
+        wanted = set(re.findall(r"\{(\w+)\}", path))
+        for operation in operations.values():
+            declared = {p["name"] for p in operation.get("parameters", ()) if p["in"] == "path"}
+            assert declared == wanted, path
+    for reference in _references(document):
+        target: Any = document
+        for step in reference.removeprefix("#/").split("/"):
+            target = target[step]
+        assert target
+    operations = [one["operationId"] for item in document["paths"].values() for one in item.values()]
+    assert len(operations) == len(set(operations))
+
+
+def _references(document: Any) -> list[str]:
+    if isinstance(document, dict):
+        own = [document["$ref"]] if isinstance(document.get("$ref"), str) else []
+        return own + [found for value in document.values() for found in _references(value)]
+    if isinstance(document, list):
+        return [found for value in document for found in _references(value)]
+    return []
+
+
+async def test_a_node_is_shown_as_koordinator_shows_it(stage: Stage) -> None:
+    pod = await stage.add_pod("p", cpu="1500m")
+    assert await stage.bind(pod, "n0") == ""
+    shown = (await stage.get("/apis/v1/nodes/n0")).json()
+    assert set(shown) == {
+        "node",
+        "pods",
+        "podsWithAffinity",
+        "podsWithRequiredAntiAffinity",
+        "usedPorts",
+        "requested",
+        "nonZeroRequested",
+        "remaining",
+        "allocatable",
+        "imageStates",
+        "pvcRefCounts",
+        "generation",
+    }
+    assert shown["node"]["metadata"]["name"] == "n0"
+    assert [p["metadata"]["uid"] for p in shown["pods"]] == [pod["metadata"]["uid"]]
+    assert shown["requested"] == {
+        "MilliCPU": 1500,
+        "Memory": 256 << 20,
+        "EphemeralStorage": 0,
+        "AllowedPodNumber": 1,
+        "ScalarResources": {},
+    }
+    assert shown["remaining"]["MilliCPU"] == 2500
+    assert shown["allocatable"]["AllowedPodNumber"] == 20
+    assert shown["nonZeroRequested"] == {"MilliCPU": 1500, "Memory": 256 << 20}
+
+
+async def test_a_node_that_does_not_exist_is_not_found(stage: Stage) -> None:
+    answer = await stage.get("/apis/v1/nodes/n9")
+    assert (answer.status_code, answer.json()) == (404, {"detail": "cannot find node n9"})
+
+
+async def test_a_decision_tells_a_pods_whole_story(stage: Stage) -> None:
+    pod = await stage.add_pod("p", cpu="3")
+    first = await stage.add_pod("first", cpu="3")
+    assert await stage.bind(first, "n1") == ""
+    answer = await stage.filter(pod, "n0", "n1")
+    assert answer["NodeNames"] == ["n0"]
+    assert answer["FailedNodes"] == {"n1": "Insufficient cpu"}
+    await stage.prioritize(pod, "n0")
+    assert await stage.bind(pod, "n0") == ""
+    [decision] = (await stage.get("/apis/v1/decisions/default/p")).json()
+    assert (decision["outcome"], decision["node"]) == ("bound", "n0")
+    assert decision["profile"] == "default-scheduler"
+    assert (decision["evaluated_nodes"], decision["feasible_nodes"]) == (2, 1)
+    [rejection] = decision["rejections"]
+    assert (rejection["plugin"], rejection["reason"]) == ("NodeResourcesFit", "Insufficient cpu")
+    assert (rejection["nodes"], rejection["examples"]) == (1, ["n1"])
+    assert [best["node"] for best in decision["top_nodes"]] == ["n0"]
+    assert {"filter", "score", "total"} <= set(decision["milliseconds"])
+    newest = (await stage.get("/apis/v1/decisions?limit=1")).json()
+    assert [d["pod"] for d in newest] == ["p"]
+
+
+async def test_decisions_about_an_unknown_pod_are_not_found(stage: Stage) -> None:
+    answer = await stage.get("/apis/v1/decisions/default/nobody")
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == ("no scheduling decision about pod default/nobody: none is remembered")
+
+
+async def test_a_senseless_limit_is_refused(stage: Stage) -> None:
+    for path in ("/apis/v1/decisions", "/apis/v1/admissions"):
+        for limit in ("0", "-1", "many", "100000000"):
+            assert (await stage.get(f"{path}?limit={limit}")).status_code == 422
+
+
+async def test_admissions_are_shown_newest_first(stage: Stage) -> None:
+    for name in ("one", "two"):
+        answer = await stage.review(review_of(pod_document(name), uid=f"uid-{name}"))
+        assert answer.json()["response"]["allowed"] is True
+    shown = (await stage.get("/apis/v1/admissions")).json()
+    assert [(a["name"], a["uid"], a["allowed"], a["code"]) for a in shown] == [
+        ("two", "uid-two", True, 200),
+        ("one", "uid-one", True, 200),
+    ]
+    assert shown[0]["path"] == "/mutate-pod"
+    assert len((await stage.get("/apis/v1/admissions?limit=1")).json()) == 1
+
+
+async def test_a_plugin_shows_what_it_knows_of_a_node(stage: Stage) -> None:
+    pod = await stage.add_pod("p")
+    assert await stage.bind(pod, "n0") == ""
+    pods = stage.service.cluster.store(Pod)
+    await until(lambda: any(known.spec.node_name == "n0" for known in pods))
+    shown = (await stage.get("/apis/v1/plugins/LoadAwareScheduling/node/n0")).json()
+    assert [entry["pod"]["metadata"]["name"] for entry in shown["pods"]] == ["p"]
+
+
+async def test_only_reading_is_possible(stage: Stage) -> None:
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        for path in ("/configz", "/apis/v1/nodes/n0", "/apis/v1/decisions", "/metrics", "/readyz"):
+            answer = await stage.http.request(method, stage.url("debug") + path)
+            assert answer.status_code == 405, (method, path)
