@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 import msgspec
 from prometheus_client import Histogram
@@ -20,7 +21,7 @@ from koordpy.api.document import Document
 from koordpy.api.scheme import MALFORMED, DecodeError
 from koordpy.lib.clock import Clock, SystemClock
 
-from .handler import OPERATIONS, Denied, Errored, Handler, MutatingHandler, Request, ValidatingHandler
+from .handler import DELETE, OPERATIONS, Denied, Errored, Handler, MutatingHandler, Request, ValidatingHandler
 from .history import Admission, History
 from .metrics import HANDLER_DURATION, LATENCY, PANICS, REQUESTS
 from .paths import WebhookPath, webhook_path
@@ -108,7 +109,9 @@ class Chain:
 
     def _admit(self, request: Request, raw_object: bytes | msgspec.Raw) -> Response:
         path = self.path
-        if path.resource and (request.resource.resource != path.resource or request.sub_resource):
+        if path.resource and (
+            request.resource.resource != path.resource or request.sub_resource != path.sub_resource
+        ):
             return ALLOWED
         document = request.document = self._read(request, raw_object)
         if document is not None:
@@ -136,12 +139,24 @@ class Chain:
         return Response(True, patch=document.patch_bytes())
 
     def _read(self, request: Request, raw: bytes | msgspec.Raw) -> Document | None:
-        """Read the object as the path's kind. Raises Errored(400)."""
+        """Read the object, and the oldObject where the path says so. Raises Errored(400)."""
         raw = bytes(raw)
-        if not raw or raw == b"null":
-            if self.path.kind or request.operation != "DELETE":
-                raise Errored(400, NO_CONTENT)
+        path = self.path
+        if path.kind and request.operation in path.old_object:
+            if request.operation == DELETE:
+                if request.raw_old_object:
+                    self._read_object(request.raw_old_object)
+                return None
+            document = self._read_object(raw)
+            self._read_object(request.raw_old_object)
+            return Document(document)
+        if request.operation == DELETE and not path.kind and (not raw or raw == b"null"):
             return None
+        return Document(self._read_object(raw))
+
+    def _read_object(self, raw: bytes) -> dict[str, Any]:
+        if not raw or raw == b"null":
+            raise Errored(400, NO_CONTENT)
         path = self.path
         try:
             document = typed.check(path.kind, raw) if path.kind else msgspec.json.decode(raw, type=dict)
@@ -152,7 +167,7 @@ class Chain:
             api_version = document.get("apiVersion") or path.api_version
             if kind != path.kind or api_version != path.api_version:
                 raise Errored(400, f"unable to decode {api_version}, Kind={kind} into {path.kind}")
-        return Document(document)
+        return document
 
     def _duration(self, handler: str, operation: str, allowed: bool) -> Histogram:
         if operation not in OPERATIONS:

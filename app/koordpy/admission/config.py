@@ -21,7 +21,11 @@ from .paths import webhook_path
 
 GROUP: Final = "koordpy.admission"
 
-DEFAULT_HANDLERS: Final = ("mutate-pod.ClusterColocationProfile", "mutate-pod.ExtendedResourceSpec")
+DEFAULT_HANDLERS: Final = (
+    "mutate-pod.ClusterColocationProfile",
+    "mutate-pod.ExtendedResourceSpec",
+    "mutate-node-status.ResourceAmplification",
+)
 """The in-tree handlers, in the order in which Koordinator calls them."""
 
 

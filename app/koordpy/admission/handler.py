@@ -151,13 +151,19 @@ class Request:
 
     def old_object(self, type_: type[T]) -> T:
         """Return the object before an UPDATE or DELETE. Raises DecodeError, LookupError where none."""
-        raw = bytes(self._raw_old_object)
-        if not raw or raw == b"null":
+        raw = self.raw_old_object
+        if not raw:
             raise LookupError("the request has no oldObject")
         known: T | None = self._objects.get(("oldObject", type_))
         if known is None:
             known = self._objects["oldObject", type_] = decode(type_, raw)
         return known
+
+    @property
+    def raw_old_object(self) -> bytes:
+        """The JSON text of the object before an UPDATE or DELETE, empty where there is none."""
+        raw = bytes(self._raw_old_object)
+        return b"" if raw == b"null" else raw
 
     @property
     def user_info(self) -> UserInfo:

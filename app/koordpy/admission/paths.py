@@ -5,16 +5,18 @@ Source: Koordinator, `pkg/webhook` (`add_*.go` and each path's handler).
 
 from dataclasses import dataclass
 
-from .handler import CREATE
+from .handler import CREATE, DELETE, UPDATE
 
 
 @dataclass(frozen=True)
 class WebhookPath:
     """What a path is for.
 
-    A request for another resource or for a subresource is allowed unseen, where `resource` is set. The object
-    must read as `kind` of `api_version`, where they are set. Handlers run on `operations` (empty: on all);
-    other operations are allowed once the object was read. `type` and `object_type` are metric labels.
+    A request for another resource or subresource is allowed unseen, where `resource` is set. The object must
+    read as `kind` of `api_version`, where they are set; on the operations in `old_object` the oldObject must
+    too. A DELETE that is listed there has no object, and need not have an oldObject. Handlers run on
+    `operations` (empty: on all); other operations are allowed once the object was read. `type` and
+    `object_type` are metric labels.
     """
 
     path: str
@@ -22,9 +24,11 @@ class WebhookPath:
     object_type: str = ""
     gate: str | None = None
     resource: str = ""
+    sub_resource: str = ""
     api_version: str = ""
     kind: str = ""
     operations: frozenset[str] = frozenset()
+    old_object: frozenset[str] = frozenset()
 
 
 PATHS: dict[str, WebhookPath] = {
@@ -39,6 +43,27 @@ PATHS: dict[str, WebhookPath] = {
             api_version="v1",
             kind="Pod",
             operations=frozenset((CREATE,)),
+        ),
+        WebhookPath(
+            path="/mutate-node-status",
+            type="mutate",
+            object_type="node",
+            gate="NodeMutatingWebhook",
+            resource="nodes",
+            sub_resource="status",
+            api_version="v1",
+            kind="Node",
+            old_object=frozenset((UPDATE, DELETE)),
+        ),
+        WebhookPath(
+            path="/validate-node",
+            type="validate",
+            object_type="node",
+            gate="NodeValidatingWebhook",
+            resource="nodes",
+            api_version="v1",
+            kind="Node",
+            old_object=frozenset((UPDATE, DELETE)),
         ),
     )
 }

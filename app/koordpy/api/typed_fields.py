@@ -1,4 +1,6 @@
-"""What typed decoding of Pods knows beyond `patch_types.txt`: kinds of scalars, and what is always written.
+"""What typed decoding knows beyond `patch_types.txt`: kinds of scalars, and what is always written.
+
+The types are those of Pods, Nodes, ConfigMaps and ElasticQuotas.
 
 Places are written `Type.field`. Source: Kubernetes API 1.35.
 """
@@ -10,13 +12,16 @@ KINDS: Final[dict[str, str]] = {
         AWSElasticBlockStoreVolumeSource.readOnly AzureDiskVolumeSource.readOnly
         AzureFileVolumeSource.readOnly
         CSIVolumeSource.readOnly CephFSVolumeSource.readOnly CinderVolumeSource.readOnly
-        ClusterTrustBundleProjection.optional ConfigMapEnvSource.optional ConfigMapKeySelector.optional
+        ClusterTrustBundleProjection.optional ConfigMap.immutable ConfigMapEnvSource.optional
+        ConfigMapKeySelector.optional
         ConfigMapProjection.optional ConfigMapVolumeSource.optional Container.stdin Container.stdinOnce
         Container.tty ContainerStatus.ready ContainerStatus.started EphemeralContainer.stdin
         EphemeralContainer.stdinOnce EphemeralContainer.tty FCVolumeSource.readOnly FileKeySelector.optional
         FlexVolumeSource.readOnly GCEPersistentDiskVolumeSource.readOnly GlusterfsVolumeSource.readOnly
         ISCSIVolumeSource.chapAuthDiscovery ISCSIVolumeSource.chapAuthSession ISCSIVolumeSource.readOnly
-        NFSVolumeSource.readOnly OwnerReference.blockOwnerDeletion OwnerReference.controller
+        NFSVolumeSource.readOnly NodeFeatures.supplementalGroupsPolicy
+        NodeRuntimeHandlerFeatures.recursiveReadOnlyMounts NodeRuntimeHandlerFeatures.userNamespaces
+        NodeSpec.unschedulable OwnerReference.blockOwnerDeletion OwnerReference.controller
         PersistentVolumeClaimVolumeSource.readOnly PodSecurityContext.runAsNonRoot
         PodSpec.automountServiceAccountToken PodSpec.enableServiceLinks PodSpec.hostIPC PodSpec.hostNetwork
         PodSpec.hostPID PodSpec.hostUsers PodSpec.setHostnameAsFQDN PodSpec.shareProcessNamespace
@@ -31,6 +36,7 @@ KINDS: Final[dict[str, str]] = {
         AWSElasticBlockStoreVolumeSource.partition ConfigMapVolumeSource.defaultMode
         ContainerPort.containerPort ContainerPort.hostPort ContainerRestartRuleOnExitCodes.values
         ContainerStateTerminated.exitCode ContainerStateTerminated.signal ContainerStatus.restartCount
+        DaemonEndpoint.Port
         DownwardAPIVolumeFile.mode
         DownwardAPIVolumeSource.defaultMode FCVolumeSource.lun GCEPersistentDiskVolumeSource.partition
         GRPCAction.port ISCSIVolumeSource.lun KeyToPath.mode PodCertificateProjection.maxExpirationSeconds
@@ -40,6 +46,7 @@ KINDS: Final[dict[str, str]] = {
         WeightedPodAffinityTerm.weight
     """,
     "int64": """
+        ContainerImage.sizeBytes NodeSwapStatus.capacity
         LinuxContainerUser.gid LinuxContainerUser.supplementalGroups LinuxContainerUser.uid
         ObjectMeta.deletionGracePeriodSeconds ObjectMeta.generation PodCondition.observedGeneration
         PodSecurityContext.fsGroup PodSecurityContext.runAsGroup PodSecurityContext.runAsUser
@@ -51,18 +58,21 @@ KINDS: Final[dict[str, str]] = {
     "intOrString": "HTTPGetAction.port TCPSocketAction.port",
     "quantity": "EmptyDirVolumeSource.sizeLimit ResourceFieldSelector.divisor",
     "quantities": """
-        ContainerStatus.allocatedResources PodSpec.overhead PodStatus.allocatedResources
+        ContainerStatus.allocatedResources NodeStatus.allocatable NodeStatus.capacity PodSpec.overhead
+        PodStatus.allocatedResources
         ResourceRequirements.limits ResourceRequirements.requests VolumeResourceRequirements.limits
         VolumeResourceRequirements.requests
     """,
     "strings": """
+        ConfigMap.binaryData ConfigMap.data
         CSIVolumeSource.volumeAttributes FlexVolumeSource.options LabelSelector.matchLabels
         ObjectMeta.annotations ObjectMeta.labels PodCertificateProjection.userAnnotations PodSpec.nodeSelector
     """,
     "time": """
         ContainerStateRunning.startedAt ContainerStateTerminated.finishedAt ContainerStateTerminated.startedAt
-        ManagedFieldsEntry.time ObjectMeta.creationTimestamp ObjectMeta.deletionTimestamp
-        PodCondition.lastProbeTime PodCondition.lastTransitionTime PodStatus.startTime
+        ManagedFieldsEntry.time NodeCondition.lastHeartbeatTime NodeCondition.lastTransitionTime
+        ObjectMeta.creationTimestamp ObjectMeta.deletionTimestamp
+        PodCondition.lastProbeTime PodCondition.lastTransitionTime PodStatus.startTime Taint.timeAdded
     """,
     "any": "ManagedFieldsEntry.fieldsV1",
 }

@@ -1,0 +1,42 @@
+"""Resource lists that annotations hold as JSON text: read and written as Go code reads and writes them.
+
+Source: Kubernetes, `k8s.io/api/core/v1` (ResourceList) and `k8s.io/apimachinery/pkg/api/resource`.
+"""
+
+import json
+from collections.abc import Mapping
+
+import msgspec
+
+from .quantity import Quantity, parse_json
+from .scheme import MALFORMED, DecodeError
+
+Quantities = dict[str, Quantity]
+
+_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+
+
+def members(text: str) -> dict[str, str] | None:
+    """Return the JSON texts of the members of an object, None for null. Raises DecodeError."""
+    try:
+        decoded = _DECODER.decode(text.encode())
+    except MALFORMED as error:
+        raise DecodeError(str(error)) from None
+    return None if decoded is None else {name: bytes(raw).decode() for name, raw in decoded.items()}
+
+
+def parse(text: str) -> Quantities | None:
+    """Read the JSON text of a resource list, None for null. Raises DecodeError."""
+    decoded = members(text)
+    if decoded is None:
+        return None
+    try:
+        return {name: parse_json(raw) for name, raw in decoded.items()}
+    except ValueError as error:
+        raise DecodeError(str(error)) from None
+
+
+def text(amounts: Mapping[str, Quantity] | None) -> str:
+    """Write a resource list as JSON: sorted, compact; None is null."""
+    written = None if amounts is None else {name: str(amounts[name]) for name in sorted(amounts)}
+    return json.dumps(written, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,1 @@
+"""Amplify the allocatable resources that kubelets report."""
