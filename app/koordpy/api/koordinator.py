@@ -32,6 +32,38 @@ class ClusterColocationProfile(KubeObject):
     spec: Spec = msgspec.field(default_factory=Spec)
 
 
+# --- quotas: scheduling.sigs.k8s.io/v1alpha1, quota.koordinator.sh/v1alpha1 -----------------------
+
+
+class ElasticQuota(KubeObject):
+    """What a group of pods may use: at least `min`, at most `max`. Its place in a tree is in its labels."""
+
+    class Spec(Struct):
+        """The guaranteed and the largest amounts."""
+
+        min: ResourceList = {}
+        max: ResourceList = {}
+
+    class QuotaStatus(Struct):
+        """What is in use."""
+
+        used: ResourceList = {}
+
+    spec: Spec = msgspec.field(default_factory=Spec)
+    status: QuotaStatus = msgspec.field(default_factory=QuotaStatus)
+
+
+class ElasticQuotaProfile(KubeObject):
+    """The nodes that belong to a quota tree; the tree is named by a label."""
+
+    class Spec(Struct):
+        """Which nodes."""
+
+        node_selector: LabelSelector | None = None
+
+    spec: Spec = msgspec.field(default_factory=Spec)
+
+
 # --- slo.koordinator.sh/v1alpha1 -----------------------------------------------------------------
 
 

@@ -74,6 +74,22 @@ RESOURCES: dict[type[KubeObject], Resource] = {
             koordinator.ClusterColocationProfile,
         ),
         Resource(
+            "scheduling.sigs.k8s.io",
+            "v1alpha1",
+            "elasticquotas",
+            "ElasticQuota",
+            True,
+            koordinator.ElasticQuota,
+        ),
+        Resource(
+            "quota.koordinator.sh",
+            "v1alpha1",
+            "elasticquotaprofiles",
+            "ElasticQuotaProfile",
+            True,
+            koordinator.ElasticQuotaProfile,
+        ),
+        Resource(
             "slo.koordinator.sh", "v1alpha1", "nodemetrics", "NodeMetric", False, koordinator.NodeMetric
         ),
         Resource("slo.koordinator.sh", "v1alpha1", "nodeslos", "NodeSLO", False, koordinator.NodeSLO),
