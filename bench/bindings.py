@@ -1,7 +1,8 @@
 """A process that sees pods get nodes: `python -m bench.bindings KUBECONFIG NAMESPACE PODS SECONDS`.
 
 It prints `watching` when it looks, and after the last pod the seconds between the first binding and the last.
-After SECONDS it gives up. It is a process of its own because starting servers must not keep it from looking.
+After SECONDS it gives up. When it is done it waits to be ended. It is a process of its own because starting
+servers must not keep it from looking.
 """
 
 import asyncio
@@ -52,6 +53,7 @@ async def watch(kubeconfig: str, namespace: str, pods: int, seconds: float) -> N
             raise TimeoutError(f"{bindings.seen} of {pods} pods were bound in {seconds:g} s") from None
     print(bindings.last - bindings.first, flush=True)
     await client.close()
+    await asyncio.sleep(seconds)  # the caller reads the processor time of this process, then ends it
 
 
 if __name__ == "__main__":

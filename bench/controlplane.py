@@ -8,7 +8,9 @@ ratio within a round means something.
 
 import asyncio
 import contextlib
+import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,7 @@ def run(rounds: int = 3, nodes: int = NODES, pods: int = PODS) -> Result:
         koordpy="koordpy CPU a pod, ms",
         scheduler="kube-scheduler CPU a pod, ms",
         api="kube-apiserver and etcd CPU a pod, ms",
+        others="cores that others used",
     )
     with servers.folder() as folder, ControlPlane(throughput=True) as plane:
         plane.install_crds()
@@ -96,17 +99,26 @@ class Bench:
             assert self._plane.api_server is not None
             assert self._plane.etcd is not None
             servers_of_state = [self._plane.api_server, self._plane.etcd]
-            state_cpu = _cpu(servers_of_state)
-            our_cpu = _cpu([ours])
+            state_cpu, our_cpu = _cpu(servers_of_state), _cpu([ours])
+            began, busy, own = time.monotonic(), machine.busy_seconds(), self._own_cpu(watch)
             scheduler = self._plane.start_scheduler(config)
             stack.callback(self._plane.stop_scheduler)
             seconds = watch.wait()
+            used = {
+                "scheduler": _cpu([scheduler]),
+                "api": _cpu(servers_of_state) - state_cpu,
+                "koordpy": _cpu([ours]) - our_cpu,
+            }
+            others = machine.busy_seconds() - busy - sum(used.values()) - (self._own_cpu(watch) - own)
             return {
                 "rate": (self._pods - 1) / seconds,
-                "scheduler": _cpu([scheduler]) / self._pods * 1e3,
-                "api": (_cpu(servers_of_state) - state_cpu) / self._pods * 1e3,
-                **({"koordpy": (_cpu([ours]) - our_cpu) / self._pods * 1e3} if ours is not None else {}),
+                "others": max(others, 0.0) / (time.monotonic() - began),
+                **{name: cpu / self._pods * 1e3 for name, cpu in used.items() if cpu},
             }
+
+    @staticmethod
+    def _own_cpu(watch: "BindWatch") -> float:
+        return machine.cpu_seconds(os.getpid()) + machine.cpu_seconds(watch.pid)
 
     async def _prepare(self) -> None:
         """Remove the pods of the run before, create new ones, let every node report."""
@@ -163,9 +175,12 @@ class BindWatch:
 
     def wait(self) -> float:
         """Return the seconds between the first and the last binding."""
-        seconds = float(self._line("seconds"))
-        self._process.wait()
-        return seconds
+        return float(self._line("seconds"))
+
+    @property
+    def pid(self) -> int:
+        """The process id, for measurements."""
+        return self._process.pid
 
     def _line(self, awaited: str) -> str:
         assert self._process.stdout is not None
