@@ -23,6 +23,8 @@ GROUP: Final = "koordpy.admission"
 
 DEFAULT_HANDLERS: Final = (
     "mutate-pod.ClusterColocationProfile",
+    "mutate-pod.MultiQuotaTree",
+    "mutate-pod.DeviceResourceSpec",
     "mutate-pod.ExtendedResourceSpec",
     "mutate-node-status.ResourceAmplification",
 )

@@ -82,20 +82,3 @@ def normal(document: Any) -> Any:
                 key=lambda item: json.dumps(item, sort_keys=True, separators=(",", ":"))
             )
     return node
-
-
-def accepts(tag: str | None, case_in: dict[str, Any]) -> bool:
-    """Leave out the cases that reach the quota tree or the GPU step, whatever their tag."""
-    return not reaches_gpu_step(case_in) and not reaches_quota_tree(case_in)
-
-
-def reaches_gpu_step(case_in: dict[str, Any]) -> bool:
-    if case_in["gates"].get("DisableDeviceResourceSpec"):
-        return False
-    return "koordinator.sh/gpu" in json.dumps(case_in)
-
-
-def reaches_quota_tree(case_in: dict[str, Any]) -> bool:
-    return bool(case_in["gates"].get("MultiQuotaTree")) and any(
-        document["kind"] == "ElasticQuotaProfile" for document in case_in["objects"]
-    )

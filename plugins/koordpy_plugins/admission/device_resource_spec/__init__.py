@@ -1,0 +1,1 @@
+"""Write GPU requests in the form that device scheduling reads."""

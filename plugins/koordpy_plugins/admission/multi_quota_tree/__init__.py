@@ -1,0 +1,1 @@
+"""Keep the pods of a quota tree on the nodes of the tree."""

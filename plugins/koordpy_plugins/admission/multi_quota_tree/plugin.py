@@ -1,0 +1,66 @@
+"""Keep the pods of a quota tree on the nodes of the tree.
+
+A quota tree owns some of the cluster's nodes: those that its ElasticQuotaProfile selects. A pod whose quota
+is part of a tree gets that selection as required node affinity. Source: Koordinator,
+`pkg/webhook/pod/mutating/multi_quota_tree_affinity.go`.
+"""
+
+from typing import Any, ClassVar, Final
+
+from koordpy.admission.handler import CREATE, Handle, MutatingHandler, Request
+from koordpy.api import extension
+from koordpy.api.config_model import ConfigModel
+from koordpy.api.document import Document
+from koordpy.api.meta import LabelSelector
+
+from .trees import QuotaTrees
+
+_REQUIRED: Final = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+_TERMS: Final = (*_REQUIRED, "nodeSelectorTerms")
+
+
+class MultiQuotaTreePlugin(MutatingHandler):
+    """The quota tree step of pod admission."""
+
+    name: ClassVar[str] = "MultiQuotaTree"
+    path: ClassVar[str] = "/mutate-pod"
+    enabled_by: ClassVar[str | None] = "MultiQuotaTree"
+
+    def __init__(self, args: ConfigModel, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.trees = QuotaTrees(handle.cluster)
+
+    def mutate(self, request: Request, document: Document) -> None:
+        """Add the node selector of the pod's quota tree, if it has one, to every required term."""
+        if request.operation != CREATE:
+            return
+        label = document.get(("metadata", "labels", extension.LABEL_QUOTA_NAME))
+        tree_id = self.trees.tree_id(label or request.namespace, request.namespace)
+        profile = self.trees.profile(tree_id) if tree_id else None
+        if profile is None or profile.spec.node_selector is None:
+            return
+        requirements = _requirements(profile.spec.node_selector)
+        terms = document.get(_TERMS)
+        if not terms:
+            document.set(_TERMS, [{"matchExpressions": requirements} if requirements else {}])
+        for position in range(len(terms or ())):
+            for requirement in requirements:
+                document.append((*_TERMS, position, "matchExpressions"), requirement)
+        if request.explanation is not None:
+            request.explanation.changed(
+                document, f"ElasticQuotaProfile {profile.metadata.key} of quota tree {tree_id}"
+            )
+
+
+def _requirements(selector: LabelSelector) -> list[dict[str, Any]]:
+    """Return a label selector as node selector requirements, labels first, by key."""
+    requirements: list[dict[str, Any]] = [
+        {"key": key, "operator": "In", "values": [value]}
+        for key, value in sorted(selector.match_labels.items())
+    ]
+    for expression in selector.match_expressions:
+        requirement: dict[str, Any] = {"key": expression.key, "operator": expression.operator}
+        if expression.values:
+            requirement["values"] = expression.values
+        requirements.append(requirement)
+    return requirements
