@@ -7,11 +7,10 @@ only which doors are open, where, and how the API server is reached.
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-import yaml
 from pydantic import Field
 
 from koordpy.admission.config import HandlerEntry
-from koordpy.api import config_model
+from koordpy.api import config_document, config_model
 from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
 
 API_VERSION: Final = "config.koordpy.dev/v1alpha1"
@@ -127,14 +126,10 @@ def load(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings
 
     Raises ConfigError naming file and path, OSError when the file cannot be read.
     """
-    document: Any = {}
-    if path is not None:
-        try:
-            document = yaml.safe_load(path.read_text(encoding="utf-8"))
-            document = {} if document is None else document
-        except yaml.YAMLError as error:
-            raise ConfigError([f"{path}: not YAML: {error}"]) from None
     try:
+        text = "" if path is None else path.read_text(encoding="utf-8")
+        document = config_document.load(text)
+        document = {} if document is None else document
         return config_model.read(Settings, _laid_over(document, overrides or {}))
     except ConfigError as error:
         raise error.under(path) if path is not None else error from None

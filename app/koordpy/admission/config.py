@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic.alias_generators import to_camel
-
+from koordpy.api import config_model
+from koordpy.api.config_model import ConfigError, ConfigModel
 from koordpy.lib import entry_points
 
 from .chain import Chain
@@ -23,23 +22,13 @@ GROUP: Final = "koordpy.admission"
 
 DEFAULT_HANDLERS: Final = (
     "mutate-pod.ClusterColocationProfile",
-    "mutate-pod.MultiQuotaTree",
-    "mutate-pod.DeviceResourceSpec",
     "mutate-pod.ExtendedResourceSpec",
     "mutate-node-status.ResourceAmplification",
 )
 """The in-tree handlers, in the order in which Koordinator calls them."""
 
 
-class ConfigError(ValueError):
-    """The admission configuration cannot be followed; the message names the entry and what was expected."""
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
-
-
-class HandlerEntry(_Model):
+class HandlerEntry(ConfigModel):
     """A handler to run: its arguments, and the handler that it shall precede (default: run last)."""
 
     name: str
@@ -47,7 +36,7 @@ class HandlerEntry(_Model):
     before: str | None = None
 
 
-class AdmissionConfig(_Model):
+class AdmissionConfig(ConfigModel):
     """The admission part of a configuration file.
 
     `enabled` adds handlers to the in-tree ones, or gives an in-tree one arguments or another place.
@@ -127,11 +116,7 @@ def _load(name: str, points: Mapping[str, EntryPoint]) -> type[Handler]:
 
 def _construct(type_: type[Handler], entry: HandlerEntry, handle: Handle) -> Handler:
     try:
-        args = type_.args_type.model_validate(entry.args)
-    except ValidationError as error:
-        problems = "; ".join(
-            f"args.{'.'.join(map(str, problem['loc']))}: {problem['msg']}, got {problem['input']!r}"
-            for problem in error.errors()
-        )
-        raise ConfigError(f"handler {entry.name!r}: {problems}") from None
+        args = config_model.read(type_.args_type, entry.args, "args")
+    except ConfigError as error:
+        raise error.under(f"handler {entry.name!r}") from None
     return type_(args, handle)

@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
-from pydantic import BaseModel, ConfigDict
 
 from koordpy.api import typed
+from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Pod
 from koordpy.api.document import Document, Path
 from koordpy.api.meta import Struct
@@ -221,10 +221,8 @@ class Handle:
     clock: Clock = field(default_factory=SystemClock)
 
 
-class NoArgs(BaseModel):
+class NoArgs(ConfigModel):
     """The arguments of a handler that takes none."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class Handler(ABC):
@@ -238,9 +236,9 @@ class Handler(ABC):
     path: ClassVar[str]
     enabled_by: ClassVar[str | None] = None
     disabled_by: ClassVar[str | None] = None
-    args_type: ClassVar[type[BaseModel]] = NoArgs
+    args_type: ClassVar[type[ConfigModel]] = NoArgs
 
-    def __init__(self, args: BaseModel, handle: Handle) -> None:
+    def __init__(self, args: ConfigModel, handle: Handle) -> None:
         self.args = args
         self.handle = handle
 

@@ -1,34 +1,35 @@
-"""The base of every configuration file: strict models whose complaints name path, value and expectation.
+"""The base of every configuration: strict models whose complaints name path, value and expectation.
 
 Names are camelCase, unknown fields and wrong types are refused as Kubernetes' strict decoding refuses them,
 and null means absent.
 """
 
-import json
-from collections.abc import Iterable
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from koordpy.lib import duration
 
+from .field_error import FieldError, required, shown
 from .scheme import without_nulls
 
 M = TypeVar("M", bound=BaseModel)
+
+_LONGEST_VALUE = 120
 
 
 class ConfigError(ValueError):
     """A configuration cannot be used; `problems` has one line for each thing that is wrong, with its path."""
 
-    def __init__(self, problems: Iterable[object]) -> None:
-        self.problems = tuple(str(problem) for problem in problems)
+    def __init__(self, *problems: object) -> None:
+        self.problems = tuple(map(str, problems))
         super().__init__("; ".join(self.problems))
 
     def under(self, place: object) -> "ConfigError":
         """Return the same complaint with the place (a file, say) in front of every line."""
-        return ConfigError(f"{place}: {problem}" for problem in self.problems)
+        return ConfigError(*(f"{place}: {problem}" for problem in self.problems))
 
 
 class ConfigModel(BaseModel):
@@ -41,43 +42,71 @@ class ConfigModel(BaseModel):
 
 def read(model: type[M], document: object, path: str = "") -> M:
     """Read a decoded document into a model. Raises ConfigError with every problem found."""
-    if not isinstance(document, dict):
-        raise ConfigError([f"{path or 'configuration'}: got {shown(document)}, expected an object"])
     try:
-        return model.model_validate(without_nulls(document))
+        return model.model_validate(without_nulls(_object(document, path)), by_alias=True, by_name=False)
     except ValidationError as error:
-        raise ConfigError(_line(detail, path) for detail in error.errors(include_url=False)) from None
+        raise ConfigError(*(_problem(item, path) for item in error.errors(include_url=False))) from None
 
 
-def _seconds(value: object) -> object:
+def read_args(model: type[M], document: object, path: str, *, api_version: str, kind: str) -> M:
+    """Read a plugin's arguments, which need not say their type; if they do, it must be the expected one."""
+    fields = dict(_object(document, path))
+    given = {name: fields.pop(name) for name in ("apiVersion", "kind") if fields.get(name) is not None}
+    check_type({"apiVersion": api_version, "kind": kind} | given, api_version, kind, path)
+    return read(model, fields, path)
+
+
+def check_type(document: dict[str, Any], api_version: str, kind: str, path: str = "") -> None:
+    """Raise ConfigError unless a document says that it is of this type."""
+    problems = [
+        FieldError(field, f"got {_cut(document.get(field))}, expected {shown(expected)}").under(path)
+        for field, expected in (("apiVersion", api_version), ("kind", kind))
+        if document.get(field) != expected
+    ]
+    if problems:
+        raise ConfigError(*problems)
+
+
+def _read_seconds(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
+    return _read_duration(value) / duration.SECOND
+
+
+def _read_duration(value: object) -> int:
     if not isinstance(value, str):
-        raise ValueError("a duration such as 5s or 10m")
-    return duration.parse(value) / duration.SECOND
+        raise ValueError("expected a duration, such as 90s or 1h30m")
+    return duration.parse(value)
 
 
-Seconds = Annotated[float, BeforeValidator(_seconds)]
-"""A `metav1.Duration` (`5m0s`), in seconds."""
+Seconds = Annotated[float, BeforeValidator(_read_seconds)]
+"""A `metav1.Duration` (`5m0s`), in seconds; a bare number counts seconds too."""
+
+Duration = Annotated[int, BeforeValidator(_read_duration), PlainSerializer(duration.format)]
+"""A `metav1.Duration` (`5m0s`), in nanoseconds."""
 
 
-def shown(value: object) -> str:
-    """Return a value as JSON, cut when it is long."""
-    try:
-        text = json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):
-        text = repr(value)
-    return text if len(text) <= 120 else f"{text[:117]}..."
+def _object(document: object, path: str) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise ConfigError(FieldError(path or "configuration", f"got {_cut(document)}, expected an object"))
+    return document
 
 
-def _line(detail: ErrorDetails, root: str) -> str:
+def _problem(item: ErrorDetails, root: str) -> FieldError:
     path = root
-    for part in detail["loc"]:
+    for part in item["loc"]:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
-    match detail["type"]:
+    match item["type"]:
         case "extra_forbidden":
-            return f"{path}: unknown field, got {shown(detail['input'])}"
+            return FieldError(path, f"unknown field, got {_cut(item['input'])}")
         case "missing":
-            return f"{path}: Required value"
-    message: Any = detail["msg"]
-    return f"{path}: got {shown(detail['input'])}, expected: {message.removeprefix('Value error, ')}"
+            return required(path)
+    message = item["msg"].removeprefix("Value error, ")
+    if message.startswith("Input should be "):
+        message = f"expected {message.removeprefix('Input should be ')}"
+    return FieldError(path, f"got {_cut(item['input'])}, {message}")
+
+
+def _cut(value: object) -> str:
+    text = shown(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."

@@ -5,50 +5,49 @@ Source of the texts: Kubernetes, `k8s.io/apimachinery/pkg/util/validation/field`
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 
-class Problem(StrEnum):
-    """In which way a field is wrong."""
-
-    REQUIRED = "Required value"
-    INVALID = "Invalid value"
-    DUPLICATE = "Duplicate value"
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FieldError:
-    """One wrong field. `value` does not show for a required field."""
+    """One wrong field: where it is and what is wrong with it. An empty path is the whole document."""
 
     path: str
-    problem: Problem
-    value: object = None
-    detail: str = ""
+    text: str
 
     def __str__(self) -> str:
-        parts = [self.path, str(self.problem)]
-        if self.problem is not Problem.REQUIRED:
-            parts.append(_shown(self.value))
-        if self.detail:
-            parts.append(self.detail)
-        return ": ".join(parts)
+        return f"{self.path}: {self.text}" if self.path else self.text
+
+    def under(self, parent: str) -> "FieldError":
+        """Return the same error seen from further up."""
+        return FieldError(".".join(filter(None, (parent, self.path))), self.text)
 
 
 def required(path: str, detail: str = "") -> FieldError:
     """Report a field that must be set."""
-    return FieldError(path, Problem.REQUIRED, None, detail)
+    return FieldError(path, f"Required value: {detail}" if detail else "Required value")
 
 
 def invalid(path: str, value: object, detail: str) -> FieldError:
     """Report a value that is not allowed."""
-    return FieldError(path, Problem.INVALID, value, detail)
+    return FieldError(path, f"Invalid value: {shown(value)}: {detail}")
 
 
 def duplicate(path: str, value: object) -> FieldError:
     """Report a value that may be there only once."""
-    return FieldError(path, Problem.DUPLICATE, value)
+    return FieldError(path, f"Duplicate value: {shown(value)}")
+
+
+def not_found(path: str, value: object) -> FieldError:
+    """Report a value that names something that is not there."""
+    return FieldError(path, f"Not found: {shown(value)}")
+
+
+def not_supported(path: str, value: object, supported: Sequence[str]) -> FieldError:
+    """Report a value that is none of a list."""
+    listed = ", ".join(map(shown, supported))
+    return FieldError(path, f"Unsupported value: {shown(value)}: supported values: {listed}")
 
 
 def aggregate(errors: Iterable[object]) -> str:
@@ -57,7 +56,8 @@ def aggregate(errors: Iterable[object]) -> str:
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return a value as JSON; whole numbers are without a fraction, as Go prints them."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return json.dumps(value, ensure_ascii=False, default=str)

@@ -9,14 +9,16 @@ import ipaddress
 import re
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field
 
-from koordpy.api.field_error import FieldError, aggregate, duplicate, invalid, required
+from koordpy.api import config_document, config_model
+from koordpy.api.config_model import ConfigError, ConfigModel, Duration
+from koordpy.api.field_error import FieldError, duplicate, invalid, required
 from koordpy.lib import duration
 
-from .config_model import API_VERSION, ConfigError, ConfigModel, Duration, Selector, decode, selector_errors
+from .args import API_VERSION
 from .plugin_set import PluginSet, merge
+from .selector import Selector, selector_errors
 
 KIND = "DeschedulerConfiguration"
 DEFAULT_PROFILE = "koord-descheduler"
@@ -99,7 +101,7 @@ class DeschedulerConfiguration(ConfigModel):
     max_no_of_pods_to_evict_total: Unsigned | None = None
 
 
-DEFAULT_PLUGINS = {
+DEFAULT_PLUGINS: dict[str, list[str]] = {
     "deschedule": [],
     "balance": [],
     "evict": ["MigrationController"],
@@ -109,43 +111,51 @@ DEFAULT_PLUGINS = {
 
 def load(text: str) -> DeschedulerConfiguration:
     """Read, default and validate a configuration. Raises ConfigError."""
-    document = _unwrapped(_parse(text))
-    for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
-        if document.get(field) != expected:
-            raise ConfigError(f"{field}: {document.get(field)!r}: expected {expected!r}")
-    config = set_defaults(decode(DeschedulerConfiguration, document, ""))
+    document = config_document.parse(text, KIND)
+    config_model.check_type(document, API_VERSION, KIND)
+    config = set_defaults(config_model.read(DeschedulerConfiguration, document))
     if errors := validate(config):
-        raise ConfigError(aggregate(errors))
+        raise ConfigError(*errors)
     return config
 
 
 def set_defaults(config: DeschedulerConfiguration) -> DeschedulerConfiguration:
     """Return the configuration with everything filled in that was left out."""
-    config = config.model_copy(deep=True)
-    if config.enable_profiling is None:
-        config.enable_profiling = True
-    if config.enable_contention_profiling is None:
-        config.enable_contention_profiling = config.enable_profiling
-    config.healthz_bind_address = _default_address(config.healthz_bind_address)
-    config.metrics_bind_address = _default_address(config.metrics_bind_address)
-    connection = config.client_connection
-    if not connection.content_type:
-        connection.content_type = _PROTOBUF
-        connection.accept_content_types = connection.accept_content_types or f"{_PROTOBUF},application/json"
-    connection.qps = connection.qps or 50
-    connection.burst = connection.burst or 100
-    config.profiles = config.profiles or [Profile()]
-    if len(config.profiles) == 1 and not config.profiles[0].name:
-        config.profiles[0].name = DEFAULT_PROFILE
-    for profile in config.profiles:
-        custom = profile.plugins or Plugins()
-        profile.plugins = Plugins(
-            deschedule=merge(DEFAULT_PLUGINS["deschedule"], custom.deschedule),
-            balance=merge(DEFAULT_PLUGINS["balance"], custom.balance),
-            evict=merge(DEFAULT_PLUGINS["evict"], custom.evict),
-            filter=merge(DEFAULT_PLUGINS["filter"], custom.filter),
-        )
-    return config
+    profiling, contention = config.enable_profiling, config.enable_contention_profiling
+    profiling = True if profiling is None else profiling
+    profiles = config.profiles or [Profile()]
+    if len(profiles) == 1 and not profiles[0].name:
+        profiles = [profiles[0].model_copy(update={"name": DEFAULT_PROFILE})]
+    return config.model_copy(
+        update={
+            "client_connection": _default_connection(config.client_connection),
+            "enable_profiling": profiling,
+            "enable_contention_profiling": profiling if contention is None else contention,
+            "healthz_bind_address": _default_address(config.healthz_bind_address),
+            "metrics_bind_address": _default_address(config.metrics_bind_address),
+            "profiles": [_with_default_plugins(profile) for profile in profiles],
+        }
+    )
+
+
+def _default_connection(given: ClientConnection) -> ClientConnection:
+    accepts = given.accept_content_types
+    if not given.content_type:
+        accepts = accepts or f"{_PROTOBUF},application/json"
+    return given.model_copy(
+        update={
+            "content_type": given.content_type or _PROTOBUF,
+            "accept_content_types": accepts,
+            "qps": given.qps or 50,
+            "burst": given.burst or 100,
+        }
+    )
+
+
+def _with_default_plugins(profile: Profile) -> Profile:
+    custom = profile.plugins or Plugins()
+    sets = {point: merge(names, getattr(custom, point)) for point, names in DEFAULT_PLUGINS.items()}
+    return profile.model_copy(update={"plugins": Plugins(**sets)})
 
 
 def validate(config: DeschedulerConfiguration) -> list[FieldError]:
@@ -180,54 +190,6 @@ def validate(config: DeschedulerConfiguration) -> list[FieldError]:
     errors += _address_errors("metricsBindAddress", config.metrics_bind_address)
     errors += selector_errors("nodeSelector", config.node_selector)
     return errors
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses a key given twice and leaves times as texts."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[object] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise ConfigError(f"line {key_node.start_mark.line + 1}: field {key!r} is given twice")
-            seen.add(key)
-        return super().construct_mapping(node, deep=deep)
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
-def _parse(text: str) -> dict[str, Any]:
-    try:
-        document = yaml.load(text, Loader=_Loader)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"not YAML: {error}") from None
-    if not isinstance(document, dict):
-        raise ConfigError(f"expected a {KIND} document, got {type(document).__name__}")
-    return document
-
-
-def _unwrapped(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the configuration inside a ConfigMap, or the document itself."""
-    if document.get("apiVersion") != "v1" or document.get("kind") != "ConfigMap":
-        return document
-    data = document.get("data") or {}
-    found = [
-        inner
-        for inner in (_parse(text) for text in data.values() if f"kind: {KIND}" in text)
-        if inner.get("kind") == KIND
-    ]
-    if len(found) != 1:
-        name = (document.get("metadata") or {}).get("name", "")
-        raise ConfigError(
-            f"ConfigMap {name!r}: expected one {KIND} among its keys ({', '.join(data) or 'none'}), "
-            f"found {len(found)}"
-        )
-    return found[0]
 
 
 def _default_address(address: str | None) -> str:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from koordpy.api import label_selector
+from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node
 from koordpy.api.field_error import aggregate
 from koordpy.api.meta import LabelSelector
@@ -21,9 +22,8 @@ from koordpy.lib import duration, supervise
 
 from . import nodes as node_selection
 from .config import DeschedulerConfiguration
-from .config_model import ConfigError
 from .decisions import Decisions, Round
-from .framework import Framework, FrameworkError, Runtime, decode_args
+from .framework import Framework, Runtime, decode_args
 from .limiter import EvictionLimiter
 from .metrics import ROUNDS
 from .registry import Registry
@@ -164,8 +164,8 @@ def _frameworks(config: DeschedulerConfiguration, registry: Registry, runtime: R
             framework = Framework(profile, registry, runtime)
             for entry in profile.plugin_config:  # also of plugins that are not enabled
                 decode_args(entry.name, entry.args, registry)
-        except (FrameworkError, ConfigError) as error:
-            raise ConfigError(f"creating profile for descheduler name {profile.name}: {error}") from error
+        except ConfigError as error:
+            raise error.under(f"creating profile for descheduler name {profile.name}") from error
         if not profile.name:
             raise ConfigError("descheduler name is needed")
         if profile.plugins is None:

@@ -8,13 +8,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from koordpy.api import config_model
+from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.events import Recorder
 
+from .args import API_VERSION, PluginArgs
 from .config import Profile
-from .config_model import API_VERSION, ConfigError, PluginArgs, decode
 from .decisions import Decisions, PluginRun
 from .evictor import EvictorProxy, PluginEvictor
 from .interface import BalancePlugin, DeschedulePlugin, EvictPlugin, FilterPlugin, Handle, Plugin
@@ -26,10 +28,6 @@ from .registry import Registry
 log = logging.getLogger(__name__)
 
 P = TypeVar("P", bound=Plugin)
-
-
-class FrameworkError(ValueError):
-    """A profile cannot be built; the message names the plugin and what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Runtime:
 class Framework:
     """The plugins of one profile.
 
-    Raises FrameworkError for a plugin that is not installed, does not extend its point, is listed twice,
+    Raises ConfigError for a plugin that is not installed, does not extend its point, is listed twice,
     refuses its arguments, and when not exactly one evict plugin is enabled.
     """
 
@@ -76,7 +74,7 @@ class Framework:
         evictors = _pick(EvictPlugin, sets.evict.names, plugins)  # type: ignore[type-abstract]
         self._proxy.filters = _pick(FilterPlugin, sets.filter.names, plugins)  # type: ignore[type-abstract]
         if len(evictors) != 1:
-            raise FrameworkError(
+            raise ConfigError(
                 "only one evict plugin can be enabled" if evictors else "no evict plugin is enabled"
             )
         self._proxy.evict_plugin = evictors[0]
@@ -139,21 +137,20 @@ def decode_args(name: str, raw: Mapping[str, Any] | None, registry: Registry) ->
     factory = registry.get(name)
     if factory is None or factory.args_type is None:
         return None
-    fields = dict(raw or {})
-    kind, version = fields.pop("kind", None), fields.pop("apiVersion", None)
-    if kind not in (None, f"{name}Args") or version not in (None, API_VERSION):
-        raise ConfigError(
-            f"args for plugin {name} were not of type {API_VERSION}, Kind={name}Args, "
-            f"got {version}, Kind={kind}"
-        )
-    return decode(factory.args_type, fields, f"pluginConfig[{name}].args")
+    return config_model.read_args(
+        factory.args_type,
+        raw or {},
+        f"pluginConfig[{name}].args",
+        api_version=API_VERSION,
+        kind=f"{name}Args",
+    )
 
 
 def _args_by_name(profile: Profile) -> dict[str, dict[str, Any] | None]:
     args: dict[str, dict[str, Any] | None] = {}
     for entry in profile.plugin_config:
         if entry.name in args:
-            raise FrameworkError(f"repeated config for plugin {entry.name}")
+            raise ConfigError(f"repeated config for plugin {entry.name}")
         args[entry.name] = entry.args
     return args
 
@@ -161,14 +158,14 @@ def _args_by_name(profile: Profile) -> dict[str, dict[str, Any] | None]:
 def _make(name: str, raw: dict[str, Any] | None, registry: Registry, handle: Handle, interval: int) -> Plugin:
     factory = registry.get(name)
     if factory is None:
-        raise FrameworkError(f"no plugin named {name} exists")
+        raise ConfigError(f"no plugin named {name} exists")
     try:
         args = decode_args(name, raw, registry)
         if args is not None and interval > 0:
-            args.adapt_to_interval(interval)
+            args = args.adapted_to_interval(interval)
         return factory(raw if args is None else args, handle)
     except ValueError as error:
-        raise FrameworkError(f'initializing plugin "{name}": {error}') from error
+        raise ConfigError(f'initializing plugin "{name}": {error}') from error
 
 
 def _pick(interface: type[P], names: Sequence[str], plugins: Mapping[str, Plugin]) -> list[P]:
@@ -177,10 +174,10 @@ def _pick(interface: type[P], names: Sequence[str], plugins: Mapping[str, Plugin
     for name in names:
         plugin = plugins.get(name)
         if plugin is None:
-            raise FrameworkError(f'{point} "{name}" does not exist')
+            raise ConfigError(f'{point} "{name}" does not exist')
         if not isinstance(plugin, interface):
-            raise FrameworkError(f'plugin "{name}" does not extend {point} plugin')
+            raise ConfigError(f'plugin "{name}" does not extend {point} plugin')
         if name in picked:
-            raise FrameworkError(f'plugin "{name}" already registered as "{point}"')
+            raise ConfigError(f'plugin "{name}" already registered as "{point}"')
         picked[name] = plugin
     return list(picked.values())

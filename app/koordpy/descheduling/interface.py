@@ -19,7 +19,7 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.events import Recorder
 from koordpy.lib.clock import Clock
 
-from .config_model import PluginArgs
+from .args import PluginArgs
 
 
 @dataclass(frozen=True)

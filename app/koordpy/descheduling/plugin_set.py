@@ -5,7 +5,7 @@ Source: Koordinator, `pkg/descheduler/apis/config/v1alpha2/default_plugins.go`.
 
 from collections.abc import Sequence
 
-from .config_model import ConfigModel
+from koordpy.api.config_model import ConfigModel
 
 ALL = "*"
 

@@ -6,12 +6,13 @@ Source: Koordinator, `pkg/descheduler/pod/pods.go`.
 from collections.abc import Callable, Iterable, Sequence
 
 from koordpy.api import label_selector
+from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Pod
 from koordpy.api.field_error import FieldError, invalid
 from koordpy.api.meta import LabelSelector
 from koordpy.cluster.cluster import Cluster
 
-from .config_model import ConfigModel, Selector
+from .selector import Selector
 
 NODE_NAME_INDEX = "spec.nodeName"
 

@@ -9,8 +9,9 @@ Filter points are touched, and the arguments of the plugin that is replaced are 
 import logging
 from collections.abc import Mapping
 
-from .config import DeschedulerConfiguration
-from .config_model import ConfigError
+from koordpy.api.config_model import ConfigError
+
+from .config import DeschedulerConfiguration, Profile
 from .plugin_set import PluginSet
 
 log = logging.getLogger(__name__)
@@ -28,24 +29,31 @@ def parse(text: str) -> dict[str, str]:
 
 
 def substitute(config: DeschedulerConfiguration, substitutes: Mapping[str, str]) -> DeschedulerConfiguration:
-    """Return a copy of a defaulted configuration with evictors replaced; what is replaced is logged."""
-    if not substitutes:
-        return config
-    config = config.model_copy(deep=True)
-    for profile in config.profiles:
-        if profile.plugins is None:
-            continue
-        replaced: set[str] = set()
-        for point in ("evict", "filter"):
-            names = getattr(profile.plugins, point).names
-            replaced.update(name for name in names if name in substitutes)
-            instead = dict.fromkeys(substitutes.get(name, name) for name in names)
-            setattr(profile.plugins, point, PluginSet.of(list(instead)))
-        for name in sorted(replaced):
-            log.warning("profile %s: %s evicts instead of %s", profile.name, substitutes[name], name)
-        for entry in profile.plugin_config:
-            if entry.name in replaced and entry.args:
-                fields = ", ".join(sorted(entry.args.keys() - {"apiVersion", "kind"}))
-                log.warning("profile %s: args of %s have no effect: %s", profile.name, entry.name, fields)
-        profile.plugin_config = [entry for entry in profile.plugin_config if entry.name not in replaced]
-    return config
+    """Return a defaulted configuration with evictors replaced; what is replaced is logged."""
+    profiles = [_substituted(profile, substitutes) for profile in config.profiles]
+    return config.model_copy(update={"profiles": profiles})
+
+
+def _substituted(profile: Profile, substitutes: Mapping[str, str]) -> Profile:
+    if profile.plugins is None:
+        return profile
+    points = {point: getattr(profile.plugins, point).names for point in ("evict", "filter")}
+    replaced = {name for names in points.values() for name in names if name in substitutes}
+    if not replaced:
+        return profile
+    for name in sorted(replaced):
+        log.warning("profile %s: %s evicts instead of %s", profile.name, substitutes[name], name)
+    for entry in profile.plugin_config:
+        if entry.name in replaced and entry.args:
+            fields = ", ".join(sorted(entry.args.keys() - {"apiVersion", "kind"}))
+            log.warning("profile %s: args of %s have no effect: %s", profile.name, entry.name, fields)
+    sets = {
+        point: PluginSet.of(list(dict.fromkeys(substitutes.get(name, name) for name in names)))
+        for point, names in points.items()
+    }
+    return profile.model_copy(
+        update={
+            "plugins": profile.plugins.model_copy(update=sets),
+            "plugin_config": [entry for entry in profile.plugin_config if entry.name not in replaced],
+        }
+    )

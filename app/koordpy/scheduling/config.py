@@ -8,10 +8,13 @@ scheduler; beside kube-scheduler that is kube-scheduler.
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field
 
-from .args import API_VERSION, ConfigError, ConfigModel, Problem, Seconds, read_model
+from koordpy.api import config_document, config_model
+from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
+from koordpy.api.field_error import FieldError, duplicate, invalid, required
+
+from .args import API_VERSION
 
 KIND = "KubeSchedulerConfiguration"
 
@@ -161,87 +164,52 @@ def load(path: Path) -> SchedulerConfiguration:
     try:
         return parse(path.read_text(encoding="utf-8"))
     except ConfigError as error:
-        raise ConfigError(Problem(f"{path}", str(problem)) for problem in error.problems) from None
+        raise error.under(path) from None
 
 
 def parse(text: str) -> SchedulerConfiguration:
     """Read YAML or JSON: a KubeSchedulerConfiguration, or a ConfigMap that holds one. Raises ConfigError."""
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError([Problem("", f"not YAML: {error}")]) from None
-    return read(document)
+    return read(config_document.parse(text, KIND))
 
 
-def read(document: Any) -> SchedulerConfiguration:
-    """Read a decoded document, see `parse`."""
-    if isinstance(document, dict) and document.get("kind") == "ConfigMap":
-        document = _unwrap(document)
-    if isinstance(document, dict):
-        for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
-            if document.get(field) != expected:
-                raise ConfigError([Problem(field, f"got {document.get(field)!r}, expected {expected!r}")])
-    config = read_model(SchedulerConfiguration, document, "")
-    problems = list(_problems(config))
-    if problems:
-        raise ConfigError(problems)
+def read(document: dict[str, Any]) -> SchedulerConfiguration:
+    """Read a decoded KubeSchedulerConfiguration. Raises ConfigError."""
+    config_model.check_type(document, API_VERSION, KIND)
+    config = config_model.read(SchedulerConfiguration, document)
+    if problems := _problems(config):
+        raise ConfigError(*problems)
     return config
 
 
-def _unwrap(config_map: dict[str, Any]) -> Any:
-    found = []
-    for key, text in (config_map.get("data") or {}).items():
-        try:
-            document = yaml.safe_load(text)
-        except (yaml.YAMLError, AttributeError):
-            continue
-        if isinstance(document, dict) and document.get("kind") == KIND:
-            found.append((key, document))
-    if len(found) != 1:
-        keys = ", ".join(key for key, _ in found) or "none"
-        raise ConfigError([Problem("data", f"expected exactly one key with a {KIND}, found {keys}")])
-    return found[0][1]
-
-
-def _problems(config: SchedulerConfiguration) -> list[Problem]:
-    problems = [] if config.profiles else [Problem("profiles", "Required value")]
-    names: dict[str, int] = {}
+def _problems(config: SchedulerConfiguration) -> list[FieldError]:
+    problems = [] if config.profiles else [required("profiles")]
+    names: set[str] = set()
     for index, profile in enumerate(config.profiles):
         path = f"profiles[{index}]"
         if not profile.scheduler_name:
-            problems.append(Problem(f"{path}.schedulerName", "Required value"))
-        if profile.scheduler_name in names:
-            problems.append(
-                Problem(
-                    f"{path}.schedulerName",
-                    f"Duplicate value: {profile.scheduler_name!r} is also profile "
-                    f"{names[profile.scheduler_name]}",
-                )
-            )
-        names[profile.scheduler_name] = index
+            problems.append(required(f"{path}.schedulerName"))
+        elif profile.scheduler_name in names:
+            problems.append(duplicate(f"{path}.schedulerName", profile.scheduler_name))
+        names.add(profile.scheduler_name)
         configured: set[str] = set()
         for place, plugin in enumerate(profile.plugin_config):
             if plugin.name in configured:
-                problems.append(
-                    Problem(f"{path}.pluginConfig[{place}]", f"repeated config for plugin {plugin.name}")
-                )
+                where = f"{path}.pluginConfig[{place}]"
+                problems.append(FieldError(where, f"repeated config for plugin {plugin.name}"))
             configured.add(plugin.name)
     if config.pod_max_backoff_seconds < config.pod_initial_backoff_seconds:
         problems.append(
-            Problem.invalid(
+            invalid(
                 "podMaxBackoffSeconds",
                 config.pod_max_backoff_seconds,
                 "must be greater than or equal to PodInitialBackoffSeconds",
             )
         )
-    binders = [index for index, extender in enumerate(config.extenders) if extender.bind_verb]
-    if len(binders) > 1:
-        problems.append(Problem("extenders", f"found {len(binders)} extenders implementing bind, expected 1"))
+    binders = sum(1 for extender in config.extenders if extender.bind_verb)
+    if binders > 1:
+        problems.append(FieldError("extenders", f"found {binders} extenders implementing bind, expected 1"))
     for index, extender in enumerate(config.extenders):
         if extender.prioritize_verb and extender.weight <= 0:
-            problems.append(
-                Problem.invalid(
-                    f"extenders[{index}].weight", extender.weight, "must have a positive weight applied to it"
-                )
-            )
+            path = f"extenders[{index}].weight"
+            problems.append(invalid(path, extender.weight, "must have a positive weight applied to it"))
     return problems

@@ -19,10 +19,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 
+from koordpy.api.config_model import ConfigError
+from koordpy.api.field_error import FieldError
 from koordpy.lib import entry_points
 from koordpy.lib.feature_gates import FeatureGates
 
-from .args import ConfigError, Problem, read_args
+from .args import read_args
 from .config import POINTS, PluginRef, Plugins, PluginSet, Profile, SchedulerConfiguration
 from .framework import Framework
 from .handle import Handle
@@ -152,7 +154,7 @@ def build(
     local = frozenset(profile.scheduler_name for profile in config.profiles)
     known = installed() if classes is None else classes
     built = Profiles()
-    problems: list[Problem] = []
+    problems: list[str] = []
     for index, profile in enumerate(config.profiles):
         try:
             plan = _Plan(profile, f"profiles[{index}]", place, known, skip_missing, built)
@@ -160,7 +162,7 @@ def build(
         except ConfigError as error:
             problems.extend(error.problems)
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
     return built
 
 
@@ -178,7 +180,7 @@ class _Plan:
     ) -> None:
         self.profile, self.path, self.place, self.known = profile, path, place, known
         self.skip_missing, self.built = skip_missing, built
-        self.problems: list[Problem] = []
+        self.problems: list[FieldError] = []
         self.weights: dict[str, int] = {}
         self.plugins = _with_default_pre_bind(profile.plugins or Plugins(), known)
 
@@ -192,7 +194,7 @@ class _Plan:
         arguments = self._arguments()
         self._check_counts(names)
         if self.problems:
-            raise ConfigError(self.problems)
+            raise ConfigError(*self.problems)
         read = {
             name: read_args(self.known[name].args_type, name, document, path)
             for name, (document, path) in arguments.items()
@@ -241,12 +243,12 @@ class _Plan:
             where = f"{path}[{place}].name"
             if ref.name in explicit:
                 self.problems.append(
-                    Problem(where, f'plugin "{ref.name}" already registered as "{_camel(point)}"')
+                    FieldError(where, f'plugin "{ref.name}" already registered as "{_camel(point)}"')
                 )
             elif self._is_known(ref.name, where):
                 if not issubclass(self.known[ref.name], _ROLES[point]):
                     self.problems.append(
-                        Problem(where, f'plugin "{ref.name}" does not extend {_camel(point)} plugin')
+                        FieldError(where, f'plugin "{ref.name}" does not extend {_camel(point)} plugin')
                     )
                 explicit.append(ref.name)
                 if point == "score":
@@ -278,7 +280,7 @@ class _Plan:
             self.built.missing.append(f"{path}: {name}")
         elif default:
             self.problems.append(
-                Problem(
+                FieldError(
                     path,
                     f'default plugin "{name}" is not installed; expected it in entry point group '
                     f"{GROUP!r} or disabled in multiPoint",
@@ -287,7 +289,7 @@ class _Plan:
         else:
             listed = ", ".join(self.known) or "none"
             self.problems.append(
-                Problem(
+                FieldError(
                     path,
                     f'got "{name}", expected the name of a plugin installed in entry point group '
                     f"{GROUP!r}: {listed}",
@@ -308,13 +310,15 @@ class _Plan:
             return
         if len(names["queue_sort"]) != 1:
             self.problems.append(
-                Problem(
+                FieldError(
                     f"{self.path}.plugins.queueSort",
                     f"got {len(names['queue_sort'])} plugins, expected exactly one queue sort plugin",
                 )
             )
         if not names["bind"]:
-            self.problems.append(Problem(f"{self.path}.plugins.bind", "at least one bind plugin is needed"))
+            self.problems.append(
+                FieldError(f"{self.path}.plugins.bind", "at least one bind plugin is needed")
+            )
 
 
 def _with_default_pre_bind(plugins: Plugins, known: Mapping[str, type[Plugin]]) -> Plugins:

@@ -3,12 +3,13 @@
 from datetime import datetime
 from typing import Any
 
+from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.args import ConfigError, read_args
+from koordpy.scheduling.args import read_args
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.status import Status

@@ -4,6 +4,7 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.meta import parse_time
@@ -11,7 +12,7 @@ from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.descheduling.config import PluginConfig, Plugins, Profile
 from koordpy.descheduling.decisions import Decisions, PluginRun, Round
-from koordpy.descheduling.framework import Framework, FrameworkError, Runtime
+from koordpy.descheduling.framework import Framework, Runtime
 from koordpy.descheduling.interface import EvictOptions, EvictPlugin, FilterPlugin
 from koordpy.descheduling.limiter import EvictionLimiter
 from koordpy.descheduling.plugin_set import PluginSet
@@ -76,7 +77,7 @@ def run(case: dict[str, Any], tag: str | None) -> object:
     runtime = Runtime(cluster, None, None, EvictionLimiter(), decisions)
     try:
         framework = Framework(profile, Registry([LowNodeLoad, ScriptedEvictor]), runtime)
-    except FrameworkError:
+    except ConfigError:
         return {"invalid": True}
     evictor = framework.evict_plugin
     assert isinstance(evictor, ScriptedEvictor)

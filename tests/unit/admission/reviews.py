@@ -6,12 +6,11 @@ import random
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from pydantic import BaseModel
-
 from koordpy.admission.chain import Chain
 from koordpy.admission.gates import feature_gates
 from koordpy.admission.handler import Handle, MutatingHandler, NoArgs, Request, ValidatingHandler
 from koordpy.admission.review import review
+from koordpy.api.config_model import ConfigModel
 from koordpy.api.document import Document
 from koordpy.cluster.cluster import Cluster
 
@@ -81,7 +80,7 @@ def validating(validate: Callable[[Request], Any], path: str = "/check") -> Vali
     return Validating(NoArgs(), handle())
 
 
-class LabelArgs(BaseModel):
+class LabelArgs(ConfigModel):
     value: str = "yes"
 
 
@@ -90,7 +89,7 @@ class SetLabel(MutatingHandler):
 
     name: ClassVar[str] = "SetLabel"
     path: ClassVar[str] = "/mutate-pod"
-    args_type: ClassVar[type[BaseModel]] = LabelArgs
+    args_type: ClassVar[type[ConfigModel]] = LabelArgs
     args: LabelArgs
 
     def mutate(self, request: Request, document: Document) -> None:

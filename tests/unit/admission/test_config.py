@@ -2,7 +2,8 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from koordpy.admission.config import GROUP, AdmissionConfig, ConfigError, HandlerEntry, build_chains, order
+from koordpy.admission.config import GROUP, AdmissionConfig, HandlerEntry, build_chains, order
+from koordpy.api.config_model import ConfigError
 from koordpy.lib.entry_points import PluginLoadError
 
 from .reviews import ask, body, handle
@@ -66,7 +67,9 @@ def test_handler_gets_its_arguments() -> None:
 
 
 def test_wrong_argument_names_handler_field_and_value() -> None:
-    with pytest.raises(ConfigError, match=r"'mutate-pod\.SetLabel': args\.value: .*, got 5"):
+    with pytest.raises(
+        ConfigError, match=r"'mutate-pod\.SetLabel': args\.value: got 5, expected a valid string"
+    ):
         build_chains(only("mutate-pod.SetLabel", args={"value": 5}), handle(), POINTS)
 
 

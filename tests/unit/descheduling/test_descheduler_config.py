@@ -2,15 +2,16 @@ from collections.abc import Callable
 
 import pytest
 
+from koordpy.api.config_model import ConfigError
 from koordpy.descheduling.config import (
     DeschedulerConfiguration,
+    LeaderElection,
     Plugins,
     Profile,
     load,
     set_defaults,
     validate,
 )
-from koordpy.descheduling.config_model import ConfigError
 from koordpy.descheduling.plugin_set import PluginSet
 from koordpy.lib import duration
 
@@ -74,14 +75,14 @@ def test_addresses_are_completed(given: str | None, expected: str) -> None:
     [
         ("profiles:", "profilez:", "profilez: unknown field"),
         ("pool: online", "pool: online}, matchLabel: {", "nodeSelector.*unknown field 'matchLabel'"),
-        ("10s", "10", "deschedulingInterval: 10: expected a duration text"),
+        ("10s", "10", "deschedulingInterval: got 10, expected a duration"),
         ("10s", "-1s", "deschedulingInterval: Invalid value"),
-        ("PerNode: 5", "PerNode: -5", "maxNoOfPodsToEvictPerNode: -5: Input should be greater"),
-        ("PerNode: 5", "PerNode: '5'", "maxNoOfPodsToEvictPerNode: '5': Input should be a valid integer"),
+        ("PerNode: 5", "PerNode: -5", "maxNoOfPodsToEvictPerNode: got -5, expected greater"),
+        ("PerNode: 5", "PerNode: '5'", 'maxNoOfPodsToEvictPerNode: got "5", expected a valid integer'),
         ("deschedulingInterval", "dryRun: true\ndryRun", "field 'dryRun' is given twice"),
         ("deschedulingInterval", "descheduling_interval", "descheduling_interval: unknown field"),
-        ("v1alpha2", "v1", "apiVersion: 'descheduler/v1': expected 'descheduler/v1alpha2'"),
-        ("kind: Desch", "kind: D", "expected 'DeschedulerConfiguration'"),
+        ("v1alpha2", "v1", 'apiVersion: got "descheduler/v1", expected "descheduler/v1alpha2"'),
+        ("kind: Desch", "kind: D", 'kind: got "DedulerConfiguration", expected "DeschedulerConfiguration"'),
         ("pool: online", "'-': online", "nodeSelector: Invalid value"),
         ("name: koord-descheduler", "name: ''\n- name: b", r"profiles\[0\]\.name: Required value"),
         ("profiles:", "profiles: [", "not YAML"),
@@ -113,18 +114,18 @@ def test_all_errors_are_collected() -> None:
 
 
 def test_leader_election_times_must_be_positive_and_ordered() -> None:
-    config = set_defaults(DeschedulerConfiguration())
-    config.leader_election.lease_duration = config.leader_election.renew_deadline = 0
-    config.leader_election.resource_name = ""
-    paths = [error.path for error in validate(config)]
+    election = LeaderElection(lease_duration="0s", renew_deadline="0s", resource_name="")
+    paths = [
+        error.path for error in validate(set_defaults(DeschedulerConfiguration(leader_election=election)))
+    ]
     assert paths == [
         "leaderElection.leaseDuration",
         "leaderElection.renewDeadline",
         "leaderElection.leaseDuration",
         "leaderElection.resourceName",
     ]
-    config.leader_election.leader_elect = False
-    assert validate(config) == []
+    off = election.model_copy(update={"leader_elect": False})
+    assert validate(set_defaults(DeschedulerConfiguration(leader_election=off))) == []
 
 
 def test_defaulting_leaves_the_given_configuration_alone() -> None:

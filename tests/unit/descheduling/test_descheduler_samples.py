@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from koordpy.api.config_model import ConfigError
 from koordpy.cluster.cluster import Cluster
 from koordpy.descheduling.config import load
-from koordpy.descheduling.config_model import ConfigError
 from koordpy.descheduling.descheduler import Descheduler
 from koordpy.descheduling.registry import Registry
 from koordpy.lib import duration

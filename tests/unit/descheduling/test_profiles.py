@@ -3,14 +3,16 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import pytest
 from pydantic import BaseModel
 
+from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, NodeSpec, NodeStatus, Pod, PodSpec
 from koordpy.api.meta import Condition, LabelSelector, ObjectMeta
 from koordpy.cluster.cluster import Cluster
+from koordpy.descheduling.args import PluginArgs
 from koordpy.descheduling.config import (
     DeschedulerConfiguration,
     PluginConfig,
@@ -18,7 +20,6 @@ from koordpy.descheduling.config import (
     Profile,
     set_defaults,
 )
-from koordpy.descheduling.config_model import ConfigError, PluginArgs
 from koordpy.descheduling.decisions import Outcome, Round
 from koordpy.descheduling.descheduler import Descheduler
 from koordpy.descheduling.interface import (
@@ -61,8 +62,8 @@ class Args(PluginArgs):
     error: str = ""
     interval: int = 0
 
-    def adapt_to_interval(self, interval: int) -> None:
-        self.interval = interval
+    def adapted_to_interval(self, interval: int) -> Self:
+        return self.model_copy(update={"interval": interval})
 
 
 class Said(BaseModel):
@@ -176,8 +177,11 @@ def run(target: Descheduler) -> Round:
             'creating profile for descheduler name a: initializing plugin "Greedy": pods: Invalid value',
         ),
         (profile(balance=["Greedy"], args={"Greedy": {"pod": []}}), r"Greedy.*args\.pod: unknown field"),
-        (profile(args={"Other": {"pods": 1}}), r"pluginConfig\[Other\]\.args\.pods: 1:"),
-        (profile(args={"Other": {"kind": "GreedyArgs"}}), "args for plugin Other were not of type"),
+        (profile(args={"Other": {"pods": 1}}), r"pluginConfig\[Other\]\.args\.pods: got 1,"),
+        (
+            profile(args={"Other": {"kind": "GreedyArgs"}}),
+            r'pluginConfig\[Other\]\.args\.kind: got "GreedyArgs", expected "OtherArgs"',
+        ),
         (Profile(name="a"), 'plugins required for profile with descheduler name "a"'),
         (profile(""), "descheduler name is needed"),
     ],
@@ -195,8 +199,8 @@ def test_two_profiles_of_one_name_and_none_at_all_are_refused() -> None:
 
 
 def test_repeated_arguments_of_a_plugin_are_refused() -> None:
-    repeated = profile()
-    repeated.plugin_config = [PluginConfig(name="Greedy"), PluginConfig(name="Greedy")]
+    twice = [PluginConfig(name="Greedy"), PluginConfig(name="Greedy")]
+    repeated = profile().model_copy(update={"plugin_config": twice})
     with pytest.raises(ConfigError, match="repeated config for plugin Greedy"):
         descheduler(repeated)
 
@@ -215,8 +219,8 @@ def test_the_interval_reaches_the_arguments() -> None:
 
 
 def test_an_evictor_that_is_not_installed_can_be_substituted() -> None:
-    config = set_defaults(DeschedulerConfiguration())
-    config.profiles[0].plugin_config = [PluginConfig(name="MigrationController", args={"evictQPS": "10"})]
+    args = PluginConfig(name="MigrationController", args={"evictQPS": "10"})
+    config = set_defaults(DeschedulerConfiguration(profiles=[Profile(plugin_config=[args])]))
     with pytest.raises(ConfigError, match="not installed: MigrationController"):
         Descheduler(config, REGISTRY, cluster_of())
     built = Descheduler(config, REGISTRY, cluster_of(), substitutes={"MigrationController": "Evictor"})
@@ -335,8 +339,8 @@ def test_ready_nodes_are_looked_at_by_name(settings: dict[str, Any], seen: str) 
 
 
 def test_a_profile_sees_the_nodes_that_it_selects() -> None:
-    narrow = profile(balance=["Greedy"])
-    narrow.node_selector = LabelSelector(match_labels={"pool": "x"})
+    pool = LabelSelector(match_labels={"pool": "x"})
+    narrow = profile(balance=["Greedy"]).model_copy(update={"node_selector": pool})
     run(descheduler(narrow, cluster=cluster_of(node("n1"), node("n2", labels={"pool": "x"}))))
     assert Greedy.log == ["Greedy balance n2"]
 

@@ -1,7 +1,7 @@
 import pytest
 
+from koordpy.api.config_model import ConfigError
 from koordpy.scheduling import config
-from koordpy.scheduling.args import ConfigError
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -40,7 +40,9 @@ def test_a_profile_is_read_from_a_bare_file_and_from_a_config_map() -> None:
 
 
 def test_a_config_map_without_a_configuration_is_refused() -> None:
-    assert "exactly one key" in problems("kind: ConfigMap\ndata: {a: 'kind: Other'}")
+    assert "expected one KubeSchedulerConfiguration among its keys (a), found 0" in problems(
+        "kind: ConfigMap\ndata: {a: 'kind: Other'}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from koordpy.scheduling.args import ConfigError
+from koordpy.api.config_model import ConfigError
 from koordpy.scheduling.config import SchedulerConfiguration
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Filter, Plugin, PreBind, PreFilter, QueueSort, Score

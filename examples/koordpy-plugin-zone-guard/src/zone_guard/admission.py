@@ -2,9 +2,8 @@
 
 from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from koordpy.admission.handler import CREATE, Denied, Handle, MutatingHandler, Request
+from koordpy.api.config_model import ConfigModel
 from koordpy.api.document import Document
 
 from . import zones
@@ -12,12 +11,10 @@ from . import zones
 _ANNOTATION = ("metadata", "annotations", zones.ANNOTATION)
 
 
-class ZoneGuardHandlerArgs(BaseModel):
+class ZoneGuardHandlerArgs(ConfigModel):
     """`zonesByNamespace`: the zones that a namespace's pods may run in; other namespaces are free."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    zones_by_namespace: dict[str, list[str]] = Field(default={}, alias="zonesByNamespace")
+    zones_by_namespace: dict[str, list[str]] = {}
 
 
 class ZoneGuardHandler(MutatingHandler):
@@ -25,7 +22,7 @@ class ZoneGuardHandler(MutatingHandler):
 
     name: ClassVar[str] = "ZoneGuard"
     path: ClassVar[str] = "/mutate-pod"
-    args_type: ClassVar[type[BaseModel]] = ZoneGuardHandlerArgs
+    args_type: ClassVar[type[ConfigModel]] = ZoneGuardHandlerArgs
 
     def __init__(self, args: ZoneGuardHandlerArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -7,10 +7,9 @@ pod's cpu and memory become resources of its priority class. Source: Koordinator
 
 from typing import ClassVar
 
-from pydantic import BaseModel
-
 from koordpy.admission.handler import CREATE, Errored, Handle, MutatingHandler, Request
 from koordpy.api import extension
+from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Namespace, PriorityClass
 from koordpy.api.document import Document
 from koordpy.api.koordinator import ClusterColocationProfile
@@ -29,7 +28,7 @@ class ClusterColocationProfilePlugin(MutatingHandler):
     name: ClassVar[str] = "ClusterColocationProfile"
     path: ClassVar[str] = "/mutate-pod"
 
-    def __init__(self, args: BaseModel, handle: Handle) -> None:
+    def __init__(self, args: ConfigModel, handle: Handle) -> None:
         super().__init__(args, handle)
         self.profiles = ProfileIndex()
         self._namespaces = handle.cluster.store(Namespace)

@@ -9,9 +9,11 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from koordpy.api import label_selector
+from koordpy.api.config_model import Duration
 from koordpy.api.field_error import FieldError, invalid
-from koordpy.descheduling.config_model import Duration, PluginArgs, Selector, selector_errors
+from koordpy.descheduling.args import PluginArgs
 from koordpy.descheduling.evictability import SYSTEM_CRITICAL_PRIORITY
+from koordpy.descheduling.selector import Selector, selector_errors
 
 Uint = Annotated[int, Field(ge=0, lt=1 << 64)]
 

@@ -7,14 +7,16 @@ Koordinator, `pkg/descheduler/apis/config/v1alpha2` (`types_loadaware.go`, `defa
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
+from koordpy.api.config_model import ConfigModel, Duration
 from koordpy.api.field_error import FieldError, invalid
 from koordpy.api.meta import LabelSelector
-from koordpy.descheduling.config_model import ConfigModel, Duration, PluginArgs, Selector, selector_errors
+from koordpy.descheduling.args import PluginArgs
 from koordpy.descheduling.pods import Namespaces, PodSelector, namespaces_errors
+from koordpy.descheduling.selector import Selector, selector_errors
 from koordpy.lib import duration
 
 DEFAULT_POOL = "__default_node_pool__"
@@ -65,33 +67,39 @@ class LowNodeLoadArgs(PluginArgs):
     high_thresholds: Percentages | None = None
     prod_low_thresholds: Percentages | None = None
     prod_high_thresholds: Percentages | None = None
-    resource_weights: dict[str, Int64] | None = None
-    anomaly_condition: AnomalyCondition | None = None
+    resource_weights: dict[str, Int64] | None = Field(default=None, validate_default=True)
+    anomaly_condition: AnomalyCondition | None = Field(default=None, validate_default=True)
     detector_cache_timeout: Duration = 5 * duration.MINUTE
     node_pools: list[PoolArgs] = []
 
-    @model_validator(mode="after")
-    def _fill_in(self) -> "LowNodeLoadArgs":
-        weights = dict(self.resource_weights or {})
-        for name in ("cpu", "memory", *(self.low_thresholds or {}), *(self.high_thresholds or {})):
+    @field_validator("resource_weights")
+    @classmethod
+    def _fill_in_weights(cls, given: dict[str, int] | None, info: ValidationInfo) -> dict[str, int]:
+        """Give every resource that has a threshold a weight."""
+        weights = dict(given or {})
+        low, high = info.data.get("low_thresholds"), info.data.get("high_thresholds")
+        for name in ("cpu", "memory", *(low or {}), *(high or {})):
             if weights.get(name, 0) <= 0:
                 weights[name] = 1
-        self.resource_weights = weights
-        condition = self.anomaly_condition
-        if condition is None:
-            condition = AnomalyCondition.model_construct(
+        return weights
+
+    @field_validator("anomaly_condition")
+    @classmethod
+    def _fill_in_condition(cls, given: AnomalyCondition | None) -> AnomalyCondition:
+        if given is None:
+            return AnomalyCondition.model_construct(
                 timeout=duration.MINUTE, consecutive_abnormalities=5, consecutive_normalities=3
             )
-        elif condition.consecutive_abnormalities == 0:
-            condition = condition.model_copy(update={"consecutive_abnormalities": 5})
-        elif condition.consecutive_normalities == 0:
-            condition = condition.model_copy(update={"consecutive_normalities": 3})
-        self.anomaly_condition = condition
-        return self
+        if given.consecutive_abnormalities == 0:
+            return given.model_copy(update={"consecutive_abnormalities": 5})
+        if given.consecutive_normalities == 0:
+            return given.model_copy(update={"consecutive_normalities": 3})
+        return given
 
-    def adapt_to_interval(self, interval: int) -> None:
+    def adapted_to_interval(self, interval: int) -> Self:
         """Keep detectors from expiring between two cycles."""
-        self.detector_cache_timeout = max(self.detector_cache_timeout, interval)
+        timeout = max(self.detector_cache_timeout, interval)
+        return self.model_copy(update={"detector_cache_timeout": timeout})
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from koordpy.scheduling.args import ConfigModel, PluginArgs, Problem, Seconds
+from koordpy.api.config_model import ConfigModel, Seconds
+from koordpy.api.field_error import FieldError, invalid, not_found, not_supported
+from koordpy.scheduling.args import PluginArgs
 
 AGGREGATION_TYPES = ("avg", "p50", "p90", "p95", "p99")
 
@@ -74,10 +76,10 @@ class LoadAwareSchedulingArgs(PluginArgs):
             names.update(mapping)
         return tuple(sorted(names))
 
-    def problems(self) -> Iterable[Problem]:
+    def problems(self) -> Iterable[FieldError]:
         """Check as Koordinator does: the first offender of each map, in order of names."""
         if self.node_metric_expiration_seconds <= 0:
-            yield Problem.invalid(
+            yield invalid(
                 "nodeMetricExpiredSeconds", self.node_metric_expiration_seconds,
                 "nodeMetricExpiredSeconds should be a positive value",
             )  # fmt: skip
@@ -86,46 +88,46 @@ class LoadAwareSchedulingArgs(PluginArgs):
         for name, factor in sorted(self.estimated_scaling_factors.items()):
             text = _out_of_range(f"estimated resource Threshold of {name}", factor, lowest=1)
             if text:
-                yield Problem.invalid("estimatedScalingFactors", factor, text)
+                yield invalid("estimatedScalingFactors", factor, text)
                 break
         for name in sorted(self.resource_weights):
             if name not in self.estimated_scaling_factors:
-                yield Problem(f"estimatedScalingFactors[{name}]", f'Not found: "{name}"')
+                yield not_found(f"estimatedScalingFactors[{name}]", name)
                 break
         if self.aggregated is not None:
             yield from self._aggregated_problems(self.aggregated)
 
-    def _weight_problems(self) -> Iterable[Problem]:
+    def _weight_problems(self) -> Iterable[FieldError]:
         for name, weight in sorted(self.resource_weights.items()):
             text = _out_of_range(f"resource Weight of {name}", weight, lowest=1)
             if text:
-                yield Problem.invalid("resourceWeights", weight, text)
+                yield invalid("resourceWeights", weight, text)
                 break
         text = _out_of_range("dominant resource weight", self.dominant_resource_weight, lowest=0)
         if text:
-            yield Problem.invalid("dominantResourceWeight", self.dominant_resource_weight, text)
+            yield invalid("dominantResourceWeight", self.dominant_resource_weight, text)
 
-    def _aggregated_problems(self, aggregated: LoadAwareSchedulingAggregatedArgs) -> Iterable[Problem]:
+    def _aggregated_problems(self, aggregated: LoadAwareSchedulingAggregatedArgs) -> Iterable[FieldError]:
         yield from _threshold_problems("aggregated.usageThresholds", aggregated.usage_thresholds)
         for field, kind in (
             ("usageAggregationType", aggregated.usage_aggregation_type),
             ("scoreAggregationType", aggregated.score_aggregation_type),
         ):
             if kind and kind not in AGGREGATION_TYPES:
-                yield Problem.not_supported(f"aggregated.{field}", kind, AGGREGATION_TYPES)
+                yield not_supported(f"aggregated.{field}", kind, AGGREGATION_TYPES)
         for field, seconds in (
             ("usageAggregatedDuration", aggregated.usage_aggregated_duration),
             ("scoreAggregatedDuration", aggregated.score_aggregated_duration),
         ):
             if seconds < 0:
-                yield Problem.invalid(f"aggregated.{field}", f"{seconds:g}s", "duration must be >= 0")
+                yield invalid(f"aggregated.{field}", f"{seconds:g}s", "duration must be >= 0")
 
 
-def _threshold_problems(path: str, thresholds: Mapping[str, int]) -> Iterable[Problem]:
+def _threshold_problems(path: str, thresholds: Mapping[str, int]) -> Iterable[FieldError]:
     for name, threshold in sorted(thresholds.items()):
         text = _out_of_range(f"resource Threshold of {name}", threshold, lowest=0)
         if text:
-            yield Problem.invalid(path, threshold, text)
+            yield invalid(path, threshold, text)
             break
 
 

@@ -2,13 +2,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.meta import format_time
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.args import ConfigError, read_args
+from koordpy.scheduling.args import read_args
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.status import Status

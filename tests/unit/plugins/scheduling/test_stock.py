@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
-from koordpy.scheduling.args import ConfigError, read_args
+from koordpy.scheduling.args import read_args
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Filter, Plugin, PreFilter, Score

@@ -7,7 +7,8 @@ import msgspec
 
 from koordpy.api import node_affinity
 from koordpy.api.core import Affinity, NodeAffinity, PodSpec
-from koordpy.scheduling.args import PluginArgs, Problem
+from koordpy.api.field_error import FieldError, invalid
+from koordpy.scheduling.args import PluginArgs
 
 
 class NodeAffinityArgs(PluginArgs):
@@ -23,7 +24,7 @@ class NodeAffinityArgs(PluginArgs):
         affinity = msgspec.convert(self.added_affinity, NodeAffinity)
         return PodSpec(affinity=Affinity(node_affinity=affinity))
 
-    def problems(self) -> Iterable[Problem]:
+    def problems(self) -> Iterable[FieldError]:
         """Check the shape and the terms of the added affinity."""
         try:
             added = self.added
@@ -32,7 +33,7 @@ class NodeAffinityArgs(PluginArgs):
             errors = node_affinity.required(added).errors
             node_affinity.preferred(added)
         except (msgspec.ValidationError, node_affinity.NodeAffinityError) as error:
-            yield Problem.invalid("addedAffinity", self.added_affinity, str(error))
+            yield invalid("addedAffinity", self.added_affinity, str(error))
             return
         for text in errors:
-            yield Problem.invalid("addedAffinity", self.added_affinity, text)
+            yield invalid("addedAffinity", self.added_affinity, text)

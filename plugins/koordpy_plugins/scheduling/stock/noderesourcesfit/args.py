@@ -5,7 +5,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from koordpy.scheduling.args import ConfigModel, PluginArgs, Problem
+from koordpy.api.config_model import ConfigModel
+from koordpy.api.field_error import FieldError, invalid, required
+from koordpy.scheduling.args import PluginArgs
 
 
 class ResourceSpec(ConfigModel):
@@ -50,17 +52,17 @@ class NodeResourcesFitArgs(PluginArgs):
     ignored_resource_groups: tuple[str, ...] = Field(default=(), strict=False)
     scoring_strategy: ScoringStrategy = ScoringStrategy()
 
-    def problems(self) -> Iterable[Problem]:
+    def problems(self) -> Iterable[FieldError]:
         """Check as kube-scheduler does."""
         for index, group in enumerate(self.ignored_resource_groups):
             if "/" in group:
-                yield Problem.invalid(
+                yield invalid(
                     f"ignoredResourceGroups[{index}]", group, "resource group name can't contain '/'"
                 )
         strategy = self.scoring_strategy
         for index, spec in enumerate(strategy.resources):
             if not 0 <= spec.weight <= 100:
-                yield Problem.invalid(
+                yield invalid(
                     f"scoringStrategy.resources[{index}].weight",
                     spec.weight,
                     f"resource weight of {spec.name} not in valid range (0, 100]",
@@ -68,21 +70,21 @@ class NodeResourcesFitArgs(PluginArgs):
         if strategy.type == "RequestedToCapacityRatio":
             yield from self._shape_problems()
 
-    def _shape_problems(self) -> Iterable[Problem]:
+    def _shape_problems(self) -> Iterable[FieldError]:
         path = "scoringStrategy.requestedToCapacityRatio.shape"
         ratio = self.scoring_strategy.requested_to_capacity_ratio
         if ratio is None or not ratio.shape:
-            yield Problem(path, "Required value: at least one point must be specified")
+            yield required(path, "at least one point must be specified")
             return
         for index, point in enumerate(ratio.shape):
             if not 0 <= point.utilization <= 100:
-                yield Problem.invalid(
+                yield invalid(
                     f"{path}[{index}].utilization", point.utilization, "not in valid range [0, 100]"
                 )
             if not 0 <= point.score <= 10:
-                yield Problem.invalid(f"{path}[{index}].score", point.score, "not in valid range [0, 10]")
+                yield invalid(f"{path}[{index}].score", point.score, "not in valid range [0, 10]")
             if index and ratio.shape[index - 1].utilization >= point.utilization:
-                yield Problem.invalid(
+                yield invalid(
                     f"{path}[{index}].utilization",
                     point.utilization,
                     "utilization values must be sorted in increasing order",

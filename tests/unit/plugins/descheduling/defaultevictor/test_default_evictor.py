@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from koordpy.api import config_model
 from koordpy.api.core import (
     Namespace,
     Node,
@@ -13,7 +14,6 @@ from koordpy.api.core import (
 )
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
-from koordpy.descheduling.config_model import decode as decode_config
 from koordpy.descheduling.decisions import Decisions
 from koordpy.descheduling.evictor import EvictorProxy, PluginEvictor
 from koordpy.descheduling.interface import EvictOptions, Handle
@@ -35,7 +35,7 @@ PREFER_NOT = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 
 
 def args(**fields: Any) -> DefaultEvictorArgs:
-    return decode_config(DefaultEvictorArgs, fields, "args")
+    return config_model.read(DefaultEvictorArgs, fields, "args")
 
 
 def evictor(cluster: Cluster | None = None, **fields: Any) -> DefaultEvictor:

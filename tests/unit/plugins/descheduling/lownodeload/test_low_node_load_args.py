@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
+from koordpy.api.config_model import ConfigError, read
 from koordpy.api.field_error import aggregate
-from koordpy.descheduling.config_model import ConfigError, decode
 from koordpy.lib import duration
 from koordpy_plugins.descheduling.lownodeload.args import (
     DEFAULT_POOL,
@@ -15,7 +15,7 @@ from koordpy_plugins.descheduling.lownodeload.args import (
 
 
 def args(**fields: Any) -> LowNodeLoadArgs:
-    return decode(LowNodeLoadArgs, fields, "args")
+    return read(LowNodeLoadArgs, fields, "args")
 
 
 def test_defaults_are_koordinators() -> None:
@@ -117,13 +117,13 @@ def test_thresholds_have_no_upper_bound() -> None:
     ("fields", "message"),
     [
         ({"lowThreshold": {}}, "args.lowThreshold: unknown field"),
-        ({"lowThresholds": {"cpu": "45"}}, "args.lowThresholds.cpu: '45'"),
-        ({"detectorCacheTimeout": 5}, "args.detectorCacheTimeout: 5: expected a duration text"),
+        ({"lowThresholds": {"cpu": "45"}}, 'args.lowThresholds.cpu: got "45"'),
+        ({"detectorCacheTimeout": 5}, "args.detectorCacheTimeout: got 5, expected a duration"),
         (
             {"nodePools": [{"nodeSelector": {"labels": {}}}]},
             r"args.nodePools\[0\].nodeSelector.*unknown field",
         ),
-        ({"nodeFit": "yes"}, "args.nodeFit: 'yes'"),
+        ({"nodeFit": "yes"}, 'args.nodeFit: got "yes"'),
     ],
 )
 def test_decoding_is_strict(fields: dict[str, Any], message: str) -> None:
@@ -133,7 +133,6 @@ def test_decoding_is_strict(fields: dict[str, Any], message: str) -> None:
 
 def test_detectors_live_at_least_an_interval() -> None:
     given = args(detectorCacheTimeout="1m")
-    given.adapt_to_interval(2 * duration.MINUTE)
-    assert given.detector_cache_timeout == 2 * duration.MINUTE
-    given.adapt_to_interval(duration.SECOND)
-    assert given.detector_cache_timeout == 2 * duration.MINUTE
+    longer = given.adapted_to_interval(2 * duration.MINUTE)
+    assert longer.detector_cache_timeout == 2 * duration.MINUTE
+    assert longer.adapted_to_interval(duration.SECOND) == longer

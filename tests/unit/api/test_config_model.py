@@ -1,0 +1,70 @@
+import pytest
+
+from koordpy.api import config_model
+from koordpy.api.config_model import ConfigError, ConfigModel, Duration, Seconds
+
+
+class Inner(ConfigModel):
+    how_long: Duration = 0
+
+
+class Outer(ConfigModel):
+    some_count: int = 1
+    inner: Inner = Inner()
+    wait: Seconds = 0.0
+    needed: str
+
+
+def problems(document: object) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        config_model.read(Outer, document, "top")
+    return caught.value.problems
+
+
+def test_null_is_absent_and_durations_have_their_unit() -> None:
+    read = config_model.read(
+        Outer, {"someCount": None, "inner": {"howLong": "2us"}, "wait": 3, "needed": "x"}
+    )
+    assert (read.some_count, read.inner.how_long, read.wait) == (1, 2000, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"some_count": 2}, "top.some_count: unknown field, got 2"),
+        ({"someCount": "2"}, 'top.someCount: got "2", expected a valid integer'),
+        (
+            {"inner": {"howLong": 5}},
+            "top.inner.howLong: got 5, expected a duration, such as 90s or 1h30m",
+        ),
+        ({"needed": None}, "top.needed: Required value"),
+        ({"needed": ["x" * 200]}, f'top.needed: got ["{"x" * 115}..., expected a valid string'),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_value_and_what_was_expected(
+    fields: dict[str, object], problem: str
+) -> None:
+    assert problems({"needed": "x", **fields}) == (problem,)
+
+
+def test_all_problems_are_listed() -> None:
+    assert problems({"a": 1, "b": 2}) == (
+        "top.needed: Required value",
+        "top.a: unknown field, got 1",
+        "top.b: unknown field, got 2",
+    )
+
+
+def test_what_is_no_object_is_refused() -> None:
+    assert problems([1]) == ("top: got [1], expected an object",)
+
+
+def test_arguments_may_say_their_type_but_no_other() -> None:
+    typed = {"apiVersion": "v", "kind": "K", "needed": "x"}
+    assert config_model.read_args(Outer, typed, "args", api_version="v", kind="K").needed == "x"
+    with pytest.raises(ConfigError, match=r'^args\.kind: got "K", expected "L"$'):
+        config_model.read_args(Outer, typed, "args", api_version="v", kind="L")
+
+
+def test_a_place_is_put_before_every_problem() -> None:
+    assert ConfigError("a: bad", "b: bad").under("file").problems == ("file: a: bad", "file: b: bad")
