@@ -5,7 +5,7 @@ asks, so a cycle pays next to nothing for being explainable.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -65,15 +65,28 @@ class DecisionModel(BaseModel):
     milliseconds: dict[str, float]
 
 
+_Rejected = tuple[Status, int, list[str]]
+"""A status, how many nodes have it, and examples of their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """The best nodes: names, totals, and scores by plugin, each in the same order."""
+
+    names: list[str]
+    totals: list[int]
+    by_plugin: dict[str, list[int]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What is kept of an attempt's arrays."""
+    """What is kept of an attempt's arrays. Every cycle pays for this, so models are made later."""
 
     evaluated: int = 0
     feasible: int = 0
     message: str = ""
-    rejections: Sequence[Rejection] = ()
-    top_nodes: Sequence[NodeScore] = ()
+    rejected: Sequence[_Rejected] = ()
+    best: _Best | None = None
 
 
 class Decision:
@@ -116,8 +129,8 @@ class Decision:
             len(outcome.nodes),
             int(outcome.feasible.sum()),
             outcome.message() if self.result == "unschedulable" else "",
-            _rejections(outcome),
-            _top_nodes(self.scores) if self.scores is not None else (),
+            list(_rejected(outcome)),
+            _best(self.scores) if self.scores is not None else None,
         )
 
     def model(self) -> DecisionModel:
@@ -134,9 +147,9 @@ class Decision:
             message=self.message or facts.message,
             evaluated_nodes=facts.evaluated,
             feasible_nodes=facts.feasible,
-            rejections=list(facts.rejections),
+            rejections=[_rejection(*rejected) for rejected in facts.rejected],
             weights=self.weights,
-            top_nodes=list(facts.top_nodes),
+            top_nodes=_node_scores(facts.best) if facts.best is not None else [],
             milliseconds=self.milliseconds,
         )
 
@@ -173,29 +186,40 @@ class Decisions:
         ]
 
 
-def _rejections(outcome: FilterOutcome) -> list[Rejection]:
+def _rejected(outcome: FilterOutcome) -> Iterator[_Rejected]:
+    names = outcome.nodes.names
     if not outcome.prefilter.is_success or outcome.error is not None:
-        status = outcome.error or outcome.prefilter
-        return [_rejection(status, outcome.nodes.names)]
-    return [_rejection(status, names) for status, names in outcome.failed()]
+        yield outcome.error or outcome.prefilter, len(names), list(names[:NODES_SHOWN])
+        return
+    for refusals in outcome.refusals:
+        for status, indexes in refusals.grouped():
+            yield status, len(indexes), [names[i] for i in indexes[:NODES_SHOWN].tolist()]
+    if outcome.absent:
+        yield outcome.absent_status, len(outcome.absent), list(outcome.absent[:NODES_SHOWN])
 
 
-def _rejection(status: Status, names: Sequence[str]) -> Rejection:
+def _rejection(status: Status, nodes: int, examples: list[str]) -> Rejection:
     return Rejection(
-        plugin=status.plugin,
-        reason=status.message,
-        code=status.code.name,
-        nodes=len(names),
-        examples=list(names[:NODES_SHOWN]),
+        plugin=status.plugin, reason=status.message, code=status.code.name, nodes=nodes, examples=examples
     )
 
 
-def _top_nodes(scores: Scores) -> list[NodeScore]:
+def _best(scores: Scores) -> _Best:
+    indexes = scores.top(NODES_SHOWN)
+    names = scores.nodes.names
+    return _Best(
+        [names[i] for i in indexes],
+        scores.total[indexes].tolist(),
+        {plugin: values[indexes].tolist() for plugin, values in scores.by_plugin.items()},
+    )
+
+
+def _node_scores(best: _Best) -> list[NodeScore]:
     return [
         NodeScore(
-            node=scores.nodes.names[index],
-            total=int(scores.total[index]),
-            plugins={plugin: int(values[index]) for plugin, values in scores.by_plugin.items()},
+            node=name,
+            total=best.totals[i],
+            plugins={plugin: values[i] for plugin, values in best.by_plugin.items()},
         )
-        for index in scores.top(NODES_SHOWN)
+        for i, name in enumerate(best.names)
     ]
