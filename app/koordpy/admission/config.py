@@ -23,6 +23,13 @@ GROUP: Final = "koordpy.admission"
 DEFAULT_HANDLERS: Final = (
     "mutate-pod.ClusterColocationProfile",
     "mutate-pod.ExtendedResourceSpec",
+    "mutate-pod.MultiQuotaTree",
+    "mutate-pod.DeviceResourceSpec",
+    "validate-pod.ClusterReservation",
+    "validate-pod.ClusterColocationProfile",
+    "validate-pod.DeviceResource",
+    "validate-pod.EnhancedValidation",
+    "validate-pod-binding.BindingAdmission",
     "mutate-node-status.ResourceAmplification",
 )
 """The in-tree handlers, in the order in which Koordinator calls them."""
