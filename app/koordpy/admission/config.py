@@ -31,6 +31,8 @@ DEFAULT_HANDLERS: Final = (
     "validate-pod.EnhancedValidation",
     "validate-pod-binding.BindingAdmission",
     "mutate-node-status.ResourceAmplification",
+    "validate-node.SLOConfig",
+    "validate-configmap.SLOControllerConfig",
 )
 """The in-tree handlers, in the order in which Koordinator calls them."""
 

@@ -65,6 +65,16 @@ PATHS: dict[str, WebhookPath] = {
             kind="Node",
             old_object=frozenset((UPDATE, DELETE)),
         ),
+        WebhookPath(
+            path="/validate-configmap",
+            type="validate",
+            object_type="configmap",
+            gate="ConfigMapValidatingWebhook",
+            resource="configmaps",
+            api_version="v1",
+            kind="ConfigMap",
+            old_object=frozenset((UPDATE, DELETE)),
+        ),
     )
 }
 

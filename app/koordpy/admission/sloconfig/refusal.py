@@ -1,0 +1,25 @@
+"""How a configuration is refused: a text that clients take apart again.
+
+Source: Koordinator, `pkg/webhook/util/err/json_error.go`.
+"""
+
+import json
+from typing import Any, Final
+
+PARSE_CONFIG_FAIL: Final = "ParseConfigFail"
+CONFIG_PARAM_INVALID: Final = "ConfigParamInvalid"
+NODE_STRATEGIES_OVERLAP: Final = "NodeStrategiesOverlap"
+EXIST_NODE_CONFLICT: Final = "ExistNodeConfict"
+
+_ESCAPES: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+
+
+class ConfigRefused(Exception):
+    """A configuration may not be written; the text is the message of the refusal."""
+
+
+def refusal(reason: str, message: Any) -> ConfigRefused:
+    """Make a refusal with a reason; `message` is any JSON value."""
+    document = {"reason": reason, "message": message}
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPES)
+    return ConfigRefused(f"___{text}___")

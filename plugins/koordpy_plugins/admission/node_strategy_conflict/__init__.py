@@ -1,0 +1,1 @@
+"""Refuse labels that would put a node under two strategies of one configuration."""

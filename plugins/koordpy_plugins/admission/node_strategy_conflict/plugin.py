@@ -1,0 +1,53 @@
+"""Refuse labels that would put a node under two node strategies of one slo-controller-config key.
+
+Only changes of labels are judged: a node that is in conflict already can still be updated, and created.
+Source: Koordinator, `pkg/webhook/node/plugins/sloconfig/slo_plugin.go`.
+"""
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from koordpy.admission.handler import UPDATE, Errored, Handle, Request, ValidatingHandler
+from koordpy.admission.sloconfig.args import SLOConfigArgs
+from koordpy.admission.sloconfig.checker import readable_checkers
+from koordpy.admission.sloconfig.refusal import ConfigRefused
+from koordpy.api.config_model import ConfigModel
+from koordpy.api.core import ConfigMap
+
+
+class NodeStrategyConflictPlugin(ValidatingHandler):
+    """The strategy conflict step of node updates."""
+
+    name: ClassVar[str] = "SLOConfig"
+    path: ClassVar[str] = "/validate-node"
+    args_type: ClassVar[type[ConfigModel]] = SLOConfigArgs
+    args: SLOConfigArgs
+
+    def __init__(self, args: ConfigModel, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._config_maps = handle.cluster.store(ConfigMap)
+
+    def validate(self, request: Request) -> None:
+        """Refuse an update whose new labels match more than one strategy of a configuration."""
+        if request.operation != UPDATE or request.document is None:
+            return
+        node = request.document.raw
+        labels = _labels(node)
+        if labels == _labels(msgspec.json.decode(request.raw_old_object)):
+            return
+        config_map = self._config_maps.get(self.args.config_namespace, self.args.config_name)
+        if config_map is None:
+            return
+        name = request.document.get(("metadata", "name"), "")
+        for checker in readable_checkers(config_map.data, config_map.metadata.key):
+            try:
+                checker.check_node(name, labels or {})
+            except ConfigRefused as refused:
+                raise Errored(400, str(refused)) from None
+
+
+def _labels(node: dict[str, Any]) -> dict[str, str] | None:
+    """Return a node's labels; none at all is not the same as an empty object of them."""
+    labels = (node.get("metadata") or {}).get("labels")
+    return None if labels is None else {key: value or "" for key, value in labels.items()}

@@ -1,0 +1,1 @@
+"""Refuse an slo-controller-config that cannot be followed."""

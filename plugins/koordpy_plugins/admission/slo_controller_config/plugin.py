@@ -1,0 +1,70 @@
+"""Refuse an slo-controller-config that cannot be followed.
+
+A key is judged only where its text changed, so one that was written before the webhook was there does not
+stand in the way of other changes. Source: Koordinator, `pkg/webhook/cm/plugins/sloconfig`.
+"""
+
+from typing import ClassVar
+
+import msgspec
+
+from koordpy.admission.handler import CREATE, UPDATE, Errored, Handle, Request, ValidatingHandler
+from koordpy.admission.sloconfig.args import SLOConfigArgs
+from koordpy.admission.sloconfig.checker import Checker
+from koordpy.admission.sloconfig.refusal import ConfigRefused
+from koordpy.admission.sloconfig.shapes import KINDS
+from koordpy.api.config_model import ConfigModel
+from koordpy.api.core import Node
+from koordpy.api.document import Document
+
+
+class SLOControllerConfigPlugin(ValidatingHandler):
+    """The slo-controller-config step of ConfigMap admission."""
+
+    name: ClassVar[str] = "SLOControllerConfig"
+    path: ClassVar[str] = "/validate-configmap"
+    args_type: ClassVar[type[ConfigModel]] = SLOConfigArgs
+    args: SLOConfigArgs
+
+    def __init__(self, args: ConfigModel, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._nodes = handle.cluster.store(Node)
+
+    def validate(self, request: Request) -> None:
+        """Check the configurations that changed, each by itself, then all of them against the nodes."""
+        document = request.document
+        if document is None or request.operation not in (CREATE, UPDATE):
+            return
+        args = self.args
+        place = tuple(document.get(("metadata", name), "") for name in ("namespace", "name"))
+        if place != (args.config_namespace, args.config_name):
+            return
+        new = _data(document)
+        old = (
+            _data(Document(msgspec.json.decode(request.raw_old_object)))
+            if request.operation == UPDATE
+            else {}
+        )
+        try:
+            checkers = []
+            for kind in KINDS:
+                text = new.get(kind.key, "")
+                if text and text != old.get(kind.key, ""):
+                    checker = Checker(kind, new, "/".join(place))
+                    checker.check(names_are_needed=args.node_strategy_name_need_check)
+                    checkers.append(checker)
+            self._check_nodes(checkers)
+        except ConfigRefused as refused:
+            raise Errored(400, str(refused)) from None
+
+    def _check_nodes(self, checkers: list[Checker]) -> None:
+        """Check that no node is under two strategies of one configuration. Raises ConfigRefused."""
+        checkers = [checker for checker in checkers if len(checker.strategies) > 1]
+        if checkers:
+            for node in self._nodes:
+                for checker in checkers:
+                    checker.check_node(node.metadata.name, node.metadata.labels)
+
+
+def _data(document: Document) -> dict[str, str]:
+    return {key: text or "" for key, text in document.get(("data",), {}).items()}
