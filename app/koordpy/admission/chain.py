@@ -113,7 +113,9 @@ class Chain:
             request.resource.resource != path.resource or request.sub_resource != path.sub_resource
         ):
             return ALLOWED
-        document = request.document = self._read(request, raw_object)
+        if path.allows_empty_delete and request.operation == DELETE and not request.raw_old_object:
+            return ALLOWED
+        document = request.document = self._read(request, raw_object) if path.reads_object else None
         if document is not None:
             request.namespace = document.get(("metadata", "namespace")) or request.namespace
         if path.operations and request.operation not in path.operations:

@@ -143,10 +143,11 @@ class Request:
         if self.document is None:
             raise LookupError("the request has no object")
         if self.document.changed:
-            return _decode(type_, self.document.raw)
+            return _decode(type_, msgspec.json.encode(self.document.raw))
         known: T | None = self._objects.get(("object", type_))
         if known is None:
-            known = self._objects["object", type_] = _decode(type_, self.document.raw)
+            raw = msgspec.json.encode(self.document.raw)
+            known = self._objects["object", type_] = _decode(type_, raw)
         return known
 
     def old_object(self, type_: type[T]) -> T:
@@ -156,7 +157,7 @@ class Request:
             raise LookupError("the request has no oldObject")
         known: T | None = self._objects.get(("oldObject", type_))
         if known is None:
-            known = self._objects["oldObject", type_] = decode(type_, raw)
+            known = self._objects["oldObject", type_] = _decode(type_, raw)
         return known
 
     @property
@@ -194,13 +195,14 @@ def _read(wire: str | int | float | None, reread: bool) -> Quantity:
     return parse(str(quantity)) if reread else quantity
 
 
-def _decode(type_: type[T], document: dict[str, Any]) -> T:
-    """Decode a document. A pod with nulls is read as Go reads it: a null label, say, is an empty one."""
-    raw = msgspec.json.encode(document)
+def _decode(type_: type[T], raw: bytes) -> T:
+    """Decode an object. A pod with nulls is read as Go reads it: a null label, say, is an empty one."""
     try:
         return decoder(type_).decode(raw)
-    except msgspec.ValidationError:
-        return decode(type_, typed.canonical("Pod", document) if type_ is Pod else raw)
+    except msgspec.DecodeError:
+        if type_ is not Pod:
+            return decode(type_, raw)
+        return decode(type_, typed.canonical("Pod", typed.check("Pod", raw)))
 
 
 class RandomSource(Protocol):

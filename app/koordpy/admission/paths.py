@@ -14,9 +14,10 @@ class WebhookPath:
 
     A request for another resource or subresource is allowed unseen, where `resource` is set. The object must
     read as `kind` of `api_version`, where they are set; on the operations in `old_object` the oldObject must
-    too. A DELETE that is listed there has no object, and need not have an oldObject. Handlers run on
-    `operations` (empty: on all); other operations are allowed once the object was read. `type` and
-    `object_type` are metric labels.
+    too. A DELETE that is listed there has no object, and need not have an oldObject; with
+    `allows_empty_delete` one without oldObject is allowed unseen. Without `reads_object` the object is left
+    alone. Handlers run on `operations` (empty: on all); other operations are allowed once the object was
+    read. `type` and `object_type` are metric labels.
     """
 
     path: str
@@ -29,6 +30,8 @@ class WebhookPath:
     kind: str = ""
     operations: frozenset[str] = frozenset()
     old_object: frozenset[str] = frozenset()
+    allows_empty_delete: bool = False
+    reads_object: bool = True
 
 
 PATHS: dict[str, WebhookPath] = {
@@ -43,6 +46,37 @@ PATHS: dict[str, WebhookPath] = {
             api_version="v1",
             kind="Pod",
             operations=frozenset((CREATE,)),
+        ),
+        WebhookPath(
+            path="/mutate-reservation",
+            type="mutate",
+            object_type="reservation",
+            gate="ReservationMutatingWebhook",
+            resource="reservations",
+            api_version="scheduling.koordinator.sh/v1alpha1",
+            kind="Reservation",
+            operations=frozenset((CREATE,)),
+        ),
+        WebhookPath(
+            path="/validate-pod",
+            type="validate",
+            object_type="pod",
+            gate="PodValidatingWebhook",
+            resource="pods",
+            api_version="v1",
+            kind="Pod",
+            old_object=frozenset((UPDATE,)),
+            allows_empty_delete=True,
+        ),
+        WebhookPath(
+            path="/validate-pod-binding",
+            type="validate",
+            object_type="pod",
+            gate="PodValidatingWebhook",
+            resource="pods",
+            sub_resource="binding",
+            operations=frozenset((CREATE,)),
+            reads_object=False,
         ),
         WebhookPath(
             path="/mutate-node-status",

@@ -29,6 +29,11 @@ def required(path: str, detail: str = "") -> FieldError:
     return FieldError(path, f"Required value: {detail}" if detail else "Required value")
 
 
+def forbidden(path: str, detail: str) -> FieldError:
+    """Report a field that must not be set, or not so."""
+    return FieldError(path, f"Forbidden: {detail}")
+
+
 def invalid(path: str, value: object, detail: str) -> FieldError:
     """Report a value that is not allowed."""
     return FieldError(path, f"Invalid value: {shown(value)}: {detail}")

@@ -2,13 +2,21 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from koordpy.admission.config import GROUP, AdmissionConfig, HandlerEntry, build_chains, order
+from koordpy.admission.config import (
+    DEFAULT_HANDLERS,
+    GROUP,
+    AdmissionConfig,
+    HandlerEntry,
+    build_chains,
+    order,
+)
+from koordpy.admission.gates import SPECS
 from koordpy.api.config_model import ConfigError
 from koordpy.lib.entry_points import PluginLoadError
 
 from .reviews import ask, body, handle
 
-IN_TREE = ["mutate-pod.ClusterColocationProfile", "mutate-pod.ExtendedResourceSpec"]
+IN_TREE = list(DEFAULT_HANDLERS)
 MODULE = f"{__package__}.reviews"
 POINTS = {
     name: EntryPoint(name, f"{MODULE}:{value}", GROUP)
@@ -39,12 +47,12 @@ def test_third_party_handler_runs_last() -> None:
 
 def test_third_party_handler_runs_where_it_is_told() -> None:
     enabled = [{"name": "mutate-pod.X", "before": IN_TREE[1]}]
-    assert names(enabled=enabled) == [IN_TREE[0], "mutate-pod.X", IN_TREE[1]]
+    assert names(enabled=enabled) == [IN_TREE[0], "mutate-pod.X", *IN_TREE[1:]]
 
 
 def test_handlers_can_be_disabled() -> None:
-    assert names(disabled=[IN_TREE[1]]) == IN_TREE[:1]
-    assert names(disabled=["*"], enabled=[{"name": IN_TREE[1]}]) == IN_TREE[1:]
+    assert names(disabled=IN_TREE[1:]) == IN_TREE[:1]
+    assert names(disabled=["*"], enabled=[{"name": IN_TREE[1]}]) == IN_TREE[1:2]
 
 
 @pytest.mark.parametrize(
@@ -98,5 +106,17 @@ def test_path_whose_gate_is_off_is_not_served(gate: str) -> None:
 
 
 def test_in_tree_handlers_are_installed() -> None:
-    chain = build_chains(AdmissionConfig(), handle())["/mutate-pod"]
-    assert [handler.identity() for handler in chain.handlers] == IN_TREE
+    gates = {gate: not gate.startswith("Disable") for gate in SPECS}
+    chains = build_chains(AdmissionConfig(), handle(**gates))
+    running = {handler.identity() for chain in chains.values() for handler in chain.handlers}
+    assert running == set(IN_TREE)
+
+
+def test_pod_handlers_run_in_koordinators_order() -> None:
+    chain = build_chains(AdmissionConfig(), handle(MultiQuotaTree=True))["/mutate-pod"]
+    assert [handler.name for handler in chain.handlers] == [
+        "ClusterColocationProfile",
+        "ExtendedResourceSpec",
+        "MultiQuotaTree",
+        "DeviceResourceSpec",
+    ]

@@ -1,0 +1,1 @@
+"""Let only listed users bind pods to nodes."""

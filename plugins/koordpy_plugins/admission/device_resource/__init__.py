@@ -1,0 +1,1 @@
+"""Refuse GPU requests that no device can meet."""

@@ -1,0 +1,1 @@
+"""Refuse pods without the labels that a ConfigMap asks for."""
