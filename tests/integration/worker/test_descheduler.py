@@ -1,0 +1,246 @@
+"""The descheduler of a worker: whole processes against an API server, one of which acts."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from koordpy import data
+from koordpy.api.config_model import ConfigError
+from koordpy.api.core import Event, Lease
+from koordpy.cluster.client import Client
+from koordpy.cluster.connection import Access, Connection
+from koordpy.embedded.apiserver import ApiServer, Fault
+from koordpy.worker import Worker, WorkerError
+from tests.integration.descheduling.test_low_node_load_evicts import World
+from tests.integration.service.stage import CRDS, until
+from tests.integration.worker.stage import worker_settings, working
+
+SAMPLES = Path(os.environ.get("KOORDPY_SAMPLES") or Path(__file__).parents[4] / "shared" / "samples")
+SHIPPED = SAMPLES / "koordinator" / "descheduler-config.yaml"
+
+CONFIG: dict[str, Any] = {
+    "apiVersion": "descheduler/v1alpha2",
+    "kind": "DeschedulerConfiguration",
+    "deschedulingInterval": "100ms",
+    "leaderElection": {
+        "leaderElect": True,
+        "resourceName": "koord-descheduler",
+        "resourceNamespace": "default",
+        "leaseDuration": "3s",
+        "renewDeadline": "2s",
+        "retryPeriod": "200ms",
+    },
+    "maxNoOfPodsToEvictTotal": 1,
+    "profiles": [
+        {
+            "name": "koord-descheduler",
+            "plugins": {
+                "balance": {"enabled": [{"name": "LowNodeLoad"}]},
+                "evict": {"disabled": [{"name": "*"}], "enabled": [{"name": "DefaultEvictor"}]},
+                "filter": {"disabled": [{"name": "*"}], "enabled": [{"name": "DefaultEvictor"}]},
+            },
+            "pluginConfig": [
+                {
+                    "name": "LowNodeLoad",
+                    "args": {
+                        "lowThresholds": {"cpu": 40},
+                        "highThresholds": {"cpu": 70},
+                        "anomalyCondition": {"consecutiveAbnormalities": 1},
+                    },
+                }
+            ],
+        }
+    ],
+}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer(crds=CRDS) as made:
+        yield made
+
+
+@pytest.fixture
+async def world(server: ApiServer) -> AsyncIterator[World]:
+    client = Client(Connection.to(Access(server.url)))
+    made = World(client)
+    await made.fill()
+    yield made
+    await client.close()
+
+
+@pytest.fixture
+def make(server: ApiServer, tmp_path: Path) -> Callable[..., Worker]:
+    """Return a maker of workers: changes of the descheduler's file, and settings of the worker."""
+
+    def worker(changes: dict[str, Any] | None = None, **settings: Any) -> Worker:
+        file = tmp_path / "descheduler.yaml"
+        file.write_text(yaml.safe_dump({**CONFIG, **(changes or {})}))
+        found = worker_settings(server.url, descheduler={"config": str(file), **settings})
+        return Worker(found, descheduler=True, qos=False)
+
+    return worker
+
+
+def rounds(worker: Worker) -> int:
+    assert worker.descheduler is not None
+    return len(worker.descheduler.decisions.rounds)
+
+
+async def another_round(worker: Worker) -> None:
+    assert worker.descheduler is not None
+    kept = worker.descheduler.decisions.rounds
+    last = kept[-1]
+    await until(lambda: kept[-1] is not last)
+
+
+async def test_one_of_two_workers_acts_and_the_other_takes_over(
+    world: World, make: Callable[..., Worker]
+) -> None:
+    first, second = make(), make()
+    async with working(second):
+        await until(lambda: rounds(second) > 0)
+        async with working(first):
+            await another_round(second)
+            await another_round(second)
+            assert rounds(first) == 0
+            lease = await world.client.get(Lease, "default", "koord-descheduler")
+            assert lease.spec.holder_identity
+    async with working(make()) as health:
+        assert (await health.get("/livez")).text == "ok"
+    assert len(await world.evicted()) >= 1
+    third, fourth = make(), make()
+    async with working(fourth):
+        async with working(third):
+            await until(lambda: rounds(third) + rounds(fourth) > 0)
+            leader, waiting = (third, fourth) if rounds(third) else (fourth, third)
+            assert rounds(waiting) == 0
+            if leader is fourth:
+                return
+        await until(lambda: rounds(fourth) > 0)
+
+
+async def test_the_lease_is_given_up_at_the_end(world: World, make: Callable[..., Worker]) -> None:
+    worker = make()
+    async with working(worker):
+        await until(lambda: rounds(worker) > 0)
+    lease = await world.client.get(Lease, "default", "koord-descheduler")
+    assert not lease.spec.holder_identity
+
+
+async def test_leader_election_can_be_switched_off(
+    world: World, server: ApiServer, make: Callable[..., Worker], tmp_path: Path
+) -> None:
+    make()
+    found = worker_settings(
+        server.url, descheduler={"config": str(tmp_path / "descheduler.yaml")}, leaderElect=False
+    )
+    worker = Worker(found, descheduler=True, qos=False)
+    async with working(worker):
+        await until(lambda: rounds(worker) > 0)
+    assert await world.client.list_all(Lease) == []
+
+
+async def test_a_single_round_ends_the_worker(world: World, make: Callable[..., Worker]) -> None:
+    worker = make({"deschedulingInterval": "0s"})
+    async with asyncio.timeout(60):
+        await worker.run()
+    assert rounds(worker) == 1
+    assert len(await world.evicted()) == 1
+    [event] = await world.client.list_all(Event)  # written before the worker ended
+    assert event.reason == "Descheduled"
+    assert not worker.listener.is_listening
+
+
+@pytest.mark.parametrize(("file", "setting", "evicts"), [(False, True, 0), (True, None, 0), (True, False, 1)])
+async def test_the_setting_overrides_the_files_dry_run(
+    world: World, make: Callable[..., Worker], file: bool, setting: bool | None, evicts: int
+) -> None:
+    worker = make({"deschedulingInterval": "0s", "dryRun": file}, dryRun=setting)
+    async with asyncio.timeout(60):
+        await worker.run()
+    assert worker.descheduler is not None
+    [only] = worker.descheduler.decisions.rounds
+    assert only.dry_run is (setting if setting is not None else file)
+    assert len(only.evictions) == 1
+    assert len(await world.evicted()) == evicts
+
+
+@pytest.mark.skipif(not SHIPPED.exists(), reason=f"{SHIPPED} is missing (set KOORDPY_SAMPLES)")
+async def test_koordinators_shipped_configuration_runs_with_a_substitute_evictor(
+    world: World, server: ApiServer, tmp_path: Path
+) -> None:
+    shipped = yaml.safe_load(SHIPPED.read_text())["data"]["koord-descheduler-config"]
+    file = tmp_path / "shipped.yaml"
+    file.write_text(shipped)
+
+    def worker(**settings: Any) -> Worker:
+        found = worker_settings(server.url, descheduler={"config": str(file), **settings}, leaderElect=False)
+        return Worker(found, descheduler=True, qos=False)
+
+    with pytest.raises(ConfigError, match=r"not installed: MigrationController .*=DefaultEvictor"):
+        worker()
+    substituted = worker(substituteEvictors={"MigrationController": "DefaultEvictor"})
+    async with working(substituted):
+        await until(lambda: rounds(substituted) > 0)
+    assert substituted.descheduler is not None
+    assert not substituted.descheduler.decisions.rounds[0].error
+
+
+async def test_health_names_what_is_not_known_yet(tmp_path: Path) -> None:
+    crds = [crd for crd in sorted(data.deploy("crds").glob("*.yaml")) if "nodemetrics" not in crd.name]
+    file = tmp_path / "descheduler.yaml"
+    file.write_text(yaml.safe_dump(CONFIG))
+    async with ApiServer(crds=crds) as server:
+        found = worker_settings(server.url, descheduler={"config": str(file)})
+        worker = Worker(found, descheduler=True, qos=False)
+        async with working(worker) as health:
+            wanted = "CRD not installed (nodemetrics.slo.koordinator.sh)"
+            async with asyncio.timeout(30):
+                while wanted not in (answer := await health.get("/readyz")).text:
+                    await asyncio.sleep(0.02)
+            assert answer.status_code == 503
+            assert "[-]informers-descheduler failed: not listed yet" in answer.text
+            assert "[-]informer-descheduler-NodeMetric failed: " in answer.text
+            assert (await health.get("/livez")).text == "ok"
+            assert rounds(worker) == 0
+
+
+async def test_rounds_go_on_after_the_api_server_was_away(
+    world: World, server: ApiServer, make: Callable[..., Worker]
+) -> None:
+    worker = make({"dryRun": True})
+    async with working(worker):
+        await until(lambda: rounds(worker) > 0)
+        server.faults = lambda method, path: Fault(cut=True) if "leases" in path else None
+        await another_round(worker)
+        server.faults = None
+        server.cut_watches()
+        await another_round(worker)
+        await another_round(worker)
+
+
+async def test_the_end_does_not_wait_for_an_api_server_that_is_away(
+    world: World, server: ApiServer, make: Callable[..., Worker]
+) -> None:
+    worker = make()
+    async with working(worker):
+        await until(lambda: rounds(worker) > 0)
+        await server.stop()
+    assert not worker.listener.is_listening
+    await server.start()
+
+
+def test_a_worker_with_nothing_to_host_is_refused() -> None:
+    with pytest.raises(WorkerError, match="nothing to host"):
+        Worker(worker_settings("http://127.0.0.1:1"), descheduler=False, qos=False)
+
+
+async def test_a_descheduler_without_its_file_is_refused() -> None:
+    with pytest.raises(WorkerError, match="worker.descheduler.config"):
+        Worker(worker_settings("http://127.0.0.1:1"), descheduler=True, qos=False)
