@@ -34,6 +34,7 @@ NAMESPACE = "default"
 ALONE = "kube-scheduler alone"
 OURS = "with koordpy: filter, prioritize, bind"
 NO_BIND = "with koordpy: filter, prioritize"
+BARE = "floor: with an extender that does nothing"
 GOAL = "0.40 at least; koord-scheduler reaches 0.38 of kube-scheduler"
 
 _AT_ONCE = 32
@@ -48,7 +49,7 @@ def run(rounds: int = 3, nodes: int = NODES, pods: int = PODS) -> Result:
         "controlplane",
         rate="pods/s",
         ratio="ratio to alone",
-        koordpy="koordpy CPU a pod, ms",
+        koordpy="extender CPU a pod, ms",
         scheduler="kube-scheduler CPU a pod, ms",
         api="kube-apiserver and etcd CPU a pod, ms",
         others="cores that others used",
@@ -60,7 +61,7 @@ def run(rounds: int = 3, nodes: int = NODES, pods: int = PODS) -> Result:
         for _ in range(rounds):
             alone = bench.measure(ALONE)
             result.row(ALONE).add(**alone, ratio=1.0)
-            for contender in (OURS, NO_BIND):
+            for contender in (OURS, NO_BIND, BARE):
                 found = bench.measure(contender)
                 row = result.row(contender, GOAL if contender == OURS else "")
                 row.add(**found, ratio=found["rate"] / alone["rate"])
@@ -93,7 +94,7 @@ class Bench:
             ours: Process | None = None
             if contender != ALONE:
                 bind = f"127.0.0.1:{servers.free_port()}"
-                ours = stack.enter_context(self._koordpy(bind))
+                ours = stack.enter_context(self._bare(bind) if contender == BARE else self._koordpy(bind))
                 config = _shipped_config(bind, with_bind=contender == OURS)
             watch = stack.enter_context(BindWatch(self._plane.kubeconfig, self._pods))
             assert self._plane.api_server is not None
@@ -163,6 +164,10 @@ class Bench:
             bind,
         )
         return servers.running("koordpy", command, f"http://{bind}/readyz", self._folder)
+
+    def _bare(self, bind: str) -> contextlib.AbstractContextManager[Process]:
+        command = servers.module("bare_extender", bind.rpartition(":")[2])
+        return servers.running("bare-extender", command, f"http://{bind}/", self._folder)
 
 
 class BindWatch:
