@@ -90,7 +90,9 @@ async def test_no_body_breaks_the_extender(stage: Stage, verb: str) -> None:
     await stage.assert_memory_equals_a_rebuild()
 
 
-@pytest.mark.parametrize("name", ["../../../nodes/n0", "a/b", "..", "%2e%2e", "a?b=c", "a#b", "\x00", "é", "a b"])
+@pytest.mark.parametrize(
+    "name", ["../../../nodes/n0", "a/b", "..", "%2e%2e", "a?b=c", "a#b", "\x00", "é", "a b"]
+)
 async def test_names_cannot_leave_their_place_in_a_path(stage: Stage, name: str) -> None:
     seen: list[str] = []
     stage.server.faults = lambda method, path: seen.append(f"{method} {path}")
@@ -145,7 +147,11 @@ async def test_a_body_beyond_the_limit_is_refused_before_it_is_read(stage: Stage
 
 
 async def test_what_is_no_http_is_a_bad_request(stage: Stage) -> None:
-    for data in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 50, b"GARBAGE\r\n\r\n", b"\n" * 5):
+    for data in (
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 50,
+        b"GARBAGE\r\n\r\n",
+        b"\n" * 5,
+    ):
         async with Caller(stage.url("extender")) as caller:
             await caller.send(data)
             await asyncio.sleep(0)

@@ -40,7 +40,9 @@ class Caller:
         """Read one answer."""
         async with asyncio.timeout(seconds):
             lines = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-            headers = {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines[1:])}
+            headers = {
+                name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines[1:])
+            }
             if headers.get("transfer-encoding") == "chunked":
                 return Answer(int(lines[0].split()[1]), headers, await self._chunks())
             body = await self._reader.readexactly(int(headers.get("content-length", "0")))

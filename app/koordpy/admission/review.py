@@ -126,6 +126,9 @@ class _Members(Struct):
     request: dict[str, msgspec.Raw] | None = None
 
 
+_Members.__name__ = AdmissionReview.__name__  # what its decoding errors call it
+
+
 def _read_with_nulls(body: bytes) -> AdmissionReview:
     """Read an envelope in which absent members are written as null."""
     members = decode(_Members, body)

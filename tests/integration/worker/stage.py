@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +38,8 @@ async def working(worker: Worker) -> AsyncIterator[httpx.AsyncClient]:
             yield client
     finally:
         running.cancel()
-        try:
+        with suppress(asyncio.CancelledError):
             await running
-        except asyncio.CancelledError:
-            pass
 
 
 async def create(client: Client, resource: Any, document: dict[str, Any], status: Any = None) -> None:

@@ -242,5 +242,5 @@ def test_a_worker_with_nothing_to_host_is_refused() -> None:
 
 
 async def test_a_descheduler_without_its_file_is_refused() -> None:
-    with pytest.raises(WorkerError, match="worker.descheduler.config"):
+    with pytest.raises(WorkerError, match=r"worker\.descheduler\.config"):
         Worker(worker_settings("http://127.0.0.1:1"), descheduler=True, qos=False)
