@@ -2,27 +2,59 @@
 
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from koordpy.api.core import Pod
 from koordpy.api.meta import KubeObject
 from koordpy.cluster.cluster import Cluster
-from koordpy.cluster.nodes import NodeTable
+from koordpy.cluster.nodes import NodeSet, NodeTable
 from koordpy.lib.clock import Clock
 
+from .cycle_state import CycleState
+from .node_info import NodeInfo
 from .nominator import Nominator
+from .outcome import FilterOutcome, Scores
 from .status import Status
 from .waiting_pods import WaitingPods
 
 if TYPE_CHECKING:
     from koordpy.cluster.client import Client
 
-    from .framework import Framework
-
 T = TypeVar("T", bound=KubeObject)
 
 FailureHandler = Callable[[Pod, Status], bool]
 """Told that an attempt failed; returning true claims the failure, and later handlers are not asked."""
+
+
+class WhatIf(Protocol):
+    """What a plugin may ask its profile: would it go here, if? The framework of the profile answers.
+
+    States and node sets are the asker's own, so that nothing of it is seen by others.
+    """
+
+    def new_state(self) -> CycleState:
+        """Return the state of a new attempt."""
+        ...
+
+    def find_feasible(self, state: CycleState, pod: Pod, nodes: NodeSet) -> FilterOutcome:
+        """Run PreFilter, then Filter on those of the nodes that PreFilter left."""
+        ...
+
+    def run_filters(self, state: CycleState, pod: Pod, nodes: NodeSet) -> FilterOutcome:
+        """Run Filter on nodes, with a state that PreFilter has written."""
+        ...
+
+    def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> None:
+        """Tell the PreFilter plugins that another pod is on a node in this state."""
+        ...
+
+    def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node: NodeInfo) -> None:
+        """Tell the PreFilter plugins that a pod is no longer on a node in this state."""
+        ...
+
+    def run_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Scores | None, Status]:
+        """Return normalised, weighted scores of the nodes."""
+        ...
 
 
 class Handle:
@@ -48,7 +80,7 @@ class Handle:
         self.rng = rng or random.Random()
         self.nominator = nominator or Nominator(cluster)
         self.waiting_pods = waiting_pods or WaitingPods()
-        self._framework: Framework | None = None
+        self._framework: WhatIf | None = None
         self._forget_handlers: list[Callable[[Pod, str], None]] = []
         self._failure_filters: list[FailureHandler] = []
         self._failure_observers: list[FailureHandler] = []
@@ -65,7 +97,7 @@ class Handle:
         )
 
     @property
-    def framework(self) -> "Framework":
+    def framework(self) -> WhatIf:
         """The profile's framework. Not there yet while plugins are being made."""
         if self._framework is None:
             raise RuntimeError(
@@ -73,7 +105,7 @@ class Handle:
             )
         return self._framework
 
-    def attach(self, framework: "Framework") -> None:
+    def attach(self, framework: WhatIf) -> None:
         """Set the framework; its constructor calls this."""
         self._framework = framework
 

@@ -13,7 +13,7 @@ A point that raises is an Error of the attempt, with the plugin's name: the pod 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,10 @@ from koordpy.cluster.nodes import NodeSet
 
 from .args import NoArgs, PluginArgs
 from .cycle_state import CycleState
+from .handle import Handle
 from .node_info import NodeInfo, each
 from .outcome import FilterOutcome, PostFilterResult
 from .status import SUCCESS, Status, Verdict
-
-if TYPE_CHECKING:
-    from .handle import Handle
 
 Int64 = NDArray[np.int64]
 
@@ -46,7 +44,7 @@ class Plugin:
     name: ClassVar[str]
     args_type: ClassVar[type[PluginArgs]] = NoArgs
 
-    def __init__(self, args: PluginArgs, handle: "Handle") -> None:
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
         self.args = args
         self.handle = handle
 

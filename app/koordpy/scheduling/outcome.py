@@ -15,6 +15,21 @@ Int64 = NDArray[np.int64]
 
 
 @dataclass(slots=True)
+class PreFilterOutcome:
+    """What PreFilter came to: the only node names to look at (None: any), or why to stop."""
+
+    status: Status = SUCCESS
+    node_names: frozenset[str] | None = None
+    rejectors: Sequence[str] = ()
+    """The plugins that restricted the node names."""
+
+    @property
+    def absent_status(self) -> Status:
+        """The status of nodes outside `node_names`."""
+        return Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self.rejectors))}]")
+
+
+@dataclass(slots=True)
 class Refusals:
     """The nodes that one plugin refused: `indexes` (k,) into the NodeSet, and its verdict on all nodes asked.
 

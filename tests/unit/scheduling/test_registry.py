@@ -44,7 +44,7 @@ def made(config: SchedulerConfiguration, place: Place = Place.EXTENDER, **option
 
 
 def order(profiles: Profiles) -> list[str]:
-    return [name for name, _ in profiles.frameworks["default-scheduler"]._filter]
+    return [name for name, _ in profiles.frameworks["default-scheduler"].lineup.at("filter", Filter)]
 
 
 def test_multi_point_enables_a_plugin_wherever_it_can_run() -> None:
@@ -75,7 +75,7 @@ def test_an_explicit_weight_wins_over_multi_point() -> None:
 def test_default_pre_bind_is_appended_unless_it_is_disabled() -> None:
     def pre_binds(**sets: object) -> list[str]:
         profile = made(configuration([], **sets)).frameworks["default-scheduler"]
-        return [name for name, _ in profile._pre_bind]
+        return [name for name, _ in profile.lineup.at("pre_bind", PreBind)]
 
     assert pre_binds() == ["DefaultPreBind"]
     assert pre_binds(preBind={"disabled": [{"name": "*"}]}) == []

@@ -1,0 +1,73 @@
+"""What happens when a pod fits nowhere: PostFilter, and what kube-scheduler's own preemption proposes."""
+
+import logging
+from collections.abc import Mapping
+
+from koordpy.api.core import Pod
+
+from .cycle_state import SCHEDULING_PHASE, CycleState
+from .interface import AfterPostFilter, PostFilter, Preempt, Victims
+from .lineup import Lineup
+from .outcome import FilterOutcome, PostFilterResult
+from .plugin_call import Broken, as_error, broken, call
+from .status import SUCCESS, Code, Status
+
+log = logging.getLogger(__name__)
+
+
+class PostFilterPhase:
+    """The plugins that make room for a pod."""
+
+    def __init__(self, lineup: Lineup) -> None:
+        self._post_filter = lineup.at("post_filter", PostFilter)
+        self._preempt = lineup.at("post_filter", Preempt)
+        self._after_post_filter = lineup.at("post_filter", AfterPostFilter)
+
+    async def run_post_filter(
+        self, state: CycleState, pod: Pod, outcome: FilterOutcome
+    ) -> tuple[PostFilterResult | None, Status]:
+        """Run PostFilter and AfterPostFilter after no node was found."""
+        state.write(SCHEDULING_PHASE, "PostFilter")
+        result: PostFilterResult | None = None
+        reasons: list[str] = []
+        rejector = ""
+        final: Status | None = None
+        for name, plugin in self._post_filter:
+            try:
+                nominated, status = await plugin.post_filter(state, pod, outcome)
+            except Exception as error:
+                final = broken("PostFilter", name, error).status
+                break
+            if status.is_success or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                result, final = nominated, status.by(name)
+                break
+            if not status.is_rejected:
+                final = as_error(f'running PostFilter plugin "{name}"', status, name)
+                break
+            if nominated is not None and nominated.override:
+                result = nominated
+            reasons.extend(status.reasons)
+            rejector = rejector or name
+        if final is None:
+            final = Status(Code.UNSCHEDULABLE, tuple(reasons), rejector)
+        for name, observer in self._after_post_filter:
+            try:
+                observer.after_post_filter(state, pod, outcome, final)
+            except Exception:
+                log.exception("plugin %s raised at AfterPostFilter", name)
+        state.delete(SCHEDULING_PHASE)
+        return result, final
+
+    def run_preempt(
+        self, state: CycleState, pod: Pod, victims: Mapping[str, Victims]
+    ) -> tuple[Mapping[str, Victims], Status]:
+        """Let plugins change proposed victims by node name; each sees what the one before left."""
+        state.write(SCHEDULING_PHASE, "PostFilter")
+        try:
+            for name, plugin in self._preempt:
+                victims = call(state, "PostFilter", name, plugin.preempt, state, pod, victims)
+        except Broken as failure:
+            return {}, failure.status
+        finally:
+            state.delete(SCHEDULING_PHASE)
+        return victims, SUCCESS
