@@ -25,6 +25,7 @@ DEFAULT_HANDLERS: Final = (
     "mutate-pod.ExtendedResourceSpec",
     "mutate-pod.MultiQuotaTree",
     "mutate-pod.DeviceResourceSpec",
+    "mutate-reservation.ClusterColocationProfile",
     "validate-pod.ClusterReservation",
     "validate-pod.ClusterColocationProfile",
     "validate-pod.DeviceResource",

@@ -19,6 +19,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from koordpy.lib import duration
+
 from .patch import describe
 from .patch_types import Field, PatchType, patch_types
 from .quantity import Quantity, QuantityError, from_wire
@@ -30,6 +32,12 @@ Document = dict[str, Any]
 
 class Time(str):
     """Marks fields that hold an RFC 3339 time."""
+
+    __slots__ = ()
+
+
+class Duration(str):
+    """Marks fields that hold a duration as Go writes it."""
 
     __slots__ = ()
 
@@ -73,6 +81,7 @@ _CHECKED: Mapping[str, Any] = {
     "quantities": dict[str, Quantity | None],
     "strings": dict[str, str | None],
     "time": Time,
+    "duration": Duration,
     "any": Any,
 }
 
@@ -96,8 +105,8 @@ def _read_scalar(expected: type, value: Any) -> Any:
     if expected is Quantity:
         return _quantity(value)
     if not isinstance(value, str):
-        raise ValueError(f"expected a time, got {describe(value)}")
-    return Time(_time(value))
+        raise ValueError(f"expected a {expected.__name__.lower()}, got {describe(value)}")
+    return Time(_time(value)) if expected is Time else Duration(_duration(value))
 
 
 # --- canonical -----------------------------------------------------------------------------------
@@ -294,6 +303,19 @@ def _read_time(value: Any, path: str, fold_case: bool) -> Any:
         raise DecodeError(f"{path}: {error}") from None
 
 
+def _read_duration(value: Any, path: str, fold_case: bool) -> Any:
+    if value is None:
+        return None
+    try:
+        return _duration(_read_string(value, path, fold_case))
+    except ValueError as error:
+        raise DecodeError(f"{path}: {error}") from None
+
+
+def _duration(text: str) -> str:
+    return duration.format(duration.parse(text))
+
+
 def _time(text: str) -> str:
     """Write an RFC 3339 time in UTC and whole seconds."""
     if not (match := _TIME.fullmatch(text)):
@@ -312,6 +334,7 @@ _READERS: dict[str, Callable[[Any, str, bool], Any]] = {
     "quantities": _read_map(_read_quantity, "0"),
     "strings": _read_map(_read_string, ""),
     "time": _read_time,
+    "duration": _read_duration,
     "any": lambda value, path, fold_case: value,
 }
 _ZEROS: dict[str, Any] = {
@@ -324,5 +347,6 @@ _ZEROS: dict[str, Any] = {
     "quantities": None,
     "strings": None,
     "time": None,
+    "duration": None,
     "any": None,
 }

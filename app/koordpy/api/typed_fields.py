@@ -1,8 +1,8 @@
 """What typed decoding knows beyond `patch_types.txt`: kinds of scalars, and what is always written.
 
-The types are those of Pods, Nodes, ConfigMaps and ElasticQuotas.
+The types are those of Pods, Nodes, ConfigMaps, ElasticQuotas and Reservations.
 
-Places are written `Type.field`. Source: Kubernetes API 1.35.
+Places are written `Type.field`. Source: Kubernetes API 1.35; Koordinator, `apis/scheduling/v1alpha1`.
 """
 
 from typing import Final
@@ -26,6 +26,9 @@ KINDS: Final[dict[str, str]] = {
         PodSpec.automountServiceAccountToken PodSpec.enableServiceLinks PodSpec.hostIPC PodSpec.hostNetwork
         PodSpec.hostPID PodSpec.hostUsers PodSpec.setHostnameAsFQDN PodSpec.shareProcessNamespace
         PortworxVolumeSource.readOnly QuobyteVolumeSource.readOnly RBDVolumeSource.readOnly
+        PreAllocationPolicy.enableMultiple ReservationControllerReference.blockOwnerDeletion
+        ReservationControllerReference.controller ReservationSpec.allocateOnce ReservationSpec.preAllocation
+        ReservationSpec.unschedulable
         ScaleIOVolumeSource.readOnly ScaleIOVolumeSource.sslEnabled SecretEnvSource.optional
         SecretKeySelector.optional SecretProjection.optional SecretVolumeSource.optional
         SecurityContext.allowPrivilegeEscalation SecurityContext.privileged
@@ -58,8 +61,9 @@ KINDS: Final[dict[str, str]] = {
     "intOrString": "HTTPGetAction.port TCPSocketAction.port",
     "quantity": "EmptyDirVolumeSource.sizeLimit ResourceFieldSelector.divisor",
     "quantities": """
-        ContainerStatus.allocatedResources NodeStatus.allocatable NodeStatus.capacity PodSpec.overhead
-        PodStatus.allocatedResources
+        ContainerStatus.allocatedResources ElasticQuotaSpec.max ElasticQuotaSpec.min ElasticQuotaStatus.used
+        NodeStatus.allocatable NodeStatus.capacity PodSpec.overhead
+        PodStatus.allocatedResources ReservationStatus.allocatable ReservationStatus.allocated
         ResourceRequirements.limits ResourceRequirements.requests VolumeResourceRequirements.limits
         VolumeResourceRequirements.requests
     """,
@@ -73,7 +77,9 @@ KINDS: Final[dict[str, str]] = {
         ManagedFieldsEntry.time NodeCondition.lastHeartbeatTime NodeCondition.lastTransitionTime
         ObjectMeta.creationTimestamp ObjectMeta.deletionTimestamp
         PodCondition.lastProbeTime PodCondition.lastTransitionTime PodStatus.startTime Taint.timeAdded
+        ReservationCondition.lastProbeTime ReservationCondition.lastTransitionTime ReservationSpec.expires
     """,
+    "duration": "ReservationSpec.ttl",
     "any": "ManagedFieldsEntry.fieldsV1",
 }
 """Kinds of scalars (of list items, where the field is a list) that are no texts."""
@@ -105,6 +111,10 @@ WRITTEN_EMPTY: Final = """
     PodResourceClaim.name PodResourceClaimStatus.name PodSchedulingGate.name PodSpec.containers
     PortworxVolumeSource.volumeID PreferredSchedulingTerm.weight ProjectedVolumeSource.sources
     QuobyteVolumeSource.registry QuobyteVolumeSource.volume RBDVolumeSource.image RBDVolumeSource.monitors
+    ReservationCondition.lastProbeTime ReservationCondition.lastTransitionTime
+    ReservationControllerReference.apiVersion ReservationControllerReference.kind
+    ReservationControllerReference.name ReservationControllerReference.uid ReservationSpec.owners
+    ReservationSpec.template
     ResourceClaim.name ResourceFieldSelector.divisor ResourceFieldSelector.resource ResourceHealth.resourceID
     ResourceStatus.name ScaleIOVolumeSource.gateway ScaleIOVolumeSource.secretRef ScaleIOVolumeSource.system
     SeccompProfile.type SecretKeySelector.key ServiceAccountTokenProjection.path SleepAction.seconds

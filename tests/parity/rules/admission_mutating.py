@@ -38,9 +38,13 @@ def cluster_of(objects: list[dict[str, Any]]) -> Cluster:
 
 
 def run(case_in: dict[str, Any], tag: str | None) -> dict[str, Any]:
+    return mutate("/mutate-pod", case_in, case_in["gates"])
+
+
+def mutate(path: str, case_in: dict[str, Any], gates: dict[str, bool]) -> dict[str, Any]:
     draws = Draws(case_in["draws"])
-    handle = Handle(cluster_of(case_in["objects"]), feature_gates(case_in["gates"]), draws)
-    chain = build_chains(AdmissionConfig(), handle)["/mutate-pod"]
+    handle = Handle(cluster_of(case_in["objects"]), feature_gates(gates), draws)
+    chain = build_chains(AdmissionConfig(), handle)[path]
     request = case_in["request"]
     body = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
     answer = json.loads(review(chain, json.dumps(body).encode()))

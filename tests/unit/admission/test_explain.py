@@ -38,9 +38,9 @@ def handle(**gates: bool) -> Handle:
 def test_every_profile_says_why_it_applied_or_not() -> None:
     (told,) = explain_documents([{"kind": "List", "items": [*PROFILES, POD]}], handle())
     assert [(rule.subject, rule.applied, rule.reason) for rule in told.rules] == [
-        ("other", False, "selector 'app=web' does not match the pod's labels"),
+        ("other", False, "selector 'app=web' does not match the labels"),
         ("batch", True, "selector 'app=spark' matches"),
-        ("never", False, "selects every pod; probability 0 is against it"),
+        ("never", False, "selects everything; probability 0 is against it"),
         ("resource translation", True, "the pod's priority class is koord-batch"),
     ]
 

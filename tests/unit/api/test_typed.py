@@ -120,3 +120,19 @@ def test_tables_name_only_fields_that_exist() -> None:
     for place in places:
         type_name, name = place.split(".")
         assert name in {field.name for field in types[type_name].fields}, place
+
+
+@pytest.mark.parametrize(("written", "canonical"), [("90m", "1h30m0s"), ("0", "0s"), (None, None)])
+def test_durations_are_written_as_go_does(written: str | None, canonical: str | None) -> None:
+    document = {"spec": {"ttl": written}}
+    assert typed.check("Reservation", json.dumps(document).encode()) == document
+    assert typed.canonical("Reservation", document)["spec"].get("ttl") == canonical
+
+
+@pytest.mark.parametrize("ttl", ["", "soon", "5", 5])
+def test_malformed_duration_is_refused_by_both_ways(ttl: Any) -> None:
+    document = {"spec": {"ttl": ttl}}
+    with pytest.raises(DecodeError, match="ttl"):
+        typed.check("Reservation", json.dumps(document).encode())
+    with pytest.raises(DecodeError, match="ttl"):
+        typed.canonical("Reservation", document)

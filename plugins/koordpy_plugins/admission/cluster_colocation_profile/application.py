@@ -1,9 +1,11 @@
-"""What one profile does to a pod, step by step, in Koordinator's order.
+"""What one profile does to a pod or a Reservation, step by step, in Koordinator's order.
 
-Source: Koordinator, `pkg/webhook/pod/mutating/cluster_colocation_profile.go` (`doMutateByColocationProfile`).
+Source: Koordinator, `pkg/webhook/pod/mutating/cluster_colocation_profile.go` (`doMutateByColocationProfile`),
+`pkg/webhook/reservation/mutating/cluster_colocation_profile.go`.
 """
 
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
 from koordpy.admission.handler import Errored, Request
@@ -18,14 +20,28 @@ from koordpy.cluster.store import Store
 Labels = dict[str, Any]
 
 
+class Target(Enum):
+    """The kinds that profiles are applied to. Labels and annotations are always the object's own."""
+
+    POD = "Pod"
+    RESERVATION = "Reservation"
+
+    def pod_spec(self, document: Document) -> Path | None:
+        """Return where the spec of the pod stands; None for a Reservation without a template."""
+        if self is Target.POD:
+            return ("spec",)
+        return None if document.get(("spec", "template")) is None else ("spec", "template", "spec")
+
+
 def apply(
     profile: ClusterColocationProfile,
     request: Request,
     document: Document,
+    target: Target,
     priority_classes: Store[PriorityClass],
 ) -> None:
-    """Write a profile into a pod. Raises Errored(500) for a missing PriorityClass or a patch that fails."""
-    for cause in _steps(profile.spec, request, document, priority_classes):
+    """Write a profile into an object. Raises Errored(500): a PriorityClass is missing, a patch fails."""
+    for cause in _steps(profile.spec, request, document, target, priority_classes):
         if request.explanation is not None:
             request.explanation.changed(
                 document, f"ClusterColocationProfile {profile.metadata.name}: {cause}"
@@ -36,10 +52,12 @@ def _steps(
     spec: ClusterColocationProfile.Spec,
     request: Request,
     document: Document,
+    target: Target,
     priority_classes: Store[PriorityClass],
 ) -> Iterator[str]:
     """Do the steps; yield the name of the profile's field after each that may have changed something."""
     put = document.set
+    pod_spec = target.pod_spec(document)
     if spec.labels:
         for key, value in spec.labels.items():
             put(("metadata", "labels", key), value)
@@ -60,20 +78,20 @@ def _steps(
             if key in labels:
                 put(("metadata", "labels", key), (labels[key] or "") + suffix)
         yield "labelSuffixes"
-    if spec.scheduler_name:
-        put(("spec", "schedulerName"), spec.scheduler_name)
+    if spec.scheduler_name and pod_spec is not None:
+        put((*pod_spec, "schedulerName"), spec.scheduler_name)
         yield "schedulerName"
     if spec.qos_class:
         put(("metadata", "labels", extension.LABEL_POD_QOS), spec.qos_class)
         yield "qosClass"
-    if spec.priority_class_name:
-        _set_priority_class(document, spec.priority_class_name, priority_classes)
+    if spec.priority_class_name and pod_spec is not None:
+        _set_priority_class(document, pod_spec, spec.priority_class_name, priority_classes)
         yield "priorityClassName"
     if spec.koordinator_priority is not None:
         put(("metadata", "labels", extension.LABEL_POD_PRIORITY), str(spec.koordinator_priority))
         yield "koordinatorPriority"
     if spec.patch is not None:
-        merge(request, document, spec.patch)
+        merge(request, document, target, spec.patch)
         yield "patch"
 
 
@@ -87,28 +105,30 @@ def _map_keys(document: Document, field: str, mapping: dict[str, str]) -> None:
         document.set(("metadata", field, new), value)
 
 
-def _set_priority_class(document: Document, name: str, priority_classes: Store[PriorityClass]) -> None:
+def _set_priority_class(
+    document: Document, pod_spec: Path, name: str, priority_classes: Store[PriorityClass]
+) -> None:
     found = priority_classes.get("", name)
     if found is None:
         raise Errored(500, f'PriorityClass.scheduling.k8s.io "{name}" not found')
-    document.set(("spec", "priorityClassName"), name)
-    document.set(("spec", "priority"), found.value)
+    document.set((*pod_spec, "priorityClassName"), name)
+    document.set((*pod_spec, "priority"), found.value)
     if found.preemption_policy is None:
-        document.remove(("spec", "preemptionPolicy"))
+        document.remove((*pod_spec, "preemptionPolicy"))
     else:
-        document.set(("spec", "preemptionPolicy"), found.preemption_policy)
+        document.set((*pod_spec, "preemptionPolicy"), found.preemption_policy)
 
 
-def merge(request: Request, document: Document, patch: Any) -> None:
-    """Apply a strategic merge patch as Koordinator does: to the pod as its types know it.
+def merge(request: Request, document: Document, target: Target, patch: Any) -> None:
+    """Apply a strategic merge patch as Koordinator does: to the object as its types know it.
 
     What the types do not know stays in the document untouched, and is dropped from the patch. Raises
     Errored(500).
     """
     try:
-        before = typed.canonical("Pod", document.raw)
-        merged = strategic_merge.apply(before, patch, "Pod")
-        after = typed.canonical("Pod", merged, fold_case=True)
+        before = typed.canonical(target.value, document.raw)
+        merged = strategic_merge.apply(before, patch, target.value)
+        after = typed.canonical(target.value, merged, fold_case=True)
     except (PatchError, DecodeError) as error:
         raise Errored(500, str(error)) from None
     for op, path, value in list(_changes(before, after, ())):

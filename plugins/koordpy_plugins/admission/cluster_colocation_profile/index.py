@@ -68,9 +68,9 @@ class Matcher:
                 parts.append(f"namespaceSelector {str(self.namespace_selector)!r} matches")
         if self.selector is not None:
             if not self.selector.matches(labels):
-                return f"selector {str(self.selector)!r} does not match the pod's labels"
+                return f"selector {str(self.selector)!r} does not match the labels"
             parts.append(f"selector {str(self.selector)!r} matches")
-        return "; ".join(parts) or "selects every pod"
+        return "; ".join(parts) or "selects everything"
 
 
 Matchers = dict[str, Matcher]

@@ -73,22 +73,34 @@ def handle(*objects: dict[str, Any], rolls: Iterable[int] = (), **gates: bool) -
     return Handle(cluster, feature_gates(gates), Rolls(*rolls))
 
 
-def respond(admitted: dict[str, Any], to: Handle) -> dict[str, Any]:
-    """Return the response to the creation of a pod; `object` is the pod with the patch applied."""
-    chain = build_chains(AdmissionConfig(), to)["/mutate-pod"]
-    request = {
+def respond(
+    admitted: dict[str, Any], to: Handle, path: str = "/mutate-pod", **request: Any
+) -> dict[str, Any]:
+    """Return the response to the creation of a pod; `object` is the pod with the patch applied.
+
+    Further members of the request (`operation`, `oldObject`) may be given by name.
+    """
+    chain = build_chains(AdmissionConfig(), to)[path]
+    sent = {
         "uid": "u",
         "operation": "CREATE",
         "namespace": "ns",
         "resource": {"resource": "pods"},
         "object": admitted,
-    }
-    response: dict[str, Any] = json.loads(review(chain, json.dumps({"request": request}).encode()))[
-        "response"
-    ]
+    } | request
+    response: dict[str, Any] = json.loads(review(chain, json.dumps({"request": sent}).encode()))["response"]
     operations = json.loads(base64.b64decode(response.get("patch", b"W10=")))
     response["object"] = json_patch.apply(json.loads(json.dumps(admitted)), operations)
     return response
+
+
+def refusal(admitted: dict[str, Any], *objects: dict[str, Any], gates: Any = (), **request: Any) -> str:
+    """Return why the validating webhook refuses a pod, empty if it does not."""
+    response = respond(admitted, handle(*objects, **dict(gates)), "/validate-pod", **request)
+    assert response["status"]["code"] == (200 if response["allowed"] else 400)
+    message: str = response["status"].get("message", "")
+    assert bool(message) is not response["allowed"]
+    return message
 
 
 def mutated(

@@ -1,0 +1,31 @@
+"""Turn Reservations into what the ClusterColocationProfiles that select them say.
+
+A Reservation holds resources for pods to come, so it has to be what those pods will be. Its own labels decide
+and get written; scheduler and priority class are those of its template. Source: Koordinator,
+`pkg/webhook/reservation/mutating/cluster_colocation_profile.go`.
+"""
+
+from typing import ClassVar
+
+from koordpy.admission.handler import CREATE, Handle, MutatingHandler, Request
+from koordpy.api.config_model import ConfigModel
+from koordpy.api.document import Document
+
+from .application import Target
+from .profiles import Profiles
+
+
+class ReservationColocationProfile(MutatingHandler):
+    """The colocation profile step of Reservation admission."""
+
+    name: ClassVar[str] = "ClusterColocationProfile"
+    path: ClassVar[str] = "/mutate-reservation"
+
+    def __init__(self, args: ConfigModel, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.profiles = Profiles(handle, Target.RESERVATION)
+
+    def mutate(self, request: Request, document: Document) -> None:
+        """Apply the profiles that match. Resources stay what they are."""
+        if request.operation == CREATE:
+            self.profiles.apply(request, document)
