@@ -31,6 +31,8 @@ DEFAULT_HANDLERS: Final = (
     "validate-pod.DeviceResource",
     "validate-pod.EnhancedValidation",
     "validate-pod-binding.BindingAdmission",
+    "mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota.ElasticQuota",
+    "validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota.ElasticQuota",
     "mutate-node-status.ResourceAmplification",
     "validate-node.SLOConfig",
     "validate-configmap.SLOControllerConfig",

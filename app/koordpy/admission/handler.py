@@ -7,6 +7,7 @@ what they need to know of the cluster they read from stores that follow it.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -221,6 +222,14 @@ class Handle:
     gates: FeatureGates
     rng: RandomSource
     clock: Clock = field(default_factory=SystemClock)
+    _shared: dict[type[Any], Any] = field(default_factory=dict, repr=False)
+
+    def share(self, type_: type[T], make: Callable[[], T]) -> T:
+        """Return the one object of a type that handlers have in common; `make` it on first use."""
+        if type_ not in self._shared:
+            self._shared[type_] = make()
+        known: T = self._shared[type_]
+        return known
 
 
 class NoArgs(ConfigModel):

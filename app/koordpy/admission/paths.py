@@ -109,6 +109,26 @@ PATHS: dict[str, WebhookPath] = {
             kind="ConfigMap",
             old_object=frozenset((UPDATE, DELETE)),
         ),
+        WebhookPath(
+            path="/mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota",
+            type="mutate",
+            object_type="elasticquota",
+            gate="ElasticMutatingWebhook",
+            resource="elasticquotas",
+            api_version="scheduling.sigs.k8s.io/v1alpha1",
+            kind="ElasticQuota",
+            operations=frozenset((CREATE,)),
+        ),
+        WebhookPath(
+            path="/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota",
+            type="validate",
+            object_type="elasticquota",
+            gate="ElasticValidatingWebhook",
+            resource="elasticquotas",
+            api_version="scheduling.sigs.k8s.io/v1alpha1",
+            kind="ElasticQuota",
+            old_object=frozenset((DELETE,)),
+        ),
     )
 }
 

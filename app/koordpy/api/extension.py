@@ -9,6 +9,12 @@ LABEL_SKIP_ENHANCED_VALIDATION = "pod.koordinator.sh/skip-enhanced-validation"
 LABEL_BINDING_ADMISSION_BYPASS = "koordinator.sh/binding-admission-bypass"
 LABEL_SCHEDULER_NAME = "scheduling.koordinator.sh/scheduler-name"
 LABEL_QUOTA_NAME = "quota.scheduling.koordinator.sh/name"
+LABEL_QUOTA_PARENT = "quota.scheduling.koordinator.sh/parent"
+LABEL_QUOTA_IS_PARENT = "quota.scheduling.koordinator.sh/is-parent"
+LABEL_QUOTA_IS_ROOT = "quota.scheduling.koordinator.sh/is-root"
+LABEL_QUOTA_ALLOW_FORCE_UPDATE = "quota.scheduling.koordinator.sh/allow-force-update"
+LABEL_QUOTA_ALLOW_LENT_RESOURCE = "quota.scheduling.koordinator.sh/allow-lent-resource"
+LABEL_QUOTA_PREEMPTIBLE = "quota.scheduling.koordinator.sh/preemptible"
 LABEL_QUOTA_TREE_ID = "quota.scheduling.koordinator.sh/tree-id"
 LABEL_CONTROLLER_MANAGED = "config.koordinator.sh/controller-managed"
 
@@ -29,6 +35,11 @@ ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED = (
 ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED = (
     "scheduling.koordinator.sh/load-estimated-seconds-after-initialized"
 )
+ANNOTATION_QUOTA_GUARANTEED = "quota.scheduling.koordinator.sh/guaranteed"
+ANNOTATION_QUOTA_MAX_STRICT_CHECK_RESOURCE_KEYS = (
+    "quota.scheduling.koordinator.sh/max-strict-check-resource-keys"
+)
+ANNOTATION_QUOTA_SHARED_WEIGHT = "quota.scheduling.koordinator.sh/shared-weight"
 ANNOTATION_QUOTA_NAMESPACES = "quota.scheduling.koordinator.sh/namespaces"
 ANNOTATION_RESERVE_POD = "scheduling.koordinator.sh/reserve-pod"
 ANNOTATION_RESERVATION_NAME = "scheduling.koordinator.sh/reservation-name"

@@ -1,0 +1,1 @@
+"""The tree of ElasticQuotas as the webhooks see it."""

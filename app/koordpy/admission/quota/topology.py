@@ -1,0 +1,127 @@
+"""The quota tree: which quotas there are, who is whose child, and which namespace is bound to which.
+
+Two writers keep it: what the watch of ElasticQuotas shows, and changes that were just found valid, so that
+the next request is judged by them before the watch shows them. Names identify quotas, whatever their
+namespaces. Source: Koordinator, `pkg/webhook/elasticquota/{quota_topology,quota_handler}.go`.
+"""
+
+from typing import Any
+
+from koordpy.admission.handler import Handle
+from koordpy.api.koordinator import ElasticQuota
+
+from .info import ROOT, QuotaInfo, bound_namespaces, parent_name
+
+
+class QuotaTopology:
+    """Quotas by name, children by parent (a parent may be unknown), and quotas by bound namespace."""
+
+    def __init__(self) -> None:
+        self.infos: dict[str, QuotaInfo] = {}
+        self.children: dict[str, set[str]] = {ROOT: set()}
+        self.by_namespace: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, handle: Handle) -> "QuotaTopology":
+        """Return the one topology that all handlers share; it follows the store of ElasticQuotas."""
+
+        def make() -> "QuotaTopology":
+            topology = cls()
+            handle.cluster.store(ElasticQuota).subscribe(
+                on_add=topology.added, on_update=topology.updated, on_delete=topology.deleted
+            )
+            return topology
+
+        return handle.share(cls, make)
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def get(self, name: str) -> QuotaInfo | None:
+        """Return a quota by name."""
+        return self.infos.get(name)
+
+    def find(self, name: str, namespace: str) -> QuotaInfo | None:
+        """Return a quota by name, or else the one that a namespace is bound to."""
+        return self.infos.get(name) or self.infos.get(self.by_namespace.get(namespace, ""))
+
+    def children_of(self, name: str) -> list[str]:
+        """Return the names of the children of a quota, sorted."""
+        return sorted(self.children.get(name, ()))
+
+    def document(self) -> dict[str, Any]:
+        """Return the tree as Koordinator's debug endpoint shows it."""
+        return {
+            "quotaInfoMap": {
+                name: {
+                    "name": info.name,
+                    "parentName": info.parent_name,
+                    "isParent": info.is_parent,
+                    "allowLentResource": info.allow_lent_resource,
+                    "max": {key: str(amount) for key, amount in info.max.items()},
+                    "min": {key: str(amount) for key, amount in info.min.items()},
+                }
+                for name, info in sorted(self.infos.items())
+            },
+            "quotaHierarchyInfo": {name: sorted(names) for name, names in sorted(self.children.items())},
+        }
+
+    # --- what the watch shows --------------------------------------------------------------------
+
+    def added(self, quota: ElasticQuota) -> None:
+        """Take a quota that the watch shows as new. One that is known stays in its old parent's set too."""
+        info = QuotaInfo.of(quota)
+        self.infos[info.name] = info
+        self.children.setdefault(info.name, set())
+        self.children.setdefault(info.parent_name, set()).add(info.name)
+        self._bind(info)
+
+    def updated(self, old: ElasticQuota, quota: ElasticQuota) -> None:
+        """Take a change that the watch shows."""
+        info = QuotaInfo.of(quota)
+        self.infos[info.name] = info
+        self._move(info.name, parent_name(old), info.parent_name)
+        bound = bound_namespaces(old)
+        if bound != info.namespaces:
+            self._unbind(bound)
+            self._bind(info)
+
+    def deleted(self, quota: ElasticQuota) -> None:
+        """Forget a quota that the watch shows as gone."""
+        self.remove(quota.metadata.name, parent_name(quota), bound_namespaces(quota))
+
+    # --- what was found valid --------------------------------------------------------------------
+
+    def add(self, info: QuotaInfo) -> None:
+        """Take a new quota, which has no children yet."""
+        self.infos[info.name] = info
+        self.children[info.name] = set()
+        self.children.setdefault(info.parent_name, set()).add(info.name)
+        self._bind(info)
+
+    def replace(self, info: QuotaInfo, bound_before: tuple[str, ...]) -> None:
+        """Take the new state of a known quota, which was bound to these namespaces before."""
+        old = self.infos[info.name]
+        self.infos[info.name] = info
+        self._move(info.name, old.parent_name, info.parent_name)
+        self._unbind(bound_before)
+        self._bind(info)
+
+    def remove(self, name: str, parent: str, bound: tuple[str, ...]) -> None:
+        """Forget a quota; unknown names are no error."""
+        self.children.get(parent, set()).discard(name)
+        self.children.pop(name, None)
+        self.infos.pop(name, None)
+        self._unbind(bound)
+
+    def _move(self, name: str, old_parent: str, new_parent: str) -> None:
+        if old_parent != new_parent:
+            self.children.get(old_parent, set()).discard(name)
+            self.children.setdefault(new_parent, set()).add(name)
+
+    def _bind(self, info: QuotaInfo) -> None:
+        for namespace in info.namespaces:
+            self.by_namespace[namespace] = info.name
+
+    def _unbind(self, namespaces: tuple[str, ...]) -> None:
+        for namespace in namespaces:
+            self.by_namespace.pop(namespace, None)

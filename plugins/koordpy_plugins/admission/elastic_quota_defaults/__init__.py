@@ -1,0 +1,1 @@
+"""Fill in what a new ElasticQuota leaves out."""

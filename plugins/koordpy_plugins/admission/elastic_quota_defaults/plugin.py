@@ -1,0 +1,80 @@
+"""Fill in what a new ElasticQuota leaves out: its parent, its tree, its shared weight.
+
+Source: Koordinator, `pkg/webhook/elasticquota/quota_topology.go` (`fillQuotaDefaultInformation`).
+"""
+
+from typing import ClassVar, Final
+
+from prometheus_client import Gauge
+
+from koordpy.admission.handler import CREATE, Errored, Handle, MutatingHandler, Request
+from koordpy.admission.quota.info import ROOT, quantities
+from koordpy.admission.quota.reading import KIND, read
+from koordpy.admission.quota.topology import QuotaTopology
+from koordpy.api import extension, resource_list, typed
+from koordpy.api.config_model import ConfigModel
+from koordpy.api.document import Document
+from koordpy.api.koordinator import ElasticQuota
+from koordpy.api.scheme import DecodeError
+
+SHARED_WEIGHT: Final = Gauge(
+    "koord_manager_webhook_quota_shared_weight",
+    "The shared weight that a quota got by default.",
+    ["elasticquota_name", "resource_name"],
+)
+
+_LABELS: Final = ("metadata", "labels")
+_WEIGHT: Final = ("metadata", "annotations", extension.ANNOTATION_QUOTA_SHARED_WEIGHT)
+
+
+class ElasticQuotaDefaultsPlugin(MutatingHandler):
+    """The defaulting step of ElasticQuota creation."""
+
+    name: ClassVar[str] = "ElasticQuota"
+    path: ClassVar[str] = "/mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota"
+
+    def __init__(self, args: ConfigModel, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._topology = QuotaTopology.of(handle)
+
+    def mutate(self, request: Request, document: Document) -> None:
+        """Fill in the defaults; an object that changes is also written as its type has it."""
+        if request.operation != CREATE:
+            return
+        quota = read(document.raw)
+        if quota.metadata.name == ROOT:
+            return
+        self._fill_place(quota, document)
+        _fill_shared_weight(quota, document)
+        if document.changed:
+            document.update(typed.canonical(KIND, document.raw))
+
+    def _fill_place(self, quota: ElasticQuota, document: Document) -> None:
+        labels = quota.metadata.labels
+        parent_name = labels.get(extension.LABEL_QUOTA_PARENT) or ROOT
+        document.set((*_LABELS, extension.LABEL_QUOTA_PARENT), parent_name)
+        if labels.get(extension.LABEL_QUOTA_TREE_ID) or parent_name == ROOT:
+            return
+        parent = self._topology.get(parent_name)
+        if parent is None:
+            raise Errored(400, f"fill quota {quota.metadata.name} failed, parent not exist")
+        if parent.tree_id:
+            document.set((*_LABELS, extension.LABEL_QUOTA_TREE_ID), parent.tree_id)
+
+
+def _fill_shared_weight(quota: ElasticQuota, document: Document) -> None:
+    """Give every resource of the maximum a weight, and no other."""
+    most = quantities(quota.spec.max)
+    text = quota.metadata.annotations.get(extension.ANNOTATION_QUOTA_SHARED_WEIGHT, "")
+    if not text:
+        is_missing = document.get(("spec", "max")) is None
+        document.set(_WEIGHT, resource_list.text(None if is_missing else most))
+        for name, amount in most.items():
+            SHARED_WEIGHT.labels(quota.metadata.name, name).set(amount.value())
+        return
+    try:
+        weight = resource_list.parse(text) or {}
+    except DecodeError as error:
+        raise Errored(400, f"fillDefaultQuotaInfo unmarshal sharedWeight failed:{error}") from None
+    if weight.keys() != most.keys():
+        document.set(_WEIGHT, resource_list.text({name: weight.get(name, most[name]) for name in most}))

@@ -1,0 +1,1 @@
+"""Keep the tree of ElasticQuotas consistent."""
