@@ -431,4 +431,35 @@ async def test_after_any_storm_memory_equals_a_rebuild(stage: Stage, seed: int) 
     storm = Storm(stage, seed)
     await storm.rage(60)
     assert storm.errors  # something did go wrong
+
+    async def filter_on() -> None:
+        """What was bound and deleted while nobody watched is noticed by the next scheduling attempt."""
+        while True:
+            await stage.filter(pod_document("probe", uid="uid-probe"), "n0", "n1")
+            await asyncio.sleep(0.05)
+
+    filtering = asyncio.create_task(filter_on())
+    await settled(stage)
+    filtering.cancel()
+    await asyncio.gather(filtering, return_exceptions=True)
+
+
+async def test_a_pod_bound_and_deleted_while_no_watch_told_of_it_gives_its_room_back(stage: Stage) -> None:
+    blind = True
+    stage.server.faults = lambda method, path: (
+        Fault(status=503) if blind and method == "GET" and path == "/api/v1/pods" else None
+    )
+    stage.server.cut_watches()
+    document = pod_document("short-lived", cpu="4")
+    pod = await stage.client.create_raw(resource_of(Pod), "default", document)
+    assert await stage.bind(pod, "n0") == ""
+    await stage.delete_pod("short-lived")
+    again = await stage.client.create_raw(resource_of(Pod), "default", document)  # of the same name
+    assert (await stage.filter(again, "n0"))["NodeNames"] == []
+    stage.server.compact()  # so that the watch cannot tell either
+    blind = False
+    async with asyncio.timeout(60):
+        while (await stage.filter(again, "n0"))["NodeNames"] != ["n0"]:
+            await asyncio.sleep(0.05)
+    assert await stage.bind(again, "n0") == ""
     await settled(stage)

@@ -169,6 +169,8 @@ class Informer(Generic[T]):
         """
         seen: set[str] = set()
         continue_ = ""
+        self.store.lists_begun += 1
+        number = self.store.lists_begun
         while True:
             try:
                 page = await self._client.list_page(
@@ -200,7 +202,7 @@ class Informer(Generic[T]):
         self.resource_version = page.metadata.resource_version
         self._newest = _number(self.resource_version) or 0
         self._page_size = self._first_page_size
-        self.store.synced = True
+        self.store.synced, self.store.lists_ended = True, number
         self._well()
         LISTS.labels(self.kind).inc()
         OBJECTS.labels(self.kind).set(len(self.store))

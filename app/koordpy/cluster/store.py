@@ -55,6 +55,9 @@ class Store(Generic[T]):
     def __init__(self, type_: type[T]) -> None:
         self.type = type_
         self.synced = False
+        self.lists_begun = self.lists_ended = 0
+        """Numbers of the last list that was begun, and of the last one that was taken in completely: what
+        existed when a list began is in the store when it has ended, or was deleted since."""
         self._objects: dict[str, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
         self._subscriptions: list[Subscription[T]] = []

@@ -120,9 +120,10 @@ def decode_page(type_: type[T], body: bytes) -> Page[T]:
     """Decode a list. Raises DecodeError when it is no list at all."""
     try:
         page = _page_decoder(type_).decode(body)
-        return Page(page.items or [], page.metadata, [])
     except msgspec.DecodeError:
         pass
+    else:
+        return Page(page.items or [], _list_meta(type_, page.metadata), [])
     try:
         raw = _RAW_PAGE.decode(body)
     except msgspec.DecodeError as error:
@@ -131,7 +132,14 @@ def decode_page(type_: type[T], body: bytes) -> Page[T]:
     malformed: list[Malformed] = []
     for item in raw.items or []:
         _decode_object(type_, item, items, malformed)
-    return Page(items, raw.metadata, malformed)
+    return Page(items, _list_meta(type_, raw.metadata), malformed)
+
+
+def _list_meta(type_: type[Any], metadata: ListMeta) -> ListMeta:
+    """Refuse what has no resource version: some other document, which would read as an empty list."""
+    if not metadata.resource_version:
+        raise DecodeError(f"list of {type_.__name__}: metadata.resourceVersion is missing or empty")
+    return metadata
 
 
 def decode_events(type_: type[T], lines: bytes) -> tuple[list[WatchEvent[T]], list[Malformed]]:

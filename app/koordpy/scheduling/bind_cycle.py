@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from koordpy.api.core import Pod
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
@@ -35,6 +36,17 @@ Gone = Callable[[], Awaitable[None]]
 """Returns when the caller has hung up."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A pod that was bound, and when: in monotonic seconds, and in lists of pods begun until then."""
+
+    at: float
+    lists: int
+    pod: Pod
+    node_name: str
+    handle: Handle
+
+
 class BindCycle:
     """Runs bind calls, each on its own."""
 
@@ -46,7 +58,7 @@ class BindCycle:
         self.decisions = decisions
         self._running: dict[str, tuple[str, asyncio.Future[str]]] = {}
         self._closed = ""
-        self._bound: deque[tuple[float, Pod, str, Handle]] = deque()
+        self._bound: deque[_Bound] = deque()
 
     async def bind(self, args: BindingArgs, gone: Gone | None) -> str:
         """Bind a pod; return why not, empty when it is bound. A repeated call shares the running one."""
@@ -248,8 +260,9 @@ class BindCycle:
         else:
             decision.result, decision.node = "bound", node_name
             framework.run_post_bind(attempt.state, attempt.pod, node_name)
-            self._bound.append((self.handle.clock.monotonic(), attempt.pod, node_name, framework.handle))
-            self._forget_vanished()
+            now, lists = self.handle.clock.monotonic(), self.handle.cluster.store(Pod).lists_begun
+            self._bound.append(_Bound(now, lists, attempt.pod, node_name, framework.handle))
+            self.forget_vanished()
             result = "scheduled"
         attempt.binding_to = ""
         self.attempts.discard(attempt)
@@ -263,15 +276,22 @@ class BindCycle:
         by = f"{status.plugin}: " if status.plugin else ""
         return f"{by}{status.message or status.code.name}"
 
-    def _forget_vanished(self) -> None:
-        """Forget pods that were bound long ago and that no watch has ever shown: they are gone."""
+    def forget_vanished(self) -> None:
+        """Forget pods that were bound and then deleted without any watch showing either.
+
+        That is known from a later list without them, or from long silence.
+        """
+        if not self._bound:
+            return
         latest = self.handle.clock.monotonic() - CONFIRMED_WITHIN
-        while self._bound and self._bound[0][0] < latest:
-            _, pod, node_name, handle = self._bound.popleft()
-            if pod.metadata.key not in self.handle.cluster.store(Pod) and self.nodes.is_assumed(
-                pod.metadata.uid
-            ):
-                handle.forget_pod(pod, node_name)
+        pods = self.handle.cluster.store(Pod)
+        while self._bound and (self._bound[0].lists < pods.lists_ended or self._bound[0].at < latest):
+            bound = self._bound.popleft()
+            meta = bound.pod.metadata
+            known = pods.by_key(meta.key)
+            vanished = known is None or known.metadata.uid != meta.uid
+            if vanished and self.nodes.is_assumed(meta.uid):
+                bound.handle.forget_pod(bound.pod, bound.node_name)
 
     def _undo(self, attempt: Attempt) -> None:
         """Give back what Reserve took, once."""

@@ -104,6 +104,7 @@ class Extender:
         refusal = self._unsynced()
         if refusal:
             return wire.error_result(refusal), None
+        self.binds.forget_vanished()
         framework = self.profiles.of(pod.spec.scheduler_name)
         if framework is None:
             return wire.error_result(self._no_profile(pod)), None

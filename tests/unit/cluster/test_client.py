@@ -12,7 +12,7 @@ import pytest
 
 from koordpy.api.core import Node, Pod, PodSpec
 from koordpy.api.meta import ObjectMeta
-from koordpy.api.scheme import resource_of
+from koordpy.api.scheme import DecodeError, resource_of
 from koordpy.cluster.client import Client, PatchType
 from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.errors import (
@@ -101,12 +101,20 @@ async def test_list_all_goes_through_all_pages() -> None:
 
 
 async def test_malformed_object_of_a_page_is_skipped_and_named() -> None:
-    body = b'{"metadata":{},"items":[{"metadata":{"name":"bad","namespace":"ns"},"spec":7},%b]}' % POD_BYTES
+    bad = b'{"metadata":{"name":"bad","namespace":"ns"},"spec":7}'
+    body = b'{"metadata":{"resourceVersion":"9"},"items":[%b,%b]}' % (bad, POD_BYTES)
     async with talking((200, body, "")) as (client, _, _):
         page = await client.list_page(Pod)
     assert [pod.metadata.name for pod in page.items] == ["p"]
     assert page.malformed[0].key == "ns/bad"
     assert "$.spec" in page.malformed[0].error
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"kind":"Status","metadata":{}}', b'{"metadata":{},"items":[]}'])
+async def test_a_document_without_a_resource_version_is_no_empty_list(body: bytes) -> None:
+    async with talking((200, body, "")) as (client, _, _):
+        with pytest.raises(DecodeError, match=r"list of Pod: metadata\.resourceVersion is missing"):
+            await client.list_page(Pod)
 
 
 @pytest.mark.parametrize(
