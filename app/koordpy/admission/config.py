@@ -28,6 +28,7 @@ DEFAULT_HANDLERS: Final = (
     "mutate-reservation.ClusterColocationProfile",
     "validate-pod.ClusterReservation",
     "validate-pod.ClusterColocationProfile",
+    "validate-pod.QuotaMetaCheck",
     "validate-pod.DeviceResource",
     "validate-pod.EnhancedValidation",
     "validate-pod-binding.BindingAdmission",

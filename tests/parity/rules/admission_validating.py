@@ -11,7 +11,6 @@ from koordpy.admission.review import review
 
 from .admission_mutating import Draws, cluster_of
 
-QUOTA_TAGS = ("quota-meta", "quota-eval")
 ERROR = re.compile(
     r"(?P<path>[^ :]+): (?P<kind>Required value|Forbidden|Invalid value)"
     r'(?:: "(?P<value>[^"]*)")?: '
@@ -47,5 +46,5 @@ def errors(message: str) -> set[tuple[str, str]]:
 
 
 def accepts(tag: str | None, case_in: dict[str, Any]) -> bool:
-    """Leave out the cases about quotas, and those that have any."""
-    return tag not in QUOTA_TAGS and not any(item["kind"] == "ElasticQuota" for item in case_in["objects"])
+    """Leave out the cases that charge quotas."""
+    return not case_in["gates"].get("EnableQuotaAdmission")

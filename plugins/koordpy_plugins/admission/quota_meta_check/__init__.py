@@ -1,0 +1,1 @@
+"""Keep pods off parent quotas, and their preemptible label as it is."""
