@@ -82,7 +82,7 @@ class Stage:
 
     def __init__(self, server: ApiServer, service: Service, client: Client, certs: Path) -> None:
         self.server, self.service, self.client = server, service, client
-        self._certs = certs
+        self.certs = certs
         self.http = httpx.AsyncClient(trust_env=False, verify=False, timeout=60)
 
     async def close(self) -> None:
@@ -150,7 +150,7 @@ class Stage:
             )
 
     def trust(self) -> ssl.SSLContext:
-        return ssl.create_default_context(cadata=certificates.ca_bundle(self._certs).decode())
+        return ssl.create_default_context(cadata=certificates.ca_bundle(self.certs).decode())
 
     # --- what must always hold -------------------------------------------------------------------
 

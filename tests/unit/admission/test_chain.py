@@ -179,3 +179,26 @@ def test_panics_are_counted() -> None:
     before = REGISTRY.get_sample_value("controller_runtime_webhook_panics_total") or 0
     ask(Chain("/check", [validating(fail)]), body())
     assert REGISTRY.get_sample_value("controller_runtime_webhook_panics_total") == before + 1
+
+
+def test_subresource_of_a_path_is_asked_for_and_its_object_is_left_alone() -> None:
+    seen: list[object] = []
+    chain = Chain(
+        "/validate-pod-binding",
+        [validating(lambda request: seen.append(request.document), "/validate-pod-binding")],
+    )
+    assert ask(chain, body(5, subResource="binding"))["allowed"]
+    assert ask(chain, body(5))["allowed"]
+    assert ask(chain, body(5, subResource="binding", operation="UPDATE"))["allowed"]
+    assert seen == [None]
+
+
+def test_nulls_in_an_old_pod_are_read_as_go_reads_them() -> None:
+    seen: list[object] = []
+    chain = Chain(
+        "/validate-pod",
+        [validating(lambda request: seen.append(request.old_object(Pod).metadata.labels), "/validate-pod")],
+    )
+    old = POD | {"metadata": {"name": "old", "labels": {"null": None}}}
+    assert ask(chain, body(operation="UPDATE", oldObject=old))["allowed"]
+    assert seen == [{"null": ""}]
