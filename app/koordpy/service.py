@@ -140,6 +140,8 @@ class Service:
                 f"debug.bindAddress: {settings.bind_address} is not loopback; set debug.authentication, or "
                 f"bind to 127.0.0.1"
             )
+        if settings.bind_address not in LOOPBACK and settings.cert_dir is None:
+            log.warning("debug.certDir is not set: bearer tokens cross the network in clear text")
         sources = debug.Sources(
             nodes=self.cluster.nodes if self.extender else None,
             chains=self.chains,

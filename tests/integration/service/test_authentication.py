@@ -55,12 +55,27 @@ async def test_without_an_answer_of_the_api_server_nobody_gets_in(stage: Stage, 
     assert (await ask(stage, "/configz", TOKEN)).status_code == 200
 
 
-async def test_a_door_on_every_address_may_be_opened_with_authentication(tmp_path: Path) -> None:
+async def test_a_door_on_every_address_may_be_opened_with_authentication(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     changes = {"authentication": True, "bindAddress": "0.0.0.0"}
     async with serving(tmp_path, doors=["debug"], debug=changes) as stage:
         port = stage.service.listeners["debug"].port
         answer = await stage.http.get(f"http://127.0.0.1:{port}/configz")
         assert answer.status_code == 401
+    assert "bearer tokens cross the network in clear text" in caplog.text
+
+
+async def test_tokens_travel_encrypted_where_the_door_has_a_certificate(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    changes = {"authentication": True, "bindAddress": "0.0.0.0", "certDir": str(tmp_path / "certs")}
+    async with serving(tmp_path, doors=["debug"], debug=changes) as stage:
+        port = stage.service.listeners["debug"].port
+        async with httpx.AsyncClient(verify=stage.trust(), trust_env=False) as client:
+            assert (await client.get(f"https://127.0.0.1:{port}/configz")).status_code == 401
+            assert (await client.get(f"https://127.0.0.1:{port}/readyz")).status_code == 200
+    assert "clear text" not in caplog.text
 
 
 async def test_no_secret_is_shown_or_logged(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:

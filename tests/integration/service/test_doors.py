@@ -26,11 +26,12 @@ profiles:
 
 
 async def test_admission_alone_follows_only_what_its_handlers_need(tmp_path: Path) -> None:
-    async with serving(tmp_path, doors=["admission"]) as stage:
+    changes: dict[str, Any] = {"doors": ["admission"], "featureGates": {"ElasticValidatingWebhook": False}}
+    async with serving(tmp_path, **changes) as stage:
         assert list(stage.service.listeners) == ["admission"]
         kinds = {store.type for store in stage.service.cluster.stores}
         assert ClusterColocationProfile in kinds
-        assert not {"Pod", "NodeMetric", "Node"} & {kind.__name__ for kind in kinds}
+        assert not {"NodeMetric", "Node"} & {kind.__name__ for kind in kinds}
         answer = await stage.review(review_of(pod_document("p")))
         assert answer.json()["response"]["allowed"] is True
 
