@@ -8,15 +8,16 @@ is part of a tree gets that selection as required node affinity. Source: Koordin
 from typing import Any, ClassVar, Final
 
 from koordpy.admission.handler import CREATE, Handle, MutatingHandler, Request
+from koordpy.admission.quota.topology import QuotaTopology
 from koordpy.api import extension
 from koordpy.api.config_model import ConfigModel
 from koordpy.api.document import Document
+from koordpy.api.koordinator import ElasticQuotaProfile
 from koordpy.api.meta import LabelSelector
-
-from .trees import QuotaTrees
 
 _REQUIRED: Final = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 _TERMS: Final = (*_REQUIRED, "nodeSelectorTerms")
+_TREE_ID: Final = "label.tree-id"
 
 
 class MultiQuotaTreePlugin(MutatingHandler):
@@ -28,15 +29,18 @@ class MultiQuotaTreePlugin(MutatingHandler):
 
     def __init__(self, args: ConfigModel, handle: Handle) -> None:
         super().__init__(args, handle)
-        self.trees = QuotaTrees(handle.cluster)
+        self._quotas = QuotaTopology.of(handle)
+        self._profiles = handle.cluster.store(ElasticQuotaProfile)
+        if not self._profiles.has_index(_TREE_ID):
+            self._profiles.add_index(_TREE_ID, _tree_ids)
 
     def mutate(self, request: Request, document: Document) -> None:
         """Add the node selector of the pod's quota tree, if it has one, to every required term."""
         if request.operation != CREATE:
             return
         label = document.get(("metadata", "labels", extension.LABEL_QUOTA_NAME))
-        tree_id = self.trees.tree_id(label or request.namespace, request.namespace)
-        profile = self.trees.profile(tree_id) if tree_id else None
+        quota = self._quotas.find(label or request.namespace, request.namespace)
+        profile = self._profile(quota.tree_id) if quota is not None else None
         if profile is None or profile.spec.node_selector is None:
             return
         requirements = _requirements(profile.spec.node_selector)
@@ -48,8 +52,21 @@ class MultiQuotaTreePlugin(MutatingHandler):
                 document.append((*_TERMS, position, "matchExpressions"), requirement)
         if request.explanation is not None:
             request.explanation.changed(
-                document, f"ElasticQuotaProfile {profile.metadata.key} of quota tree {tree_id}"
+                document, f"ElasticQuotaProfile {profile.metadata.key} of the quota's tree"
             )
+
+    def _profile(self, tree_id: str) -> ElasticQuotaProfile | None:
+        """Return the profile of a tree: of several the first by namespace and name."""
+        return min(
+            self._profiles.by_index(_TREE_ID, tree_id),
+            key=lambda profile: (profile.metadata.namespace, profile.metadata.name),
+            default=None,
+        )
+
+
+def _tree_ids(profile: ElasticQuotaProfile) -> tuple[str, ...]:
+    tree_id = profile.metadata.labels.get(extension.LABEL_QUOTA_TREE_ID)
+    return (tree_id,) if tree_id else ()
 
 
 def _requirements(selector: LabelSelector) -> list[dict[str, Any]]:

@@ -2,11 +2,6 @@ from typing import Any
 
 import pytest
 
-from koordpy.api.koordinator import ElasticQuota, ElasticQuotaProfile
-from koordpy.api.meta import ObjectMeta
-from koordpy.cluster.cluster import Cluster
-from koordpy_plugins.admission.multi_quota_tree.trees import QuotaTrees
-
 from .pods import mutated, pod
 
 PREFIX = "quota.scheduling.koordinator.sh"
@@ -106,31 +101,7 @@ def test_gate_switches_it_on() -> None:
     assert terms(quota("q", "t"), tree(), gate=False) is None
 
 
-def stored(name: str, namespace: str, tree_id: str) -> ElasticQuota:
-    labels = {f"{PREFIX}/tree-id": tree_id}
-    return ElasticQuota(metadata=ObjectMeta(name=name, namespace=namespace, labels=labels))
-
-
-def test_trees_follow_the_cluster() -> None:
-    cluster = Cluster()
-    trees = QuotaTrees(cluster)
-    quotas = cluster.store(ElasticQuota)
-    assert trees.tree_id("q", "ns") == ""
-    quotas.apply(stored("q", "a", "t1"))
-    quotas.apply(stored("q", "b", "t2"))
-    assert trees.tree_id("q", "ns") == "t2"
-    quotas.apply(stored("q", "a", "t3"))
-    assert trees.tree_id("q", "ns") == "t3"
-    quotas.discard("a/q")
-    assert trees.tree_id("q", "ns") == "t2"
-
-
 def test_of_several_profiles_of_a_tree_the_first_by_namespace_and_name_counts() -> None:
-    cluster = Cluster()
-    trees = QuotaTrees(cluster)
-    for namespace, name in (("b", "a"), ("a", "b"), ("a", "c")):
-        metadata = ObjectMeta(name=name, namespace=namespace, labels={f"{PREFIX}/tree-id": "t"})
-        cluster.store(ElasticQuotaProfile).apply(ElasticQuotaProfile(metadata=metadata))
-    found = trees.profile("t")
-    assert found is not None
-    assert found.metadata.key == "a/b"
+    profiles = [tree(selector={"matchLabels": {"pool": name}}, name=name) for name in "bac"]
+    [term] = terms(quota("q", "t"), *profiles)
+    assert term == {"matchExpressions": [IN_POOL]}
