@@ -12,7 +12,7 @@ from koordpy import data
 from koordpy.api.core import ConfigMap, Node
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.scheme import Resource, resource_of
-from koordpy.cluster.client import ApiError
+from koordpy.cluster.errors import ApiError
 from koordpy.lib import certificates
 from tests.integration.service.stage import Stage, serving, until
 
