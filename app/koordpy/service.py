@@ -11,6 +11,8 @@ from koordpy.admission import config as admission_config
 from koordpy.admission import gates as admission_gates
 from koordpy.admission.chain import Chain
 from koordpy.admission.handler import Handle as AdmissionHandle
+from koordpy.admission.quota.topology import VALIDATING_PATH as QUOTA_PATH
+from koordpy.admission.quota.topology import QuotaTopology
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Connection
@@ -70,6 +72,7 @@ class Service:
         self.health = health.Health()
         self.listeners: dict[str, Listener] = {}
         self.chains: dict[str, Chain] = {}
+        self._quotas: QuotaTopology | None = None
         self.profiles = Profiles()
         self.extender: Extender | None = None
         self._gates = FeatureGates(
@@ -100,6 +103,8 @@ class Service:
         )
         handle = AdmissionHandle(self.cluster, self._gates, self._rng, self._clock)
         self.chains = admission_config.build_chains(config, handle)
+        if QUOTA_PATH in self.chains:
+            self._quotas = QuotaTopology.of(handle)
         endpoint = admission_app(self.chains)
         self._listen("admission", settings, dict.fromkeys(self.chains, endpoint))
 
@@ -149,6 +154,7 @@ class Service:
             decisions=self.extender.decisions if self.extender else None,
             configz={"koordpy": self.settings.model_dump(mode="json", by_alias=True)},
             gates=dict(self._gates),
+            quotas=self._quotas,
         )
         self._listen("debug", settings, {}, debug.router(sources))
 

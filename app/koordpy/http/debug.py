@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from starlette.routing import compile_path
 
 from koordpy.admission.chain import Chain
+from koordpy.admission.quota.topology import QuotaTopology
 from koordpy.cluster.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, NodeTable
 from koordpy.scheduling.decisions import DecisionModel, Decisions
 from koordpy.scheduling.interface import APIService
@@ -33,6 +34,7 @@ class Sources:
     decisions: Decisions | None = None
     configz: Mapping[str, Any] = field(default_factory=dict)
     gates: Mapping[str, bool] = field(default_factory=dict)
+    quotas: QuotaTopology | None = None
 
 
 class AdmissionModel(BaseModel):
@@ -62,6 +64,12 @@ def router(sources: Sources) -> APIRouter:
     @routes.get("/configz")
     async def configz() -> dict[str, Any]:
         return {**sources.configz, "featureGates": dict(sources.gates)}
+
+    @routes.get("/elasticQuota")
+    async def elastic_quota() -> dict[str, Any]:
+        if sources.quotas is None:
+            raise HTTPException(404, "quotas are not followed: their validating webhook is not served")
+        return sources.quotas.document()
 
     @routes.get("/apis/v1/__services__")
     async def services(request: Request) -> dict[str, list[str]]:

@@ -46,7 +46,7 @@ def quota(name: str, minimum: str, parent: str = "") -> dict[str, Any]:
 
 
 async def test_quotas_are_defaulted_judged_and_followed(tmp_path: Path) -> None:
-    async with serving(tmp_path, doors=["admission"]) as stage:
+    async with serving(tmp_path, doors=["admission", "debug"]) as stage:
         await register(stage, "elasticquota.yaml")
         resource = resource_of(ElasticQuota)
         parent = await stage.client.create_raw(resource, "default", quota("a", "10"))
@@ -61,6 +61,22 @@ async def test_quotas_are_defaulted_judged_and_followed(tmp_path: Path) -> None:
         quotas = stage.service.cluster.store(ElasticQuota)
         await until(lambda: [quota.metadata.name for quota in quotas] == ["a"])
         await stage.client.create_raw(resource, "default", quota("a2", "6", "a"))
+        shown = (await stage.get("/elasticQuota")).json()
+        assert shown["quotaHierarchyInfo"] == {"a": ["a2"], "a2": [], "koordinator-root-quota": ["a"]}
+        assert shown["quotaInfoMap"]["a2"] == {
+            "name": "a2",
+            "parentName": "a",
+            "isParent": False,
+            "allowLentResource": True,
+            "max": {"cpu": "20"},
+            "min": {"cpu": "6"},
+        }
+
+
+async def test_quotas_are_not_shown_where_nothing_follows_them(tmp_path: Path) -> None:
+    gates = {"ElasticValidatingWebhook": False}
+    async with serving(tmp_path, doors=["admission", "debug"], featureGates=gates) as stage:
+        assert (await stage.get("/elasticQuota")).status_code == 404
 
 
 async def test_configuration_and_nodes_are_judged_by_each_other(tmp_path: Path) -> None:

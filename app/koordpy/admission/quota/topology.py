@@ -5,12 +5,15 @@ the next request is judged by them before the watch shows them. Names identify q
 namespaces. Source: Koordinator, `pkg/webhook/elasticquota/{quota_topology,quota_handler}.go`.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from koordpy.admission.handler import Handle
 from koordpy.api.koordinator import ElasticQuota
 
 from .info import ROOT, QuotaInfo, bound_namespaces, parent_name
+
+VALIDATING_PATH: Final = "/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota"
+"""The webhook path whose requests change the tree."""
 
 
 class QuotaTopology:

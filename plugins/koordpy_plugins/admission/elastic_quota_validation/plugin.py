@@ -13,7 +13,7 @@ from koordpy.admission.quota.info import DEFAULT, ROOT, SYSTEM, QuotaInfo, bound
 from koordpy.admission.quota.pods import QuotaPods
 from koordpy.admission.quota.reading import is_same_place, read, read_bytes
 from koordpy.admission.quota.self_check import QuotaRefused
-from koordpy.admission.quota.topology import QuotaTopology
+from koordpy.admission.quota.topology import VALIDATING_PATH, QuotaTopology
 from koordpy.admission.quota.tree_check import TreeCheck
 from koordpy.api.config_model import ConfigModel
 from koordpy.api.document import Document
@@ -27,7 +27,7 @@ class ElasticQuotaValidationPlugin(ValidatingHandler):
     """The validating step of ElasticQuota admission."""
 
     name: ClassVar[str] = "ElasticQuota"
-    path: ClassVar[str] = "/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota"
+    path: ClassVar[str] = VALIDATING_PATH
 
     def __init__(self, args: ConfigModel, handle: Handle) -> None:
         super().__init__(args, handle)
