@@ -154,7 +154,10 @@ class Worker:
         self.health.ready[f"informers-{name}"] = lambda: None if informers.synced else "not listed yet"
 
     async def run(self) -> None:
-        """Work until cancelled (or, with a descheduling interval of 0, until the one round is over)."""
+        """Work until cancelled (or, with a descheduling interval of 0, until the one round is over).
+
+        Raises what a part of it ended with; the other part is stopped then.
+        """
         await self.listener.start()
         for name, informers in self._informers.items():
             await informers.start()
@@ -166,6 +169,8 @@ class Worker:
                     hosts.create_task(self._deschedule(self.descheduler, self._informers["descheduler"]))
                 if self.qos is not None:
                     hosts.create_task(self.qos.run(sync_timeout=self.settings.worker.qos.sync_timeout))
+        except ExceptionGroup as group:
+            raise _cause(group) from group
         finally:
             await self._write_last_events()
             events.cancel()
@@ -205,3 +210,10 @@ class Worker:
             if descheduler.config.descheduling_interval <= 0:
                 return
             log.warning("no longer the leader; waiting for the lease again")
+
+
+def _cause(error: Exception) -> Exception:
+    """Return the first error in groups of errors: the one that ended the work."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
