@@ -7,9 +7,10 @@ amplified amounts. A change of allocatable cpu or memory is taken as a new repor
 
 from typing import Any, ClassVar, Final
 
+import msgspec
+
 from koordpy.admission.handler import UPDATE, Errored, MutatingHandler, Request
 from koordpy.api import extension, resource_list
-from koordpy.api.core import Node
 from koordpy.api.document import Document
 from koordpy.api.quantity import Quantity, from_wire
 from koordpy.api.scheme import DecodeError
@@ -41,7 +42,7 @@ class ResourceAmplificationPlugin(MutatingHandler):
         if reported is None:
             return
         allocatable = _supported(reported)
-        if _RAW in annotations and allocatable == _supported(request.old_object(Node).status.allocatable):
+        if _RAW in annotations and allocatable == _supported(_reported(request.raw_old_object)):
             raw = _parse_raw(annotations[_RAW] or "")
             if raw is None:
                 return
@@ -62,6 +63,12 @@ def _forget(document: Document, annotations: dict[str, Any]) -> None:
     """Remove the annotation, and the annotations when it was the only one."""
     if _RAW in annotations:
         document.remove((*_ANNOTATIONS, _RAW) if len(annotations) > 1 else _ANNOTATIONS)
+
+
+def _reported(raw: bytes) -> dict[str, Any]:
+    """Return the allocatable resources of a node that is given as JSON text."""
+    node = msgspec.json.decode(raw, type=dict[str, Any])
+    return (node.get("status") or {}).get("allocatable") or {}
 
 
 def _supported(allocatable: dict[str, Any]) -> dict[str, Quantity]:
