@@ -19,9 +19,9 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.meta import ObjectMeta
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.columns import PODS
 from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.informers import Informers
-from koordpy.cluster.nodes import PODS
 
 
 @dataclass(frozen=True)

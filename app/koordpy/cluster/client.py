@@ -2,33 +2,29 @@
 
 Objects are read as slim structs that lack most fields, so they are never written back whole: changes are
 patches and subresource calls. What is written whole (`create`, and `update` of a document) is complete.
-
-A request is repeated only when that cannot do harm: it was never carried out (429, 503 with Retry-After,
-no connection), or carrying it out twice is the same as once. Errors: `koordpy.cluster.errors`.
+How requests are sent, and when they are repeated: `koordpy.cluster.sender`. Errors: `koordpy.cluster.errors`.
 """
 
 import asyncio
 import random
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from enum import StrEnum
-from functools import lru_cache
 from typing import Any, TypeVar
-from urllib.parse import quote, urlencode
 
 import msgspec
-from prometheus_client import Counter, Histogram
 
 from koordpy.api.core import Pod
 from koordpy.api.meta import KubeObject
 from koordpy.api.scheme import Resource, decode, encode, resource_of
-from koordpy.lib.http1 import BadResponse, HttpError, Response, StreamingResponse
-from koordpy.lib.supervise import Backoff
+from koordpy.lib.http1 import HttpError, Response
 
-from .connection import JSON, Connection
+from .connection import Connection
 from .errors import Conflict, ConnectionFailed, NotFound, error_of
-from .wire import LineBuffer, Malformed, Page, WatchEvent, decode_events, decode_page
+from .paths import object_path, query_of
+from .sender import ATTEMPTS, Sender, count
+from .watch import Watch
+from .wire import Page, decode_page
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -37,24 +33,7 @@ FIELD_MANAGER = "koordpy"
 PAGE_SIZE = 500
 """Objects asked for at a time, as client-go does."""
 
-_ATTEMPTS = 5
-_LONGEST_WAIT = 60.0
 _ERROR_BODY = 64 << 10
-
-REQUESTS = Counter(
-    "koordpy_client_requests_total", "Requests to the API server, by method and status.", ["method", "code"]
-)
-SECONDS = Histogram(
-    "koordpy_client_request_seconds",
-    "Time until the answer of the API server, watches aside, without waits between tries.",
-    ["method"],
-    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
-)
-
-_counter = lru_cache(maxsize=512)(REQUESTS.labels)
-_timer = lru_cache(maxsize=64)(SECONDS.labels)
-
-_PLAIN = re.compile(r"(?!\.\.?$)[A-Za-z0-9._:-]+").fullmatch
 
 
 class PatchType(StrEnum):
@@ -63,29 +42,6 @@ class PatchType(StrEnum):
     JSON = "application/json-patch+json"
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
-
-
-class Watch:
-    """An open watch; `read` until it returns an empty list."""
-
-    def __init__(self, type_: type[Any], stream: StreamingResponse) -> None:
-        self._type, self._stream, self._lines = type_, stream, LineBuffer()
-        self.malformed: list[Malformed] = []
-        """Objects that were skipped, for the reader to report and clear."""
-
-    async def read(self, timeout: float | None = None) -> list[WatchEvent[Any]]:
-        """Return the events that have come, waiting for the first; [] when the server closed the watch.
-
-        Raises WatchError (the server gave up), RequestTimeout (silence), ConnectionLost, DecodeError.
-        """
-        while data := await self._stream.read(timeout):
-            lines = self._lines.feed(data)
-            if lines:
-                events, malformed = decode_events(self._type, lines)
-                self.malformed.extend(malformed)
-                if events or malformed:
-                    return events
-        return []
 
 
 class Client:
@@ -100,15 +56,15 @@ class Client:
         *,
         timeout: float = 30.0,
         dry_run: bool = False,
-        attempts: int = _ATTEMPTS,
+        attempts: int = ATTEMPTS,
         rng: random.Random | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.connection = connection
         self.dry_run = dry_run
-        self._timeout, self._attempts, self._sleep = timeout, attempts, sleep
-        self._rng = rng or random.Random()
-        self._writing = _query({"fieldManager": FIELD_MANAGER, "dryRun": "All" if dry_run else None})
+        self._timeout = timeout
+        self.send = Sender(connection, timeout=timeout, attempts=attempts, rng=rng, sleep=sleep).send
+        self._writing = query_of({"fieldManager": FIELD_MANAGER, "dryRun": "All" if dry_run else None})
 
     def __repr__(self) -> str:
         return f"Client({self.connection.server})"
@@ -121,12 +77,12 @@ class Client:
 
     async def get(self, type_: type[T], namespace: str, name: str) -> T:
         """Return an object; pass an empty namespace for cluster-scoped kinds."""
-        path = _path(resource_of(type_), namespace, name)
+        path = object_path(resource_of(type_), namespace, name)
         return decode(type_, (await self.send("GET", path)).body)
 
     async def get_raw(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]:
         """Return an object with all its fields."""
-        return _document(await self.send("GET", _path(resource, namespace, name)))
+        return _document(await self.send("GET", object_path(resource, namespace, name)))
 
     async def list_page(
         self,
@@ -140,7 +96,7 @@ class Client:
         resource_version: str = "",
     ) -> Page[T]:
         """Return one page of a list (all namespaces when none is given); Gone when `continue_` is too old."""
-        query = _query(
+        query = query_of(
             {
                 "labelSelector": label_selector,
                 "fieldSelector": field_selector,
@@ -149,7 +105,7 @@ class Client:
                 "resourceVersion": resource_version,
             }
         )
-        response = await self.send("GET", _path(resource_of(type_), namespace) + query)
+        response = await self.send("GET", object_path(resource_of(type_), namespace) + query)
         return decode_page(type_, response.body)
 
     async def list_all(
@@ -183,7 +139,7 @@ class Client:
         timeout_seconds: int = 300,
     ) -> AsyncIterator[Watch]:
         """Follow changes after a resource version, with bookmarks; the server ends it after the timeout."""
-        query = _query(
+        query = query_of(
             {
                 "watch": "1",
                 "allowWatchBookmarks": "true",
@@ -193,10 +149,10 @@ class Client:
                 "timeoutSeconds": str(timeout_seconds),
             }
         )
-        path = _path(resource_of(type_), namespace) + query
+        path = object_path(resource_of(type_), namespace) + query
         try:
             async with self.connection.stream("GET", path, timeout=self._timeout) as stream:
-                _counter("WATCH", stream.status).inc()
+                count("WATCH", stream.status).inc()
                 if stream.status != 200:
                     body = await stream.read_all(_ERROR_BODY, self._timeout)
                     raise error_of("GET", path, stream.status, body, stream.header("retry-after"))
@@ -209,14 +165,14 @@ class Client:
     async def create(self, obj: T, *, dry_run: bool = False) -> T:
         """Create an object as it is in the struct; return what the server made of it."""
         resource = resource_of(type(obj))
-        path = _path(resource, obj.metadata.namespace) + self._write_query(dry_run)
+        path = object_path(resource, obj.metadata.namespace) + self._write_query(dry_run)
         return decode(type(obj), (await self.send("POST", path, encode(obj))).body)
 
     async def create_raw(
         self, resource: Resource, namespace: str, document: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """Create an object from a document."""
-        path = _path(resource, namespace) + self._write_query(dry_run)
+        path = object_path(resource, namespace) + self._write_query(dry_run)
         return _document(await self.send("POST", path, msgspec.json.encode(document)))
 
     async def update_raw(
@@ -230,7 +186,7 @@ class Client:
         dry_run: bool = False,
     ) -> dict[str, Any]:
         """Replace an object by a whole document; Conflict when its resourceVersion is not the current one."""
-        path = _path(resource, namespace, name, subresource) + self._write_query(dry_run)
+        path = object_path(resource, namespace, name, subresource) + self._write_query(dry_run)
         versioned = bool(document.get("metadata", {}).get("resourceVersion"))
         body = msgspec.json.encode(document)
         return _document(await self.send("PUT", path, body, repeatable=not versioned))
@@ -313,7 +269,7 @@ class Client:
         options = _options(uid, resource_version, grace_period_seconds)
         if propagation_policy:
             options["propagationPolicy"] = propagation_policy
-        path = _path(resource, namespace, name) + ("?dryRun=All" if dry_run or self.dry_run else "")
+        path = object_path(resource, namespace, name) + ("?dryRun=All" if dry_run or self.dry_run else "")
         body = msgspec.json.encode(options)
         tries: list[bool] = []
         try:
@@ -335,7 +291,8 @@ class Client:
         Conflict when the pod is another one by now (uid), already assigned, deleted or gated. A lost answer
         is settled by looking at the pod.
         """
-        path = _path(_PODS, pod.metadata.namespace, pod.metadata.name, "binding") + self._write_query(dry_run)
+        meta = pod.metadata
+        path = object_path(_PODS, meta.namespace, meta.name, "binding") + self._write_query(dry_run)
         body = binding_body(pod, node_name, annotations)
         tries: list[bool] = []
         try:
@@ -343,8 +300,8 @@ class Client:
         except Conflict:
             if not tries:
                 raise
-            now = await self.get(Pod, pod.metadata.namespace, pod.metadata.name)
-            if now.metadata.uid != pod.metadata.uid or now.spec.node_name != node_name:
+            now = await self.get(Pod, meta.namespace, meta.name)
+            if now.metadata.uid != meta.uid or now.spec.node_name != node_name:
                 raise
 
     async def evict(
@@ -362,7 +319,7 @@ class Client:
             "metadata": {"name": meta.name, "namespace": meta.namespace},
             "deleteOptions": _options(meta.uid, "", grace_period_seconds),
         }
-        path = _path(_PODS, meta.namespace, meta.name, "eviction") + self._write_query(dry_run)
+        path = object_path(_PODS, meta.namespace, meta.name, "eviction") + self._write_query(dry_run)
         tries: list[bool] = []
         try:
             await self.send(
@@ -377,70 +334,6 @@ class Client:
             if not tries:
                 raise
 
-    # --- any request -----------------------------------------------------------------------------
-
-    async def send(
-        self,
-        method: str,
-        path: str,
-        body: bytes = b"",
-        *,
-        content_type: str = JSON,
-        repeatable: bool | None = None,
-        doubtful: list[bool] | None = None,
-        wait_on_429: bool = True,
-        timeout: float | None = None,
-    ) -> Response:
-        """Send any request and return its successful answer (status below 400).
-
-        `repeatable` tells whether carrying it out twice is the same as once (default: GET only); `doubtful`
-        gets an element for every try that may have been carried out without an answer. Raises ApiError or
-        ConnectionFailed after the last try.
-        """
-        repeatable = method == "GET" if repeatable is None else repeatable
-        backoff: Backoff | None = None
-        loop = asyncio.get_running_loop()
-        for attempt in range(1, self._attempts + 1):
-            started = loop.time()
-            wait: float | None = None
-            failure: Exception
-            try:
-                response = await self.connection.request(
-                    method, path, body=body, content_type=content_type, timeout=timeout or self._timeout
-                )
-            except BadResponse as error:
-                _counter(method, "error").inc()
-                raise ConnectionFailed(method, path, error, sent=True) from error
-            except HttpError as error:
-                _counter(method, "error").inc()
-                failure = ConnectionFailed(method, path, error, sent=error.sent)
-                failure.__cause__ = error
-                again = repeatable or not error.sent
-                maybe_done = error.sent
-            else:
-                status = response.status
-                _counter(method, status).inc()
-                _timer(method).observe(loop.time() - started)
-                if status < 400:
-                    return response
-                refusal = error_of(method, path, status, response.body, response.header("retry-after"))
-                failure, wait = refusal, refusal.retry_after
-                if status == 429:
-                    again, maybe_done = wait_on_429, False
-                elif status in (500, 502, 503, 504):
-                    maybe_done = wait is None
-                    again = repeatable or not maybe_done
-                else:
-                    raise refusal
-            if not again or attempt == self._attempts:
-                raise failure
-            if maybe_done and doubtful is not None:
-                doubtful.append(True)
-            backoff = backoff or Backoff(initial=0.2, maximum=10.0, rng=self._rng)
-            pause = backoff.next()
-            await self._sleep(pause if wait is None else min(wait, _LONGEST_WAIT) + pause)
-        raise AssertionError("unreachable")
-
     async def _patch(
         self,
         resource: Resource,
@@ -451,7 +344,7 @@ class Client:
         subresource: str,
         dry_run: bool,
     ) -> Response:
-        path = _path(resource, namespace, name, subresource) + self._write_query(dry_run)
+        path = object_path(resource, namespace, name, subresource) + self._write_query(dry_run)
         body = patch if isinstance(patch, bytes) else msgspec.json.encode(patch)
         repeatable = kind is not PatchType.JSON and b'"resourceVersion"' not in body
         return await self.send("PATCH", path, body, content_type=kind.value, repeatable=repeatable)
@@ -480,24 +373,6 @@ def binding_body(pod: Pod, node_name: str, annotations: Mapping[str, str] | None
 
 
 _PODS = resource_of(Pod)
-
-
-def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
-    """Return the path; names are escaped, so that none can point elsewhere."""
-    return resource.path(_segment(namespace), _segment(name), subresource)
-
-
-def _segment(name: str) -> str:
-    if not name or _PLAIN(name):
-        return name
-    if name in (".", ".."):
-        raise ValueError(f"{name!r} cannot be the name of an object")
-    return quote(name, safe="")
-
-
-def _query(parameters: Mapping[str, str | None]) -> str:
-    given = {key: value for key, value in parameters.items() if value}
-    return "?" + urlencode(given) if given else ""
 
 
 def _options(uid: str, resource_version: str, grace_period_seconds: int | None) -> dict[str, Any]:

@@ -14,66 +14,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from koordpy.api import resources
 from koordpy.api.core import Node, Pod
 
-Int64 = NDArray[np.int64]
-Bool = NDArray[np.bool_]
-
-CPU, MEMORY, EPHEMERAL_STORAGE, PODS = range(4)
-"""Columns that every table has: milli-CPU, bytes, bytes, number of pods."""
-
-_FIRST_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
-
-
-class ResourceAxis:
-    """Which resource is in which column. Columns are only ever added."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = list(_FIRST_RESOURCES)
-        self._index = {name: i for i, name in enumerate(self.names)}
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def get(self, name: str) -> int | None:
-        """Return a resource's column, or None when no node or pod ever named it."""
-        return self._index.get(name)
-
-    def add(self, name: str) -> int:
-        """Return a resource's column, making one for a new name."""
-        column = self._index.get(name)
-        if column is None:
-            column = self._index[name] = len(self.names)
-            self.names.append(name)
-        return column
-
-
-class Column:
-    """One array with a row per node. `values` is replaced when the table grows: read it afresh each time."""
-
-    def __init__(self, rows: int, width: int, dtype: DTypeLike, fill: Any) -> None:
-        self.width, self.fill = width, fill
-        self.values: NDArray[Any] = np.full((rows, width) if width else rows, fill, dtype)
-
-    def reset(self, row: int) -> None:
-        """Set a row back to the fill value."""
-        self.values[row] = self.fill
-
-    def grow(self, rows: int) -> None:
-        """Add rows at the end."""
-        shape = (rows - len(self.values), self.width) if self.width else (rows - len(self.values),)
-        self.values = np.concatenate([self.values, np.full(shape, self.fill, self.values.dtype)])
-
-    def widen(self, width: int) -> None:
-        """Add cells at the end of every row (columns made with a width only)."""
-        if width > self.width:
-            more = np.full((len(self.values), width - self.width), self.fill, self.values.dtype)
-            self.values = np.concatenate([self.values, more], axis=1)
-            self.width = width
-
+from .columns import PODS, Bool, Column, Int64, ResourceAxis
+from .overlay import Overlay
 
 _Share = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int]]
 """Columns, the amounts in them, and the non-zero amounts. Pods of one workload have one share together."""
@@ -88,18 +35,6 @@ class _Placement(msgspec.Struct, gc=False):
     row: int
     share: _Share
     assumed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Overlay:
-    """What a NodeSet shows instead of the table: a what-if that nobody else sees."""
-
-    requested: Int64
-    """(n, resources)"""
-    nonzero_requested: Int64
-    """(n, 2)"""
-    pods: Mapping[int, Sequence[Pod]]
-    """The pods of changed nodes, by row; other nodes have the table's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +59,7 @@ class NodeSet:
         names = self.names
         overlay = self.overlay
         if overlay is not None:
-            overlay = Overlay(overlay.requested[indexes], overlay.nonzero_requested[indexes], overlay.pods)
+            overlay = overlay.pick(indexes)
         return NodeSet(self.table, [names[i] for i in indexes.tolist()], self.rows[indexes], overlay)
 
     def allocatable(self, column: int) -> Int64:

@@ -18,7 +18,8 @@ from starlette.routing import compile_path
 
 from koordpy.admission.chain import Chain
 from koordpy.admission.quota.topology import QuotaTopology
-from koordpy.cluster.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, NodeTable
+from koordpy.cluster.columns import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from koordpy.cluster.nodes import NodeTable
 from koordpy.scheduling.decisions import DecisionModel, Decisions
 from koordpy.scheduling.interface import APIService
 from koordpy.scheduling.registry import Profiles

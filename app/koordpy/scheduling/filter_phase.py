@@ -8,7 +8,8 @@ How results of several plugins combine is Kubernetes' and Koordinator's rule
 import numpy as np
 
 from koordpy.api.core import Pod
-from koordpy.cluster.nodes import Int64, NodeSet
+from koordpy.cluster.columns import Int64
+from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.feature_gates import FeatureGates
 
 from .cycle_state import NOMINATED_PODS_TO_IGNORE, CycleState

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from koordpy.api.core import Node, Pod
-from koordpy.cluster.nodes import PODS, NodeSet
+from koordpy.cluster.columns import PODS
+from koordpy.cluster.nodes import NodeSet
 
 
 @dataclass(frozen=True, slots=True)

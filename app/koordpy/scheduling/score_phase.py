@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from koordpy.api.core import Pod
-from koordpy.cluster.nodes import Int64, NodeSet
+from koordpy.cluster.columns import Int64
+from koordpy.cluster.nodes import NodeSet
 
 from .cycle_state import CycleState
 from .interface import MAX_NODE_SCORE, MIN_NODE_SCORE, BeforeScore, PreScore, Score

@@ -17,7 +17,8 @@ import msgspec
 import numpy as np
 
 from koordpy.api.core import Node, Pod
-from koordpy.cluster.nodes import Int64, NodeSet
+from koordpy.cluster.columns import Int64
+from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.http1 import HttpClient, HttpError
 from koordpy.scheduling.config import ExtenderConfig, ExtenderTLSConfig, Profile, SchedulerConfiguration
 

@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 
 from koordpy.api.core import Pod
-from koordpy.cluster.nodes import Int64, NodeSet, NodeTable
+from koordpy.cluster.columns import Int64
+from koordpy.cluster.nodes import NodeSet, NodeTable
 from koordpy.scheduling.config import SchedulerConfiguration
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.framework import Framework

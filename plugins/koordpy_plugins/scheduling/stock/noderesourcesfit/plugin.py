@@ -6,7 +6,8 @@ from numpy.typing import NDArray
 
 from koordpy.api.core import Pod, PodStatus
 from koordpy.api.resources import pod_fit_vector, pod_score_request
-from koordpy.cluster.nodes import PODS, NodeSet
+from koordpy.cluster.columns import PODS
+from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState, StateKey
 from koordpy.scheduling.handle import Handle
