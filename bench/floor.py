@@ -11,7 +11,8 @@ from pathlib import Path
 import uvloop
 from fastapi import APIRouter, Request, Response
 
-from koordpy.http.app import ASGIApp, Doorway, Receive, Scope, Send
+from koordpy.http.app import Doorway
+from koordpy.http.asgi import ASGIApp, Receive, Scope, Send
 from koordpy.http.listener import Listener
 
 

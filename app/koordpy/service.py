@@ -19,7 +19,8 @@ from koordpy.cluster.connection import Connection
 from koordpy.cluster.informers import Informers
 from koordpy.http import debug, health
 from koordpy.http.admission import admission_app
-from koordpy.http.app import ASGIApp, Doorway
+from koordpy.http.app import Doorway
+from koordpy.http.asgi import ASGIApp
 from koordpy.http.authentication import Authenticated
 from koordpy.http.extender import ExtenderApp
 from koordpy.http.listener import Listener

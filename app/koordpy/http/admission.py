@@ -5,20 +5,14 @@ the path and sends the answer; it is mounted beside the other routes. Verdicts, 
 bodies, are AdmissionReviews with HTTP status 200; HTTP errors are for what is no webhook call at all.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from koordpy.admission.chain import Chain
 from koordpy.admission.review import MAX_BODY, TOO_LARGE, refuse, review
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+from .asgi import JSON, TEXT, ASGIApp, Receive, Scope, Send, header, send_answer
 
-_JSON: Final = (b"content-type", b"application/json")
-_TEXT: Final = (b"content-type", b"text/plain; charset=utf-8")
 _DRAINED: Final = 4 * MAX_BODY
 """Bytes of a too large body that are still read, so that the client gets to see the answer."""
 
@@ -37,18 +31,20 @@ def admission_app(chains: Mapping[str, Chain]) -> ASGIApp:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         chain = chains.get(path)
         if chain is None:
-            await _send(send, 404, f"no admission webhook at {path}\n".encode(), _TEXT)
+            await send_answer(send, 404, f"no admission webhook at {path}\n".encode(), TEXT)
             return
         if scope["method"] != "POST":
-            await _send(send, 405, b"admission webhooks are called with POST\n", _TEXT, (b"allow", b"POST"))
+            await send_answer(
+                send, 405, b"admission webhooks are called with POST\n", TEXT, (b"allow", b"POST")
+            )
             return
         body, is_complete = await _read(receive)
         if body is None:
             # The rest of the body is not waited for: the connection cannot be used again.
             extra = () if is_complete else ((b"connection", b"close"),)
-            await _send(send, 200, refuse(chain, TOO_LARGE), _JSON, *extra)
+            await send_answer(send, 200, refuse(chain, TOO_LARGE), JSON, *extra)
         elif is_complete:
-            await _send(send, 200, review(chain, body, _content_type(scope)), _JSON)
+            await send_answer(send, 200, review(chain, body, header(scope, b"content-type")), JSON)
 
     return application
 
@@ -74,28 +70,3 @@ async def _read(receive: Receive) -> tuple[bytes | None, bool]:
             return None, False
         message = await receive()
     return b"", False
-
-
-def _content_type(scope: Scope) -> str:
-    for name, value in scope["headers"]:
-        if name == b"content-type":
-            return str(value, "latin-1")
-    return ""
-
-
-async def _send(
-    send: Send,
-    status: int,
-    body: bytes,
-    content_type: tuple[bytes, bytes],
-    *headers: tuple[bytes, bytes],
-) -> None:
-    length = (b"content-length", str(len(body)).encode())
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [content_type, length, *headers],
-        }
-    )
-    await send({"type": "http.response.body", "body": body})

@@ -4,17 +4,14 @@ A request that FastAPI routes costs three times as much as one that a plain ASGI
 paths that a cluster calls for every pod are looked up in a dict before FastAPI is asked.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+from .asgi import TEXT, ASGIApp, Receive, Scope, Send, send_answer
+
+_NOT_READY = b"not ready: the cluster has not been listed yet, see /readyz\n"
 
 
 class Doorway:
@@ -46,18 +43,11 @@ class Doorway:
         elif self._ready or self._has_become_ready():
             await endpoint(scope, receive, send)
         else:
-            await _not_ready(send)
+            await send_answer(send, 503, _NOT_READY, TEXT)
 
     def _has_become_ready(self) -> bool:
         self._ready = self._is_ready()  # remembered: a view that was complete once is kept up by watches
         return self._ready
-
-
-async def _not_ready(send: Send) -> None:
-    body = b"not ready: the cluster has not been listed yet, see /readyz\n"
-    headers = [(b"content-type", b"text/plain"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 503, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 async def _internal_error(_: Request, error: Exception) -> JSONResponse:

@@ -5,7 +5,6 @@ answers are kept for ten seconds. Health checks are open, as they are elsewhere 
 """
 
 import hashlib
-from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,8 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.errors import ApiError, ConnectionFailed
 from koordpy.lib.clock import Clock
 
+from .asgi import TEXT, ASGIApp, Receive, Scope, Send, header, send_answer
+
 TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False, KubeObject)
 ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False, KubeObject
@@ -23,12 +24,6 @@ ACCESS_REVIEWS = Resource(
 OPEN_PATHS = ("/livez", "/readyz", "/healthz")
 CACHE_SECONDS = 10.0
 _CACHE_SIZE = 4096
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-App = Callable[
-    [Scope, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
-]
 
 
 @dataclass(frozen=True)
@@ -41,16 +36,11 @@ class _Answer:
 class Authenticated:
     """An ASGI application behind the API server's say-so."""
 
-    def __init__(self, app: App, client: Client, clock: Clock) -> None:
+    def __init__(self, app: ASGIApp, client: Client, clock: Clock) -> None:
         self._app, self._client, self._clock = app, client, clock
         self._answers: dict[tuple[str, str, str], _Answer] = {}
 
-    async def __call__(
-        self,
-        scope: Scope,
-        receive: Callable[[], Awaitable[Message]],
-        send: Callable[[Message], Awaitable[None]],
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer 401 or 403 with the reason."""
         if scope["type"] != "http" or _is_open(str(scope["path"])):
             await self._app(scope, receive, send)
@@ -59,11 +49,8 @@ class Authenticated:
         if answer.status == 200:
             await self._app(scope, receive, send)
             return
-        headers = [(b"content-type", b"text/plain; charset=utf-8")]
-        if answer.status == 401:
-            headers.append((b"www-authenticate", b"Bearer"))
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        await send({"type": "http.response.body", "body": f"{answer.message}\n".encode()})
+        challenge = ((b"www-authenticate", b"Bearer"),) if answer.status == 401 else ()
+        await send_answer(send, answer.status, f"{answer.message}\n".encode(), TEXT, *challenge)
 
     async def _decide(self, scope: Scope) -> _Answer:
         token = _bearer_token(scope)
@@ -118,9 +105,5 @@ def _review(resource: Resource, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bearer_token(scope: Scope) -> str:
-    for name, value in scope["headers"]:
-        if name == b"authorization":
-            kind, _, token = value.decode("latin-1").partition(" ")
-            if kind.lower() == "bearer":
-                return str(token.strip())
-    return ""
+    kind, _, token = header(scope, b"authorization").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""

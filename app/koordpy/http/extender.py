@@ -8,8 +8,6 @@ answer has left, while kube-scheduler is busy with its own plugins.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
 
 import msgspec
 
@@ -18,12 +16,9 @@ from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.metrics import EXTENDER_DURATION
 from koordpy.scheduling.wire import BadBody
 
-log = logging.getLogger(__name__)
+from .asgi import JSON, Receive, Scope, Send, send_answer
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+log = logging.getLogger(__name__)
 
 MAX_BODY = 256 << 20
 """Bytes. Full Node objects of some thousand nodes are tens of megabytes; names alone are small."""
@@ -128,17 +123,7 @@ async def _gone(receive: Receive) -> None:
 
 
 async def _answer(send: Send, status: int, body: bytes) -> None:
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [
-                (b"content-type", b"application/json"),
-                (b"content-length", str(len(body)).encode()),
-            ],
-        }
-    )
-    await send({"type": "http.response.body", "body": body})
+    await send_answer(send, status, body, JSON)
 
 
 def _error(message: str) -> bytes:
