@@ -132,12 +132,6 @@ class PodSchedulingGate(Struct):
     name: str = ""
 
 
-class LocalObjectReference(Struct):
-    """A name in the same namespace."""
-
-    name: str = ""
-
-
 class PersistentVolumeClaimVolumeSource(Struct):
     """A claim that a pod mounts."""
 

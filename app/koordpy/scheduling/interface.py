@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from koordpy.api.core import Pod
+from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 
 from .args import NoArgs, PluginArgs
@@ -27,8 +27,6 @@ from .handle import Handle
 from .node_info import NodeInfo, each
 from .outcome import FilterOutcome, PostFilterResult
 from .status import SUCCESS, Status, Verdict
-
-Int64 = NDArray[np.int64]
 
 MIN_NODE_SCORE = 0
 MAX_NODE_SCORE = 100

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 
 from .status import SUCCESS, Code, Status, Verdict
-
-Int64 = NDArray[np.int64]
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-Int64 = NDArray[np.int64]
+from koordpy.cluster.columns import Int64
 
 _OUT_OF_INT64 = 9223372036854775808.0
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from koordpy.api.core import Node
 from koordpy.api.quantity import QuantityError
+from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet, NodeTable
 from koordpy.lib import duration, int64
 
@@ -21,7 +22,6 @@ from .arithmetic import any_resource
 from .assign_cache import ZERO_TIME, AssignCache, NodeLoad, micros_of
 from .estimator import Estimator, Vector
 
-Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 

@@ -7,9 +7,9 @@ Source: Kubernetes, `framework/plugins/noderesources` (`least_allocated.go`, `mo
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Int64 = NDArray[np.int64]
+from koordpy.cluster.columns import Int64
+
 Scorer = Callable[[Int64, Int64], Int64]
 """(n,) requested with the pod, (n,) capacity above 0 -> (n,) score 0..100 of one resource."""
 
