@@ -31,7 +31,8 @@ from tests.e2e.controlplane.process import Process
 NODES, PODS = 1_000, 2_000
 NAMESPACE = "default"
 
-ALONE = "kube-scheduler alone"
+ALONE = "kube-scheduler alone, its defaults"
+ALONE_SHIPPED = "kube-scheduler alone, percentageOfNodesToScore as shipped"
 OURS = "with koordpy: filter, prioritize, bind"
 NO_BIND = "with koordpy: filter, prioritize"
 BARE = "floor: with an extender that does nothing"
@@ -61,7 +62,7 @@ def run(rounds: int = 3, nodes: int = NODES, pods: int = PODS) -> Result:
         for _ in range(rounds):
             alone = bench.measure(ALONE)
             result.row(ALONE).add(**alone, ratio=1.0)
-            for contender in (OURS, NO_BIND, BARE):
+            for contender in (ALONE_SHIPPED, OURS, NO_BIND, BARE):
                 found = bench.measure(contender)
                 row = result.row(contender, GOAL if contender == OURS else "")
                 row.add(**found, ratio=found["rate"] / alone["rate"])
@@ -92,7 +93,9 @@ class Bench:
                 "profiles": [{"schedulerName": "default-scheduler"}],
             }
             ours: Process | None = None
-            if contender != ALONE:
+            if contender == ALONE_SHIPPED:
+                config["percentageOfNodesToScore"] = _shipped_config("")["percentageOfNodesToScore"]
+            elif contender != ALONE:
                 bind = f"127.0.0.1:{servers.free_port()}"
                 ours = stack.enter_context(self._bare(bind) if contender == BARE else self._koordpy(bind))
                 config = _shipped_config(bind, with_bind=contender == OURS)
@@ -202,7 +205,7 @@ class BindWatch:
         self._process.communicate()
 
 
-def _shipped_config(bind: str, *, with_bind: bool) -> Document:
+def _shipped_config(bind: str, *, with_bind: bool = True) -> Document:
     """Return the configuration that users get, with this run's address."""
     text = data.deploy("scheduler", "kube-scheduler-config.yaml").read_text(encoding="utf-8")
     config: Document = yaml.safe_load(text.replace("127.0.0.1:9877", bind))
