@@ -143,11 +143,12 @@ async def test_an_endless_body_is_cut_off(stage: Stage) -> None:
             while True:
                 await connection.send(chunk)
 
+        # The answer may be lost: a peer that is still sending when the connection closes gets a reset, and
+        # with it what it has not read yet. What must happen is that nobody goes on reading.
         sending = asyncio.create_task(endless())
-        response = verdict(await connection.answer())
-        sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
-    assert response["status"]["code"] == 413
+        await asyncio.wait({sending}, timeout=60)
+        assert sending.done()
+        assert isinstance(sending.exception(), ConnectionError)
     await still_works(stage)
 
 
