@@ -149,6 +149,11 @@ async def test_an_endless_body_is_cut_off(stage: Stage) -> None:
         await asyncio.wait({sending}, timeout=60)
         assert sending.done()
         assert isinstance(sending.exception(), ConnectionError)
+        try:
+            answer = await connection.answer(2)
+        except (ConnectionError, EOFError, TimeoutError):
+            answer = None
+        assert answer is None or verdict(answer)["status"]["code"] == 413
     await still_works(stage)
 
 
