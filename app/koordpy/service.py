@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from koordpy.http.admission import admission_app
 from koordpy.http.app import Doorway
 from koordpy.http.asgi import ASGIApp
 from koordpy.http.authentication import Authenticated
-from koordpy.http.extender import ExtenderApp
+from koordpy.http.extender import endpoints
 from koordpy.http.listener import Listener
 from koordpy.lib import certificates
 from koordpy.lib.clock import Clock, SystemClock
@@ -39,8 +40,6 @@ from koordpy.scheduling.waiting_pods import WaitingPods
 from koordpy.settings import DOORS, ListenerSettings, Settings
 
 log = logging.getLogger(__name__)
-
-VERBS = ("filter", "prioritize", "preempt", "bind")
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -136,8 +135,7 @@ class Service:
             log.warning("%s: not installed, left out as configured: %s", path, missing)
         decisions = Decisions(settings.decisions)
         self.extender = Extender(self.profiles, handle_of(None), decisions=decisions)
-        endpoint = ExtenderApp(self.extender)
-        self._listen("extender", settings, {f"/extender/{verb}": endpoint for verb in VERBS})
+        self._listen("extender", settings, endpoints(self.extender))
 
     def _open_debug(self) -> None:
         settings = self.settings.debug
@@ -159,7 +157,9 @@ class Service:
         )
         self._listen("debug", settings, {}, debug.router(sources))
 
-    def _listen(self, name: str, settings: ListenerSettings, hot: dict[str, ASGIApp], *routers: Any) -> None:
+    def _listen(
+        self, name: str, settings: ListenerSettings, hot: Mapping[str, ASGIApp], *routers: Any
+    ) -> None:
         app: Any = Doorway(
             f"koordpy {name}", [health.router(self.health), *routers], hot, lambda: self._informers.synced
         )

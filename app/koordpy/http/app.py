@@ -10,6 +10,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from .asgi import TEXT, ASGIApp, Receive, Scope, Send, send_answer
+from .direct import Direct
 
 _NOT_READY = b"not ready: the cluster has not been listed yet, see /readyz\n"
 
@@ -29,6 +30,7 @@ class Doorway:
         is_ready: Callable[[], bool] = lambda: True,
     ) -> None:
         self._hot = dict(hot)
+        self._direct = {path: endpoint for path, endpoint in hot.items() if isinstance(endpoint, Direct)}
         self._is_ready, self._ready = is_ready, False
         self.rest = FastAPI(title=title, docs_url=None, redoc_url=None, openapi_url="/openapi.json")
         self.rest.add_exception_handler(Exception, _internal_error)
@@ -44,6 +46,11 @@ class Doorway:
             await endpoint(scope, receive, send)
         else:
             await send_answer(send, 503, _NOT_READY, TEXT)
+
+    def direct_endpoint(self, path: str) -> Direct | None:
+        """Return the endpoint of a path that may be answered without ASGI."""
+        endpoint = self._direct.get(path)
+        return endpoint if endpoint is not None and (self._ready or self._has_become_ready()) else None
 
     def _has_become_ready(self) -> bool:
         self._ready = self._is_ready()  # remembered: a view that was complete once is kept up by watches

@@ -1,13 +1,14 @@
-"""The extender door: POST /extender/filter, /prioritize, /preempt and /bind, as a plain ASGI application.
+"""The extender door: POST /extender/filter, /prioritize, /preempt and /bind.
 
 These are the hot paths: kube-scheduler's loop stands still while it waits for filter and prioritize. So no
 framework is in between, bodies go to the engine as bytes, and scores are worked out right after the filter
 answer has left, while kube-scheduler is busy with its own plugins.
 """
 
-import asyncio
 import logging
 import time
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 import msgspec
 
@@ -16,114 +17,86 @@ from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.metrics import EXTENDER_DURATION
 from koordpy.scheduling.wire import BadBody
 
-from .asgi import JSON, Receive, Scope, Send, send_answer
+from .direct import Direct, Gone, Reply
 
 log = logging.getLogger(__name__)
 
 MAX_BODY = 256 << 20
 """Bytes. Full Node objects of some thousand nodes are tens of megabytes; names alone are small."""
 
-
-class _HungUp(Exception):
-    """The caller went away before its request was complete."""
+Answer = Callable[[bytes, Gone], Reply | Coroutine[Any, Any, Reply]]
 
 
-class _TooLarge(Exception):
-    """The body is larger than allowed."""
+def endpoints(extender: Extender, *, max_body: int = MAX_BODY) -> Mapping[str, Direct]:
+    """Return the verbs by their paths. kube-scheduler's `urlPrefix` is what stands before the last slash."""
+
+    def filter_(body: bytes, _: Gone) -> Reply:
+        answer, attempt = extender.filter(body)
+        if attempt is None:
+            return Reply(200, answer)
+        return Reply(200, answer, after=lambda: _score_ahead(extender, attempt))
+
+    async def bind(body: bytes, gone: Gone) -> Reply:
+        return Reply(200, await extender.bind(body, gone))
+
+    verbs: Mapping[str, Answer] = {
+        "filter": filter_,
+        "prioritize": lambda body, _: Reply(200, extender.prioritize(body)),
+        "preempt": lambda body, _: Reply(200, extender.preempt(body)),
+        "bind": bind,
+    }
+    return {f"/extender/{verb}": _Verb(verb, answer, max_body) for verb, answer in verbs.items()}
 
 
-class ExtenderApp:
-    """Mount it where kube-scheduler's `urlPrefix` points; the verb is the last segment of the path."""
+class _Verb(Direct):
+    """One verb: refuses what is no call of it, and measures."""
 
-    def __init__(self, extender: Extender, *, max_body: int = MAX_BODY) -> None:
-        self.extender = extender
-        self._max_body = max_body
+    def __init__(self, verb: str, answer: Answer, max_body: int) -> None:
+        self._verb, self._answer, self.max_body = verb, answer, max_body
+        self._duration = {
+            result: EXTENDER_DURATION.labels(verb, result) for result in ("ok", "bad-request", "error")
+        }
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http":
-            return
-        verb = scope["path"].rsplit("/", 1)[-1]
-        if verb not in ("filter", "prioritize", "preempt", "bind"):
-            await _answer(send, 404, _error(f"no extender verb {verb!r}"))
-            return
-        if scope["method"] != "POST":
-            await _answer(send, 405, _error(f"{scope['method']} is not allowed, expected POST"))
-            return
+    def respond(self, method: str, body: bytes, gone: Gone) -> Reply | Coroutine[Any, Any, Reply]:
+        if method != "POST":
+            return Reply(405, _error(f"{method} is not allowed, expected POST"))
         began = time.perf_counter()
-        result = "error"
         try:
-            body = await self._body(scope, receive)
-            await self._serve(verb, body, receive, send)
-            result = "ok"
-        except _HungUp:
-            result = "hung-up"
-        except _TooLarge:
-            result = "bad-request"
-            await _answer(send, 413, _error(f"body is larger than {self._max_body} bytes"))
-        except BadBody as error:
-            result = "bad-request"
-            await _answer(send, 400, _error(f"{verb}: {error}"))
-        finally:
-            EXTENDER_DURATION.labels(verb, result).observe(time.perf_counter() - began)
-
-    async def _serve(self, verb: str, body: bytes, receive: Receive, send: Send) -> None:
-        extender = self.extender
-        try:
-            if verb == "bind":
-                answer = await extender.bind(body, lambda: _gone(receive))
-            elif verb == "filter":
-                answer, attempt = extender.filter(body)
-                await _answer(send, 200, answer)
-                if attempt is not None:
-                    await self._score_ahead(attempt)
-                return
-            else:
-                answer = extender.prioritize(body) if verb == "prioritize" else extender.preempt(body)
-        except BadBody:
-            raise
+            reply = self._answer(body, gone)
         except Exception as error:
-            log.exception("extender call %s broke", verb)
-            await _answer(send, 500, _error(f"{verb}: {type(error).__name__}"))
-            return
-        await _answer(send, 200, answer)
+            return self._failed(error, began)
+        if not isinstance(reply, Reply):
+            return self._later(reply, began)
+        self._duration["ok"].observe(time.perf_counter() - began)
+        return reply
 
-    async def _score_ahead(self, attempt: Attempt) -> None:
-        await asyncio.sleep(0)  # lets the loop write the answer out first
+    def too_large(self) -> Reply:
+        self._duration["bad-request"].observe(0)
+        return Reply(413, _error(f"{self._verb}: body is larger than {self.max_body} bytes"))
+
+    async def _later(self, reply: Coroutine[Any, Any, Reply], began: float) -> Reply:
         try:
-            self.extender.score_ahead(attempt)
-        except Exception:
-            log.exception("scoring pod %s ahead broke", attempt.pod.metadata.key)
+            answer = await reply
+        except Exception as error:
+            return self._failed(error, began)
+        self._duration["ok"].observe(time.perf_counter() - began)
+        return answer
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit() and int(value) > self._max_body:
-                raise _TooLarge
-        message = await receive()
-        body: bytes = message.get("body", b"")
-        if message["type"] == "http.request" and not message.get("more_body"):
-            if len(body) > self._max_body:
-                raise _TooLarge
-            return body
-        chunks, size = [body], len(body)
-        while message["type"] == "http.request" and message.get("more_body"):
-            message = await receive()
-            chunks.append(message.get("body", b""))
-            size += len(chunks[-1])
-            if size > self._max_body:
-                raise _TooLarge
-        if message["type"] != "http.request":
-            raise _HungUp
-        return b"".join(chunks)
+    def _failed(self, error: Exception, began: float) -> Reply:
+        took = time.perf_counter() - began
+        if isinstance(error, BadBody):
+            self._duration["bad-request"].observe(took)
+            return Reply(400, _error(f"{self._verb}: {error}"))
+        log.error("extender call %s broke", self._verb, exc_info=error)
+        self._duration["error"].observe(took)
+        return Reply(500, _error(f"{self._verb}: {type(error).__name__}"))
 
 
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _answer(send: Send, status: int, body: bytes) -> None:
-    await send_answer(send, status, body, JSON)
+def _score_ahead(extender: Extender, attempt: Attempt) -> None:
+    try:
+        extender.score_ahead(attempt)
+    except Exception:
+        log.exception("scoring pod %s ahead broke", attempt.pod.metadata.key)
 
 
 def _error(message: str) -> bytes:
