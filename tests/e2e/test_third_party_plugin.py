@@ -87,7 +87,8 @@ SCHEDULER = {
 
 def register_webhook(rest: Rest, port: int, ca: Path) -> None:
     """Have the API server call koordpy, as the shipped manifest says, on this machine."""
-    document = yaml.safe_load((PROJECT / "deploy" / "webhooks" / "pod-mutating.yaml").read_text())
+    document = yaml.safe_load((PROJECT / "deploy" / "webhooks" / "mutating.yaml").read_text())
+    document["webhooks"] = [w for w in document["webhooks"] if w["name"].startswith("mpod-")]
     bundle = base64.b64encode(ca.read_bytes()).decode()
     for webhook in document["webhooks"]:
         path = webhook["clientConfig"]["service"]["path"]

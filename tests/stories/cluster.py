@@ -170,7 +170,8 @@ class StoryCluster:
                 "config.koordinator.sh", "v1alpha1", "clustercolocationprofiles", profile
             )
         self.koordpy.start()
-        [webhooks] = documents("webhooks", "pod-mutating.yaml")
+        [webhooks] = documents("webhooks", "mutating.yaml")
+        webhooks["webhooks"] = [w for w in webhooks["webhooks"] if w["name"].startswith("mpod-")]
         bundle = base64.b64encode(certificates.ca_bundle(self.folder / "certs")).decode()
         for webhook in webhooks["webhooks"]:
             path = webhook["clientConfig"]["service"]["path"]

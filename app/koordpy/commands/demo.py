@@ -195,13 +195,17 @@ class Demo:
 
     async def _register_webhook(self) -> None:
         bundle = base64.b64encode(certificates.ca_bundle(self._folder / "certs")).decode()
-        [document] = _load("webhooks", "pod-mutating.yaml")
+        [document] = _load("webhooks", "mutating.yaml")
+        served = []
         for webhook in document["webhooks"]:
             path = webhook["clientConfig"].pop("service")["path"]
             webhook["clientConfig"] = {
                 "url": f"{self.service.listeners['admission'].url}{path}",
                 "caBundle": bundle,
             }
+            if path in self.service.chains:
+                served.append(webhook)
+        document["webhooks"] = served
         await self._client.create_raw(_WEBHOOKS, "", document)
 
     async def _start_scheduler(self) -> None:

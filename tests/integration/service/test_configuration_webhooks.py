@@ -21,13 +21,17 @@ PREFIX = "quota.scheduling.koordinator.sh/"
 
 
 async def register(stage: Stage, *files: str) -> None:
-    """Register webhooks as they are shipped, at the service's address."""
+    """Register the shipped webhooks that the service serves, at its address."""
     bundle = base64.b64encode(certificates.ca_bundle(stage.certs)).decode()
     for file in files:
         for document in yaml.safe_load_all(data.deploy("webhooks", file).read_text()):
+            served = []
             for webhook in document["webhooks"]:
                 path = webhook["clientConfig"]["service"]["path"]
                 webhook["clientConfig"] = {"url": f"{stage.url('admission')}{path}", "caBundle": bundle}
+                if path in stage.service.chains:
+                    served.append(webhook)
+            document["webhooks"] = served
             kind = document["kind"]
             resource = Resource(
                 "admissionregistration.k8s.io", "v1", f"{kind.lower()}s", kind, False, ElasticQuota
@@ -47,7 +51,7 @@ def quota(name: str, minimum: str, parent: str = "") -> dict[str, Any]:
 
 async def test_quotas_are_defaulted_judged_and_followed(tmp_path: Path) -> None:
     async with serving(tmp_path, doors=["admission", "debug"]) as stage:
-        await register(stage, "elasticquota.yaml")
+        await register(stage, "mutating.yaml", "validating.yaml")
         resource = resource_of(ElasticQuota)
         parent = await stage.client.create_raw(resource, "default", quota("a", "10"))
         assert parent["metadata"]["labels"][f"{PREFIX}parent"] == "koordinator-root-quota"
@@ -81,7 +85,7 @@ async def test_quotas_are_not_shown_where_nothing_follows_them(tmp_path: Path) -
 
 async def test_configuration_and_nodes_are_judged_by_each_other(tmp_path: Path) -> None:
     async with serving(tmp_path, doors=["admission"], featureGates=GATES) as stage:
-        await register(stage, "node.yaml", "configmap.yaml")
+        await register(stage, "mutating.yaml", "validating.yaml")
         strategies = [
             {"name": name, "nodeSelector": {"matchLabels": {name: "yes"}}, "cpuBurstPercent": 100}
             for name in ("x", "y")
@@ -112,7 +116,7 @@ async def test_configuration_and_nodes_are_judged_by_each_other(tmp_path: Path) 
 
 async def test_reported_resources_are_amplified(tmp_path: Path) -> None:
     async with serving(tmp_path, doors=["admission"], featureGates=GATES) as stage:
-        await register(stage, "node.yaml")
+        await register(stage, "mutating.yaml")
         ratio = {"node.koordinator.sh/resource-amplification-ratio": '{"cpu":1.5}'}
         await stage.add_node("n0", annotations=ratio)
         await stage.client.patch_status(Node, "", "n0", {"status": {"allocatable": {"cpu": "3"}}})

@@ -28,13 +28,17 @@ GATES = {
 
 
 async def register(stage: Stage, *files: str) -> None:
-    """Create the webhook configurations of files, aimed at the service."""
+    """Create the webhooks of files that the service serves, aimed at it."""
     bundle = base64.b64encode(certificates.ca_bundle(stage.certs)).decode()
     for file in files:
         for document in yaml.safe_load_all((data.deploy("webhooks") / file).read_text()):
+            served = []
             for webhook in document["webhooks"]:
                 path = webhook["clientConfig"]["service"]["path"]
                 webhook["clientConfig"] = {"url": stage.url("admission") + path, "caBundle": bundle}
+                if path in stage.service.chains:
+                    served.append(webhook)
+            document["webhooks"] = served
             kind = document["kind"]
             plural = f"{kind.lower()}s"
             resource = Resource("admissionregistration.k8s.io", "v1", plural, kind, False, KubeObject)
@@ -47,7 +51,7 @@ async def create(stage: Stage, document: Document) -> Document:
 
 async def test_pods_are_validated_when_they_are_created_and_changed(tmp_path: Path) -> None:
     async with serving(tmp_path, featureGates=GATES, doors=["admission"]) as stage:
-        await register(stage, "pod-validating.yaml")
+        await register(stage, "validating.yaml")
         with pytest.raises(ApiError, match="qosClass=BE and priorityClass= cannot be used"):
             await create(stage, pod_document("refused", labels={QOS: "BE"}))
         await create(stage, pod_document("allowed", labels={QOS: "LS"}))
@@ -64,7 +68,7 @@ async def test_required_labels_follow_the_config_map(tmp_path: Path) -> None:
         "args": {"configNamespace": "default", "configName": "labels"},
     }
     async with serving(tmp_path, featureGates=GATES, admission={"enabled": [handler]}) as stage:
-        await register(stage, "pod-validating.yaml")
+        await register(stage, "validating.yaml")
         await create(stage, pod_document("before"))
         config = {
             "apiVersion": "v1",
@@ -85,7 +89,7 @@ async def test_only_listed_users_may_bind(tmp_path: Path) -> None:
         "args": {"userName": "kube-scheduler", "namespaces": "default"},
     }
     async with serving(tmp_path, featureGates=GATES, admission={"enabled": [handler]}) as stage:
-        await register(stage, "pod-validating.yaml")
+        await register(stage, "validating.yaml")
         await stage.add_node("n0")
         refused = await stage.add_pod("refused")
         assert "binding denied: username is not in the allowed list" in await stage.bind(refused, "n0")
@@ -111,7 +115,7 @@ async def test_reservations_get_what_profiles_say(tmp_path: Path) -> None:
         },
     }
     async with serving(tmp_path, featureGates=GATES, doors=["admission"]) as stage:
-        await register(stage, "reservation.yaml")
+        await register(stage, "mutating.yaml")
         await stage.client.create_raw(resource_of(ClusterColocationProfile), "", profile)
         await until(lambda: len(stage.service.cluster.store(ClusterColocationProfile)) == 1)
         made = await stage.client.create_raw(RESERVATIONS, "", reservation)

@@ -10,7 +10,9 @@ from koordpy.admission.paths import PATHS
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "webhooks"
 CONFIGURATIONS = [
-    document for path in sorted(FOLDER.glob("*.yaml")) for document in yaml.safe_load_all(path.read_text())
+    document
+    for name in ("mutating", "validating")
+    for document in yaml.safe_load_all((FOLDER / f"{name}.yaml").read_text())
 ]
 WEBHOOKS: dict[str, dict[str, Any]] = {
     webhook["name"]: webhook for document in CONFIGURATIONS for webhook in document["webhooks"]
