@@ -7,6 +7,7 @@ our code the same question:
     def run(case_in, tag) -> object            our answer, in the shape of `out`
     def same(ours, expected, case_in) -> bool  optional; default: equal JSON values
     def accepts(tag, case_in) -> bool          optional; False for a line of something that is not built
+    def group(tag, expected) -> str            optional; what a sample is spread over; default: the tag
 """
 
 from __future__ import annotations
@@ -79,10 +80,15 @@ class Rule:
         self._module = importlib.import_module(module)
         self._same = getattr(self._module, "same", None)
         self._accepts = getattr(self._module, "accepts", None)
+        self._group = getattr(self._module, "group", None)
 
     def accepts(self, line: Line) -> bool:
         """Tell whether the line belongs to what is built."""
         return self._accepts is None or self._accepts(line.tag, line.case_in)
+
+    def group(self, line: Line) -> str:
+        """Return the group that the line belongs to in a sample."""
+        return str(self._group(line.tag, line.expected)) if self._group is not None else line.tag or ""
 
     def check(self, line: Line) -> Mismatch | None:
         """Ask our code; return the mismatch if its answer is another one."""

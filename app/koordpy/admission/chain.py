@@ -8,7 +8,7 @@ failures: controller-runtime, `pkg/webhook/admission`.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -21,7 +21,18 @@ from koordpy.api.document import Document
 from koordpy.api.scheme import MALFORMED, DecodeError
 from koordpy.lib.clock import Clock, SystemClock
 
-from .handler import DELETE, OPERATIONS, Denied, Errored, Handler, MutatingHandler, Request, ValidatingHandler
+from .handler import (
+    DELETE,
+    OPERATIONS,
+    AsyncMutatingHandler,
+    AsyncValidatingHandler,
+    Denied,
+    Errored,
+    Handler,
+    MutatingHandler,
+    Request,
+    ValidatingHandler,
+)
 from .history import Admission, History
 from .metrics import HANDLER_DURATION, LATENCY, PANICS, REQUESTS
 from .paths import WebhookPath, webhook_path
@@ -29,6 +40,9 @@ from .paths import WebhookPath, webhook_path
 log = logging.getLogger(__name__)
 
 NO_CONTENT = "there is no content to decode"
+
+Step = Callable[[Request], None]
+AsyncStep = Callable[[Request], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +59,19 @@ class Response:
 ALLOWED = Response(True)
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """An asynchronous handler and its call."""
+
+    handler: Handler
+    step: AsyncStep
+
+
 class Chain:
     """The handlers of one path, in order.
 
-    `history` holds the last verdicts; `answered` counts the answers, also those without a verdict.
+    `waits` tells whether a handler is asynchronous. `history` holds the last verdicts; `answered` counts the
+    answers, also those without a verdict.
     """
 
     def __init__(
@@ -67,26 +90,113 @@ class Chain:
         self.handlers = tuple(handlers)
         self.history = history if history is not None else History()
         self._clock = clock or SystemClock()
-        self._steps = [(handler, _step(handler)) for handler in handlers]
+        self._stretches = _stretches(self.handlers)
+        self.waits = len(self._stretches) > 1
         self._durations: dict[tuple[str, str, bool], Histogram] = {}
         self._latency = LATENCY.labels(path)
         self.answered = REQUESTS.labels(path, "200")
 
     def admit(self, request: Request, raw_object: bytes | msgspec.Raw) -> Response:
-        """Decide on a request whose object is given as JSON text (empty or null: none). Never raises."""
+        """Decide on a request whose object is given as JSON text (empty or null: none). Never raises.
+
+        In a chain that `waits` this is for dry runs, for which nobody has to wait; another request is refused
+        with status 500 at the handler that does.
+        """
         began = perf_counter()
         try:
-            response = self._admit(request, raw_object)
-        except Denied as refusal:
-            response = Response(False, 403, "Forbidden", refusal.message)
-        except Errored as refusal:
-            response = Response(False, refusal.code, "", refusal.message)
-        except DecodeError as error:
-            response = Response(False, 400, "", str(error))
+            response = self._open(request, raw_object)
+            if response is None:
+                for steps, waiting in self._stretches:
+                    self._run(request, steps)
+                    if waiting is not None:
+                        _at_once(waiting.handler, self._wait(request, waiting))
+                response = _verdict(request)
         except Exception as error:
-            PANICS.inc()
-            log.exception("%s: %s of %s failed", self.path.path, request.operation, _name_of(request))
-            response = Response(False, 500, "", f"panic: {error} [recovered]")
+            response = self._failed(request, error)
+        return self._answered(request, response, began)
+
+    async def admit_waiting(self, request: Request, raw_object: bytes | msgspec.Raw) -> Response:
+        """Decide as `admit` does, waiting for asynchronous handlers. Raises nothing but CancelledError."""
+        began = perf_counter()
+        try:
+            response = self._open(request, raw_object)
+            if response is None:
+                for steps, waiting in self._stretches:
+                    self._run(request, steps)
+                    if waiting is not None:
+                        await self._wait(request, waiting)
+                response = _verdict(request)
+        except Exception as error:
+            response = self._failed(request, error)
+        return self._answered(request, response, began)
+
+    def _open(self, request: Request, raw_object: bytes | msgspec.Raw) -> Response | None:
+        """Read the object; return a verdict where no handler is to be asked."""
+        path = self.path
+        if path.resource and (
+            request.resource.resource != path.resource or request.sub_resource != path.sub_resource
+        ):
+            return ALLOWED
+        if path.allows_empty_delete and request.operation == DELETE and not request.raw_old_object:
+            return ALLOWED
+        document = request.document = self._read(request, raw_object) if path.reads_object else None
+        if document is not None:
+            request.namespace = document.get(("metadata", "namespace")) or request.namespace
+        if path.operations and request.operation not in path.operations:
+            return ALLOWED
+        if request.explanation is not None and document is not None:
+            request.explanation.start(document)
+        return None
+
+    def _run(self, request: Request, steps: Sequence[tuple[Handler, Step]]) -> None:
+        """Call synchronous handlers until one refuses."""
+        document, explanation = request.document, request.explanation
+        for handler, step in steps:
+            if explanation is not None:
+                explanation.handler = handler.name
+            began = perf_counter()
+            allowed = False
+            try:
+                step(request)
+                allowed = True
+            finally:
+                duration = self._duration(handler.name, request.operation, allowed)
+                duration.observe((perf_counter() - began) * 1000)
+            if explanation is not None and document is not None:
+                explanation.changed(document, handler.name)
+
+    async def _wait(self, request: Request, waiting: _Waiting) -> None:
+        """Call an asynchronous handler."""
+        document, explanation = request.document, request.explanation
+        name = waiting.handler.name
+        if explanation is not None:
+            explanation.handler = name
+        began = perf_counter()
+        allowed = False
+        try:
+            await waiting.step(request)
+            allowed = True
+        finally:
+            duration = self._duration(name, request.operation, allowed)
+            duration.observe((perf_counter() - began) * 1000)
+        if explanation is not None and document is not None:
+            explanation.changed(document, name)
+
+    def _failed(self, request: Request, error: Exception) -> Response:
+        """Turn what reading the object or a handler raised into an answer."""
+        match error:
+            case Denied():
+                return Response(False, 403, "Forbidden", error.message)
+            case Errored():
+                return Response(False, error.code, "", error.message)
+            case DecodeError():
+                return Response(False, 400, "", str(error))
+        PANICS.inc()
+        log.error("%s: %s of %s failed", self.path.path, request.operation, _name_of(request), exc_info=error)
+        return Response(False, 500, "", f"panic: {error} [recovered]")
+
+    def _answered(self, request: Request, response: Response, began: float) -> Response:
+        """Count and remember an answer."""
         seconds = perf_counter() - began
         self._latency.observe(seconds)
         self.answered.inc()
@@ -106,39 +216,6 @@ class Chain:
             )
         )
         return response
-
-    def _admit(self, request: Request, raw_object: bytes | msgspec.Raw) -> Response:
-        path = self.path
-        if path.resource and (
-            request.resource.resource != path.resource or request.sub_resource != path.sub_resource
-        ):
-            return ALLOWED
-        if path.allows_empty_delete and request.operation == DELETE and not request.raw_old_object:
-            return ALLOWED
-        document = request.document = self._read(request, raw_object) if path.reads_object else None
-        if document is not None:
-            request.namespace = document.get(("metadata", "namespace")) or request.namespace
-        if path.operations and request.operation not in path.operations:
-            return ALLOWED
-        explanation = request.explanation
-        if explanation is not None and document is not None:
-            explanation.start(document)
-        for handler, step in self._steps:
-            if explanation is not None:
-                explanation.handler = handler.name
-            began = perf_counter()
-            allowed = False
-            try:
-                step(request)
-                allowed = True
-            finally:
-                duration = self._duration(handler.name, request.operation, allowed)
-                duration.observe((perf_counter() - began) * 1000)
-            if explanation is not None and document is not None:
-                explanation.changed(document, handler.name)
-        if document is None or not document.changed:
-            return ALLOWED
-        return Response(True, patch=document.patch_bytes())
 
     def _read(self, request: Request, raw: bytes | msgspec.Raw) -> Document | None:
         """Read the object, and the oldObject where the path says so. Raises Errored(400)."""
@@ -187,14 +264,27 @@ class Chain:
         return known
 
 
-def _step(handler: Handler) -> Callable[[Request], None]:
-    """Make one call of both kinds of handlers."""
+def _stretches(handlers: Sequence[Handler]) -> list[tuple[list[tuple[Handler, Step]], _Waiting | None]]:
+    """Split a chain into stretches of synchronous handlers, each with the asynchronous one that ends it."""
+    stretches: list[tuple[list[tuple[Handler, Step]], _Waiting | None]] = []
+    steps: list[tuple[Handler, Step]] = []
+    for handler in handlers:
+        if isinstance(handler, AsyncValidatingHandler | AsyncMutatingHandler):
+            stretches.append((steps, _Waiting(handler, _async_step(handler))))
+            steps = []
+        else:
+            steps.append((handler, _step(handler)))
+    return [*stretches, (steps, None)]
+
+
+def _step(handler: Handler) -> Step:
+    """Make one call of both kinds of synchronous handlers."""
     if isinstance(handler, ValidatingHandler):
         return handler.validate
     if not isinstance(handler, MutatingHandler):
         raise TypeError(
             f"handler {handler.identity()}: {type(handler).__name__} is neither a MutatingHandler nor a "
-            "ValidatingHandler"
+            "ValidatingHandler, nor one of their asynchronous kinds"
         )
     mutate = handler.mutate
 
@@ -203,6 +293,38 @@ def _step(handler: Handler) -> Callable[[Request], None]:
             mutate(request, request.document)
 
     return step
+
+
+def _async_step(handler: AsyncValidatingHandler | AsyncMutatingHandler) -> AsyncStep:
+    """Make one call of both kinds of asynchronous handlers."""
+    if isinstance(handler, AsyncValidatingHandler):
+        return handler.validate
+    mutate = handler.mutate
+
+    async def step(request: Request) -> None:
+        if request.document is not None:
+            await mutate(request, request.document)
+
+    return step
+
+
+def _at_once(handler: Handler, call: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine that does not wait."""
+    try:
+        call.send(None)
+    except StopIteration:
+        return
+    finally:
+        call.close()
+    raise Errored(500, f"handler {handler.identity()} has to wait, for which there is no time here")
+
+
+def _verdict(request: Request) -> Response:
+    """Return the verdict on a request that every handler let pass."""
+    document = request.document
+    if document is None or not document.changed:
+        return ALLOWED
+    return Response(True, patch=document.patch_bytes())
 
 
 def _name_of(request: Request) -> str:

@@ -29,6 +29,7 @@ DEFAULT_HANDLERS: Final = (
     "validate-pod.ClusterReservation",
     "validate-pod.ClusterColocationProfile",
     "validate-pod.QuotaMetaCheck",
+    "validate-pod.EvaluateQuota",
     "validate-pod.DeviceResource",
     "validate-pod.EnhancedValidation",
     "validate-pod-binding.BindingAdmission",

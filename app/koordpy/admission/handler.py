@@ -3,7 +3,8 @@
 A webhook path has a chain of handlers (`koordpy.admission.chain`). In-tree and third-party handlers are the
 same: a class that is named by an entry point of group `koordpy.admission`, constructed once with its
 arguments and a `Handle`, and called for every request on its path. Handlers are synchronous and do no I/O;
-what they need to know of the cluster they read from stores that follow it.
+what they need to know of the cluster they read from stores that follow it. The few that must write to the
+API server before they can answer are asynchronous, and only chains that have such handlers wait.
 """
 
 from abc import ABC, abstractmethod
@@ -21,6 +22,7 @@ from koordpy.api.document import Document, Path
 from koordpy.api.meta import Struct
 from koordpy.api.quantity import Quantity, from_wire, parse
 from koordpy.api.scheme import decode, decoder
+from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.feature_gates import FeatureGates
@@ -161,6 +163,13 @@ class Request:
             known = self._objects["oldObject", type_] = _decode(type_, raw)
         return known
 
+    def show(self, object_: Any) -> None:
+        """Let later validating handlers see another object of that type than the one that was sent.
+
+        What the API server stores stays as it was sent.
+        """
+        self._objects["object", type(object_)] = object_
+
     @property
     def raw_old_object(self) -> bytes:
         """The JSON text of the object before an UPDATE or DELETE, empty where there is none."""
@@ -216,12 +225,16 @@ class RandomSource(Protocol):
 
 @dataclass
 class Handle:
-    """What handlers may use: the cluster as it is known, the gates, time and chance."""
+    """What handlers may use: the cluster as it is known, the gates, time and chance.
+
+    `client` writes to the API server; it is None where nothing may be written (offline, in explanations).
+    """
 
     cluster: Cluster
     gates: FeatureGates
     rng: RandomSource
     clock: Clock = field(default_factory=SystemClock)
+    client: Client | None = None
     _shared: dict[type[Any], Any] = field(default_factory=dict, repr=False)
 
     def share(self, type_: type[T], make: Callable[[], T]) -> T:
@@ -237,7 +250,7 @@ class NoArgs(ConfigModel):
 
 
 class Handler(ABC):
-    """What both kinds of handlers declare.
+    """What all kinds of handlers declare.
 
     `name` and `path` together identify a handler (`mutate-pod.ClusterColocationProfile`); its entry point has
     that name. `enabled_by` and `disabled_by` name feature gates, which are read once, at the start.
@@ -285,3 +298,24 @@ class ValidatingHandler(Handler):
     @abstractmethod
     def validate(self, request: Request) -> None:
         """Return if the request may pass this handler; raise `Denied` or `Errored` if not. Change nothing."""
+
+
+class AsyncMutatingHandler(Handler):
+    """A handler that changes the object, and may wait for something meanwhile."""
+
+    @abstractmethod
+    async def mutate(self, request: Request, document: Document) -> None:
+        """Edit the document, as `MutatingHandler.mutate` does.
+
+        Other requests are decided on while this one waits. It is cancelled when the caller goes away: what it
+        changed elsewhere by then must be right without it. A dry run (`request.dry_run`) changes nothing
+        anywhere and is decided without waiting.
+        """
+
+
+class AsyncValidatingHandler(Handler):
+    """A handler that only judges, and may wait for something meanwhile."""
+
+    @abstractmethod
+    async def validate(self, request: Request) -> None:
+        """Return or raise as `ValidatingHandler.validate` does; for waiting, see `AsyncMutatingHandler`."""

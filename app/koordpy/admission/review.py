@@ -62,40 +62,53 @@ _PREFIX = {
 }
 
 
+class _Unreadable(Exception):
+    """No request can be found in a body."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(response.message)
+        self.response = response
+
+
 def review(chain: Chain, body: bytes, content_type: str = CONTENT_TYPE) -> bytes:
-    """Answer an AdmissionReview. Never raises."""
-    if not body:
-        return refuse(chain, EMPTY)
-    if len(body) > MAX_BODY:
-        return refuse(chain, TOO_LARGE)
-    if content_type != CONTENT_TYPE:
-        problem = f"contentType={content_type}, expected {CONTENT_TYPE}"
-        return refuse(chain, Response(False, 400, "", problem))
+    """Answer an AdmissionReview, without waiting (see `Chain.admit`). Never raises."""
     try:
-        envelope = _read(body)
-    except DecodeError as error:
-        return refuse(chain, Response(False, 400, "", str(error)))
+        envelope = _open(body, content_type)
+    except _Unreadable as error:
+        return refuse(chain, error.response)
     sent = envelope.request or AdmissionRequest()
-    request = Request(
-        uid=sent.uid,
-        operation=sent.operation,
-        namespace=sent.namespace,
-        name=sent.name,
-        kind=sent.kind,
-        resource=sent.resource,
-        sub_resource=sent.sub_resource,
-        dry_run=bool(sent.dry_run),
-        raw_old_object=sent.old_object,
-        raw_user_info=sent.user_info,
-    )
-    response = chain.admit(request, sent.object)
-    return _PREFIX[envelope.api_version or V1] + _ENCODE(sent.uid) + _rest(response)
+    return _answer(envelope, sent, chain.admit(_request_of(sent), sent.object))
+
+
+async def review_waiting(chain: Chain, body: bytes, content_type: str = CONTENT_TYPE) -> bytes:
+    """Answer an AdmissionReview, waiting for asynchronous handlers. Raises nothing but CancelledError."""
+    try:
+        envelope = _open(body, content_type)
+    except _Unreadable as error:
+        return refuse(chain, error.response)
+    sent = envelope.request or AdmissionRequest()
+    return _answer(envelope, sent, await chain.admit_waiting(_request_of(sent), sent.object))
 
 
 def refuse(chain: Chain, response: Response) -> bytes:
     """Answer a body in which no request can be found: without uid and version."""
     chain.answered.inc()
     return b'{"response":{"uid":""' + _rest(response)
+
+
+def _open(body: bytes, content_type: str) -> AdmissionReview:
+    """Read the envelope. Raises _Unreadable."""
+    if not body:
+        raise _Unreadable(EMPTY)
+    if len(body) > MAX_BODY:
+        raise _Unreadable(TOO_LARGE)
+    if content_type != CONTENT_TYPE:
+        problem = f"contentType={content_type}, expected {CONTENT_TYPE}"
+        raise _Unreadable(Response(False, 400, "", problem))
+    try:
+        return _read(body)
+    except DecodeError as error:
+        raise _Unreadable(Response(False, 400, "", str(error))) from None
 
 
 def _read(body: bytes) -> AdmissionReview:
@@ -139,6 +152,25 @@ def _read_with_nulls(body: bytes) -> AdmissionReview:
         api_version=members.api_version or "",
         request=decode(AdmissionRequest, b"{" + text + b"}"),
     )
+
+
+def _request_of(sent: AdmissionRequest) -> Request:
+    return Request(
+        uid=sent.uid,
+        operation=sent.operation,
+        namespace=sent.namespace,
+        name=sent.name,
+        kind=sent.kind,
+        resource=sent.resource,
+        sub_resource=sent.sub_resource,
+        dry_run=bool(sent.dry_run),
+        raw_old_object=sent.old_object,
+        raw_user_info=sent.user_info,
+    )
+
+
+def _answer(envelope: AdmissionReview, sent: AdmissionRequest, response: Response) -> bytes:
+    return _PREFIX[envelope.api_version or V1] + _ENCODE(sent.uid) + _rest(response)
 
 
 def _rest(response: Response) -> bytes:

@@ -5,11 +5,12 @@ the path and sends the answer; it is mounted beside the other routes. Verdicts, 
 bodies, are AdmissionReviews with HTTP status 200; HTTP errors are for what is no webhook call at all.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import Final
 
 from koordpy.admission.chain import Chain
-from koordpy.admission.review import MAX_BODY, TOO_LARGE, refuse, review
+from koordpy.admission.review import MAX_BODY, TOO_LARGE, refuse, review, review_waiting
 
 from .asgi import JSON, TEXT, ASGIApp, Receive, Scope, Send, header, send_answer
 
@@ -21,8 +22,8 @@ def admission_app(chains: Mapping[str, Chain]) -> ASGIApp:
     """Return the ASGI application that serves the chains by their paths.
 
     POST answers an AdmissionReview; another method is 405, a path without a chain (also one whose feature
-    gate is off) 404. A request whose client goes away before its body is complete is dropped. Where the
-    application is mounted under a prefix, paths count from there.
+    gate is off) 404. A request whose client goes away before its body is complete, or while a handler waits
+    for something, is dropped. Where the application is mounted under a prefix, paths count from there.
     """
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -43,10 +44,32 @@ def admission_app(chains: Mapping[str, Chain]) -> ASGIApp:
             # The rest of the body is not waited for: the connection cannot be used again.
             extra = () if is_complete else ((b"connection", b"close"),)
             await send_answer(send, 200, refuse(chain, TOO_LARGE), JSON, *extra)
-        elif is_complete:
+        elif is_complete and not chain.waits:
             await send_answer(send, 200, review(chain, body, header(scope, b"content-type")), JSON)
+        elif is_complete:
+            answer = await _answer(chain, body, header(scope, b"content-type"), receive)
+            if answer is not None:
+                await send_answer(send, 200, answer, JSON)
 
     return application
+
+
+async def _answer(chain: Chain, body: bytes, content_type: str, receive: Receive) -> bytes | None:
+    """Answer when the handlers have what they wait for; None when the client has gone away by then."""
+    answering = asyncio.create_task(review_waiting(chain, body, content_type))
+    leaving = asyncio.create_task(_leave(receive))
+    try:
+        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        return await answering if answering.done() else None
+    finally:
+        leaving.cancel()
+        answering.cancel()
+
+
+async def _leave(receive: Receive) -> None:
+    """Return when the client goes away."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _read(receive: Receive) -> tuple[bytes | None, bool]:

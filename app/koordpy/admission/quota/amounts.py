@@ -18,6 +18,14 @@ def total(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
     return result
 
 
+def plus(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> Quantities:
+    """Return the sum of two resource lists; an amount that only one of them has keeps its text."""
+    result = dict(left)
+    for name, amount in right.items():
+        result[name] = result[name] + amount if name in result else amount
+    return result
+
+
 def largest(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> Quantities:
     """Return the larger amount of every name of either list."""
     return {

@@ -1,0 +1,64 @@
+"""Pods whose annotation says that they ask for other resources than their spec names.
+
+A cluster that renames a resource (cpu of one kind of machine, say) marks its pods instead of changing them.
+Source: Koordinator, `pkg/util/transformer/pod_transformer.go` and `apis/extension/resource.go`.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from . import extension
+from .core import Container, Pod, ResourceRequirements
+from .meta import ResourceList
+from .quantity import Quantity, from_wire
+
+
+def replaced(pod: Pod) -> Pod:
+    """Return a pod with the resources that its annotation asks for; the same pod where it asks for none.
+
+    What is renamed to nothing is erased. A name that is taken already stays as it is, and so does the one
+    that should have become it. Cpu becomes a whole number of thousandths. Renamings are applied in the order
+    of their names. Resources of the pod as a whole are left alone.
+    """
+    renamings = _read(pod.metadata.annotations.get(extension.ANNOTATION_REPLACE_RESOURCES, ""))
+    if not renamings:
+        return pod
+    spec = replace(
+        pod.spec,
+        containers=[_container(item, renamings) for item in pod.spec.containers],
+        init_containers=[_container(item, renamings) for item in pod.spec.init_containers],
+        overhead=_amounts(pod.spec.overhead, renamings),
+    )
+    return replace(pod, spec=spec)
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str) -> Mapping[str, str]:
+    """Read `from:to,from:to`; of several entries for one name the last counts."""
+    renamings: dict[str, str] = {}
+    for entry in text.split(","):
+        parts = entry.split(":")
+        if len(parts) == 2:
+            renamings[parts[0].strip()] = parts[1].strip()
+    return dict(sorted(renamings.items()))
+
+
+def _container(container: Container, renamings: Mapping[str, str]) -> Container:
+    resources = ResourceRequirements(
+        requests=_amounts(container.resources.requests, renamings),
+        limits=_amounts(container.resources.limits, renamings),
+    )
+    return replace(container, resources=resources)
+
+
+def _amounts(amounts: ResourceList, renamings: Mapping[str, str]) -> ResourceList:
+    result = {name: amount for name, amount in amounts.items() if renamings.get(name) != ""}
+    for old, new in renamings.items():
+        if new and old in result and new not in result:
+            amount = result.pop(old)
+            if old == extension.CPU:
+                amount = str(Quantity.of(from_wire(amount).milli_value()))
+            result[new] = amount
+    return result

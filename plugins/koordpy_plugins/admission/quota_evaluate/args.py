@@ -1,0 +1,17 @@
+"""How hard an evaluation tries to write what it charged."""
+
+from koordpy.api.config_model import ConfigModel, Duration
+
+
+class EvaluateQuotaArgs(ConfigModel):
+    """The flags `--quota-update-...` of koord-manager, without that prefix.
+
+    `max_retries` below 3 counts as 3. `retry_jitter` is the longest pause after a conflict, of which at least
+    half is taken; the pauses that one batch may take together end at `max_total_jitter`. With
+    `conflict_fresh_get` the quota is read from the API server after a conflict, not from the watch.
+    """
+
+    max_retries: int = 3
+    retry_jitter: Duration = 0
+    max_total_jitter: Duration = 1_000_000_000
+    conflict_fresh_get: bool = False

@@ -1,0 +1,169 @@
+"""Pods that are charged to one quota together: one reading, one write, and another try after a conflict.
+
+Source: Koordinator, `pkg/webhook/quotaevaluate/evaluator.go`.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Final
+
+from koordpy.admission.handler import Errored, RandomSource
+from koordpy.admission.quota.amounts import plus
+from koordpy.api.koordinator import ElasticQuota
+from koordpy.api.quantity import Quantity
+from koordpy.api.resource_list import Quantities
+from koordpy.cluster.errors import ApiError, ConnectionFailed
+from koordpy.lib import duration
+from koordpy.lib.work_queue import QueueMetrics
+
+from .accessor import QuotaAccessor, QuotaGone
+from .account import Account, Refused
+from .args import EvaluateQuotaArgs
+
+_LEAST_RETRIES: Final = 3
+
+
+class Waiter:
+    """A pod whose admission waits for its quota. It is open until it is decided, or nobody waits any more."""
+
+    def __init__(self, requests: Mapping[str, Quantity]) -> None:
+        """Make an open one; there must be a running event loop."""
+        self.requests = requests
+        self._refusal: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is undecided and somebody waits for it."""
+        return not self._refusal.done()
+
+    async def wait(self) -> None:
+        """Return when the pod may pass; raise why it may not. One who stops waiting closes it."""
+        refusal = await self._refusal
+        if refusal is not None:
+            raise refusal
+
+    def allow(self) -> None:
+        """Let the pod pass, if this is open."""
+        if self.is_open:
+            self._refusal.set_result(None)
+
+    def refuse(self, error: Exception) -> None:
+        """Do not let the pod pass, if this is open."""
+        if self.is_open:
+            self._refusal.set_result(error)
+
+
+@dataclass
+class Jitter:
+    """The pauses of one batch; `spent` is what was granted so far, in nanoseconds."""
+
+    args: EvaluateQuotaArgs
+    rng: RandomSource
+    spent: int = 0
+
+    def grant(self, retries: int) -> float:
+        """Return the seconds to pause should the next write meet a conflict, 0 where nothing is left."""
+        longest = self.args.retry_jitter
+        if retries <= 0 or longest <= 0 or self.spent + longest > self.args.max_total_jitter:
+            return 0.0
+        self.spent += longest
+        return self.rng.randint(longest // 2, longest - 1) / duration.SECOND
+
+
+def retries_for(pods: int, max_retries: int) -> int:
+    """Return how often a write for so many pods is tried again: the more pods, the more often."""
+    if pods <= 1:
+        return _LEAST_RETRIES
+    return min(_LEAST_RETRIES + pods.bit_length() - 1, most_retries(max_retries))
+
+
+def most_retries(max_retries: int) -> int:
+    """Return how often any write is tried again."""
+    return max(max_retries, _LEAST_RETRIES)
+
+
+@dataclass
+class Batch:
+    """The pods that wait for one quota. `run` decides on all of them."""
+
+    key: str
+    waiters: list[Waiter]
+    accessor: QuotaAccessor
+    jitter: Jitter
+    metrics: QueueMetrics
+    _names: frozenset[str] = frozenset()
+    _charged: list[tuple[Waiter, Quantities]] = field(default_factory=list)
+
+    async def run(self) -> None:
+        """Read the quota, charge the pods in their order, write once; try again while that fails."""
+        max_retries = self.jitter.args.max_retries
+        retries = most_retries(max_retries)
+        try:
+            quota = self.accessor.get(self.key)
+        except QuotaGone as error:
+            self._refuse(Errored(400, str(error)))
+            return
+        while True:
+            account = Account(quota)
+            if not self._charge_as_before(account):
+                self._charge(account)
+                if not self._charged:
+                    return
+                retries = min(retries, retries_for(len(self._charged), max_retries))
+            failure = await self._write(quota, account, retries)
+            if failure is None:
+                self._allow()
+                return
+            if retries <= 0:
+                self._refuse(failure)
+                return
+            try:
+                quota = self.accessor.get(self.key)
+            except QuotaGone:
+                self._refuse(failure)
+                return
+            retries -= 1
+            self.metrics.retry()
+
+    def _charge(self, account: Account) -> None:
+        """Charge pod by pod; refuse those that there is no room for."""
+        self._names, self._charged = account.names, []
+        for waiter in self.waiters:
+            if not waiter.is_open:
+                continue
+            try:
+                added = account.charge(waiter.requests)
+            except Refused as refused:
+                waiter.refuse(Errored(400, str(refused)))
+                continue
+            if added:
+                self._charged.append((waiter, added))
+            else:
+                waiter.allow()
+
+    def _charge_as_before(self, account: Account) -> bool:
+        """Charge together what an earlier reading had room for; False where this one must be asked anew."""
+        charged = [added for waiter, added in self._charged if waiter.is_open]
+        if not charged or account.names != self._names:
+            return False
+        return account.charge_again(reduce(plus, charged))
+
+    async def _write(self, quota: ElasticQuota, account: Account, retries: int) -> Errored | None:
+        """Write the account; return why that failed, if it did."""
+        try:
+            await self.accessor.write(quota, account.text(), self.jitter.grant(retries))
+        except ApiError as error:
+            return Errored(400, error.message)
+        except ConnectionFailed as error:
+            return Errored(400, str(error))
+        return None
+
+    def _allow(self) -> None:
+        for waiter in self.waiters:
+            waiter.allow()
+
+    def _refuse(self, error: Exception) -> None:
+        for waiter in self.waiters:
+            waiter.refuse(error)

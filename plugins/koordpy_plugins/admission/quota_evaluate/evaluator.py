@@ -1,0 +1,113 @@
+"""Charge pods to their quotas: many pods with few writes, one quota at a time each.
+
+Pods that arrive while their quota is being written form its next batch, so the API server sees one write a
+round trip, however many pods are created. A caller that gives up, or whose time is over, is left out of what
+is not decided yet. Nothing is kept in memory that is not in the ElasticQuota: an evaluator that dies takes
+nothing with it, and several (one in each replica) work on the same quotas.
+
+Source: Koordinator, `pkg/webhook/quotaevaluate/evaluator.go`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from koordpy.admission.handler import Errored, RandomSource
+from koordpy.api.quantity import Quantity
+from koordpy.lib.work_queue import QueueMetrics
+
+from .accessor import QuotaAccessor, QuotaGone
+from .account import Account, Refused
+from .args import EvaluateQuotaArgs
+from .batch import Batch, Jitter, Waiter
+
+log = logging.getLogger(__name__)
+
+PATIENCE: Final = 10.0
+"""Seconds that a caller waits at most, and that a batch may take: nobody waits for it any longer."""
+
+WORKERS: Final = 16
+"""Quotas that are worked on at the same time."""
+
+QUEUE: Final = "admission_quota_controller"
+"""The name under which the queue of quotas is measured."""
+
+TIMED_OUT: Final = "Internal error occurred: elastic quota evaluation timed out"
+STOPPED: Final = "Internal error occurred: elastic quota evaluation was stopped"
+
+
+class QuotaEvaluator:
+    """Decides whether quotas have room for pods, and charges them."""
+
+    def __init__(
+        self,
+        accessor: QuotaAccessor,
+        args: EvaluateQuotaArgs,
+        *,
+        rng: RandomSource,
+        metrics: QueueMetrics,
+        patience: float = PATIENCE,
+        workers: int = WORKERS,
+    ) -> None:
+        self._accessor, self._args, self._rng, self._metrics = accessor, args, rng, metrics
+        self._patience = patience
+        self._slots = asyncio.Semaphore(workers)
+        self._forming: dict[str, list[Waiter]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def check(self, key: str, requests: Mapping[str, Quantity]) -> None:
+        """Tell whether a quota has room now, without charging it. Raises Errored(400) where it has not."""
+        try:
+            Account(self._accessor.get(key)).charge(requests)
+        except (QuotaGone, Refused) as error:
+            raise Errored(400, str(error)) from None
+
+    async def charge(self, key: str, requests: Mapping[str, Quantity]) -> None:
+        """Charge a quota; return when that is written. Raises Errored.
+
+        Refused with 400 where there is no room, where the quota cannot be read or written, or where that
+        takes too long; in the last case it may be charged nevertheless.
+        """
+        if not self._accessor.can_write:
+            raise Errored(500, f"quota {key} cannot be charged: there is no API server to write to")
+        waiter = Waiter(requests)
+        self._forming.setdefault(key, []).append(waiter)
+        self._metrics.add(key)
+        if key not in self._tasks:
+            self._tasks[key] = asyncio.create_task(self._work(key), name=f"quota-{key}")
+        try:
+            async with asyncio.timeout(self._patience):
+                await waiter.wait()
+        except TimeoutError:
+            raise Errored(400, TIMED_OUT) from None
+
+    async def _work(self, key: str) -> None:
+        """Decide on one batch after the other until none is left."""
+        try:
+            while key in self._forming:
+                async with self._slots:
+                    await self._run(key, self._forming.pop(key))
+        finally:
+            del self._tasks[key]
+            self._metrics.drop(key)
+            for waiter in self._forming.pop(key, ()):
+                waiter.refuse(Errored(500, STOPPED))
+
+    async def _run(self, key: str, waiters: list[Waiter]) -> None:
+        """Decide on one batch, whatever happens."""
+        batch = Batch(key, waiters, self._accessor, Jitter(self._args, self._rng), self._metrics)
+        left: Exception = Errored(500, STOPPED)
+        self._metrics.begin(key)
+        try:
+            async with asyncio.timeout(self._patience):
+                await batch.run()
+        except TimeoutError:
+            left = Errored(400, TIMED_OUT)
+        except Exception as error:
+            log.exception("quota %s: evaluation failed", key)
+            left = error
+        finally:
+            self._metrics.done(key)
+            for waiter in waiters:
+                waiter.refuse(left)

@@ -1,0 +1,86 @@
+"""Admit a pod only if its quota has room for what it requests, and charge the quota for it.
+
+The scheduler-side quota controller recounts what is charged from the pods that there are, so what was
+charged for a pod that then was not created is given back there. A dry run is judged and charges nothing.
+Source: Koordinator, `pkg/webhook/pod/validating/evaluate_quota.go`.
+"""
+
+import asyncio
+from typing import ClassVar, Final
+
+from koordpy.admission.handler import CREATE, UPDATE, AsyncValidatingHandler, Errored, Handle, Request
+from koordpy.admission.quota.info import DEFAULT, ROOT, SYSTEM
+from koordpy.admission.quota.membership import QuotaMembership
+from koordpy.api.config_model import ConfigModel
+from koordpy.api.core import Pod
+from koordpy.api.koordinator import ElasticQuota
+from koordpy.api.replace_resources import replaced
+from koordpy.lib.work_queue import QueueMetrics
+
+from .accessor import QuotaAccessor
+from .account import requests_of
+from .args import EvaluateQuotaArgs
+from .evaluator import QUEUE, QuotaEvaluator
+
+_NAME: Final = "metadata.name"
+_UNLIMITED: Final = frozenset(("", DEFAULT, SYSTEM, ROOT))
+
+
+class EvaluateQuotaPlugin(AsyncValidatingHandler):
+    """The quota evaluation of pod admission."""
+
+    name: ClassVar[str] = "EvaluateQuota"
+    path: ClassVar[str] = "/validate-pod"
+    enabled_by: ClassVar[str | None] = "EnableQuotaAdmission"
+    args_type: ClassVar[type[ConfigModel]] = EvaluateQuotaArgs
+    args: EvaluateQuotaArgs
+
+    def __init__(self, args: EvaluateQuotaArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        gates = handle.gates
+        self._on_update = gates.enabled("EnableQuotaAdmissionOnUpdate")
+        self._replaces = gates.enabled("ElasticQuotaEvaluationTransformPod") and gates.enabled(
+            "ReplaceResourcesTransformer"
+        )
+        self._membership = QuotaMembership(handle)
+        self._quotas = handle.cluster.store(ElasticQuota)
+        if not self._quotas.has_index(_NAME):
+            self._quotas.add_index(_NAME, lambda quota: (quota.metadata.name,))
+        self._evaluator = QuotaEvaluator(
+            QuotaAccessor(
+                self._quotas, handle.client, fresh_get=args.conflict_fresh_get, sleep=asyncio.sleep
+            ),
+            args,
+            rng=handle.rng,
+            metrics=QueueMetrics(QUEUE, handle.clock.monotonic),
+        )
+
+    async def validate(self, request: Request) -> None:
+        """Charge the quota of a new pod, or of one that was moved to another quota; refuse what is too much.
+
+        The quota that a pod was moved from keeps its charge.
+        """
+        if request.operation != CREATE and not (request.operation == UPDATE and self._on_update):
+            return
+        pod = request.object(Pod)
+        name = self._quota_of(pod)
+        if name in _UNLIMITED:
+            return
+        if request.operation == UPDATE and name == self._quota_of(request.old_object(Pod)):
+            return
+        quotas = self._quotas.by_index(_NAME, name)
+        if not quotas:
+            raise Errored(400, f"elastic quota {name} not found")
+        if len(quotas) > 1:
+            raise Errored(400, f"more than one elastic quota {name} found")
+        if self._replaces:
+            pod = replaced(pod)
+            request.show(pod)
+        requests = requests_of(pod, self.handle.clock.now())
+        if request.dry_run:
+            self._evaluator.check(quotas[0].metadata.key, requests)
+        else:
+            await self._evaluator.charge(quotas[0].metadata.key, requests)
+
+    def _quota_of(self, pod: Pod) -> str:
+        return self._membership.name_of(pod.metadata.labels, pod.metadata.namespace)
