@@ -101,7 +101,7 @@ class Service:
         config = admission_config.AdmissionConfig(
             enabled=list(settings.enabled), disabled=list(settings.disabled), history=settings.history
         )
-        handle = AdmissionHandle(self.cluster, self._gates, self._rng, self._clock)
+        handle = AdmissionHandle(self.cluster, self._gates, self._rng, self._clock, self.client)
         self.chains = admission_config.build_chains(config, handle)
         if QUOTA_PATH in self.chains:
             self._quotas = QuotaTopology.of(handle)
