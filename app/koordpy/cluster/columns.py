@@ -24,6 +24,9 @@ class ResourceAxis:
     def __len__(self) -> int:
         return len(self.names)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._index
+
     def get(self, name: str) -> int | None:
         """Return a resource's column, or None when no node or pod ever named it."""
         return self._index.get(name)

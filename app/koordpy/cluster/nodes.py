@@ -67,6 +67,15 @@ class NodeSet:
         values: Int64 = self.table.allocatable[self.rows, column]
         return values
 
+    def free(self) -> Int64:
+        """(n, resources) what nobody has requested yet; less than 0 where more is requested than there is."""
+        if self.overlay is not None:
+            requested = self.overlay.requested
+        else:
+            requested = self.table.requested.take(self.rows, axis=0)
+        free: Int64 = self.table.allocatable.take(self.rows, axis=0)[:, : requested.shape[1]] - requested
+        return free
+
     def requested(self, column: int) -> Int64:
         """(n,) what the pods on the nodes request of one resource."""
         if self.overlay is not None:

@@ -20,8 +20,9 @@ from .status import Status
 KEPT = 200
 """Attempts that are remembered by default."""
 
-IN_FULL = 32
-"""Attempts whose arrays (some 100 kB for 5,000 nodes) are kept."""
+NODES_IN_FULL = 500_000
+"""Nodes of attempts whose arrays are kept, some 60 bytes each; older attempts are cut down to what is shown
+of them. That takes time, and at a few hundred nodes an attempt is forgotten before its turn comes."""
 
 NODES_SHOWN = 10
 """Best nodes shown with their scores, and examples of refused nodes."""
@@ -159,18 +160,29 @@ class Decisions:
 
     def __init__(self, kept: int = KEPT) -> None:
         self._decisions: deque[Decision] = deque(maxlen=kept)
-        self._in_full: deque[Decision] = deque()
+        self._in_full: deque[tuple[Decision, int]] = deque()
+        self._nodes_in_full = 0
 
     def begin(self, decision: Decision) -> None:
         """Remember a new attempt, forgetting the oldest."""
         self._decisions.append(decision)
-        self._in_full.append(decision)
-        self.tidy(4 * IN_FULL)
 
-    def tidy(self, in_full: int = IN_FULL) -> None:
-        """Condense all but the newest attempts; call it when nobody is waiting."""
-        while len(self._in_full) > in_full:
-            self._in_full.popleft().condense()
+    def filtered(self, decision: Decision, outcome: FilterOutcome) -> None:
+        """Note what the filters of an attempt came to."""
+        decision.outcome = outcome
+        self._in_full.append((decision, len(outcome.nodes)))
+        self._nodes_in_full += len(outcome.nodes)
+        if self._nodes_in_full > 2 * NODES_IN_FULL or len(self._in_full) > 2 * (self._decisions.maxlen or 1):
+            self.tidy()
+
+    def tidy(self) -> None:
+        """Cut old attempts down to size; call it when nobody is waiting."""
+        most = self._decisions.maxlen or 0
+        while self._in_full and (self._nodes_in_full > NODES_IN_FULL or len(self._in_full) > most):
+            decision, nodes = self._in_full.popleft()
+            self._nodes_in_full -= nodes
+            if len(self._in_full) < most:
+                decision.condense()
 
     def recent(self, limit: int = 50) -> list[DecisionModel]:
         """Return the latest attempts, newest first."""

@@ -35,6 +35,7 @@ from .metrics import (
     EVALUATED_NODES,
     FEASIBLE_NODES,
     POINT_DURATION,
+    series,
 )
 from .outcome import FilterOutcome
 from .registry import Place, Profiles, build
@@ -118,7 +119,7 @@ class Extender:
         nodes, unknown = self.nodes.select(names)
         attempt.moment = self.nodes.moment
         outcome = framework.find_feasible(attempt.state, pod, nodes)
-        decision.outcome = outcome
+        self.decisions.filtered(decision, outcome)
         self._observe(framework.profile_name, "Filter", began, outcome)
         decision.took("filter", time.perf_counter() - began)
         if outcome.error is not None:
@@ -226,7 +227,7 @@ class Extender:
             attempt.priorities = wire.host_priorities(nodes.names, scores.total.tolist())
         took = time.perf_counter() - began
         attempt.decision.took("score", took)
-        POINT_DURATION.labels("Score", status.code.name, attempt.framework.profile_name).observe(took)
+        series(POINT_DURATION, "Score", status.code.name, attempt.framework.profile_name).observe(took)
 
     # --- preempt ---------------------------------------------------------------------------------
 
@@ -304,8 +305,8 @@ class Extender:
 
     def _failed(self, attempt: Attempt, status: Status) -> None:
         result = "unschedulable" if status.is_rejected else "error"
-        ATTEMPTS.labels(result, attempt.framework.profile_name).inc()
-        ATTEMPT_DURATION.labels(result, attempt.framework.profile_name).observe(
+        series(ATTEMPTS, result, attempt.framework.profile_name).inc()
+        series(ATTEMPT_DURATION, result, attempt.framework.profile_name).observe(
             self.clock.monotonic() - attempt.began
         )
         attempt.framework.handle.report_failure(attempt.pod, status)
@@ -313,7 +314,7 @@ class Extender:
     @staticmethod
     def _observe(profile: str, point: str, began: float, outcome: FilterOutcome) -> None:
         status = "Error" if outcome.error is not None else "Success"
-        POINT_DURATION.labels(point, status, profile).observe(time.perf_counter() - began)
+        series(POINT_DURATION, point, status, profile).observe(time.perf_counter() - began)
         EVALUATED_NODES.observe(len(outcome.nodes))
         FEASIBLE_NODES.observe(int(outcome.feasible.sum()))
 
@@ -322,6 +323,8 @@ def _failures(outcome: FilterOutcome) -> tuple[dict[str, str], dict[str, str]]:
     """Refused nodes with their messages: those that preemption may help, and the others."""
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
+    if not (outcome.refusals or outcome.absent) and outcome.prefilter.is_success:
+        return failed, unresolvable
     refused: Iterable[tuple[Status, Sequence[str]]] = outcome.failed()
     if not outcome.prefilter.is_success:
         refused = [(outcome.prefilter, outcome.nodes.names)]

@@ -24,6 +24,10 @@ from .estimator import Estimator, Vector
 
 Bool = NDArray[np.bool_]
 
+_ANY, _NONE = (1 << 63) - 1, -(1 << 63)
+_FAR = 1 << 62
+"""Beyond this, sums might wrap round."""
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -50,6 +54,7 @@ class LoadColumns:
         self._estimator, self._cache, self._table = estimator, cache, table
         self._names = estimator.names
         self._default = self._profile_of_args(args)
+        self._expiration = args.node_metric_expiration_seconds * 1_000_000
         aggregated = args.aggregated
         self._score_type = aggregated.score_aggregation_type if aggregated else ""
         self._score_duration = _nanoseconds(aggregated.score_aggregated_duration) if aggregated else 0
@@ -64,9 +69,32 @@ class LoadColumns:
         self._existing = table.add_column(width)
         self._existing_prod = table.add_column(width)
         self._existing_score = table.add_column(width)
+        self._room = table.add_column(width, fill=_ANY)
+        self._room_prod = table.add_column(width, fill=_ANY)
+        self._expires = table.add_column(fill=_ANY)
+        self._scored_until = table.add_column(fill=_NONE)
         self._profiles: dict[str, Profile] = {}
 
     # --- reading ---------------------------------------------------------------------------------
+
+    def suspects(self, nodes: NodeSet, estimate: Int64, now: int | None, *, prod: bool) -> Bool | None:
+        """Return (n,) the nodes that must be looked at closely for a pod with this estimate (r,).
+
+        All others surely stay below their thresholds and, at `now` (microseconds; None: never mind), have
+        been heard of lately. None when there is no suspect.
+        """
+        room = (self._room_prod if prod else self._room).values.take(nodes.rows, axis=0)
+        tight = estimate > room
+        late = None if now is None else self._expires.values.take(nodes.rows) <= now
+        if not tight.any() and (late is None or not late.any()):
+            return None
+        found = any_resource(tight)
+        return found if late is None else found | late
+
+    def scored(self, nodes: NodeSet, now: int) -> Bool:
+        """(n,) whether a node was measured, and lately enough at `now` (microseconds)."""
+        scored: Bool = self._scored_until.values.take(nodes.rows) > now
+        return scored
 
     def known(self, nodes: NodeSet) -> Bool:
         """(n,) whether there is a NodeMetric."""
@@ -78,9 +106,9 @@ class LoadColumns:
         measured: Bool = self._measured.values.take(nodes.rows)
         return measured
 
-    def expired(self, nodes: NodeSet, now: int, expiration_seconds: int) -> Bool:
+    def expired(self, nodes: NodeSet, now: int) -> Bool:
         """(n,) whether the NodeMetric is missing, has no time or is too old at `now` (microseconds)."""
-        old: Bool = now - self._update_time.values.take(nodes.rows) >= expiration_seconds * 1_000_000
+        old: Bool = now - self._update_time.values.take(nodes.rows) >= self._expiration
         return old
 
     def allocatable(self, nodes: NodeSet) -> Int64:
@@ -162,18 +190,37 @@ class LoadColumns:
         if load is None or metric is None:
             self._measured.values[row] = False
             self._update_time.values[row] = ZERO_TIME
-            for column in (self._existing, self._existing_prod, self._existing_score):
+            for column in (
+                self._existing, self._existing_prod, self._existing_score,
+                self._room, self._room_prod, self._expires, self._scored_until,
+            ):  # fmt: skip
                 column.reset(row)
             return
-        self._measured.values[row] = metric.status.node_metric is not None
+        measured = metric.status.node_metric is not None
+        self._measured.values[row] = measured
         updated = micros_of(metric.status.update_time)
-        self._update_time.values[row] = ZERO_TIME if updated is None else updated
+        updated = ZERO_TIME if updated is None else updated
+        self._update_time.values[row] = updated
+        self._expires.values[row] = updated + self._expiration
+        self._scored_until.values[row] = updated + self._expiration if measured else _NONE
         kind = profile.aggregation_type if profile.is_aggregated else ""
-        self._existing.values[row] = _cells(load.existing(False, kind, profile.aggregated_duration))
-        self._existing_prod.values[row] = _cells(load.existing(True, "", 0))
+        existing = _cells(load.existing(False, kind, profile.aggregated_duration))
+        existing_prod = _cells(load.existing(True, "", 0))
+        self._existing.values[row] = existing
+        self._existing_prod.values[row] = existing_prod
         self._existing_score.values[row] = _cells(
             load.existing(False, self._score_type, self._score_duration)
         )
+        if not measured:
+            self._room.reset(row)
+            self._room_prod.reset(row)
+            return
+        capacity = self._allocatable.values[row].tolist()
+        plain = profile.aggregated if profile.is_aggregated else profile.usage
+        room = _room(existing, capacity, plain)
+        of_prod = profile.prod is not None and any(profile.prod)
+        self._room.values[row] = room
+        self._room_prod.values[row] = _room(existing_prod, capacity, profile.prod) if of_prod else room
 
     # --- thresholds ------------------------------------------------------------------------------
 
@@ -205,8 +252,27 @@ class LoadColumns:
 
 _NAMES: Sequence[str] = (
     "known", "measured", "update_time", "allocatable", "thresholds", "prod_thresholds", "aggregated",
-    "existing", "existing_prod", "existing_score",
+    "existing", "existing_prod", "existing_score", "room", "room_prod", "expires", "scored_until",
 )  # fmt: skip
+
+
+def _room(existing: Vector, capacity: Vector, thresholds: Vector | None) -> Vector | int:
+    """Return, by resource, how large an estimate surely keeps usage at or below its threshold.
+
+    It is a little less than the largest such estimate: rounding is left to those who look closely.
+    """
+    if not thresholds:
+        return _ANY
+    rooms = []
+    for used, total, threshold in zip(existing, capacity, thresholds, strict=True):
+        if threshold == 0 or (total == 0 and threshold > 0):
+            rooms.append(_ANY)
+        elif total < 0 or threshold < 0 or abs(used) > _FAR:
+            rooms.append(_NONE)
+        else:
+            limit = int((threshold + 0.5) / 100 * total * (1 - 1e-9)) - 1
+            rooms.append(min(max(limit - used, _NONE), _ANY))
+    return rooms
 
 
 def _cells(vector: Vector | None) -> Vector:

@@ -93,33 +93,41 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService)
         if any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references):
             return PASS
         prod = qos.priority_class(pod) is qos.PriorityClass.PROD
-        thresholds, existing, aggregated = self.columns.thresholds(nodes, prod=prod)
-        judged = arithmetic.any_resource(thresholds)
-        if not judged.any():
+        now = self._now() if self.settings.filter_expired_node_metrics else None
+        estimate = self._estimate(state, pod)
+        suspects = self.columns.suspects(nodes, estimate, now, prod=prod)
+        if suspects is None:
             return PASS
-        judged &= self.columns.known(nodes)
+        at = np.flatnonzero(suspects)
+        codes = np.zeros(len(nodes), np.int8)
+        keys = np.zeros(len(nodes), np.int64)
+        codes[at], keys[at] = self._judge(nodes.pick(at), estimate, now, prod=prod)
+        return Verdict.keyed(codes, keys, self._reasons)
+
+    def _judge(
+        self, nodes: NodeSet, estimate: NDArray[np.int64], now: int | None, *, prod: bool
+    ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+        """Return (n,) codes and (n,) indexes of reasons."""
+        thresholds, existing, aggregated = self.columns.thresholds(nodes, prod=prod)
+        judged = arithmetic.any_resource(thresholds) & self.columns.known(nodes)
         expired = np.zeros(len(nodes), np.bool_)
-        if self.settings.filter_expired_node_metrics:
-            expired = judged & self._expired(nodes)
+        if now is not None:
+            expired = judged & self.columns.expired(nodes, now)
             judged &= ~expired
             if self.settings.enable_schedule_when_node_metrics_expired:
                 expired[:] = False
         judged &= self.columns.measured(nodes)
-        usage = arithmetic.percent(existing + self._estimate(state, pod), self.columns.allocatable(nodes))
+        usage = arithmetic.percent(existing + estimate, self.columns.allocatable(nodes))
         over = (usage > thresholds) & (thresholds != 0)
         over &= judged[:, None]
-        if not (over.any() or expired.any()):
-            return PASS
         refused = expired | arithmetic.any_resource(over)
         width = over.shape[1]
         keys = over.argmax(axis=1) + np.where(aggregated, width, 0)
         keys[expired] = 2 * width
-        codes = np.where(refused, np.int8(Code.UNSCHEDULABLE), np.int8(0))
-        return Verdict.keyed(codes, keys, self._reasons)
+        return np.where(refused, np.int8(Code.UNSCHEDULABLE), np.int8(0)), keys
 
-    def _expired(self, nodes: NodeSet) -> NDArray[np.bool_]:
-        now = micros(self.handle.clock.now())
-        return self.columns.expired(nodes, now, self.settings.node_metric_expiration_seconds)
+    def _now(self) -> int:
+        return micros(self.handle.clock.now())
 
     # --- score -----------------------------------------------------------------------------------
 
@@ -133,8 +141,7 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService)
         )
         used = self.columns.existing_for_score(nodes, prod=prod) + self._estimate(state, pod)
         scores = arithmetic.least_used_score(used, self.columns.allocatable(nodes), self._weights, dominant)
-        scored = self.columns.known(nodes) & self.columns.measured(nodes) & ~self._expired(nodes)
-        return np.where(scored, scores, 0)
+        return np.where(self.columns.scored(nodes, self._now()), scores, 0)
 
     # --- reserve ---------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 """A node must have what a pod requests. Source: Kubernetes, `framework/plugins/noderesources` (`fit.go`)."""
 
+from collections.abc import Mapping
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,8 @@ from .args import NodeResourcesFitArgs
 
 _PRE_FILTER: StateKey[dict[str, int]] = StateKey("PreFilterNodeResourcesFit")
 _PRE_SCORE: StateKey[dict[str, int]] = StateKey("PreScoreNodeResourcesFit")
+
+_ANYTHING = np.int64(-(1 << 63))
 
 _ALWAYS = ("cpu", "memory", "ephemeral-storage")
 
@@ -70,22 +74,28 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score):
         if needs is None:
             needs = self._needs(pod)
         axis = nodes.table.resources
-        full = nodes.requested(PODS) + 1 > nodes.allocatable(PODS)
-        lacking = [full]
+        free = nodes.free()
+        least = np.full(free.shape[1], _ANYTHING)
+        least[PODS] = 1
+        for name, amount in needs.items():
+            if name in axis:
+                least[axis.get(name)] = amount
+            else:
+                return self._refuse(nodes, needs, free)
+        return self._refuse(nodes, needs, free) if (free < least).any() else PASS
+
+    @staticmethod
+    def _refuse(nodes: NodeSet, needs: Mapping[str, int], free: NDArray[np.int64]) -> Verdict:
+        """Say what is lacking where."""
+        axis = nodes.table.resources
+        everywhere = np.ones(len(nodes), np.bool_)
+        lacking = [free[:, PODS] < 1]
         never = [np.zeros(len(nodes), np.bool_)]
         for name, amount in needs.items():
             column = axis.get(name)
-            if column is None:
-                everywhere = np.ones(len(nodes), np.bool_)
-                lacking.append(everywhere)
-                never.append(everywhere)
-                continue
-            allocatable = nodes.allocatable(column)
-            lacking.append(allocatable - nodes.requested(column) < amount)
-            never.append(allocatable < amount)
+            lacking.append(everywhere if column is None else free[:, column] < amount)
+            never.append(everywhere if column is None else nodes.allocatable(column) < amount)
         refused = np.stack(lacking, axis=1)
-        if not refused.any():
-            return PASS
         hopeless = (refused & np.stack(never, axis=1)).any(axis=1)
         codes = np.where(hopeless, np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE), np.int8(Code.UNSCHEDULABLE))
         reasons = ["Too many pods", *(f"Insufficient {name}" for name in needs)]
