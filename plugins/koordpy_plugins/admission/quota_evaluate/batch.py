@@ -16,7 +16,7 @@ from koordpy.api.quantity import Quantity
 from koordpy.api.resource_list import Quantities
 from koordpy.cluster.errors import ApiError, ConnectionFailed
 from koordpy.lib import duration
-from koordpy.lib.work_queue import QueueMetrics
+from koordpy.lib.queue_metrics import QueueMetrics
 
 from .accessor import QuotaAccessor, QuotaGone
 from .account import Account, Refused

@@ -15,7 +15,7 @@ from typing import Final
 
 from koordpy.admission.handler import Errored, RandomSource
 from koordpy.api.quantity import Quantity
-from koordpy.lib.work_queue import QueueMetrics
+from koordpy.lib.queue_metrics import QueueMetrics
 
 from .accessor import QuotaAccessor, QuotaGone
 from .account import Account, Refused

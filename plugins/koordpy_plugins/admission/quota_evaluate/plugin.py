@@ -15,7 +15,7 @@ from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.replace_resources import replaced
-from koordpy.lib.work_queue import QueueMetrics
+from koordpy.lib.queue_metrics import QueueMetrics
 
 from .accessor import QuotaAccessor
 from .account import requests_of
