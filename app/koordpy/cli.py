@@ -90,8 +90,21 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
 @cli.command()
 @_process_options
 @click.option("--descheduler", is_flag=True, help="Host the descheduler (leader-elected).")
+@click.option(
+    "--controllers",
+    is_flag=False,
+    flag_value="*",
+    metavar="[LIST]",
+    help="Host the controllers (leader-elected): all, or those of a list such as *,-nodeslo.",
+)
 @click.option("--qos", is_flag=True, help="Host the QoS manager of this node.")
 @click.option("--descheduler-config", help="DeschedulerConfiguration file.")
+@click.option(
+    "--controller-arg",
+    multiple=True,
+    metavar="NAME.FIELD=VALUE",
+    help="An argument of a controller, e.g. colocationprofile.reconcileByDefault=true.",
+)
 @click.option("--dry-run", is_flag=True, help="Descheduler: decide, but evict nothing.")
 @click.option(
     "--evict-with",
@@ -103,7 +116,7 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
 @click.option("--node-name", help="QoS: this node's name (default: $NODE_NAME).")
 @click.pass_obj
 def worker(obj: dict[str, Any], /, **options: Any) -> None:
-    """Host the descheduler, the QoS manager, or both."""
+    """Host the descheduler, the controllers, the QoS manager, or several of them."""
     from koordpy import main as runtime
     from koordpy import settings as process_settings
 
@@ -116,10 +129,19 @@ def worker(obj: dict[str, Any], /, **options: Any) -> None:
             "substituteEvictors": substitutes or None,
         },
         "qos": {"nodeName": options["node_name"]},
+        "controllers": {
+            "selection": _controllers(options["controllers"]),
+            "args": _controller_args(options["controller_arg"]),
+        },
     }
     runtime.set_up_logging(obj["verbose"])
     settings = process_settings.load(options["config"], overrides)
-    runtime.work(settings, descheduler=options["descheduler"], qos=options["qos"])
+    runtime.work(
+        settings,
+        descheduler=options["descheduler"],
+        qos=options["qos"],
+        controllers=options["controllers"] is not None,
+    )
 
 
 @cli.command()
@@ -160,7 +182,7 @@ def version(output: Format) -> None:
     """Print the version, and which plugins are installed."""
     from koordpy.lib import entry_points
 
-    kinds = ("admission", "scheduling", "descheduling", "qos")
+    kinds = ("admission", "scheduling", "descheduling", "controllers", "qos")
     plugins = {kind: list(entry_points.find(f"koordpy.{kind}")) for kind in kinds}
     found = {"version": __version__, "python": sys.version.split()[0], "plugins": plugins}
 
@@ -278,6 +300,28 @@ def _pair(text: str, option: str) -> tuple[str, str]:
     if not equals or not name or not instead:
         raise Failure(f"{option}: got {text!r}, expected NAME=INSTEAD")
     return name, instead
+
+
+def _controllers(text: str | None) -> list[str] | None:
+    """Return the list of `--controllers`; None, for what the file says, without one."""
+    return None if text in (None, "*") else [item.strip() for item in str(text).split(",")]
+
+
+def _controller_args(texts: tuple[str, ...]) -> dict[str, Any]:
+    """Read `NAME.FIELD=VALUE`; the values are YAML."""
+    import yaml
+
+    args: dict[str, Any] = {}
+    for text in texts:
+        place, equals, value = text.partition("=")
+        name, dot, field = place.partition(".")
+        if not equals or not dot or not name or not field:
+            raise Failure(f"--controller-arg: got {text!r}, expected NAME.FIELD=VALUE")
+        try:
+            args.setdefault(name, {})[field] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise Failure(f"--controller-arg: got {text!r}, expected a YAML value") from None
+    return args
 
 
 def _documents(file: str) -> list[dict[str, Any]]:

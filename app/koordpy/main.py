@@ -44,11 +44,11 @@ def serve(settings: Settings) -> None:
     run(serving)
 
 
-def work(settings: Settings, *, descheduler: bool, qos: bool) -> None:
+def work(settings: Settings, *, descheduler: bool, qos: bool, controllers: bool = False) -> None:
     """Host the worker's parts until SIGTERM or SIGINT, or until their work is over."""
 
     async def working(stopping: asyncio.Event) -> None:
-        worker = Worker(settings, descheduler=descheduler, qos=qos)
+        worker = Worker(settings, descheduler=descheduler, qos=qos, controllers=controllers)
         await _first(worker.run(), stopping.wait())
 
     run(working)

@@ -98,13 +98,36 @@ class QOSSettings(ConfigModel):
     sync_timeout: Seconds = 120.0
 
 
+class LeaseSettings(ConfigModel):
+    """The Lease that one of several workers holds; times are seconds."""
+
+    namespace: str = "koordinator-system"
+    name: str = "koordinator-manager"
+    lease_duration: Seconds = 15.0
+    renew_deadline: Seconds = 10.0
+    retry_period: Seconds = 2.0
+
+
+class ControllersSettings(ConfigModel):
+    """The worker's controllers, which koord-manager runs in Koordinator."""
+
+    selection: tuple[str, ...] = Field(default=("*",), strict=False)
+    """Koordinator's `--controllers`: `NAME` switches on, `-NAME` off, `*` all that are not named."""
+    args: dict[str, dict[str, Any]] = {}
+    """Arguments by the name of the controller."""
+    lease: LeaseSettings = LeaseSettings()
+    """Koordinator's own: koord-manager and koordpy's controllers never run at the same time."""
+
+
 class WorkerSettings(ConfigModel):
     """What `koordpy worker` hosts."""
+
+    controllers: ControllersSettings = ControllersSettings()
 
     descheduler: DeschedulerSettings = DeschedulerSettings()
     qos: QOSSettings = QOSSettings()
     leader_elect: bool = True
-    """False switches off the leader election that the descheduler's file asks for."""
+    """False switches off the leader election of controllers, and what the descheduler's file asks for."""
 
 
 class Settings(ConfigModel):

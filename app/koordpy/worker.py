@@ -1,9 +1,12 @@
-"""`koordpy worker`: the descheduler, run by one process of the cluster, and the QoS manager of this node."""
+"""`koordpy worker`: descheduler and controllers, each run by one process of the cluster, and the QoS manager
+of this node.
+"""
 
 import asyncio
 import logging
 import os
 import random
+from collections.abc import Awaitable, Callable, Container
 from pathlib import Path
 
 from koordpy.api.core import Node, Pod
@@ -16,10 +19,14 @@ from koordpy.cluster.events import Recorder
 from koordpy.cluster.informer import Selector
 from koordpy.cluster.informers import Informers
 from koordpy.cluster.leader import LeaderElector, identity
+from koordpy.controllers.host import ControllerHost
+from koordpy.controllers.host import Registry as ControllerRegistry
+from koordpy.controllers.interface import Handle as ControllerHandle
 from koordpy.descheduling import config as descheduling_config
 from koordpy.descheduling.descheduler import Descheduler
 from koordpy.descheduling.registry import Registry
 from koordpy.http import health
+from koordpy.http import metrics as metrics_route
 from koordpy.http.app import Doorway
 from koordpy.http.listener import Listener
 from koordpy.lib import supervise
@@ -44,19 +51,22 @@ class WorkerError(Exception):
 
 
 class Worker:
-    """One worker process. The descheduler sees the whole cluster, the QoS manager its own node."""
+    """One worker process. Descheduler and controllers see the whole cluster, the QoS manager its own node."""
 
     def __init__(
         self,
         settings: Settings,
         *,
-        descheduler: bool,
-        qos: bool,
+        descheduler: bool = False,
+        qos: bool = False,
+        controllers: bool = False,
         connection: Connection | None = None,
         clock: Clock | None = None,
     ) -> None:
-        if not descheduler and not qos:
-            raise WorkerError("nothing to host: choose the descheduler, the QoS manager, or both")
+        if not (descheduler or qos or controllers):
+            raise WorkerError(
+                "nothing to host: choose the descheduler, the controllers, the QoS manager, or several"
+            )
         self.settings = settings
         self._clock = clock or SystemClock()
         access = settings.client
@@ -67,14 +77,19 @@ class Worker:
         self._events = Recorder(self.client, clock=self._clock)
         self.descheduler: Descheduler | None = None
         self.qos: QOSManager | None = None
+        self.controllers: ControllerHost | None = None
+        qos_plugins = QOSPlugins.installed() if qos else None
+        registry = ControllerRegistry.installed() if controllers else None
         if descheduler:
             self._host_descheduler()
-        if qos:
-            self._host_qos()
+        if qos_plugins is not None:
+            self._host_qos(qos_plugins, registry.specs if registry is not None else ())
+        if registry is not None:
+            self._host_controllers(registry, dict(qos_plugins.gates()) if qos_plugins is not None else ())
         debug = settings.debug
         self.listener = Listener(
             "health",
-            Doorway("koordpy worker", [health.router(self.health)], {}),
+            Doorway("koordpy worker", [health.router(self.health), metrics_route.router()], {}),
             host=debug.bind_address,
             port=debug.port,
         )
@@ -99,7 +114,30 @@ class Worker:
         )
         self._follow("descheduler", Informers(cluster, self.client))
 
-    def _host_qos(self) -> None:
+    def _host_controllers(self, registry: ControllerRegistry, others: Container[str]) -> None:
+        settings = self.settings.worker.controllers
+        cluster = Cluster(self._clock)
+        gates = registry.gates(self._gates_without(others, registry.specs))
+        handle = ControllerHandle(cluster, gates, self.client, self._clock)
+        host = ControllerHost(registry.build(settings.selection, settings.args, handle))
+        if not host.controllers:
+            if self.descheduler is None and self.qos is None:
+                raise WorkerError(
+                    f"nothing to host: worker.controllers.selection {','.join(settings.selection)!r} and the "
+                    f"feature gates leave none of the controllers {', '.join(registry.types) or '(none)'}"
+                )
+            return
+        host.setup()
+        self.controllers = host
+        self._follow("controllers", Informers(cluster, self.client))
+
+    def _gates_without(self, others: Container[str], own: Container[str]) -> dict[str, bool]:
+        """Return the gates that are set, without those that only another part of the worker knows."""
+        return {
+            name: on for name, on in self.settings.feature_gates.items() if name in own or name not in others
+        }
+
+    def _host_qos(self, plugins: QOSPlugins, others: Container[str]) -> None:
         settings = self.settings.worker.qos
         node_name = settings.node_name or os.environ.get("NODE_NAME")
         if not node_name:
@@ -111,7 +149,6 @@ class Worker:
         states = StatesInformer(cluster, node_name, paths.detect(root))
         metrics = MetricCache(self._clock)
         files = CgroupFiles(root)
-        plugins = QOSPlugins.installed()
         for name, value in settings.flags.items():
             plugins.flags.set(name, value)
         handle = QOSHandle(
@@ -120,7 +157,7 @@ class Worker:
             metrics,
             files,
             Executor(files, self._clock),
-            plugins.gates(self.settings.feature_gates),
+            plugins.gates(self._gates_without(others, dict(plugins.gates()))),
             plugins.flags,
             self._clock,
             self.client,
@@ -167,6 +204,8 @@ class Worker:
             async with asyncio.TaskGroup() as hosts:
                 if self.descheduler is not None:
                     hosts.create_task(self._deschedule(self.descheduler, self._informers["descheduler"]))
+                if self.controllers is not None:
+                    hosts.create_task(self._control(self.controllers, self._informers["controllers"]))
                 if self.qos is not None:
                     hosts.create_task(self.qos.run(sync_timeout=self.settings.worker.qos.sync_timeout))
         except ExceptionGroup as group:
@@ -188,28 +227,55 @@ class Worker:
         except TimeoutError:
             log.warning("not all events were written within %g s", _LAST_EVENTS_SECONDS)
 
+    async def _control(self, host: ControllerHost, informers: Informers) -> None:
+        await informers.wait_synced()
+        if not self.settings.worker.leader_elect:
+            await host.run()
+            return
+        lease = self.settings.worker.controllers.lease
+        elector = self._elector(
+            lease.namespace, lease.name, lease.lease_duration, lease.renew_deadline, lease.retry_period
+        )
+        await _lead_again_and_again(elector, host.run)
+
     async def _deschedule(self, descheduler: Descheduler, informers: Informers) -> None:
         await informers.wait_synced()
         election = descheduler.config.leader_election
         if not self.settings.worker.leader_elect or not election.leader_elect:
             await descheduler.serve()
             return
-        elector = LeaderElector(
-            self.client,
+        elector = self._elector(
             election.resource_namespace,
             election.resource_name,
+            election.lease_duration / 1e9,
+            election.renew_deadline / 1e9,
+            election.retry_period / 1e9,
+        )
+        if descheduler.config.descheduling_interval <= 0:
+            await elector.run(descheduler.serve)
+        else:
+            await _lead_again_and_again(elector, descheduler.serve)
+
+    def _elector(
+        self, namespace: str, name: str, lease_duration: float, renew_deadline: float, retry_period: float
+    ) -> LeaderElector:
+        return LeaderElector(
+            self.client,
+            namespace,
+            name,
             identity(),
-            lease_duration=election.lease_duration / 1e9,
-            renew_deadline=election.renew_deadline / 1e9,
-            retry_period=election.retry_period / 1e9,
+            lease_duration=lease_duration,
+            renew_deadline=renew_deadline,
+            retry_period=retry_period,
             clock=self._clock,
             rng=random.Random(),
         )
-        while True:
-            await elector.run(descheduler.serve)
-            if descheduler.config.descheduling_interval <= 0:
-                return
-            log.warning("no longer the leader; waiting for the lease again")
+
+
+async def _lead_again_and_again(elector: LeaderElector, lead: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await elector.run(lead)
+        log.warning("no longer the leader; waiting for the lease again")
 
 
 def _cause(error: Exception) -> Exception:

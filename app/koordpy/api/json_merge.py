@@ -7,7 +7,7 @@ inside lists, see `_settled`.
 
 from typing import Any
 
-from koordpy.api.patch import PatchError, clone, describe
+from koordpy.api.patch import PatchError, clone, describe, equal
 
 
 class JSONMergeError(PatchError):
@@ -30,6 +30,23 @@ def apply(document: Any, patch: Any) -> Any:
         return _merged(document, patch)
     except RecursionError:
         raise JSONMergeError("JSON merge patch: values are nested too deeply", 400) from None
+
+
+def diff(before: Any, after: Any) -> dict[str, Any]:
+    """Return the merge patch that turns one object into another; it is empty where they are equal.
+
+    Lists that differ are in it whole. A null in `after` cannot be told apart from an absent member.
+    """
+    patch: dict[str, Any] = dict.fromkeys(key for key in before if key not in after)
+    for key, value in after.items():
+        if key not in before:
+            patch[key] = clone(value)
+        elif isinstance(before[key], dict) and isinstance(value, dict):
+            if nested := diff(before[key], value):
+                patch[key] = nested
+        elif not equal(before[key], value):
+            patch[key] = clone(value)
+    return patch
 
 
 def _merged(document: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, HTTPException, Query, Request, Response
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel
 from starlette.routing import compile_path
 
@@ -23,6 +22,8 @@ from koordpy.cluster.nodes import NodeTable
 from koordpy.scheduling.decisions import DecisionModel, Decisions
 from koordpy.scheduling.interface import APIService
 from koordpy.scheduling.registry import Profiles
+
+from . import metrics
 
 
 @dataclass
@@ -57,10 +58,7 @@ class AdmissionModel(BaseModel):
 def router(sources: Sources) -> APIRouter:
     """Return all debug routes."""
     routes = APIRouter()
-
-    @routes.get("/metrics", include_in_schema=False)
-    async def metrics() -> Response:
-        return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+    routes.include_router(metrics.router())
 
     @routes.get("/configz")
     async def configz() -> dict[str, Any]:

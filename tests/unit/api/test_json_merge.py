@@ -66,3 +66,26 @@ def test_values_that_are_nested_too_deeply_are_refused() -> None:
         json_merge.apply({}, value)
     while value:  # one level at a time: freeing the whole at once would go as deep
         value = value.pop("a")
+
+
+FULL = st.recursive(
+    st.integers(0, 2) | st.booleans(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.sampled_from("abc"), FULL), st.dictionaries(st.sampled_from("abc"), FULL))
+def test_the_difference_of_two_objects_turns_one_into_the_other(before: Any, after: Any) -> None:
+    patch = json_merge.diff(before, after)
+    assert equal(json_merge.apply(before, patch), after)
+    assert bool(patch) is not equal(before, after)
+
+
+def test_the_difference_says_no_more_than_it_must() -> None:
+    before = {"metadata": {"labels": {"a": "1", "b": "2"}, "name": "p"}, "spec": {"list": [1, 2]}}
+    after = {"metadata": {"labels": {"a": "1", "c": "3"}, "name": "p"}, "spec": {"list": [1, 3]}}
+    assert json_merge.diff(before, after) == {
+        "metadata": {"labels": {"b": None, "c": "3"}},
+        "spec": {"list": [1, 3]},
+    }

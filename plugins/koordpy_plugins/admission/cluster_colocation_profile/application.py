@@ -21,15 +21,29 @@ Labels = dict[str, Any]
 
 
 class Target(Enum):
-    """The kinds that profiles are applied to. Labels and annotations are always the object's own."""
+    """What profiles are applied to. Labels and annotations are always the object's own.
+
+    A pod that exists keeps its scheduler and its priority class: the API server would refuse others.
+    """
 
     POD = "Pod"
     RESERVATION = "Reservation"
+    EXISTING_POD = "Pod that exists"
+
+    @property
+    def kind(self) -> str:
+        """The object's kind."""
+        return "Reservation" if self is Target.RESERVATION else "Pod"
 
     def pod_spec(self, document: Document) -> Path | None:
-        """Return where the spec of the pod stands; None for a Reservation without a template."""
+        """Return where scheduler and priority class are written; None if nowhere.
+
+        That is for a pod that exists, and a Reservation without a template.
+        """
         if self is Target.POD:
             return ("spec",)
+        if self is Target.EXISTING_POD:
+            return None
         return None if document.get(("spec", "template")) is None else ("spec", "template", "spec")
 
 
@@ -126,9 +140,9 @@ def merge(request: Request, document: Document, target: Target, patch: Any) -> N
     Errored(500).
     """
     try:
-        before = typed.canonical(target.value, document.raw)
-        merged = strategic_merge.apply(before, patch, target.value)
-        after = typed.canonical(target.value, merged, fold_case=True)
+        before = typed.canonical(target.kind, document.raw)
+        merged = strategic_merge.apply(before, patch, target.kind)
+        after = typed.canonical(target.kind, merged, fold_case=True)
     except (PatchError, DecodeError) as error:
         raise Errored(500, str(error)) from None
     for op, path, value in list(_changes(before, after, ())):

@@ -1,0 +1,90 @@
+"""The loop of a controller that works on keys: take one, bring what it names up to date, plan the next time.
+
+Source: controller-runtime, `pkg/internal/controller/controller.go`.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from time import perf_counter
+from typing import TypeVar
+
+from koordpy.cluster.errors import ApiError, Conflict, ConnectionFailed, TooManyRequests
+
+from . import metrics
+from .queue import WorkQueue
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+Reconcile = Callable[[str], Awaitable[float | None]]
+"""Brings up to date what a key names; returns the seconds after which to look again, None for never."""
+
+
+class ReconcileError(Exception):
+    """A key cannot be worked on now; the message tells why. It is tried again, later and later."""
+
+
+async def reconcile_forever(queue: WorkQueue, reconcile: Reconcile, *, workers: int = 1) -> None:
+    """Work on the keys of a queue until cancelled, on `workers` of them at a time.
+
+    A key whose work raises is tried again after a time of its own; the others do not wait for it.
+    """
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(workers):
+            tasks.create_task(_work(queue, reconcile))
+
+
+async def _work(queue: WorkQueue, reconcile: Reconcile) -> None:
+    while True:
+        key = await queue.get()
+        try:
+            await reconcile_once(queue, key, reconcile)
+        finally:
+            queue.done(key)
+
+
+async def reconcile_once(queue: WorkQueue, key: str, reconcile: Reconcile) -> None:
+    """Work on one key, and add it again where that is due. Raises nothing but cancellation."""
+    began = perf_counter()
+    try:
+        again = await reconcile(key)
+    except Exception as error:
+        expected = isinstance(error, ReconcileError | ApiError | ConnectionFailed)
+        log.error("%s: reconcile of %s failed: %s", queue.name, key, error, exc_info=not expected)
+        metrics.RECONCILE_ERRORS.labels(queue.name).inc()
+        result = "error"
+        queue.add_rate_limited(key)
+    else:
+        queue.forget(key)
+        result = "success" if again is None else "requeue_after"
+        if again is not None:
+            queue.add_after(key, again)
+    metrics.RECONCILES.labels(queue.name, result).inc()
+    metrics.RECONCILE_SECONDS.labels(queue.name).observe(perf_counter() - began)
+
+
+async def retried(
+    write: Callable[[], Awaitable[T]],
+    *,
+    rng: random.Random,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    steps: int = 4,
+    initial: float = 0.01,
+    factor: float = 5.0,
+    jitter: float = 0.1,
+) -> T:
+    """Write, up to `steps` times where the API server answers 409 or 429; raise what the last try raises.
+
+    The defaults are those of Kubernetes' `k8s.io/client-go/util/retry`.
+    """
+    pause = initial
+    for _ in range(steps - 1):
+        try:
+            return await write()
+        except (Conflict, TooManyRequests):
+            await sleep(pause * (1 + jitter * rng.random()))
+            pause *= factor
+    return await write()

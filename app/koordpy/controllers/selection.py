@@ -1,0 +1,40 @@
+"""Which controllers run: Koordinator's `--controllers` list.
+
+Source: Koordinator, `cmd/koord-manager/options/options.go`.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from koordpy.api.config_model import ConfigError
+
+KOORDINATORS: Final = ("colocationprofile", "nodemetric", "noderesource", "nodeslo", "quotaprofile")
+"""The controllers that koord-manager has; its flag may name them all, whichever of them are installed."""
+
+
+def is_selected(name: str, selection: Sequence[str]) -> bool:
+    """Tell whether a list selects a controller: the first `name` or `-name` decides, else a `*` anywhere."""
+    for item in selection:
+        if item == name:
+            return True
+        if item == f"-{name}":
+            return False
+    return "*" in selection
+
+
+def check(selection: Sequence[str], installed: Collection[str]) -> list[str]:
+    """Return the controllers of Koordinator's that a list asks for by name and that are not installed.
+
+    Raises ConfigError for a name that neither koordpy nor Koordinator has.
+    """
+    missing = []
+    for item in selection:
+        name = item.removeprefix("-")
+        if item == "*" or name in installed:
+            continue
+        if name not in KOORDINATORS:
+            known = ", ".join(sorted({*installed, *KOORDINATORS}))
+            raise ConfigError(f"controllers: got {item!r}, expected *, NAME or -NAME with a name of {known}")
+        if item == name:
+            missing.append(name)
+    return missing

@@ -1,0 +1,37 @@
+"""A token bucket: so many actions a second on average, so many at once."""
+
+from .clock import Clock
+
+
+class TokenBucket:
+    """`rate` tokens flow in every second, up to `burst`, with which the bucket starts.
+
+    Source: `golang.org/x/time/rate`.
+    """
+
+    def __init__(self, rate: float, burst: int, clock: Clock) -> None:
+        self.rate, self.burst = rate, burst
+        self._clock = clock
+        self._tokens = float(burst)
+        self._since = clock.monotonic()
+
+    def take(self) -> bool:
+        """Take a token if there is one; tell whether there was."""
+        self._fill()
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def reserve(self) -> float:
+        """Take a token, now or in advance; return the seconds until it is there (infinite if never)."""
+        self._fill()
+        if self._tokens < 1 and self.rate <= 0:
+            return float("inf")
+        self._tokens -= 1
+        return max(0.0, -self._tokens / self.rate) if self.rate > 0 else 0.0
+
+    def _fill(self) -> None:
+        now = self._clock.monotonic()
+        self._tokens = min(float(self.burst), self._tokens + (now - self._since) * self.rate)
+        self._since = now
