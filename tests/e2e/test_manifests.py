@@ -1,0 +1,130 @@
+"""What `deploy/` installs, applied to a real kube-apiserver: as kustomize renders it, and as Helm does."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.controlplane.plane import ControlPlane
+from tests.manifests import render
+
+pytestmark = pytest.mark.timeout(600)
+
+CERT_MANAGER = [
+    {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.cert-manager.io"},
+        "spec": {
+            "group": "cert-manager.io",
+            "names": {"kind": kind, "plural": plural},
+            "scope": "Namespaced",
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {
+                        "openAPIV3Schema": {
+                            "type": "object",
+                            "x-kubernetes-preserve-unknown-fields": True,
+                        }
+                    },
+                }
+            ],
+        },
+    }
+    for kind, plural in (("Certificate", "certificates"), ("Issuer", "issuers"))
+]
+"""Room for cert-manager's objects; what is in them is not judged here."""
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane of this module's own, because a namespace that was deleted never goes without controllers."""
+    with ControlPlane() as made:
+        made.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(CERT_MANAGER))
+        yield made
+
+
+def apply(plane: ControlPlane, manifests: str) -> str:
+    done = plane.kubectl("apply", "--validate=strict", "-f", "-", stdin=manifests)
+    assert "unknown field" not in done.stderr
+    return done.stdout
+
+
+def versions(plane: ControlPlane, manifests: str) -> dict[tuple[str, str, str], str]:
+    """Return the resourceVersions of all objects in these manifests."""
+    found = json.loads(plane.kubectl("get", "-o", "json", "-f", "-", stdin=manifests).stdout)
+    return {render.key(item): item["metadata"]["resourceVersion"] for item in found["items"]}
+
+
+@pytest.mark.parametrize("overlay", render.OVERLAYS)
+def test_an_overlay_is_taken_and_a_second_time_changes_nothing(plane: ControlPlane, overlay: str) -> None:
+    manifests = render.kustomize(overlay)
+    apply(plane, manifests)
+    before = versions(plane, manifests)
+    assert set(before) == {render.key(document) for document in render.documents(overlay)}
+    apply(plane, manifests)
+    assert versions(plane, manifests) == before
+
+
+@pytest.mark.parametrize("overlay", render.OVERLAYS)
+def test_pods_of_an_overlay_are_admitted_by_its_namespace(plane: ControlPlane, overlay: str) -> None:
+    apply(plane, render.kustomize(overlay))
+    # Nobody answers webhooks here; the pods must be admitted all the same.
+    for document in render.documents(overlay):
+        if document["kind"] not in ("Deployment", "DaemonSet"):
+            continue
+        template = document["spec"]["template"]
+        name = f"{document['metadata']['name']}-{overlay}"
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {**template["metadata"], "name": name, "namespace": "koordinator-system"},
+            "spec": template["spec"],
+        }
+        done = plane.kubectl("create", "--validate=strict", "-f", "-", stdin=yaml.safe_dump(pod))
+        assert done.stderr == ""
+        plane.kubectl("delete", "pod", "-n", "koordinator-system", name, "--force", "--grace-period=0")
+
+
+def test_custom_resources_are_established_and_kubectl_prints_their_columns(plane: ControlPlane) -> None:
+    apply(plane, render.kustomize("webhooks-only"))
+    # Nobody answers the webhooks of quotas here.
+    for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
+        plane.kubectl("delete", kind, "--all")
+    definitions = [d for d in render.documents("webhooks-only") if d["kind"] == "CustomResourceDefinition"]
+    assert len(definitions) == 13
+    for definition in definitions:
+        name, spec = definition["metadata"]["name"], definition["spec"]
+        plane.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
+        for version in spec["versions"]:
+            if version["storage"]:
+                plane.kubectl("create", "-f", "-", stdin=yaml.safe_dump(_example(spec, version)))
+        for version in spec["versions"]:
+            printed = plane.kubectl(
+                "get", f"{spec['names']['plural']}.{version['name']}.{spec['group']}"
+            ).stdout
+            assert printed.split("\n")[0].split() == ["NAME", *_columns(version)], name
+            assert printed.split("\n")[1].split()[0] == "example"
+
+
+def _columns(version: dict[str, Any]) -> list[str]:
+    """Return the headings after the name; without columns of its own a resource has its age."""
+    columns = version.get("additionalPrinterColumns") or [{"name": "Age"}]
+    return [column["name"].upper() for column in columns if not column.get("priority")]
+
+
+def _example(spec: dict[str, Any], version: dict[str, Any]) -> dict[str, Any]:
+    """Return the smallest object that a definition allows: its required fields are lists."""
+    required = version["schema"]["openAPIV3Schema"].get("required", [])
+    meta = {"name": "example"} | ({"namespace": "default"} if spec["scope"] == "Namespaced" else {})
+    return {
+        "apiVersion": f"{spec['group']}/{version['name']}",
+        "kind": spec["names"]["kind"],
+        "metadata": meta,
+        **{field: [] for field in required},
+    }

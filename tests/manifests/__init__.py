@@ -1,0 +1,1 @@
+"""What `deploy/` installs, for tests: rendered manifests, and what their roles allow."""
