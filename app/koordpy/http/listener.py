@@ -9,34 +9,95 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import uvicorn
 
 from koordpy.lib import certificates
 
-from .protocol import Protocol
+from .acceptor import Acceptor
+from .guard import Account, GuardedProtocol, Limits
+from .leaving import LeavingProtocol, ServerConfig
 
 log = logging.getLogger(__name__)
+
+_BACKLOG: Final = 2048
+_CHECK_SECONDS: Final = 1.0
 
 
 class ListenError(OSError):
     """An address cannot be listened on; the message names it."""
 
 
+def bind(name: str, host: str, port: int) -> socket.socket:
+    """Take an address for the listener of a name. Raises ListenError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise ListenError(f"the {name} listener cannot use {host}:{port}: {error.strerror}") from None
+    return bound
+
+
 class _Server(uvicorn.Server):
+    """uvicorn's server, but for how it comes by its connections and who handles signals."""
+
+    def __init__(
+        self, config: uvicorn.Config, listening: socket.socket, shared: bool, tls: ssl.SSLContext | None
+    ) -> None:
+        super().__init__(config)
+        self._listening, self._shared, self._tls = listening, shared, tls
+        self._limits, self._account = Limits(), Account()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        connections: set[Any] = self.server_state.connections
+        acceptor = Acceptor(
+            self._listening,
+            partial(
+                LeavingProtocol,
+                config=self.config,
+                server_state=self.server_state,
+                app_state={},
+                limits=self._limits,
+                account=self._account,
+            ),
+            connections=connections.__len__,
+            limit=self._limits.connections,
+            tls=self._tls,
+            shared=self._shared,
+        )
+        acceptor.start(self.config.backlog)
+        self.servers: list[Any] = [acceptor]
+        self.started = True
+
+    async def guard(self) -> None:
+        """Look after the deadlines of all connections."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_CHECK_SECONDS)
+            now = loop.time()
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, GuardedProtocol):
+                    connection.check(now)
 
 
 class Listener:
     """Serve an ASGI application on one address until stopped.
 
     `port` 0 takes a free one; `url` tells which. With `cert_dir` it speaks TLS, and a certificate that is
-    replaced in that folder is used for new connections within `reload_seconds`.
+    replaced in that folder is used for new connections within `reload_seconds`; one that comes later must be
+    there at the start. `bound` is a socket that has
+    the address already, in common with other processes that listen on it.
     """
 
     def __init__(
@@ -46,37 +107,32 @@ class Listener:
         *,
         host: str,
         port: int,
+        bound: socket.socket | None = None,
         cert_dir: Path | None = None,
+        certificate_comes_later: bool = False,
         reload_seconds: float = 10.0,
         grace_seconds: int = 30,
     ) -> None:
         self.name, self.host, self._cert_dir, self._reload_seconds = name, host, cert_dir, reload_seconds
-        self._loaded = self._stamp()  # before loading: what is replaced meanwhile is loaded again
-        self._context = certificates.server_context(cert_dir) if cert_dir else None
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_STREAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            self._socket.bind((host, port))
-        except OSError as error:
-            self._socket.close()
-            raise ListenError(f"the {name} listener cannot use {host}:{port}: {error.strerror}") from None
+        self._loaded: tuple[tuple[int, int] | None, ...] = ()
+        self._context = certificates.server_context() if cert_dir else None
+        if not certificate_comes_later:
+            self._load()
+        self._socket = bind(name, host, port) if bound is None else bound
         self.port: int = self._socket.getsockname()[1]
-        config = uvicorn.Config(
+        self._config = ServerConfig(
             app,
-            http=Protocol,
-            ssl_context_factory=self._make_context if self._context else None,
+            http=LeavingProtocol,
             proxy_headers=False,
             log_config=None,
             access_log=False,
             server_header=False,
             date_header=False,
             lifespan="off",
-            backlog=2048,
-            timeout_keep_alive=75,
+            backlog=_BACKLOG,
             timeout_graceful_shutdown=grace_seconds,
         )
-        self._server = _Server(config)
+        self._server = _Server(self._config, self._socket, bound is not None, self._context)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -91,7 +147,9 @@ class Listener:
         return self._server.started and not self._server.should_exit
 
     async def start(self) -> None:
-        """Listen; return once connections are accepted."""
+        """Listen; return once connections are accepted. Raises CertificateError, ListenError."""
+        if not self._loaded:
+            self._load()
         serving = asyncio.create_task(self._server.serve([self._socket]), name=f"listener-{self.name}")
         self._tasks.append(serving)
         while not self._server.started:
@@ -99,41 +157,51 @@ class Listener:
                 await serving
                 raise ListenError(f"the {self.name} listener on {self.url} ended while starting")
             await asyncio.sleep(0.005)
+        self._tasks.append(asyncio.create_task(self._server.guard()))
         if self._context is not None:
             self._tasks.append(asyncio.create_task(self._reload_certificates()))
         log.info("%s listens on %s", self.name, self.url)
 
+    def leave(self) -> None:
+        """Tell callers to go elsewhere, with the answers to their next requests; `stop` comes later."""
+        self._config.leaving = True
+
     async def stop(self) -> None:
         """Stop accepting, let requests that are under way end (at most `grace_seconds`), close."""
+        self.leave()
         self._server.should_exit = True
+        await asyncio.gather(*self._tasks[:1], return_exceptions=True)
         for task in self._tasks[1:]:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks[1:], return_exceptions=True)
         self._socket.close()
 
     def close(self) -> None:
         """Give the address back; for a listener that was never started."""
         self._socket.close()
 
-    def _make_context(self, _: uvicorn.Config, __: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
-        assert self._context is not None
-        return self._context
+    def reload(self) -> None:
+        """Use a certificate that was replaced, for new connections; keep the old one if it does not load."""
+        stamp = self._stamp()
+        if stamp == self._loaded or None in stamp:
+            return
+        try:
+            self._load()
+        except certificates.CertificateError as error:  # half of the pair may still be on its way
+            log.warning("keeping the old certificate of %s: %s", self.name, error)
+        else:
+            log.info("%s serves a new certificate from %s", self.name, self._cert_dir)
 
     async def _reload_certificates(self) -> None:
-        assert self._cert_dir is not None
-        assert self._context is not None
         while True:
             await asyncio.sleep(self._reload_seconds)
-            stamp = self._stamp()
-            if stamp == self._loaded or None in stamp:
-                continue
-            try:
-                certificates.load_server_certificate(self._context, self._cert_dir)
-            except certificates.CertificateError as error:  # half of the pair may still be on its way
-                log.warning("keeping the old certificate of %s: %s", self.name, error)
-                continue
+            self.reload()
+
+    def _load(self) -> None:
+        if self._context is not None and self._cert_dir is not None:
+            stamp = self._stamp()  # before loading: what is replaced meanwhile is loaded again
+            certificates.load_server_certificate(self._context, self._cert_dir)
             self._loaded = stamp
-            log.info("%s serves a new certificate from %s", self.name, self._cert_dir)
 
     def _stamp(self) -> tuple[tuple[int, int] | None, ...]:
         if self._cert_dir is None:

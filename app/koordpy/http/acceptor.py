@@ -1,0 +1,135 @@
+"""Take connections from a listening socket, also from one that several processes have in common.
+
+uvicorn's servers take every connection that waits, whenever they look. That is wrong in two places. A process
+with all the connections it can have must leave further ones in the kernel's queue. And where workers share a
+port, the callers are few and stay for hours (kube-apiserver keeps some connections per webhook server), so
+who takes a connection decides who does the work: the first worker to wake up would take them all, and the
+kernel's own way of dealing them out (SO_REUSEPORT hashes addresses) leaves a worker of two idle as often as a
+tossed coin falls on the same side. So a worker with n connections waits n milliseconds before it takes one
+more: it goes to whoever has the fewest and is not busy.
+"""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 64
+"""Connections that are taken in one turn of the event loop."""
+
+_LONGEST_WAIT: Final = 0.02
+"""Seconds; beyond so many connections it matters little who takes one more."""
+
+_HANDSHAKE_SECONDS: Final = 10.0
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_EXHAUSTED_SECONDS: Final = 1.0
+
+_ABORTED: Final = (ConnectionError, TimeoutError, ssl.SSLError, asyncio.CancelledError)
+
+
+class Acceptor:
+    """Accept on a socket from `start` to `close`; it has the methods of asyncio's servers that uvicorn calls.
+
+    `connections` tells how many connections there are. Beyond `limit` (handshakes included) none is taken.
+    `shared` says that other processes accept on the same socket.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        make_protocol: Callable[[], asyncio.Protocol],
+        *,
+        connections: Callable[[], int],
+        limit: int,
+        tls: ssl.SSLContext | None = None,
+        shared: bool = False,
+    ) -> None:
+        self._socket, self._make_protocol, self._tls = listening, make_protocol, tls
+        self._connections, self._limit, self._shared = connections, limit, shared
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._later: asyncio.TimerHandle | None = None
+        self._is_open = False
+
+    def start(self, backlog: int) -> None:
+        """Listen."""
+        self._loop = asyncio.get_running_loop()
+        self._socket.setblocking(False)
+        self._socket.listen(backlog)
+        self._is_open = True
+        self._watch()
+
+    def close(self) -> None:
+        """Take no more connections, and drop those whose handshake is under way."""
+        if self._is_open:
+            self._is_open = False
+            self._unwatch()
+            for handshake in self._handshakes:
+                handshake.cancel()
+
+    async def wait_closed(self) -> None:
+        """Return when no handshake is under way any more."""
+        await asyncio.gather(*self._handshakes, return_exceptions=True)
+
+    def _watch(self) -> None:
+        self._later = None
+        if self._is_open:
+            self._loop.add_reader(self._socket.fileno(), self._readable)
+
+    def _unwatch(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
+        self._loop.remove_reader(self._socket.fileno())
+
+    def _pause(self, seconds: float, then: Callable[[], None]) -> None:
+        self._unwatch()
+        self._later = self._loop.call_later(seconds, then)
+
+    def _readable(self) -> None:
+        held = self._connections() + len(self._handshakes)
+        if self._shared and held:
+            self._pause(min(held / 1000, _LONGEST_WAIT), self._after_waiting)
+        else:
+            self._accept(1 if self._shared else _AT_ONCE)
+
+    def _after_waiting(self) -> None:
+        self._watch()
+        self._accept(1)
+
+    def _accept(self, most: int) -> None:
+        for _ in range(most):
+            if self._connections() + len(self._handshakes) >= self._limit:
+                self._pause(_LONGEST_WAIT, self._watch)
+                return
+            try:
+                connection, _ = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _EXHAUSTED:
+                    raise
+                log.warning("cannot take more connections: %s", error.strerror)
+                self._pause(_EXHAUSTED_SECONDS, self._watch)
+                return
+            connection.setblocking(False)
+            handshake = self._loop.create_task(self._greet(connection))
+            self._handshakes.add(handshake)
+            handshake.add_done_callback(self._handshakes.discard)
+
+    async def _greet(self, connection: socket.socket) -> None:
+        """Bring a connection up; one that fails at it is closed."""
+        with contextlib.suppress(OSError):  # not on UNIX sockets
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        timeout = None if self._tls is None else _HANDSHAKE_SECONDS
+        try:
+            await self._loop.connect_accepted_socket(
+                self._make_protocol, connection, ssl=self._tls, ssl_handshake_timeout=timeout
+            )
+        except _ABORTED as error:
+            log.debug("a connection failed before its first request: %s", error)
+            connection.close()
