@@ -1,15 +1,20 @@
+import asyncio
 import json
 from collections.abc import AsyncIterator
+from typing import ClassVar
 
 import httpx
 import pytest
 
 from koordpy.admission.chain import Chain
+from koordpy.admission.handler import AsyncValidatingHandler, Request
 from koordpy.admission.review import MAX_BODY
 from koordpy.http.admission import admission_app
+from koordpy.http.asgi import Message
 
 APP = admission_app({"/mutate-pod": Chain("/mutate-pod", [])})
 REVIEW = json.dumps({"request": {"uid": "u"}}).encode()
+REVIEW_OF_POD = json.dumps({"request": {"uid": "u", "operation": "CREATE", "object": {}}}).encode()
 JSON = {"content-type": "application/json"}
 
 
@@ -97,3 +102,63 @@ async def test_endless_body_is_cut_off() -> None:
     sent = await asked(*[chunk] * 5)
     assert (b"connection", b"close") in sent[0]["headers"]  # type: ignore[operator]
     assert b'"code":413' in sent[1]["body"]  # type: ignore[operator]
+
+
+class Waits(AsyncValidatingHandler):
+    """Waits until it is told to go on."""
+
+    name: ClassVar[str] = "Waits"
+    path: ClassVar[str] = "/waits"
+
+    def __init__(self) -> None:
+        self.begun, self.go_on, self.ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def validate(self, request: Request) -> None:
+        self.begun.set()
+        try:
+            await self.go_on.wait()
+        finally:
+            self.ended.set()
+
+
+async def test_answer_waits_for_a_handler_that_waits() -> None:
+    handler = Waits()
+    transport = httpx.ASGITransport(admission_app({"/waits": Chain("/waits", [handler])}))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        asking = asyncio.create_task(client.post("/waits", content=REVIEW_OF_POD, headers=JSON))
+        await handler.begun.wait()
+        assert not asking.done()
+        handler.go_on.set()
+        assert (await asking).json()["response"] == {"uid": "u", "allowed": True, "status": {"code": 200}}
+
+
+async def test_handler_stops_waiting_when_the_client_goes_away() -> None:
+    handler = Waits()
+    messages: asyncio.Queue[Message] = asyncio.Queue()
+    messages.put_nowait({"type": "http.request", "body": REVIEW_OF_POD})
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "path": "/waits", "method": "POST", "headers": headers}
+    app = admission_app({"/waits": Chain("/waits", [handler])})
+    serving = asyncio.ensure_future(app(scope, messages.get, send))
+    await handler.begun.wait()
+    messages.put_nowait({"type": "http.disconnect"})
+    await serving
+    await handler.ended.wait()
+    assert sent == []
+
+
+async def test_shutdown_stops_a_handler_that_waits() -> None:
+    handler = Waits()
+    transport = httpx.ASGITransport(admission_app({"/waits": Chain("/waits", [handler])}))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        asking = asyncio.create_task(client.post("/waits", content=REVIEW_OF_POD, headers=JSON))
+        await handler.begun.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await handler.ended.wait()
