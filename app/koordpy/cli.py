@@ -5,6 +5,7 @@ need themselves, so that small ones answer at once.
 """
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,7 +85,7 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
         "schedulerConfig": options["scheduler_config"],
     }
     runtime.set_up_logging(obj["verbose"])
-    runtime.serve(process_settings.load(options["config"], overrides))
+    runtime.serve(process_settings.load(options["config"], overrides, os.environ))
 
 
 @cli.command()

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fastapi import APIRouter
+
 from koordpy import data
 from koordpy.admission import config as admission_config
 from koordpy.admission import gates as admission_gates
@@ -14,11 +16,13 @@ from koordpy.admission.chain import Chain
 from koordpy.admission.handler import Handle as AdmissionHandle
 from koordpy.admission.quota.topology import VALIDATING_PATH as QUOTA_PATH
 from koordpy.admission.quota.topology import QuotaTopology
+from koordpy.admission.serving.config import Mode
+from koordpy.admission.serving.life import WebhookLife
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Connection
 from koordpy.cluster.informers import Informers
-from koordpy.http import debug, health
+from koordpy.http import debug, health, webhook_server
 from koordpy.http.admission import admission_app
 from koordpy.http.app import Doorway
 from koordpy.http.asgi import ASGIApp
@@ -40,6 +44,9 @@ from koordpy.scheduling.waiting_pods import WaitingPods
 from koordpy.settings import DOORS, ListenerSettings, Settings
 
 log = logging.getLogger(__name__)
+
+WEBHOOK_GRACE = 60
+"""Seconds that webhook requests which are under way at the end may take (Koordinator: one minute)."""
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -73,6 +80,7 @@ class Service:
         self.listeners: dict[str, Listener] = {}
         self.chains: dict[str, Chain] = {}
         self._quotas: QuotaTopology | None = None
+        self._webhooks: WebhookLife | None = None
         self.profiles = Profiles()
         self.extender: Extender | None = None
         self._gates = FeatureGates(
@@ -98,6 +106,9 @@ class Service:
 
     def _open_admission(self) -> None:
         settings = self.settings.admission
+        if not self._gates.enabled("WebhookFramework"):
+            log.warning("the gate WebhookFramework is off: the admission door stays closed")
+            return
         config = admission_config.AdmissionConfig(
             enabled=list(settings.enabled), disabled=list(settings.disabled), history=settings.history
         )
@@ -105,8 +116,32 @@ class Service:
         self.chains = admission_config.build_chains(config, handle)
         if QUOTA_PATH in self.chains:
             self._quotas = QuotaTopology.of(handle)
+        folder, serving = settings.certificate_folder, settings.certificates
+        if serving.mode is Mode.LOCAL:
+            hosts = (*settings.tls_hosts, *filter(None, [serving.host]))
+            certificates.ensure(folder, hosts, self._clock.now())
         endpoint = admission_app(self.chains)
-        self._listen("admission", settings, dict.fromkeys(self.chains, endpoint))
+        listener = self._listen(
+            "admission",
+            settings,
+            dict.fromkeys(self.chains, endpoint),
+            webhook_server.router(lambda: self._quotas),
+            cert_dir=folder,
+            certificate_comes_later=serving.generates,
+            grace_seconds=WEBHOOK_GRACE,
+        )
+        self._webhooks = WebhookLife(
+            serving,
+            settings.registration if settings.registers else None,
+            folder,
+            listener,
+            self.chains,
+            self.client,
+            clock=self._clock,
+            rng=self._rng,
+        )
+        self.health.looks.append(self._webhooks.look)
+        self.health.ready["webhook-ready"] = self._webhooks.problem
 
     def _open_extender(self) -> None:
         settings = self.settings.extender
@@ -158,19 +193,28 @@ class Service:
         self._listen("debug", settings, {}, debug.router(sources))
 
     def _listen(
-        self, name: str, settings: ListenerSettings, hot: Mapping[str, ASGIApp], *routers: Any
-    ) -> None:
+        self,
+        name: str,
+        settings: ListenerSettings,
+        hot: Mapping[str, ASGIApp],
+        *routers: APIRouter,
+        cert_dir: Path | None = None,
+        **options: Any,
+    ) -> Listener:
         app: Any = Doorway(
-            f"koordpy {name}", [health.router(self.health), *routers], hot, lambda: self._informers.synced
+            f"koordpy {name}", [*routers, health.router(self.health)], hot, lambda: self._informers.synced
         )
         if name == "debug" and self.settings.debug.authentication:
             app = Authenticated(app, self.client, self._clock)
-        cert_dir = Path(settings.cert_dir) if settings.cert_dir else None
-        if cert_dir is not None:
+        if cert_dir is None and settings.cert_dir:
+            cert_dir = Path(settings.cert_dir)
             certificates.ensure(cert_dir, settings.tls_hosts, self._clock.now())
-        listener = Listener(name, app, host=settings.bind_address, port=settings.port, cert_dir=cert_dir)
+        listener = Listener(
+            name, app, host=settings.bind_address, port=settings.port, cert_dir=cert_dir, **options
+        )
         self.listeners[name] = listener
         self.health.ready[f"door-{name}"] = lambda: None if listener.is_listening else "not listening"
+        return listener
 
     # --- life ------------------------------------------------------------------------------------
 
@@ -178,24 +222,48 @@ class Service:
         """Follow the cluster and open the doors.
 
         The doors listen at once, so that probes get answers; until every informer has listed, `/readyz`
-        says no and no request is decided on half a view.
+        says no and no request is decided on half a view. Only the webhooks wait for a certificate that is
+        made now, and for being registered with it. Raises FirstSyncError when that takes too long.
         """
         await self._informers.start()
         self.health.ready |= health.informer_checks(self._informers)
-        for listener in self.listeners.values():
-            await listener.start()
+        for name, listener in self.listeners.items():
+            if name != "admission":
+                await listener.start()
+        if self._webhooks is not None:
+            await self._webhooks.prepare()
+            await self.listeners["admission"].start()
+            self._webhooks.begin_to_call()
 
     async def wait_ready(self, timeout: float | None = None) -> None:
-        """Return when every informer has listed. Raises TimeoutError naming those that have not."""
+        """Return when every informer has listed and the webhooks can be called.
+
+        Raises TimeoutError naming what has not come about.
+        """
         await self._informers.wait_synced(timeout)
+        if self._webhooks is not None:
+            try:
+                async with asyncio.timeout(timeout):
+                    await self._webhooks.wait_answered()
+            except TimeoutError:
+                raise TimeoutError(f"webhook-ready: {self._webhooks.problem()}") from None
 
     async def stop(self) -> None:
-        """Close the doors, answering what is under way, then let go of the cluster.
+        """Take leave, close the doors, answering what is under way, then let go of the cluster.
 
-        Binds that are held for a Permit plugin are answered with an error: kube-scheduler retries the pods.
+        Taking leave is not being ready any more, while requests are still answered: the cluster needs a
+        moment to send no more of them. Binds that are held for a Permit plugin are answered with an error:
+        kube-scheduler retries the pods.
         """
+        self.health.ready["shutdown"] = lambda: "koordpy is shutting down"
+        for listener in self.listeners.values():
+            listener.leave()
+        if any(listener.is_listening for listener in self.listeners.values()):
+            await asyncio.sleep(self.settings.shutdown_seconds)
         if self.extender is not None:
             self.extender.close("koordpy is shutting down")
+        if self._webhooks is not None:
+            await self._webhooks.stop()
         await asyncio.gather(*(listener.stop() for listener in self.listeners.values()))
         await self._informers.stop()
         await self.client.close()

@@ -4,18 +4,28 @@ Policies have files of their own in Koordinator's formats (scheduler and desched
 only which doors are open, where, and how the API server is reached.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from pydantic import Field
 
 from koordpy.admission.config import HandlerEntry
+from koordpy.admission.serving.config import CertificateSettings, Mode, RegistrationSettings
 from koordpy.api import config_document, config_model
 from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
 
 API_VERSION: Final = "config.koordpy.dev/v1alpha1"
 KIND: Final = "KoordpyConfiguration"
 
+
+CERT_DIR: Final = "/tmp/koordinator-webhook-certs"
+"""Koordinator's."""
+
+LOCAL_CERT_DIR: Final = "certs"
+
+SHUTDOWN_DELAY: Final = 5.0
+"""Seconds that a cluster is given to send no more requests to a replica that goes."""
 
 Door = Literal["admission", "extender", "debug"]
 """A way into the process."""
@@ -46,13 +56,28 @@ class AdmissionSettings(ListenerSettings):
 
     bind_address: str = "0.0.0.0"
     port: int = Field(default=9876, ge=0, le=65535)
-    cert_dir: str | None = "certs"
+    cert_dir: str | None = None
+    """By default `certs` in the working directory, or Koordinator's folder where certificates are generated
+    while the process runs; `certificate_folder` says which."""
+    certificates: CertificateSettings = CertificateSettings()
+    registration: RegistrationSettings = RegistrationSettings()
     enabled: tuple[HandlerEntry, ...] = Field(default=(), strict=False)
     """Handlers besides the in-tree ones, or in-tree ones with arguments or another place."""
     disabled: tuple[str, ...] = Field(default=(), strict=False)
     """Handlers to leave out; `*` leaves out all that `enabled` does not name."""
     history: int = Field(default=256, ge=0)
     """How many admissions are remembered for the debug API."""
+
+    @property
+    def certificate_folder(self) -> Path:
+        """The folder that the certificate is served from."""
+        return Path(self.cert_dir or (CERT_DIR if self.certificates.generates else LOCAL_CERT_DIR))
+
+    @property
+    def registers(self) -> bool:
+        """Whether the webhook configurations are completed."""
+        enabled = self.registration.enabled
+        return self.certificates.generates if enabled is None else enabled
 
 
 class ExtenderSettings(ListenerSettings):
@@ -142,20 +167,72 @@ class Settings(ConfigModel):
     extender: ExtenderSettings = ExtenderSettings()
     debug: DebugSettings = DebugSettings()
     worker: WorkerSettings = WorkerSettings()
+    shutdown_delay: Seconds | None = None
+    """How long a process that was told to end goes on serving, not ready any more; by default 5 s where the
+    webhooks have a certificate for a cluster, else nothing."""
+
+    @property
+    def shutdown_seconds(self) -> float:
+        """The delay that holds."""
+        if self.shutdown_delay is not None:
+            return self.shutdown_delay
+        local = "admission" not in self.doors or self.admission.certificates.mode is Mode.LOCAL
+        return 0.0 if local else SHUTDOWN_DELAY
 
 
-def load(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings:
+def load(
+    path: Path | None, overrides: dict[str, Any] | None = None, environment: Mapping[str, str] | None = None
+) -> Settings:
     """Read a file (defaults without one) and lay `overrides` over it, nested like the file.
 
-    Raises ConfigError naming file and path, OSError when the file cannot be read.
+    What the file does not say is taken from Koordinator's variables in `environment`. Raises ConfigError
+    naming file (or variable) and path, OSError when the file cannot be read.
     """
+    defaults = _from_environment(environment or {})
     try:
         text = "" if path is None else path.read_text(encoding="utf-8")
         document = config_document.load(text)
         document = {} if document is None else document
+        if isinstance(document, dict):
+            document = _laid_over(defaults, document)
         return config_model.read(Settings, _laid_over(document, overrides or {}))
     except ConfigError as error:
         raise error.under(path) if path is not None else error from None
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the environment of a koord-manager says, as a document.
+
+    In a pod that knows its namespace the certificate is kept in a Secret, as there, unless the environment
+    says otherwise. Source: Koordinator, `pkg/webhook/util/util.go`.
+    """
+    found = {name: value for name, value in environment.items() if value}
+    host = found.get("WEBHOOK_HOST")
+    mode = found.get("WEBHOOK_CERT_WRITER") or ("fs" if host else None)
+    if mode is None and "POD_NAMESPACE" in found and "KUBERNETES_SERVICE_HOST" in found:
+        mode = "secret"
+    port = found.get("WEBHOOK_PORT")
+    if port is not None and not (port.isdecimal() and int(port) <= 65535):
+        raise ConfigError(f"WEBHOOK_PORT: got {port!r}, expected a port number")
+    if mode not in (None, "fs", "secret"):
+        raise ConfigError(f"WEBHOOK_CERT_WRITER: got {mode!r}, expected 'fs' or 'secret'")
+    admission: dict[str, Any] = {
+        "port": int(port) if port else None,
+        "certDir": found.get("WEBHOOK_CERT_DIR"),
+        "certificates": {
+            "mode": mode,
+            "namespace": found.get("POD_NAMESPACE"),
+            "secretName": found.get("SECRET_NAME"),
+            "serviceName": found.get("SERVICE_NAME"),
+            "host": host,
+        },
+        "registration": {
+            "mutating": found.get("MUTATING_WEBHOOK_NAME"),
+            "validating": found.get("VALIDATING_WEBHOOK_NAME"),
+        },
+    }
+    document: dict[str, Any] = _laid_over({}, {"admission": admission})
+    return document
 
 
 def _laid_over(document: Any, overrides: dict[str, Any]) -> Any:

@@ -304,6 +304,14 @@ class Secret(KubeObject):
     type: str = ""
 
 
+class MutatingWebhookConfiguration(KubeObject):
+    """Webhooks that change objects, as far as it matters that they were changed themselves."""
+
+
+class ValidatingWebhookConfiguration(KubeObject):
+    """Webhooks that judge objects, as far as it matters that they were changed themselves."""
+
+
 class Service(KubeObject):
     """A service, as far as pod spreading reads it."""
 

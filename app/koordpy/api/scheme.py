@@ -66,6 +66,22 @@ RESOURCES: dict[type[KubeObject], Resource] = {
         Resource("coordination.k8s.io", "v1", "leases", "Lease", True, core.Lease),
         Resource("events.k8s.io", "v1", "events", "Event", True, core.Event),
         Resource(
+            "admissionregistration.k8s.io",
+            "v1",
+            "mutatingwebhookconfigurations",
+            "MutatingWebhookConfiguration",
+            False,
+            core.MutatingWebhookConfiguration,
+        ),
+        Resource(
+            "admissionregistration.k8s.io",
+            "v1",
+            "validatingwebhookconfigurations",
+            "ValidatingWebhookConfiguration",
+            False,
+            core.ValidatingWebhookConfiguration,
+        ),
+        Resource(
             "config.koordinator.sh",
             "v1alpha1",
             "clustercolocationprofiles",

@@ -4,7 +4,7 @@
 name for both.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -20,9 +20,14 @@ Check = Callable[[], str | None]
 
 
 class Health:
-    """The named checks of one process. Doors add theirs while they are wired."""
+    """The named checks of one process. Doors add theirs while they are wired.
+
+    Checks answer at once. What takes time is in `looks`: they are awaited before readiness is judged, and
+    leave what they saw where a check finds it.
+    """
 
     def __init__(self) -> None:
+        self.looks: list[Callable[[], Awaitable[object]]] = []
         self.live: dict[str, Check] = {"ping": lambda: None}
         self.ready: dict[str, Check] = {"ping": lambda: None}
 
@@ -68,11 +73,21 @@ def router(health: Health) -> APIRouter:
     """
     routes = APIRouter(default_response_class=PlainTextResponse)
 
-    def add(path: str, checks: Callable[[], dict[str, Check]]) -> None:
+    async def look() -> None:
+        for one in health.looks:
+            await one()
+
+    async def take_no_look() -> None:
+        pass
+
+    def add(
+        path: str, checks: Callable[[], dict[str, Check]], look: Callable[[], Awaitable[None]] = look
+    ) -> None:
         async def all_checks(
             verbose: Annotated[str | None, Query()] = None,
             exclude: Annotated[list[str] | None, Query()] = None,
         ) -> PlainTextResponse:
+            await look()
             return _answer(path, health, checks(), verbose is not None, exclude or [])
 
         async def one_check(check: str) -> PlainTextResponse:
@@ -81,12 +96,13 @@ def router(health: Health) -> APIRouter:
                 return PlainTextResponse(
                     f"no check {check!r} in {path}; there are: {', '.join(known)}\n", status_code=404
                 )
+            await look()
             return _answer(path, health, {check: known[check]}, False, [])
 
         routes.add_api_route(path, all_checks, methods=["GET", "HEAD"], include_in_schema=False)
         routes.add_api_route(f"{path}/{{check}}", one_check, methods=["GET"], include_in_schema=False)
 
-    add("/livez", lambda: health.live)
+    add("/livez", lambda: health.live, take_no_look)
     add("/readyz", lambda: health.ready)
     add("/healthz", lambda: {**health.live, **health.ready})
     return routes

@@ -120,11 +120,12 @@ def ca_bundle(directory: Path) -> bytes:
     raise CertificateError(f"{directory}: neither {CA_CERT} nor ca.crt is there to be put into caBundle")
 
 
-def server_context(directory: Path) -> ssl.SSLContext:
-    """Return a TLS 1.2+ server context with a folder's certificate."""
+def server_context(directory: Path | None = None) -> ssl.SSLContext:
+    """Return a TLS 1.2+ server context with a folder's certificate, or still without one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    load_server_certificate(context, directory)
+    if directory is not None:
+        load_server_certificate(context, directory)
     return context
 
 

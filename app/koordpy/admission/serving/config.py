@@ -1,0 +1,61 @@
+"""How the webhook server gets its certificate and its entries in the cluster, as a configuration says it.
+
+Names and defaults are those of Koordinator's environment variables: `pkg/webhook/util/util.go`.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+from pydantic import Field
+
+from koordpy.api.config_model import ConfigModel
+
+TRUSTED_BY: Final = "localhost"
+"""A name that every certificate that is generated has beside the one that kube-apiserver calls."""
+
+
+class Mode(StrEnum):
+    """Who makes the certificate."""
+
+    LOCAL = "local"
+    """koordpy, for development: in the folder, when that holds none."""
+    FS = "fs"
+    """koordpy, in the folder, renewed while it runs. For one replica: each has an authority of its own."""
+    SECRET = "secret"
+    """koordpy, in a Secret that all replicas share."""
+    GIVEN = "given"
+    """Somebody else (cert-manager, an operator), who puts `tls.crt`, `tls.key`, `ca.crt` into the folder."""
+
+
+class CertificateSettings(ConfigModel):
+    """The certificate. `host` replaces the service's name where the API server calls by URL."""
+
+    mode: Mode = Field(default=Mode.LOCAL, strict=False)
+    namespace: str = Field(default="koordinator-system", min_length=1)
+    """Of the Secret and the service."""
+    secret_name: str = Field(default="koordinator-webhook-certs", min_length=1)
+    service_name: str = Field(default="koordinator-webhook-service", min_length=1)
+    host: str = ""
+
+    @property
+    def dns(self) -> str:
+        """The name by which kube-apiserver calls."""
+        return self.host or f"{self.service_name}.{self.namespace}.svc"
+
+    @property
+    def generates(self) -> bool:
+        """Whether the certificate is made and renewed while the process runs."""
+        return self.mode in (Mode.FS, Mode.SECRET)
+
+
+class RegistrationSettings(ConfigModel):
+    """The two webhook configurations that are completed: caBundle, address, and which webhooks are on."""
+
+    enabled: bool | None = None
+    """By default yes where koordpy generates the certificate."""
+    mutating: str = Field(default="koordinator-mutating-webhook-configuration", min_length=1)
+    validating: str = Field(default="koordinator-validating-webhook-configuration", min_length=1)
+    inject_ca_bundle: bool = True
+    """False leaves caBundle to somebody else, such as cert-manager's injector."""
+    port: int | None = Field(default=None, ge=1, le=65535)
+    """The port in URLs; by default the one that is listened on."""

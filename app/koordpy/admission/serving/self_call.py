@@ -1,0 +1,112 @@
+"""Whether the webhook server can be called as kube-apiserver calls it: over TLS, trusting only its authority.
+
+A process that listens and knows the cluster may still serve a certificate that nobody accepts. So readiness
+includes a real HTTPS request to `/healthz`. Any answer is a good one: what counts is that it came.
+
+Source: Koordinator, `pkg/webhook/util/health/checker.go`.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+
+from koordpy.lib import certificates
+from koordpy.lib.http1 import HttpClient, HttpError
+
+log = logging.getLogger(__name__)
+
+PATH: Final = "/healthz"
+
+FRESH: Final = 1.0
+"""Seconds for which an answer is as good as another call: probes come often, and anybody may ask."""
+
+_RETRY: Final = 2.0
+_WARN_AFTER: Final = 5.0
+_TIMEOUT: Final = 3.0
+
+
+class SelfCall:
+    """Calls an address, trusting the authority in a folder.
+
+    The certificate must be for `name`, by default the first name that it says itself. A folder without an
+    authority has a certificate that strangers vouch for; then it is the certificate itself that is expected.
+    `reload` makes the server look for a new certificate, so that it is not asked for one before it has it.
+    """
+
+    def __init__(
+        self,
+        url: Callable[[], str],
+        directory: Path,
+        *,
+        name: str | None = None,
+        reload: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.problem: str | None = "the webhook server has not been called yet"
+        """What was wrong with the last call; None when it was answered."""
+        self._url, self._directory, self._name, self._reload = url, directory, name, reload
+        self._called_at: float | None = None
+        self._lock = asyncio.Lock()
+
+    async def call(self) -> str | None:
+        """Call, unless that was done within the last second; return what is wrong, or None."""
+        loop = asyncio.get_running_loop()
+        async with self._lock:
+            if self._called_at is None or loop.time() - self._called_at >= FRESH:
+                self.problem = await self._call()
+                self._called_at = loop.time()
+        return self.problem
+
+    async def until_answered(self) -> None:
+        """Call every other second until there is an answer."""
+        loop = asyncio.get_running_loop()
+        began, warned = loop.time(), False
+        while (problem := await self.call()) is not None:
+            if not warned and loop.time() - began >= _WARN_AFTER:
+                warned = True
+                log.warning("the webhook server does not answer: %s", problem)
+            await asyncio.sleep(_RETRY)
+
+    async def _call(self) -> str | None:
+        self._reload()
+        url = self._url()
+        try:
+            name = self._name or _first_name(self._directory)
+            client = HttpClient(url, tls=self._trust(), server_hostname=name, connect_timeout=_TIMEOUT)
+        except (OSError, ValueError, certificates.CertificateError) as error:  # ssl's are OSErrors
+            return f"cannot tell what to trust: {error}"
+        try:
+            await client.request("GET", PATH, timeout=_TIMEOUT)
+        except HttpError as error:
+            return f"GET {PATH} as {name}: {error}"
+        finally:
+            await client.close()
+        return None
+
+    def _trust(self) -> ssl.SSLContext:
+        """Trust what the folder holds now: it may have been replaced since the last call."""
+        try:
+            trusted = certificates.ca_bundle(self._directory)
+        except certificates.CertificateError:
+            trusted = (self._directory / certificates.SERVER_CERT).read_bytes()
+        context = ssl.create_default_context(cadata=trusted.decode("ascii"))
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)  # no stricter than kube-apiserver
+        return context
+
+
+def _first_name(directory: Path) -> str:
+    """Return a name that the certificate is for. Raises ValueError, OSError."""
+    cert = x509.load_pem_x509_certificate((directory / certificates.SERVER_CERT).read_bytes())
+    try:
+        names = cert.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        raise ValueError(f"{directory / certificates.SERVER_CERT} names no host") from None
+    found = [*names.get_values_for_type(x509.DNSName), *names.get_values_for_type(x509.IPAddress)]
+    if not found:
+        raise ValueError(f"{directory / certificates.SERVER_CERT} names no host")
+    return str(found[0]).replace("*", "any", 1)

@@ -1,0 +1,88 @@
+"""What the webhook server answers besides the webhooks: `/healthz`, `/convert` and `/elasticQuota`.
+
+Source: Koordinator, `pkg/webhook/server.go`, `api_debug_server.go`; controller-runtime,
+`pkg/webhook/conversion`.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi.responses import PlainTextResponse
+
+from koordpy.admission.quota.topology import QuotaTopology
+from koordpy.admission.review import MAX_BODY
+
+_JSON: Final = "application/json"
+
+
+class ConversionRequest(msgspec.Struct, rename="camel"):
+    """Objects of a custom resource, and the version they are wanted in."""
+
+    uid: str = ""
+    desired_api_version: str = msgspec.field(default="", name="desiredAPIVersion")
+    objects: list[dict[str, Any]] | None = None
+
+
+class ConversionReview(msgspec.Struct, rename="camel"):
+    """The envelope."""
+
+    kind: str = "ConversionReview"
+    api_version: str = "apiextensions.k8s.io/v1"
+    request: ConversionRequest | None = None
+
+
+_DECODER = msgspec.json.Decoder(ConversionReview)
+
+
+def convert(body: bytes) -> bytes | None:
+    """Answer a ConversionReview; None for a body that is none.
+
+    koordpy's custom resources have one version each, so there is nothing that could be converted: a review
+    with objects fails and names the first one.
+    """
+    try:
+        review = _DECODER.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    request = review.request
+    if request is None:
+        return None
+    result = {"status": "Success"}
+    for found in (request.objects or [])[:1]:
+        what = f"kind {found.get('kind')!s:.200} of version {found.get('apiVersion')!s:.200}"
+        message = f"no conversion of {what} to {request.desired_api_version:.200} is registered"
+        result = {"status": "Failure", "message": message}
+    response = {"uid": request.uid, "convertedObjects": [], "result": result}
+    return msgspec.json.encode({"kind": review.kind, "apiVersion": review.api_version, "response": response})
+
+
+def router(quotas: Callable[[], QuotaTopology | None]) -> APIRouter:
+    """Return the routes. `/healthz` tells that the server answers, whatever else is the matter."""
+    routes = APIRouter()
+
+    @routes.get("/healthz", include_in_schema=False)
+    async def healthz() -> PlainTextResponse:
+        return PlainTextResponse("ok")
+
+    @routes.post("/convert", include_in_schema=False)
+    async def conversion(request: Request) -> Response:
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BODY:
+                raise HTTPException(413, f"a ConversionReview may have {MAX_BODY} bytes")
+        answer = convert(bytes(body))
+        if answer is None:
+            raise HTTPException(400, "expected a ConversionReview with a request")
+        return Response(answer, media_type=_JSON)
+
+    @routes.get("/elasticQuota")
+    async def elastic_quota() -> dict[str, Any]:
+        topology = quotas()
+        if topology is None:
+            raise HTTPException(404, "quotas are not followed: their validating webhook is not served")
+        return topology.document()
+
+    return routes
