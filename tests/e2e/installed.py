@@ -89,7 +89,7 @@ def install(folder: Path) -> Installed:
         if name and (PROJECT / name).exists():
             target = source / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(PROJECT / name, target)
+            shutil.copy(PROJECT / name, target, follow_symlinks=False)
     work.mkdir()
     script = source / "deploy" / "image" / "install.sh"
     done = subprocess.run(

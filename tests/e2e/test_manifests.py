@@ -43,7 +43,7 @@ CERT_MANAGER = [
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    """A control plane of this module's own, because a namespace that was deleted never goes without controllers."""
+    """A control plane of this module's own: its webhooks would hold up everybody else."""
     with ControlPlane() as made:
         made.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(CERT_MANAGER))
         yield made

@@ -1,5 +1,6 @@
 """`kubectl kustomize` of the overlays in `deploy/kustomize`."""
 
+import re
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -39,3 +40,33 @@ def key(document: Document) -> tuple[str, str, str]:
     """Return kind, namespace and name of an object."""
     meta = document["metadata"]
     return document["kind"], meta.get("namespace", ""), meta["name"]
+
+
+def comparable(document: Document) -> Document:
+    """Return an object without what kustomize and Helm each add: hashes of names, their labels and notes.
+
+    YAML inside of ConfigMaps is read, so that comments do not count.
+    """
+    if isinstance(document, dict) and document.get("kind") == "ConfigMap":
+        document = {
+            **document,
+            "data": {name: yaml.safe_load(text) for name, text in document["data"].items()},
+        }
+    found: Document = _without_marks(document)
+    return found
+
+
+_MARKS = ("app.kubernetes.io/managed-by", "helm.sh/chart", "helm.sh/resource-policy", "checksum/config")
+_UNORDERED = {"volumeMounts", "volumes"}
+_HASH = re.compile(r"(?<=^koordpy-)(.*)-[bcdfghkmt2456789]{10}$")
+
+
+def _without_marks(value: Any) -> Any:
+    if isinstance(value, dict):
+        found = {name: _without_marks(item) for name, item in value.items() if name not in _MARKS}
+        for name in _UNORDERED & found.keys():
+            found[name] = sorted(found[name], key=lambda item: str(item["name"]))
+        return {name: item for name, item in found.items() if name not in ("annotations", "labels") or item}
+    if isinstance(value, list):
+        return [_without_marks(item) for item in value]
+    return _HASH.sub(r"\1", value) if isinstance(value, str) else value

@@ -31,19 +31,24 @@ class BinaryMissing(RuntimeError):
     """A binary of the control plane is neither there nor can it be built; the message says what to do."""
 
 
-def module_version(path: str) -> str:
+def module_version(path: str, module: Path = MODULE) -> str:
     """The version that go.mod requires of the module ``path``, such as ``v1.35.3``."""
-    found = re.search(rf"^\s+{re.escape(path)} (v\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
+    found = re.search(rf"^\s+{re.escape(path)} (v\S+)", (module / "go.mod").read_text(), re.MULTILINE)
     if found is None:
-        raise BinaryMissing(f"{MODULE / 'go.mod'} does not require {path}")
+        raise BinaryMissing(f"{module / 'go.mod'} does not require {path}")
     return found[1]
 
 
-def cache_folder() -> Path:
-    """Where the built binaries live: the user's cache folder, by version; not created by this call."""
+def cache_root() -> Path:
+    """Where all built binaries live: the user's cache folder; not created by this call."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return root / "koordpy" / "controlplane"
+
+
+def cache_folder() -> Path:
+    """Where the control plane's binaries live, by version; not created by this call."""
     version = f"{module_version('k8s.io/kubernetes')}-etcd-{module_version('go.etcd.io/etcd/server/v3')}"
-    return root / "koordpy" / "controlplane" / version
+    return cache_root() / version
 
 
 def find(name: str) -> Path | None:
@@ -66,22 +71,29 @@ def _build(name: str) -> Path:
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets:
         raise BinaryMissing(f"KUBEBUILDER_ASSETS={assets} has no executable {name!r}; unset it to build one")
+    return compile_binary(name, PACKAGES[name], MODULE, cache_folder(), _linker_flags())
+
+
+def compile_binary(name: str, package: str, module: Path, folder: Path, linker_flags: str) -> Path:
+    """Build the Go package ``package`` of the module in ``module`` as ``folder / name``.
+
+    Raises ``BinaryMissing`` when there is no Go toolchain, or when the build fails.
+    """
     go = shutil.which("go")
     if go is None:
         raise BinaryMissing(
             f"{name} is not built and there is no Go toolchain on PATH to build it: install Go 1.25 or "
             "newer, or set KUBEBUILDER_ASSETS to a folder with " + ", ".join(PACKAGES)
         )
-    folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     print(f"building {name} in {folder} (minutes when cold)", file=sys.stderr, flush=True)
     fresh = folder / f".{name}.{os.getpid()}"
-    command = [go, "build", "-mod=readonly", "-trimpath", f"-ldflags={_linker_flags()}", "-o", str(fresh)]
+    command = [go, "build", "-mod=readonly", "-trimpath", f"-ldflags={linker_flags}", "-o", str(fresh)]
     try:
         # GOFLAGS of the user may ask for vendoring or VCS stamping, neither of which this module has.
         done = subprocess.run(
-            [*command, PACKAGES[name]],
-            cwd=MODULE,
+            [*command, package],
+            cwd=module,
             env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"},
             check=False,
         )

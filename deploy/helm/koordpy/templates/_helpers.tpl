@@ -1,0 +1,189 @@
+{{/* Labels of a component: dict "root" $ "component" NAME. */}}
+{{- define "koordpy.labels" -}}
+{{ include "koordpy.selector" . }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end }}
+
+{{- define "koordpy.selector" -}}
+app.kubernetes.io/name: koordpy
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "koordpy.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{/* A shipped configuration file for the release's namespace: dict "root" $ "file" PATH "over" MAP. */}}
+{{- define "koordpy.config" -}}
+{{- $text := .root.Files.Get .file | replace "koordinator-system" .root.Release.Namespace }}
+{{- if .over }}
+{{- mergeOverwrite (fromYaml $text) (deepCopy .over) | toYaml }}
+{{- else }}
+{{- $text | trim }}
+{{- end }}
+{{- end }}
+
+{{/* What values lay over a KoordpyConfiguration: dict "root" $ "config" MAP "gates" LIST of known gates. */}}
+{{- define "koordpy.over" -}}
+{{- $gates := dict }}
+{{- range $name, $on := .root.Values.featureGates }}
+{{- if has $name $.gates }}{{ $_ := set $gates $name $on }}{{ end }}
+{{- end }}
+{{- $over := deepCopy .config }}
+{{- if $gates }}{{ $over = mergeOverwrite (dict "featureGates" $gates) $over }}{{ end }}
+{{- toYaml $over }}
+{{- end }}
+
+{{/* The parts of a pod that are the same everywhere: dict "root" $ "values" THE COMPONENT'S VALUES. */}}
+{{- define "koordpy.pod" -}}
+priorityClassName: {{ .values.priorityClassName }}
+{{- with .root.Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "koordpy.container" -}}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities:
+    drop: [ALL]
+{{- end }}
+
+{{/* Spread the pods of a component: dict "component" NAME "keys" LIST of topology keys. */}}
+{{- define "koordpy.spread" -}}
+topologySpreadConstraints:
+{{- range .keys }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "koordpy.selector" $ | nindent 8 }}
+{{- end }}
+{{- end }}
+
+{{/* A ServiceAccount and a PodDisruptionBudget or NetworkPolicy around a component. */}}
+{{- define "koordpy.serviceaccount" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: koordpy-{{ .component }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "koordpy.labels" . | nindent 4 }}
+{{- end }}
+
+{{- define "koordpy.budget" -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: koordpy-{{ .component }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "koordpy.labels" . | nindent 4 }}
+spec:
+  maxUnavailable: 1
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      {{- include "koordpy.selector" . | nindent 6 }}
+{{- end }}
+
+{{- define "koordpy.networkpolicy" -}}
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: koordpy-{{ .component }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "koordpy.labels" . | nindent 4 }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- include "koordpy.selector" . | nindent 6 }}
+  policyTypes: [Ingress, Egress]
+  ingress:
+    - ports:
+        - protocol: TCP
+          port: {{ .port }}
+  egress:
+    - ports:
+      {{- range .root.Values.networkPolicies.apiServerPorts }}
+        - protocol: TCP
+          port: {{ . }}
+      {{- end }}
+{{- end }}
+
+{{/* A binding of the component's service account: dict "root" "component" "name" "kind" "role" "namespace". */}}
+{{- define "koordpy.binding" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ if .namespace }}RoleBinding{{ else }}ClusterRoleBinding{{ end }}
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "koordpy.labels" . | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ .kind }}
+  name: {{ .role }}
+subjects:
+  - kind: ServiceAccount
+    name: koordpy-{{ .component }}
+    namespace: {{ .root.Release.Namespace }}
+{{- end }}
+
+{{/* The feature gates that each component knows; others are not passed to it. Koordinator's names. */}}
+{{- define "koordpy.webhookGates" -}}
+- BindingAdmissionWebhook
+- ColocationProfileSkipMutatingResources
+- ColocationProfileSkipValidatingPriority
+- ConfigMapValidatingWebhook
+- DisableDefaultQuota
+- DisableDeviceResourceSpec
+- DisableExtendedResourceSpec
+- ElasticMutatingWebhook
+- ElasticQuotaEnableUpdateResourceKey
+- ElasticQuotaEvaluationTransformPod
+- ElasticQuotaGuaranteeUsage
+- ElasticValidatingWebhook
+- EnablePodEnhancedValidator
+- EnableQuotaAdmission
+- EnableQuotaAdmissionOnUpdate
+- MultiQuotaTree
+- NodeMutatingWebhook
+- NodeValidatingWebhook
+- PodMutatingWebhook
+- PodValidatingWebhook
+- ReplaceResourcesTransformer
+- ReservationMutatingWebhook
+- SupportParentQuotaSubmitPod
+- ValidatePodDeviceResource
+- WebhookFramework
+{{- end }}
+
+{{- define "koordpy.workerGates" -}}
+- ColocationProfileController
+{{- end }}
+
+{{- define "koordpy.qosGates" -}}
+- BECPUManager
+- BECPUSuppress
+{{- end }}

@@ -1,0 +1,198 @@
+"""The Helm chart: the same objects as the kustomize overlays, and installed on a real kube-apiserver."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.controlplane.plane import ControlPlane
+from tests.e2e.helm import build
+from tests.manifests import render
+
+pytestmark = pytest.mark.timeout(900)
+
+CHART = render.DEPLOY / "helm" / "koordpy"
+NAMESPACE = "koordinator-system"
+
+_ADMISSION_ALONE = {part: {"enabled": False} for part in ("scheduler", "worker", "qosAgent")}
+
+VALUES: dict[str, dict[str, Any]] = {
+    "all-gates": {
+        "featureGates": dict.fromkeys(
+            (
+                "ColocationProfileController",
+                "ConfigMapValidatingWebhook",
+                "EnablePodEnhancedValidator",
+                "EnableQuotaAdmission",
+                "MultiQuotaTree",
+                "NodeMutatingWebhook",
+                "NodeValidatingWebhook",
+                "ReservationMutatingWebhook",
+            ),
+            True,
+        )
+    },
+    "cert-manager": {**_ADMISSION_ALONE, "certManager": {"enabled": True}},
+    "full": {},
+    "webhooks-only": _ADMISSION_ALONE,
+}
+"""The values that give what an overlay gives."""
+
+
+def helm(*args: str, values: dict[str, Any] | None = None, plane: ControlPlane | None = None) -> str:
+    """Run helm; a failure shows what it said. Values are read from standard input."""
+    environment = {**os.environ, "HELM_NAMESPACE": NAMESPACE}
+    if plane is not None:
+        environment |= {"KUBECONFIG": str(plane.kubeconfig), "HOME": str(plane.folder)}
+    done = subprocess.run(
+        [build.ensure(), *args, *([] if values is None else ["--values", "-"])],
+        input=yaml.safe_dump(values),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise HelmError(done.stderr + done.stdout)
+    return done.stdout
+
+
+class HelmError(Exception):
+    """Helm refused; the message is what it said."""
+
+
+def rendered(values: dict[str, Any]) -> dict[tuple[str, str, str], dict[str, Any]]:
+    text = helm("template", "koordpy", str(CHART), values=values)
+    documents = [render.comparable(document) for document in yaml.safe_load_all(text) if document]
+    found = {render.key(document): document for document in documents}
+    assert len(found) == len(documents)
+    return found
+
+
+@pytest.mark.parametrize("overlay", render.OVERLAYS)
+def test_the_chart_gives_the_objects_of_an_overlay(overlay: str) -> None:
+    expected = [render.comparable(document) for document in render.documents(overlay)]
+    # A release goes into a namespace that is there already.
+    expected = [document for document in expected if document["kind"] != "Namespace"]
+    found = rendered(VALUES[overlay])
+    assert set(found) == {render.key(document) for document in expected}
+    for document in expected:
+        assert found[render.key(document)] == document
+
+
+def test_the_chart_has_nothing_to_complain_about() -> None:
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART))
+
+
+def test_every_value_is_described_in_the_schema_and_by_a_comment() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    lines = (CHART / "values.yaml").read_text().splitlines()
+    for part, fields in values.items():
+        assert part in schema["properties"]
+        known = schema["properties"][part].get("properties", {})
+        for field in fields:
+            assert field in known, f"{part}.{field}"
+    # What a part is, is said above it or above its first field.
+    for index, line in enumerate(lines):
+        if line and not line.startswith((" ", "#")):
+            near = [lines[index - 1], *lines[index + 1 : index + 2]]
+            assert any(other.lstrip().startswith("#") for other in near), line
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"featureGates": {"NoSuchGate": True}},
+        {"webhooks": {"replicas": 0}},
+        {"webhooks": {"failurePolicy": "Sometimes"}},
+        {"worker": {"replcias": 2}},
+    ],
+    ids=["gate", "replicas", "policy", "typo"],
+)
+def test_values_that_mean_nothing_are_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(HelmError, match="schema"):
+        rendered(values)
+
+
+def test_values_reach_the_objects() -> None:
+    found = rendered(
+        {
+            "image": {
+                "repository": "registry.example/koordpy",
+                "tag": "1.2.3",
+                "pullSecrets": [{"name": "key"}],
+            },
+            "webhooks": {
+                "replicas": 3,
+                "failurePolicy": "Ignore",
+                "excludedNamespaces": ["kube-system", "cni"],
+                "config": {"admission": {"history": 7}},
+                "nodeSelector": {"role": "system"},
+            },
+            "scheduler": {"kubeScheduler": {"config": {"percentageOfNodesToScore": 100}}},
+            "worker": {"extraRules": [{"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"]}]},
+            "networkPolicies": {"enabled": False},
+        }
+    )
+    deployment = found["Deployment", NAMESPACE, "koordpy-webhooks"]
+    spec = deployment["spec"]["template"]["spec"]
+    assert deployment["spec"]["replicas"] == 3
+    assert spec["containers"][0]["image"] == "registry.example/koordpy:1.2.3"
+    assert (spec["imagePullSecrets"], spec["nodeSelector"]) == ([{"name": "key"}], {"role": "system"})
+    config = found["ConfigMap", NAMESPACE, "koordpy-webhooks"]["data"]["koordpy.yaml"]
+    assert config["admission"]["history"] == 7
+    assert config["admission"]["certificate"]["mode"] == "secret"
+    name = "koordinator-mutating-webhook-configuration"
+    webhook = found["MutatingWebhookConfiguration", "", name]["webhooks"][0]
+    assert webhook["failurePolicy"] == "Ignore"
+    assert webhook["matchConditions"][0]["expression"] == (
+        "!(request.namespace in ['koordinator-system', 'kube-system', 'cni'])"
+    )
+    scheduler = found["ConfigMap", NAMESPACE, "koordpy-scheduler"]["data"]["kube-scheduler-config.yaml"]
+    assert scheduler["percentageOfNodesToScore"] == 100
+    assert len(scheduler["extenders"]) == 2
+    assert found["ClusterRole", "", "koordpy-worker"]["rules"][-1]["resources"] == ["poddisruptionbudgets"]
+    assert not [kind for kind, _, _ in found if kind == "NetworkPolicy"]
+
+
+def test_another_namespace_is_used_everywhere() -> None:
+    text = helm("template", "koordpy", str(CHART), "--namespace", "elsewhere", "--set", "crds.install=false")
+    assert NAMESPACE not in text
+    assert (
+        "koordinator-webhook-service.elsewhere.svc" not in text
+    )  # the certificate's name comes from the settings
+    assert text.count("elsewhere") > 30
+
+
+@pytest.fixture
+def plane() -> Iterator[ControlPlane]:
+    with ControlPlane() as made:
+        yield made
+
+
+def test_a_release_is_installed_upgraded_and_removed_but_for_custom_resources(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    plane.kubectl("create", "namespace", NAMESPACE)
+    helm("install", "koordpy", str(CHART), plane=plane)
+    manifests = helm("get", "manifest", "koordpy", plane=plane)
+
+    def versions() -> dict[str, str]:
+        got = json.loads(plane.kubectl("get", "-o", "json", "-f", "-", stdin=manifests).stdout)
+        return {str(render.key(item)): item["metadata"]["resourceVersion"] for item in got["items"]}
+
+    before = versions()
+    assert len(before) > 50
+    helm("upgrade", "koordpy", str(CHART), plane=plane)
+    assert versions() == before
+    helm("uninstall", "koordpy", plane=plane)
+    left = plane.kubectl("get", "-o", "name", "--ignore-not-found", "-f", "-", stdin=manifests).stdout.split()
+    assert {name.partition("/")[0] for name in left} == {"customresourcedefinition.apiextensions.k8s.io"}
+    assert len(left) == 13
