@@ -127,6 +127,20 @@ class Client:
             if not continue_:
                 return items
 
+    async def list_raw(
+        self, resource: Resource, namespace: str = "", *, limit: int = PAGE_SIZE
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Yield all objects with all their fields, page by page; kind and apiVersion are filled in."""
+        continue_ = ""
+        while True:
+            query = query_of({"limit": str(limit), "continue": continue_})
+            page = _document(await self.send("GET", object_path(resource, namespace) + query))
+            for item in page.get("items") or ():
+                yield {"apiVersion": resource.api_version, "kind": resource.kind, **item}
+            continue_ = (page.get("metadata") or {}).get("continue") or ""
+            if not continue_:
+                return
+
     @asynccontextmanager
     async def watch(
         self,

@@ -1,0 +1,1 @@
+"""Find what is wrong with ClusterColocationProfiles before pods meet them."""

@@ -1,0 +1,143 @@
+"""Profiles that fight: they select the same pods and write different values to the same place.
+
+They are applied in the order of their names, so the later name wins. Where the later one selects only some of
+the pods of the earlier one that is how a default and its exceptions are made, and merely noted.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+from koordpy.admission.lint import Finding, Severity
+from koordpy.api.patch import equal
+from koordpy.api.selector_overlap import example, implies
+
+from .subject import Subject
+from .writes import Write, suffixed, writes
+
+
+class _Writer:
+    """A profile with what it leaves at each place."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self.at: dict[str, Write] = {}
+        self.suffixes = suffixed(subject.spec)
+
+
+def find_conflicts(subjects: Sequence[Subject]) -> Iterator[Finding]:
+    """Yield what profiles, sorted by name, overwrite of their own values and of each other's."""
+    writers = []
+    for subject in subjects:
+        writer = _Writer(subject)
+        yield from _own(writer)
+        if not subject.matcher.problem:
+            writers.append(writer)
+    for earlier, later in _sharing(writers):
+        pair = _Pair(earlier.subject, later.subject)
+        if pair.who is None:
+            continue
+        yield from _overwritten(pair, earlier, later)
+        yield from _suffixes(pair, earlier, later)
+
+
+class _Pair:
+    """Two profiles, by name; `who` tells of pods that both select, None if there can be none."""
+
+    def __init__(self, earlier: Subject, later: Subject) -> None:
+        self.earlier, self.later = earlier, later
+        pods = example(earlier.selector, later.selector)
+        namespaces = example(earlier.namespace_selector, later.namespace_selector)
+        self.who = None if pods is None or namespaces is None else _told(pods, namespaces)
+
+    @property
+    def is_layered(self) -> bool:
+        """Whether the later profile is an exception to the earlier one, and not the same pods again."""
+        earlier, later = self.earlier, self.later
+        inside = implies(later.selector, earlier.selector) and implies(
+            later.namespace_selector, earlier.namespace_selector
+        )
+        outside = implies(earlier.selector, later.selector) and implies(
+            earlier.namespace_selector, later.namespace_selector
+        )
+        return inside and not outside
+
+
+def _sharing(writers: Sequence[_Writer]) -> Iterator[tuple[_Writer, _Writer]]:
+    """Yield the pairs of profiles that touch a place in common, in the order of their names."""
+    touching: dict[str, list[int]] = {}
+    for number, writer in enumerate(writers):
+        for place in {*writer.at, *writer.suffixes}:
+            touching.setdefault(place, []).append(number)
+    pairs = {pair for numbers in touching.values() for pair in combinations(numbers, 2)}
+    for first, second in sorted(pairs):
+        yield writers[first], writers[second]
+
+
+def _own(writer: _Writer) -> Iterator[Finding]:
+    """Yield what a profile itself overwrites, and note in the writer what it leaves in the end."""
+    for write in writes(writer.subject.spec):
+        before = writer.at.get(write.place)
+        if before is not None and not equal(before.value, write.value):
+            yield writer.subject.finding(
+                Severity.WARNING,
+                "overwrites-itself",
+                before.field,
+                before.value,
+                f"{write.field} of the same profile overwrites it with {_shown(write.value)}",
+            )
+        writer.at[write.place] = write
+
+
+def _overwritten(pair: _Pair, earlier: _Writer, later: _Writer) -> Iterator[Finding]:
+    for place, write in earlier.at.items():
+        other = later.at.get(place)
+        if other is None or equal(write.value, other.value):
+            continue
+        layered = pair.is_layered
+        winner = pair.later.name
+        why = "its pods are a part of these" if layered else "its name comes later"
+        yield pair.earlier.finding(
+            Severity.NOTE if layered else Severity.WARNING,
+            "overridden" if layered else "conflict",
+            write.field,
+            write.value,
+            f"profile {winner} sets {place} to {_shown(other.value)} ({other.field}) and wins, {why}; "
+            f"both select {pair.who}",
+        )
+
+
+def _suffixes(pair: _Pair, earlier: _Writer, later: _Writer) -> Iterator[Finding]:
+    for place, suffix in earlier.suffixes.items():
+        field = place.replace("metadata.labels", "spec.labelSuffixes")
+        if place in later.at:
+            yield pair.earlier.finding(
+                Severity.WARNING,
+                "suffix-lost",
+                field,
+                suffix,
+                f"profile {pair.later.name} then overwrites {place} ({later.at[place].field}) and the suffix "
+                f"is lost; both select {pair.who}",
+            )
+        if place in later.suffixes:
+            yield pair.earlier.finding(
+                Severity.WARNING,
+                "suffixes-add-up",
+                field,
+                suffix,
+                f"profile {pair.later.name} appends {_shown(later.suffixes[place])} after it; both select "
+                f"{pair.who}",
+            )
+
+
+def _told(pods: dict[str, str], namespaces: dict[str, str]) -> str:
+    who = f"pods with {_labels(pods)}" if pods else "pods without labels"
+    return f"{who} in namespaces with {_labels(namespaces)}" if namespaces else who
+
+
+def _labels(labels: dict[str, str]) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else repr(value)

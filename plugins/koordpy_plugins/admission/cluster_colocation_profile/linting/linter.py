@@ -1,0 +1,87 @@
+"""The linter of ClusterColocationProfiles (`koordpy profile lint`)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from koordpy.admission.lint import Finding, Linter, Severity
+from koordpy.api.core import Namespace, PriorityClass
+
+from . import selection, values
+from .conflicts import find_conflicts
+from .reading import check_ranges, read
+from .subject import KIND, Subject
+from .trial import Trial, try_alone, try_together
+from .writes import leaves, unknown_fields
+
+_CHANGEABLE: Final = frozenset(("activeDeadlineSeconds", "tolerations", "schedulingGates"))
+"""What may be patched in the spec of a pod that exists, container images aside."""
+
+
+class ProfileLinter(Linter):
+    """Looks at each profile alone, then at all of them together."""
+
+    kind: ClassVar[str] = KIND
+
+    def lint(self, documents: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+        """Yield what is wrong with these profiles."""
+        findings: list[Finding] = []
+        subjects = read(documents, findings)
+        yield from findings
+        sound = []
+        for subject in subjects:
+            findings = list(self._alone(subject))
+            yield from findings
+            if not any(found.severity is Severity.ERROR for found in findings):
+                sound.append(subject)
+        yield from find_conflicts(subjects)
+        trial = Trial(sound, self.handle)  # what is broken alone would only hide the others
+        for subject in sound:
+            yield from try_together(subject, trial, self.handle)
+
+    def _alone(self, subject: Subject) -> Iterator[Finding]:
+        cluster = self.handle.cluster
+        yield from check_ranges(subject)
+        yield from selection.check_selectors(subject)
+        if self.complete:
+            yield from selection.check_namespaces(subject, cluster.store(Namespace))
+        yield from selection.check_probability(subject)
+        yield from selection.check_management(subject)
+        yield from values.check_metadata(subject)
+        yield from values.check_names(subject, cluster.store(PriorityClass), complete=self.complete)
+        yield from _patch_fields(subject)
+        yield from try_alone(subject, self.handle)
+
+
+def _patch_fields(subject: Subject) -> Iterator[Finding]:
+    """Yield members of the patch that pods do not have, or that the profile controller cannot change."""
+    patch = subject.spec.patch
+    if not isinstance(patch, dict):
+        return
+    for place in unknown_fields(patch):
+        yield subject.finding(
+            Severity.ERROR,
+            "unknown-field",
+            f"spec.patch.{place}",
+            None,
+            "pods have no such field: it is dropped, or the patch is refused",
+        )
+    if not subject.is_managed:
+        return
+    fixed = [
+        place
+        for place, _ in leaves(patch)
+        if place.startswith("spec.") and _top(place) not in _CHANGEABLE and not place.endswith("].image")
+    ]
+    if fixed:
+        yield subject.finding(
+            Severity.WARNING,
+            "controller-cannot-patch",
+            f"spec.patch.{fixed[0]}",
+            None,
+            "the API server does not let this be changed in a pod that exists: where it differs, the profile "
+            "controller's whole patch is refused, and tried again every interval",
+        )
+
+
+def _top(place: str) -> str:
+    return place.removeprefix("spec.").partition(".")[0].partition("[")[0]

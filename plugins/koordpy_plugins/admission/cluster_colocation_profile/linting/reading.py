@@ -1,0 +1,106 @@
+"""Whether a document is a profile at all: field names, types, ranges."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Final
+
+import msgspec
+
+from koordpy.admission.lint import Finding, Severity
+from koordpy.api.koordinator import ClusterColocationProfile
+from koordpy.api.meta import LabelSelector, LabelSelectorRequirement
+from koordpy.api.scheme import DecodeError, decode
+
+from .subject import Subject, found
+
+_TOP: Final = frozenset(("apiVersion", "kind", "metadata", "spec", "status"))
+_INT32: Final = range(-(1 << 31), 1 << 31)
+
+
+def _names(type_: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(field.encode_name for field in msgspec.structs.fields(type_))
+
+
+_SPEC: Final = _names(ClusterColocationProfile.Spec)
+_SELECTOR: Final = _names(LabelSelector)
+_EXPRESSION: Final = _names(LabelSelectorRequirement)
+
+
+def read(documents: Sequence[Mapping[str, Any]], findings: list[Finding]) -> list[Subject]:
+    """Return the profiles that can be read, by name; what is wrong is added to the findings."""
+    subjects: dict[str, Subject] = {}
+    names = Counter(_name(document) for document in documents)
+    for name, count in names.items():
+        if count > 1:
+            expectation = f"{count} profiles have this name; names are unique, and the last one is looked at"
+            findings.append(found(name, Severity.ERROR, "duplicate-name", "metadata.name", name, expectation))
+    for document in documents:
+        findings += _unknown_fields(document)
+        try:
+            profile = decode(ClusterColocationProfile, dict(document))
+        except DecodeError as error:
+            message = str(error).removeprefix("ClusterColocationProfile: ")
+            findings.append(
+                found(_name(document), Severity.ERROR, "malformed", _place(message), None, message)
+            )
+            continue
+        subject = Subject(profile)
+        if not subject.name:
+            findings.append(
+                found("", Severity.ERROR, "malformed", "metadata.name", None, "a profile needs a name")
+            )
+            continue
+        subjects[subject.name] = subject
+    return [subjects[name] for name in sorted(subjects)]
+
+
+def check_ranges(subject: Subject) -> Iterator[Finding]:
+    """Yield numbers that the custom resource does not take."""
+    priority = subject.spec.koordinator_priority
+    if priority is not None and priority not in _INT32:
+        yield subject.finding(
+            Severity.ERROR, "malformed", "spec.koordinatorPriority", priority, "expected a 32-bit integer"
+        )
+
+
+def _name(document: Mapping[str, Any]) -> str:
+    metadata = document.get("metadata")
+    return str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
+
+
+def _place(message: str) -> str:
+    """Return the field that a decoding error ends with, as in "... - at `$.spec.labels`"."""
+    _, at, place = message.rpartition("at `$.")
+    return place.rstrip("`") if at else ""
+
+
+def _unknown_fields(document: Mapping[str, Any]) -> Iterator[Finding]:
+    spec = document.get("spec")
+    places: list[tuple[str, Any, frozenset[str]]] = [("", document, _TOP), ("spec.", spec, _SPEC)]
+    if isinstance(spec, dict):
+        for name in ("selector", "namespaceSelector"):
+            selector = spec.get(name)
+            places.append((f"spec.{name}.", selector, _SELECTOR))
+            expressions = selector.get("matchExpressions") if isinstance(selector, dict) else None
+            if isinstance(expressions, list):
+                places += [
+                    (f"spec.{name}.matchExpressions[{position}].", item, _EXPRESSION)
+                    for position, item in enumerate(expressions)
+                ]
+    for path, value, known in places:
+        for key in value if isinstance(value, dict) else ():
+            if key not in known:
+                yield found(
+                    _name(document),
+                    Severity.ERROR,
+                    "unknown-field",
+                    f"{path}{key}",
+                    value[key],
+                    f"there is no such field, and the API server drops it; {_meant(key, known)}",
+                )
+
+
+def _meant(name: str, known: frozenset[str]) -> str:
+    close = get_close_matches(name, sorted(known), n=1)
+    return f"expected {close[0]}, perhaps" if close else f"expected one of {', '.join(sorted(known))}"
