@@ -3,12 +3,15 @@
 import asyncio
 import gc
 import logging
+import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable
 
 from prometheus_client import disable_created_metrics
 
+from koordpy.http.siblings import Desk
+from koordpy.lib.prefork import Seat
 from koordpy.service import Service
 from koordpy.settings import Settings
 from koordpy.worker import Worker
@@ -17,25 +20,45 @@ log = logging.getLogger(__name__)
 
 _FREEZE_AFTER_SYNC = 200_000
 
+_OPEN_FILES = 65_536
+
+_LOG_FORMAT = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
+
 
 def set_up_logging(verbosity: int) -> None:
     """Log to standard error; `verbosity` 0 shows warnings and what matters, 1 more, 2 everything."""
     level = (logging.INFO, logging.INFO, logging.DEBUG)[min(verbosity, 2)]
-    logging.basicConfig(
-        stream=sys.stderr, level=level, format="%(asctime)s %(levelname).1s %(name)s: %(message)s"
-    )
+    logging.basicConfig(stream=sys.stderr, level=level, format=_LOG_FORMAT)
     if verbosity < 1:
-        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        for name in ("uvicorn", "httpx"):
+            logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def serve(settings: Settings) -> None:
     """Serve the doors until SIGTERM or SIGINT."""
+    allow_many_connections()
+    if settings.workers > 1:
+        from koordpy import crew
+
+        sys.exit(crew.serve(settings, serve_alone))
+    serve_alone(settings)
+
+
+def serve_alone(settings: Settings, desk: Desk | None = None, seat: Seat | None = None) -> None:
+    """Serve the doors in this process; as one of several with a desk and a seat among them."""
 
     async def serving(stopping: asyncio.Event) -> None:
-        service = Service(settings)
+        if seat is not None:
+            label_logs(f"worker {seat.index}")
+        service = Service(settings, desk=desk)
+        if seat is not None:
+            seat.watch(stopping.set)
+            service.health.ready["workers"] = lambda: None if seat.all_ready else "not all workers are ready"
         try:
-            await service.start()
+            await _first(service.start(), stopping.wait())
             await _first(service.wait_ready(), stopping.wait())
+            if seat is not None and not stopping.is_set():
+                seat.ready()
             tune_memory()
             await stopping.wait()
         finally:
@@ -73,6 +96,20 @@ def run(program: Callable[[asyncio.Event], Awaitable[None]]) -> None:
         asyncio.run(main())
     else:
         uvloop.run(main())
+
+
+def allow_many_connections() -> None:
+    """Let this process have as many open files as the system allows it: 1,024 are soon used up."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if most == resource.RLIM_INFINITY else min(most, _OPEN_FILES)
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+def label_logs(label: str) -> None:
+    """Put a label in front of all that is logged from now on."""
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(logging.Formatter(f"{label} {_LOG_FORMAT}"))
 
 
 def tune_memory() -> None:

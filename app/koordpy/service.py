@@ -29,6 +29,7 @@ from koordpy.http.asgi import ASGIApp
 from koordpy.http.authentication import Authenticated
 from koordpy.http.extender import endpoints
 from koordpy.http.listener import Listener
+from koordpy.http.siblings import Collective, Desk
 from koordpy.lib import certificates
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.feature_gates import FeatureGates
@@ -68,8 +69,10 @@ class Service:
         connection: Connection | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        desk: Desk | None = None,
     ) -> None:
         self.settings = settings
+        self._desk = desk or Desk()
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()
         access = settings.client
@@ -80,7 +83,7 @@ class Service:
         self.listeners: dict[str, Listener] = {}
         self.chains: dict[str, Chain] = {}
         self._quotas: QuotaTopology | None = None
-        self._webhooks: WebhookLife | None = None
+        self.webhooks: WebhookLife | None = None
         self.profiles = Profiles()
         self.extender: Extender | None = None
         self._gates = FeatureGates(
@@ -130,7 +133,7 @@ class Service:
             certificate_comes_later=serving.generates,
             grace_seconds=WEBHOOK_GRACE,
         )
-        self._webhooks = WebhookLife(
+        self.webhooks = WebhookLife(
             serving,
             settings.registration if settings.registers else None,
             folder,
@@ -140,8 +143,8 @@ class Service:
             clock=self._clock,
             rng=self._rng,
         )
-        self.health.looks.append(self._webhooks.look)
-        self.health.ready["webhook-ready"] = self._webhooks.problem
+        self.health.looks.append(self.webhooks.look)
+        self.health.ready["webhook-ready"] = self.webhooks.problem
 
     def _open_extender(self) -> None:
         settings = self.settings.extender
@@ -191,6 +194,9 @@ class Service:
             quotas=self._quotas,
         )
         self._listen("debug", settings, {}, debug.router(sources))
+        if self._desk.own is not None:
+            own = Doorway("koordpy worker", [debug.router(sources)], {})
+            self.listeners["worker"] = Listener("worker", own, host="", port=0, bound=self._desk.own)
 
     def _listen(
         self,
@@ -204,13 +210,22 @@ class Service:
         app: Any = Doorway(
             f"koordpy {name}", [*routers, health.router(self.health)], hot, lambda: self._informers.synced
         )
+        if name == "debug" and self._desk.paths:
+            app = Collective(app, self._desk.paths)
         if name == "debug" and self.settings.debug.authentication:
             app = Authenticated(app, self.client, self._clock)
         if cert_dir is None and settings.cert_dir:
             cert_dir = Path(settings.cert_dir)
             certificates.ensure(cert_dir, settings.tls_hosts, self._clock.now())
         listener = Listener(
-            name, app, host=settings.bind_address, port=settings.port, cert_dir=cert_dir, **options
+            name,
+            app,
+            host=settings.bind_address,
+            port=settings.port,
+            bound=self._desk.shared.get(name),
+            is_shared=name in self._desk.shared,
+            cert_dir=cert_dir,
+            **options,
         )
         self.listeners[name] = listener
         self.health.ready[f"door-{name}"] = lambda: None if listener.is_listening else "not listening"
@@ -223,17 +238,20 @@ class Service:
 
         The doors listen at once, so that probes get answers; until every informer has listed, `/readyz`
         says no and no request is decided on half a view. Only the webhooks wait for a certificate that is
-        made now, and for being registered with it. Raises FirstSyncError when that takes too long.
+        made now, and for being registered with it. Raises FirstSyncError when that takes too long. A worker
+        that takes the place of another waits for its informers too: its siblings answer meanwhile.
         """
         await self._informers.start()
         self.health.ready |= health.informer_checks(self._informers)
+        if self._desk.is_replacement:
+            await self._informers.wait_synced()
         for name, listener in self.listeners.items():
             if name != "admission":
                 await listener.start()
-        if self._webhooks is not None:
-            await self._webhooks.prepare()
+        if self.webhooks is not None:
+            await self.webhooks.prepare()
             await self.listeners["admission"].start()
-            self._webhooks.begin_to_call()
+            self.webhooks.begin_to_call()
 
     async def wait_ready(self, timeout: float | None = None) -> None:
         """Return when every informer has listed and the webhooks can be called.
@@ -241,12 +259,12 @@ class Service:
         Raises TimeoutError naming what has not come about.
         """
         await self._informers.wait_synced(timeout)
-        if self._webhooks is not None:
+        if self.webhooks is not None:
             try:
                 async with asyncio.timeout(timeout):
-                    await self._webhooks.wait_answered()
+                    await self.webhooks.wait_answered()
             except TimeoutError:
-                raise TimeoutError(f"webhook-ready: {self._webhooks.problem()}") from None
+                raise TimeoutError(f"webhook-ready: {self.webhooks.problem()}") from None
 
     async def stop(self) -> None:
         """Take leave, close the doors, answering what is under way, then let go of the cluster.
@@ -262,8 +280,8 @@ class Service:
             await asyncio.sleep(self.settings.shutdown_seconds)
         if self.extender is not None:
             self.extender.close("koordpy is shutting down")
-        if self._webhooks is not None:
-            await self._webhooks.stop()
+        if self.webhooks is not None:
+            await self.webhooks.stop()
         await asyncio.gather(*(listener.stop() for listener in self.listeners.values()))
         await self._informers.stop()
         await self.client.close()

@@ -1,4 +1,4 @@
-"""A program in several processes, to test `koordpy.lib.prefork`: `python -m tests.faults.preforked COUNT HOW`.
+"""A program in several processes, to test `koordpy.lib.prefork`: `-m tests.faults.preforked COUNT HOW`.
 
 Each worker prints `INDEX PID WHAT` when it starts, is ready, hears that all are, and ends.
 """

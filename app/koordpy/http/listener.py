@@ -96,8 +96,8 @@ class Listener:
 
     `port` 0 takes a free one; `url` tells which. With `cert_dir` it speaks TLS, and a certificate that is
     replaced in that folder is used for new connections within `reload_seconds`; one that comes later must be
-    there at the start. `bound` is a socket that has
-    the address already, in common with other processes that listen on it.
+    there at the start. `bound` is a socket that has an address already; `is_shared` says that other processes
+    accept on it too.
     """
 
     def __init__(
@@ -108,6 +108,7 @@ class Listener:
         host: str,
         port: int,
         bound: socket.socket | None = None,
+        is_shared: bool = False,
         cert_dir: Path | None = None,
         certificate_comes_later: bool = False,
         reload_seconds: float = 10.0,
@@ -119,7 +120,8 @@ class Listener:
         if not certificate_comes_later:
             self._load()
         self._socket = bind(name, host, port) if bound is None else bound
-        self.port: int = self._socket.getsockname()[1]
+        address = self._socket.getsockname()
+        self.port: int = address[1] if isinstance(address, tuple) else 0
         self._config = ServerConfig(
             app,
             http=LeavingProtocol,
@@ -132,12 +134,14 @@ class Listener:
             backlog=_BACKLOG,
             timeout_graceful_shutdown=grace_seconds,
         )
-        self._server = _Server(self._config, self._socket, bound is not None, self._context)
+        self._server = _Server(self._config, self._socket, is_shared, self._context)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def url(self) -> str:
         """Where the listener is, e.g. `https://127.0.0.1:9876`."""
+        if self._socket.family == socket.AF_UNIX:
+            return f"unix:{self._socket.getsockname()}"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self._context else 'http'}://{host}:{self.port}"
 

@@ -9,7 +9,9 @@ with its process does so visibly), and admissions are in one list. What is the s
 import asyncio
 import json
 import logging
+import socket
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -30,11 +32,25 @@ _PATIENCE: Final = 2.0
 _UP: Final = "koordpy_worker_up"
 
 
-class Collective:
-    """A debug application that answers for all workers. `sockets` are theirs, by index."""
+@dataclass(frozen=True)
+class Desk:
+    """What a worker has besides what every process has; nothing where there are no siblings.
 
-    def __init__(self, app: ASGIApp, sockets: Sequence[Path]) -> None:
-        self._app, self._sockets = app, sockets
+    `shared` are the sockets of listeners that all workers serve, by name, and `own` is the listening socket
+    on which this one is asked; `paths` says where all of them are asked, by index.
+    """
+
+    shared: Mapping[str, socket.socket] = field(default_factory=dict)
+    own: socket.socket | None = None
+    paths: Sequence[Path] = ()
+    is_replacement: bool = False
+
+
+class Collective:
+    """A debug application that answers for all workers. `paths` are those of their sockets."""
+
+    def __init__(self, app: ASGIApp, paths: Sequence[Path]) -> None:
+        self._app, self._paths = app, paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -43,9 +59,8 @@ class Collective:
             await self._app(scope, receive, send)
             return
         query = str(scope["query_string"], "latin-1")
-        answers = dict(
-            enumerate(await asyncio.gather(*(self._ask(socket, path, query) for socket in self._sockets)))
-        )
+        asking = (self._ask(where, path, query) for where in self._paths)
+        answers = dict(enumerate(await asyncio.gather(*asking)))
         heard = {index: answer for index, answer in answers.items() if answer is not None}
         refused = next((answer for answer in heard.values() if answer.status_code != 200), None)
         if refused is not None:
@@ -58,14 +73,14 @@ class Collective:
             joined = join_admissions({index: a.json() for index, a in heard.items()})[:limit]
             await send_answer(send, 200, json.dumps(joined).encode(), JSON)
 
-    async def _ask(self, socket: Path, path: str, query: str) -> httpx.Response | None:
+    async def _ask(self, where: Path, path: str, query: str) -> httpx.Response | None:
         """Ask one worker; None if it does not answer."""
-        transport = httpx.AsyncHTTPTransport(uds=str(socket))
+        transport = httpx.AsyncHTTPTransport(uds=str(where))
         try:
             async with httpx.AsyncClient(transport=transport, timeout=_PATIENCE) as client:
                 return await client.get(f"http://worker{path}?{query}")
         except httpx.HTTPError as error:
-            log.warning("a worker did not answer on %s: %r", socket.name, error)
+            log.warning("a worker did not answer on %s: %r", where.name, error)
             return None
 
 

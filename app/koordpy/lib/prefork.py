@@ -35,13 +35,18 @@ _KEPT_SECONDS: Final = 60.0
 
 @dataclass
 class Seat:
-    """A worker's place. `is_replacement` says that the others have been at work already."""
+    """A worker's place among the others.
+
+    `is_replacement` says that the others have been at work already, `all_ready` that all are ready, or have
+    been once, `is_orphan` that the parent ended without this worker.
+    """
 
     index: int
     count: int
     is_replacement: bool
     channel: socket.socket
     all_ready: bool = False
+    is_orphan: bool = False
 
     def watch(self, parent_is_gone: Callable[[], None]) -> None:
         """Listen to the parent on the running event loop."""
@@ -59,6 +64,7 @@ class Seat:
                 self.all_ready = True
             else:
                 loop.remove_reader(self.channel.fileno())
+                self.is_orphan = True
                 parent_is_gone()
 
         loop.add_reader(self.channel.fileno(), readable)
