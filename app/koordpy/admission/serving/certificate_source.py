@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from koordpy.lib import certificates
 from koordpy.lib.clock import Clock
@@ -19,9 +19,6 @@ from .artifacts import Artifacts
 from .certificate_folder import publish
 
 log = logging.getLogger(__name__)
-
-PROPAGATION: Final = 5.0
-"""Seconds that API servers are given to learn of a new authority."""
 
 
 class Store(Protocol):
@@ -47,7 +44,8 @@ class Source(Protocol):
 class Generated:
     """Certificates that koordpy makes, and publishes to the listener's folder.
 
-    `published` is called when there are new ones; before the listener's start it has nothing to do.
+    `published` is called when there are new ones. A new authority is told `propagation` seconds before it is
+    used.
     """
 
     def __init__(
@@ -57,7 +55,7 @@ class Generated:
         clock: Clock,
         *,
         published: Callable[[], None] = lambda: None,
-        propagation: float = PROPAGATION,
+        propagation: float,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._store, self._directory, self._clock = store, directory, clock

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import Field
 
-from koordpy.api.config_model import ConfigModel
+from koordpy.api.config_model import ConfigModel, Seconds
 
 TRUSTED_BY: Final = "localhost"
 """A name that every certificate that is generated has beside the one that kube-apiserver calls."""
@@ -36,6 +36,8 @@ class CertificateSettings(ConfigModel):
     secret_name: str = Field(default="koordinator-webhook-certs", min_length=1)
     service_name: str = Field(default="koordinator-webhook-service", min_length=1)
     host: str = ""
+    propagation: Seconds = 5.0
+    """How long API servers are given to learn of a new authority before a certificate of it is served."""
 
     @property
     def dns(self) -> str:

@@ -157,4 +157,4 @@ def _source(
         store = CertificateSecret(client, settings.namespace, settings.secret_name, settings.dns, clock)
     else:
         store = CertificateFolder(folder, settings.dns, clock)
-    return Generated(store, folder, clock, published=reload)
+    return Generated(store, folder, clock, published=reload, propagation=settings.propagation)
