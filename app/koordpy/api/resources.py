@@ -264,6 +264,21 @@ def pod_fit_vector(pod: Pod) -> Vector:
     }
 
 
+def surely_alike(pod: Pod, other: Pod) -> bool:
+    """Tell whether two versions of a pod surely ask for the same. False only means that one has to look."""
+    if pod is other:
+        return True
+    spec, status, its_spec, its_status = pod.spec, pod.status, other.spec, other.status
+    return (
+        spec.containers == its_spec.containers
+        and spec.init_containers == its_spec.init_containers
+        and spec.overhead == its_spec.overhead
+        and spec.resources == its_spec.resources
+        and not (status.container_statuses or status.init_container_statuses)
+        and not (its_status.container_statuses or its_status.init_container_statuses)
+    )
+
+
 # --- status-aware --------------------------------------------------------------------------------
 
 

@@ -351,17 +351,13 @@ class NodeTable:
     def _place(self, pod: Pod, node_name: str, *, assumed: bool) -> None:
         uid = pod.metadata.uid
         row = self._claim(node_name)
-        amounts = resources.pod_node_request_vector(pod)
-        columns = (*map(self.resource_column, amounts), PODS)
-        share = (columns, (*amounts.values(), 1), resources.pod_nonzero_request(pod))
-        placement = _Placement(pod, row, self._shares.setdefault(share, share), assumed)
-        if len(self._shares) > _SHARES:
-            self._shares.clear()
         old = self._placements.get(uid)
+        share = old.share if old is not None and resources.surely_alike(old.pod, pod) else self._share(pod)
+        placement = _Placement(pod, row, share, assumed)
         self._placements[uid] = placement
         self._pods[row][uid] = pod
         if old is not None and old.row == row and old.share is placement.share:
-            self.pods_generation[row] += 1  # most updates of a pod leave its share as it is
+            self._touch_pods(row)  # most updates of a pod leave its share as it is
         else:
             if old is not None:
                 self._count(old, -1)
@@ -376,6 +372,14 @@ class NodeTable:
         if old is not None and old.row != row:
             self._release_if_empty(old.row)
 
+    def _share(self, pod: Pod) -> _Share:
+        amounts = resources.pod_node_request_vector(pod)
+        columns = (*map(self.resource_column, amounts), PODS)
+        share = (columns, (*amounts.values(), 1), resources.pod_nonzero_request(pod))
+        if len(self._shares) > _SHARES:
+            self._shares.clear()
+        return self._shares.setdefault(share, share)
+
     def _displace(self, uid: str) -> None:
         placement = self._placements.pop(uid, None)
         if placement is None:
@@ -386,9 +390,12 @@ class NodeTable:
             leaves(placement.row, placement.pod)
         self._release_if_empty(placement.row)
 
-    def _count(self, placement: _Placement, sign: int) -> None:
+    def _touch_pods(self, row: int) -> None:
         self._pods_clock += 1
-        self.pods_generation[placement.row] = self._pods_clock
+        self.pods_generation[row] = self._pods_clock
+
+    def _count(self, placement: _Placement, sign: int) -> None:
+        self._touch_pods(placement.row)
         columns, amounts, (cpu, memory) = placement.share
         requested = self.requested[placement.row]
         for column, amount in zip(columns, amounts, strict=True):

@@ -14,7 +14,7 @@ import msgspec
 
 from koordpy.scheduling.attempts import Attempt
 from koordpy.scheduling.extender import Extender
-from koordpy.scheduling.metrics import EXTENDER_DURATION
+from koordpy.scheduling.metrics import EXTENDER_DURATION, tally
 from koordpy.scheduling.wire import BadBody
 
 from .direct import Direct, Gone, Reply
@@ -54,7 +54,7 @@ class _Verb(Direct):
     def __init__(self, verb: str, answer: Answer, max_body: int) -> None:
         self._verb, self._answer, self.max_body = verb, answer, max_body
         self._duration = {
-            result: EXTENDER_DURATION.labels(verb, result) for result in ("ok", "bad-request", "error")
+            result: tally(EXTENDER_DURATION, verb, result) for result in ("ok", "bad-request", "error")
         }
 
     def respond(self, method: str, body: bytes, gone: Gone) -> Reply | Coroutine[Any, Any, Reply]:

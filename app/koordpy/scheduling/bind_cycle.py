@@ -22,7 +22,7 @@ from .decisions import Decision, Decisions
 from .framework import Framework
 from .handle import Handle
 from .interface import Binding
-from .metrics import ATTEMPT_DURATION, ATTEMPTS, ATTEMPTS_KEPT, WAITING_PODS, series
+from .metrics import ATTEMPT_DURATION, ATTEMPTS, ATTEMPTS_KEPT, WAITING_PODS, count, tally
 from .registry import Profiles
 from .status import SUCCESS, Code, Status
 from .wire import BindingArgs
@@ -269,8 +269,8 @@ class BindCycle:
         ATTEMPTS_KEPT.set(len(self.attempts))
         elapsed = self.handle.clock.monotonic() - attempt.began
         decision.took("total", elapsed)
-        series(ATTEMPTS, result, framework.profile_name).inc()
-        series(ATTEMPT_DURATION, result, framework.profile_name).observe(elapsed)
+        count(ATTEMPTS, result, framework.profile_name).inc()
+        tally(ATTEMPT_DURATION, result, framework.profile_name).observe(elapsed)
         if status.is_success:
             return ""
         by = f"{status.plugin}: " if status.plugin else ""

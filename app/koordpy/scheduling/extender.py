@@ -35,7 +35,8 @@ from .metrics import (
     EVALUATED_NODES,
     FEASIBLE_NODES,
     POINT_DURATION,
-    series,
+    count,
+    tally,
 )
 from .outcome import FilterOutcome
 from .registry import Place, Profiles, build
@@ -166,8 +167,10 @@ class Extender:
 
     def _unsynced(self) -> str:
         """Say what is missing before the cluster is known; empty when nothing is."""
+        if self.handle.cluster.synced:
+            return ""
         waiting = [store.type.__name__ for store in self.handle.cluster.stores if not store.synced]
-        return f"koordpy cannot schedule yet, not listed so far: {', '.join(waiting)}" if waiting else ""
+        return f"koordpy cannot schedule yet, not listed so far: {', '.join(waiting)}"
 
     def _no_profile(self, pod: Pod) -> str:
         served = ", ".join(self.profiles.frameworks) or "none"
@@ -227,7 +230,7 @@ class Extender:
             attempt.priorities = wire.host_priorities(nodes.names, scores.total.tolist())
         took = time.perf_counter() - began
         attempt.decision.took("score", took)
-        series(POINT_DURATION, "Score", status.code.name, attempt.framework.profile_name).observe(took)
+        tally(POINT_DURATION, "Score", status.code.name, attempt.framework.profile_name).observe(took)
 
     # --- preempt ---------------------------------------------------------------------------------
 
@@ -305,8 +308,8 @@ class Extender:
 
     def _failed(self, attempt: Attempt, status: Status) -> None:
         result = "unschedulable" if status.is_rejected else "error"
-        series(ATTEMPTS, result, attempt.framework.profile_name).inc()
-        series(ATTEMPT_DURATION, result, attempt.framework.profile_name).observe(
+        count(ATTEMPTS, result, attempt.framework.profile_name).inc()
+        tally(ATTEMPT_DURATION, result, attempt.framework.profile_name).observe(
             self.clock.monotonic() - attempt.began
         )
         attempt.framework.handle.report_failure(attempt.pod, status)
@@ -314,9 +317,9 @@ class Extender:
     @staticmethod
     def _observe(profile: str, point: str, began: float, outcome: FilterOutcome) -> None:
         status = "Error" if outcome.error is not None else "Success"
-        series(POINT_DURATION, point, status, profile).observe(time.perf_counter() - began)
-        EVALUATED_NODES.observe(len(outcome.nodes))
-        FEASIBLE_NODES.observe(int(outcome.feasible.sum()))
+        tally(POINT_DURATION, point, status, profile).observe(time.perf_counter() - began)
+        tally(EVALUATED_NODES).observe(len(outcome.nodes))
+        tally(FEASIBLE_NODES).observe(int(outcome.feasible.sum()))
 
 
 def _failures(outcome: FilterOutcome) -> tuple[dict[str, str], dict[str, str]]:

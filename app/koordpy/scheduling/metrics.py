@@ -1,18 +1,19 @@
 """What the scheduling doors measure, under kube-scheduler's and Koordinator's metric names."""
 
 from functools import cache
-from typing import TypeVar
 
 from prometheus_client import Counter, Gauge, Histogram
-from prometheus_client.metrics import MetricWrapperBase
 
-M = TypeVar("M", bound=MetricWrapperBase)
+from koordpy.lib.tally import Tallies
+
+tally = Tallies().of
+"""Return what observes for one series of a histogram."""
 
 
 @cache
-def series(metric: M, *labels: str) -> M:
-    """Return the series of a metric with these labels; the library's own look-up takes a lock."""
-    return metric.labels(*labels)
+def count(counter: Counter, *labels: str) -> Counter:
+    """Return one series of a counter; the library's own look-up takes a lock."""
+    return counter.labels(*labels)
 
 
 def _exponential(start: float, factor: float, count: int) -> list[float]:

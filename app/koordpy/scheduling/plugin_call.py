@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from .cycle_state import CycleState
-from .metrics import PLUGIN_DURATION, series
+from .metrics import PLUGIN_DURATION, tally
 from .status import Code, Status
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ def call(
         outcome = "Error"
         raise broken(point, name, error) from error
     finally:
-        series(PLUGIN_DURATION, name, point, outcome).observe(time.perf_counter() - started)
+        tally(PLUGIN_DURATION, name, point, outcome).observe(time.perf_counter() - started)
 
 
 def broken(point: str, name: str, error: Exception) -> Broken:

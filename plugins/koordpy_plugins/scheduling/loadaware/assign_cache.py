@@ -22,7 +22,7 @@ from koordpy.lib.clock import Clock
 
 from . import annotations
 from .args import LoadAwareSchedulingArgs
-from .estimator import Estimator, Vector
+from .estimator import Estimator, Vector, surely_alike
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -194,15 +194,23 @@ class AssignCache:
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._loads))
 
-    def assign(self, node_name: str, pod: Pod) -> list[str]:
-        """Put a pod on a node; pods that have ended, reserve pods and an empty name are ignored."""
+    def assign(self, node_name: str, pod: Pod, estimate: Vector | None = None) -> list[str]:
+        """Put a pod on a node; pods that have ended, reserve pods and an empty name are ignored.
+
+        `estimate` is that of the pod, where it is known already.
+        """
         if not node_name or pod.is_terminal or _is_reserve_pod(pod):
             return []
         load = self._loads.get(node_name)
         if load is None:
             load = self._loads[node_name] = NodeLoad(self._zero)
-        self._drop(load, pod.metadata.uid)
-        assigned = self._assigned(pod)
+        uid = pod.metadata.uid
+        known = load.pods.get(uid)
+        if known is not None:
+            self._drop(load, uid)
+            if estimate is None and surely_alike(known.pod, pod):
+                estimate = known.estimate or self._zero
+        assigned = self._assigned(pod, estimate)
         load.pods[pod.metadata.uid] = assigned
         load.count(assigned, 1)
         return [node_name]
@@ -258,8 +266,9 @@ class AssignCache:
         self._discard_if_empty(name, load)
         return [name]
 
-    def _assigned(self, pod: Pod) -> AssignedPod:
-        estimate = self._estimator.of_pod(pod)
+    def _assigned(self, pod: Pod, estimate: Vector | None) -> AssignedPod:
+        if estimate is None:
+            estimate = self._estimator.of_pod(pod)
         timestamp = _condition_time(pod, "PodScheduled")
         if timestamp is None:
             timestamp = micros(self._clock.now())

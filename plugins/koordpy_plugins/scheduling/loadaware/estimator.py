@@ -7,7 +7,7 @@ milli for cpu, base units for everything else. Source: Koordinator,
 
 from collections.abc import Mapping, Sequence
 
-from koordpy.api import qos, quantity
+from koordpy.api import qos, quantity, resources
 from koordpy.api.core import Node, Pod
 from koordpy.api.extension import BATCH_CPU, BATCH_MEMORY
 from koordpy.api.meta import ResourceList
@@ -70,6 +70,21 @@ class Estimator:
     def of_node(self, node: Node) -> Vector:
         """Return what usage is compared with: allocatable, before amplification where the node says so."""
         return self.vector({**node.status.allocatable, **annotations.raw_allocatable(node)})
+
+
+def surely_alike(pod: Pod, other: Pod) -> bool:
+    """Tell whether two versions of a pod surely have the same estimate and priority class."""
+    if pod is other:
+        return True
+    meta, its_meta = pod.metadata, other.metadata
+    return (
+        meta.labels == its_meta.labels
+        and meta.annotations == its_meta.annotations
+        and pod.spec.priority == other.spec.priority
+        and pod.spec.priority_class_name == other.spec.priority_class_name
+        and pod.status.qos_class == other.status.qos_class
+        and resources.surely_alike(pod, other)
+    )
 
 
 def _round(number: float) -> float:

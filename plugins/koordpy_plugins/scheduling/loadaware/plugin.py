@@ -23,12 +23,12 @@ from . import arithmetic
 from .args import LoadAwareSchedulingArgs
 from .assign_cache import AssignCache, micros
 from .columns import LoadColumns
-from .estimator import Estimator
+from .estimator import Estimator, surely_alike
 from .service import node_assign_info
 
 REASON_EXPIRED = "node(s) nodeMetric expired"
 
-_ESTIMATE: StateKey[NDArray[np.int64]] = StateKey("IncomingPodEstimatedLoadAwareScheduling")
+_ESTIMATE: StateKey[tuple[Pod, NDArray[np.int64]]] = StateKey("IncomingPodEstimatedLoadAwareScheduling")
 
 
 class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService):
@@ -80,10 +80,11 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService)
         return None, SUCCESS
 
     def _estimate(self, state: CycleState, pod: Pod) -> NDArray[np.int64]:
-        estimate = state.read(_ESTIMATE)
-        if estimate is None:
-            estimate = np.array(self.estimator.of_pod(pod), np.int64)
-            state.write(_ESTIMATE, estimate)
+        known = state.read(_ESTIMATE)
+        if known is not None and surely_alike(known[0], pod):
+            return known[1]
+        estimate = np.array(self.estimator.of_pod(pod), np.int64)
+        state.write(_ESTIMATE, (pod, estimate))
         return estimate
 
     # --- filter ----------------------------------------------------------------------------------
@@ -147,7 +148,8 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Count the pod on its node from now on."""
-        self.columns.refresh(self.cache.assign(node_name, pod))
+        estimate = self._estimate(state, pod).tolist()
+        self.columns.refresh(self.cache.assign(node_name, pod, estimate))
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
