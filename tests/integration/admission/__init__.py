@@ -1,0 +1,1 @@
+"""Admission handlers that write to an API server."""
