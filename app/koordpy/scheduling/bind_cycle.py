@@ -165,10 +165,11 @@ class BindCycle:
     def _reserve(self, attempt: Attempt, node_name: str) -> Status:
         """Everything up to Reserve, without a pause: nobody else can get in between."""
         pod, framework, state = attempt.pod, attempt.framework, attempt.state
-        nodes, unknown = self.nodes.select([node_name])
-        if unknown:
+        row = self.nodes.row_of(node_name)
+        if row is None or self.nodes.node(row) is None:
             return Status.failed(f'node "{node_name}" is not known to koordpy')
-        if attempt.kept is None or self.nodes.changed_since(int(nodes.rows[0]), attempt.moment):
+        if attempt.kept is None or self.nodes.changed_since(row, attempt.moment):
+            nodes, _ = self.nodes.select([node_name])
             state = attempt.state = framework.new_state()
             outcome = framework.find_feasible(state, pod, nodes)
             if outcome.error is not None:

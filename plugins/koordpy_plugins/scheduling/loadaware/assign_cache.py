@@ -70,6 +70,9 @@ class NodeLoad:
     pods: dict[str, AssignedPod] = field(default_factory=dict)
     metric: NodeMetric | None = None
     update_time: int = ZERO_TIME
+    """The latest time that a NodeMetric had; sums are kept by it."""
+    reported: int = ZERO_TIME
+    """The time that the present NodeMetric has."""
     report_interval: int = DEFAULT_REPORT_INTERVAL * _SECOND
     usage: Vector | None = None
     pod_usage: dict[str, Vector] = field(default_factory=dict)
@@ -109,6 +112,7 @@ class NodeLoad:
         status = metric.status
         self.metric = metric
         updated = micros_of(status.update_time)
+        self.reported = ZERO_TIME if updated is None else updated
         if updated is not None:
             self.update_time = updated
         policy = metric.spec.metric_collect_policy

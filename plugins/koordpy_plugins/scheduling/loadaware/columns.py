@@ -19,7 +19,7 @@ from koordpy.lib import duration, int64
 from . import annotations
 from .args import LoadAwareSchedulingArgs
 from .arithmetic import any_resource
-from .assign_cache import ZERO_TIME, AssignCache, NodeLoad, micros_of
+from .assign_cache import ZERO_TIME, AssignCache, NodeLoad
 from .estimator import Estimator, Vector
 
 Bool = NDArray[np.bool_]
@@ -198,8 +198,7 @@ class LoadColumns:
             return
         measured = metric.status.node_metric is not None
         self._measured.values[row] = measured
-        updated = micros_of(metric.status.update_time)
-        updated = ZERO_TIME if updated is None else updated
+        updated = load.reported
         self._update_time.values[row] = updated
         self._expires.values[row] = updated + self._expiration
         self._scored_until.values[row] = updated + self._expiration if measured else _NONE
