@@ -1,6 +1,9 @@
+from pathlib import Path
+
 import pytest
 
 from koordpy import settings
+from koordpy.admission.serving.config import CertificateSettings
 from koordpy.api.config_model import ConfigError
 
 
@@ -40,3 +43,74 @@ def test_a_wrong_file_is_refused_with_file_path_value_and_expectation(tmp_path, 
 
 def test_durations_are_go_text():
     assert settings.load(None, {"worker": {"qos": {"syncTimeout": "1m30s"}}}).worker.qos.sync_timeout == 90
+
+
+def test_koordinators_variables_are_defaults_below_the_file(tmp_path):
+    variables = {
+        "MUTATING_WEBHOOK_NAME": "m",
+        "VALIDATING_WEBHOOK_NAME": "v",
+        "POD_NAMESPACE": "ns",
+        "SECRET_NAME": "s",
+        "SERVICE_NAME": "svc",
+        "WEBHOOK_PORT": "1234",
+        "WEBHOOK_CERT_DIR": "/c",
+        "WEBHOOK_CERT_WRITER": "secret",
+    }
+    found = settings.load(None, None, variables).admission
+    assert (found.port, found.certificate_folder) == (1234, Path("/c"))
+    assert found.certificates == CertificateSettings(
+        mode="secret", namespace="ns", secret_name="s", service_name="svc"
+    )
+    assert (found.registration.mutating, found.registration.validating) == ("m", "v")
+    path = tmp_path / "koordpy.yaml"
+    path.write_text("admission: {port: 1, certificates: {mode: given, namespace: mine}}\n")
+    found = settings.load(path, {"admission": {"certDir": "d"}}, variables).admission
+    assert (found.port, found.cert_dir, found.certificates.mode) == (1, "d", "given")
+    assert (found.certificates.namespace, found.certificates.secret_name) == ("mine", "s")
+
+
+IN_A_POD = {"POD_NAMESPACE": "ns", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "mode", "folder", "registers", "delay"),
+    [
+        ({}, "local", "certs", False, 0),
+        ({"WEBHOOK_CERT_DIR": ""}, "local", "certs", False, 0),
+        ({"POD_NAMESPACE": "ns"}, "local", "certs", False, 0),
+        (IN_A_POD, "secret", "/tmp/koordinator-webhook-certs", True, 5),
+        ({"WEBHOOK_HOST": "10.0.0.9"}, "fs", "/tmp/koordinator-webhook-certs", True, 5),
+        (IN_A_POD | {"WEBHOOK_CERT_WRITER": "fs"}, "fs", "/tmp/koordinator-webhook-certs", True, 5),
+    ],
+)
+def test_the_environment_says_who_makes_the_certificate(variables, mode, folder, registers, delay):
+    found = settings.load(None, None, variables)
+    assert found.admission.certificates.mode == mode
+    assert found.admission.certificate_folder == Path(folder)
+    assert found.admission.registers is registers
+    assert found.shutdown_seconds == delay
+
+
+def test_the_name_that_is_called_is_the_services_or_the_host():
+    assert settings.load(None, None, IN_A_POD).admission.certificates.dns == (
+        "koordinator-webhook-service.ns.svc"
+    )
+    assert settings.load(None, None, {"WEBHOOK_HOST": "h"}).admission.certificates.dns == "h"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "complaint"),
+    [
+        ("WEBHOOK_PORT", "https", "WEBHOOK_PORT: got 'https', expected a port number"),
+        ("WEBHOOK_PORT", "70000", "WEBHOOK_PORT: got '70000'"),
+        ("WEBHOOK_CERT_WRITER", "vault", "WEBHOOK_CERT_WRITER: got 'vault', expected 'fs' or 'secret'"),
+    ],
+)
+def test_a_variable_that_makes_no_sense_is_named(variable, value, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        settings.load(None, None, {variable: value})
+
+
+def test_the_delay_at_the_end_can_be_set_and_is_not_needed_without_webhooks():
+    assert settings.load(None, {"shutdownDelay": "3s"}, IN_A_POD).shutdown_seconds == 3
+    assert settings.load(None, {"doors": ["extender"]}, IN_A_POD).shutdown_seconds == 0

@@ -34,10 +34,12 @@ from .handler import (
     ValidatingHandler,
 )
 from .history import Admission, History
-from .metrics import HANDLER_DURATION, LATENCY, PANICS, REQUESTS
+from .metrics import HANDLER_DURATION, IN_FLIGHT, LATENCY, PANICS, REQUESTS
 from .paths import WebhookPath, webhook_path
 
 log = logging.getLogger(__name__)
+
+_LONGEST_MESSAGE = 500
 
 NO_CONTENT = "there is no content to decode"
 
@@ -71,7 +73,7 @@ class Chain:
     """The handlers of one path, in order.
 
     `waits` tells whether a handler is asynchronous. `history` holds the last verdicts; `answered` counts the
-    answers, also those without a verdict.
+    answers, also those without a verdict, and `in_flight` the requests that wait for one.
     """
 
     def __init__(
@@ -95,6 +97,8 @@ class Chain:
         self._durations: dict[tuple[str, str, bool], Histogram] = {}
         self._latency = LATENCY.labels(path)
         self.answered = REQUESTS.labels(path, "200")
+        REQUESTS.labels(path, "500")  # dashboards divide by it
+        self.in_flight = IN_FLIGHT.labels(path)
 
     def admit(self, request: Request, raw_object: bytes | msgspec.Raw) -> Response:
         """Decide on a request whose object is given as JSON text (empty or null: none). Never raises.
@@ -196,8 +200,17 @@ class Chain:
         return Response(False, 500, "", f"panic: {error} [recovered]")
 
     def _answered(self, request: Request, response: Response, began: float) -> Response:
-        """Count and remember an answer."""
+        """Count and remember an answer; a refusal is logged, without anything of the object but its name."""
         seconds = perf_counter() - began
+        if not response.allowed:
+            log.info(
+                "%s: %s of %s refused with %d: %s",
+                self.path.path,
+                request.operation,
+                _name_of(request),
+                response.code,
+                one_line(response.message),
+            )
         self._latency.observe(seconds)
         self.answered.inc()
         self.history.add(
@@ -325,6 +338,12 @@ def _verdict(request: Request) -> Response:
     if document is None or not document.changed:
         return ALLOWED
     return Response(True, patch=document.patch_bytes())
+
+
+def one_line(message: str) -> str:
+    """Return a message as it fits a log: on one line, and not for ever."""
+    line = " ".join(message.split())
+    return line if len(line) <= _LONGEST_MESSAGE else f"{line[:_LONGEST_MESSAGE]}..."
 
 
 def _name_of(request: Request) -> str:

@@ -3,7 +3,7 @@
 Source: Koordinator, `pkg/webhook/metrics`; controller-runtime, `pkg/webhook/internal/metrics`.
 """
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 HANDLER_DURATION = Histogram(
     "koord_manager_webhook_webhook_duration_milliseconds",
@@ -13,6 +13,9 @@ HANDLER_DURATION = Histogram(
 )
 REQUESTS = Counter(
     "controller_runtime_webhook_requests", "Requests by path and HTTP status.", ["webhook", "code"]
+)
+IN_FLIGHT = Gauge(
+    "controller_runtime_webhook_requests_in_flight", "Requests that are not answered yet.", ["webhook"]
 )
 LATENCY = Histogram(
     "controller_runtime_webhook_latency_seconds",

@@ -6,6 +6,7 @@ survive. Whatever the bytes are, the answer is an AdmissionReview; the HTTP stat
 Source: controller-runtime, `pkg/webhook/admission/http.go`.
 """
 
+import logging
 from base64 import b64encode
 from typing import Final
 
@@ -14,8 +15,10 @@ import msgspec
 from koordpy.api.meta import Struct
 from koordpy.api.scheme import MALFORMED, DecodeError, decode
 
-from .chain import Chain, Response
+from .chain import Chain, Response, one_line
 from .handler import GroupVersionKind, GroupVersionResource, Request
+
+log = logging.getLogger(__name__)
 
 MAX_BODY: Final = 7 * 1024 * 1024
 """Bytes that an AdmissionReview may have."""
@@ -93,6 +96,7 @@ async def review_waiting(chain: Chain, body: bytes, content_type: str = CONTENT_
 def refuse(chain: Chain, response: Response) -> bytes:
     """Answer a body in which no request can be found: without uid and version."""
     chain.answered.inc()
+    log.info("%s: refused with %d: %s", chain.path.path, response.code, one_line(response.message))
     return b'{"response":{"uid":""' + _rest(response)
 
 

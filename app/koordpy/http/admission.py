@@ -39,19 +39,27 @@ def admission_app(chains: Mapping[str, Chain]) -> ASGIApp:
                 send, 405, b"admission webhooks are called with POST\n", TEXT, (b"allow", b"POST")
             )
             return
-        body, is_complete = await _read(receive)
-        if body is None:
-            # The rest of the body is not waited for: the connection cannot be used again.
-            extra = () if is_complete else ((b"connection", b"close"),)
-            await send_answer(send, 200, refuse(chain, TOO_LARGE), JSON, *extra)
-        elif is_complete and not chain.waits:
-            await send_answer(send, 200, review(chain, body, header(scope, b"content-type")), JSON)
-        elif is_complete:
-            answer = await _answer(chain, body, header(scope, b"content-type"), receive)
-            if answer is not None:
-                await send_answer(send, 200, answer, JSON)
+        chain.in_flight.inc()
+        try:
+            await _serve(chain, header(scope, b"content-type"), receive, send)
+        finally:
+            chain.in_flight.dec()
 
     return application
+
+
+async def _serve(chain: Chain, content_type: str, receive: Receive, send: Send) -> None:
+    body, is_complete = await _read(receive)
+    if body is None:
+        # The rest of the body is not waited for: the connection cannot be used again.
+        extra = () if is_complete else ((b"connection", b"close"),)
+        await send_answer(send, 200, refuse(chain, TOO_LARGE), JSON, *extra)
+    elif is_complete and not chain.waits:
+        await send_answer(send, 200, review(chain, body, content_type), JSON)
+    elif is_complete:
+        answer = await _answer(chain, body, content_type, receive)
+        if answer is not None:
+            await send_answer(send, 200, answer, JSON)
 
 
 async def _answer(chain: Chain, body: bytes, content_type: str, receive: Receive) -> bytes | None:

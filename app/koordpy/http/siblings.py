@@ -19,11 +19,11 @@ from urllib.parse import parse_qs
 import httpx
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from . import metrics
 from .asgi import JSON, ASGIApp, Receive, Scope, Send, send_answer
 
 log = logging.getLogger(__name__)
 
-METRICS: Final = "/metrics"
 ADMISSIONS: Final = "/apis/v1/admissions"
 
 _PATIENCE: Final = 2.0
@@ -55,7 +55,7 @@ class Collective:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         path = scope["path"] if scope["type"] == "http" and scope["method"] == "GET" else ""
-        if path not in (METRICS, ADMISSIONS):
+        if path not in metrics.PATHS and path != ADMISSIONS:
             await self._app(scope, receive, send)
             return
         query = str(scope["query_string"], "latin-1")
@@ -65,7 +65,7 @@ class Collective:
         refused = next((answer for answer in heard.values() if answer.status_code != 200), None)
         if refused is not None:
             await send_answer(send, refused.status_code, refused.content, JSON)
-        elif path == METRICS:
+        elif path in metrics.PATHS:
             text = join_metrics({index: None if a is None else a.text for index, a in answers.items()})
             await send_answer(send, 200, text.encode(), (b"content-type", CONTENT_TYPE_LATEST.encode()))
         else:
