@@ -90,8 +90,8 @@ def bodies(rng: random.Random, valid: Sequence[Any], count: int) -> Iterator[byt
             yield _damaged(rng, json.dumps(document).encode())
 
 
-def _changed(rng: random.Random, value: Any) -> Any:
-    """Return a document with one place in it changed."""
+def _changed(rng: random.Random, value: Any, *, with_raw: bool = False) -> Any:
+    """Return a document with one place in it changed; with `with_raw` perhaps into a mark for `RAW`."""
     if isinstance(value, dict) and value and rng.random() < 0.93:
         key = rng.choice(list(value))
         changed = dict(value)
@@ -103,13 +103,15 @@ def _changed(rng: random.Random, value: Any) -> Any:
         elif how < 0.13:
             changed[rng.choice(("", "\x00", "x" * 1000, "kind"))] = rng.choice(HOSTILE)
         else:
-            changed[key] = _changed(rng, changed[key])
+            changed[key] = _changed(rng, changed[key], with_raw=with_raw)
         return changed
     if isinstance(value, list) and value and rng.random() < 0.9:
         at = rng.randrange(len(value))
         if rng.random() < 0.1:
             return [*value, *value[at:]]
-        return [*value[:at], _changed(rng, value[at]), *value[at + 1 :]]
+        return [*value[:at], _changed(rng, value[at], with_raw=with_raw), *value[at + 1 :]]
+    if with_raw and rng.random() < 0.5:
+        return _MARK % rng.randrange(len(RAW))
     return rng.choice(HOSTILE)
 
 
@@ -125,3 +127,70 @@ def _damaged(rng: random.Random, body: bytes) -> bytes:
     if how == 2:
         return body[:at] + rng.randbytes(to - at) + body[to:]
     return body[:to] + body[at:]
+
+
+RAW: Sequence[bytes] = (
+    b"NaN",
+    b"Infinity",
+    b"-Infinity",
+    b"-0",
+    b"-0.0",
+    b"1E400",
+    b"-1e-400",
+    b"0x1F",
+    b"007",
+    b"+1",
+    b".5",
+    b"123456789012345678901234567890",
+    b"1" * 5_000,
+    b"0." + b"3" * 5_000,
+    b"1e2147483648",
+    b'"\\ud800"',
+    b'"\\udfff\\ud800"',
+    b'"\xff\xfe"',
+    b'"\xed\xa0\x80"',
+    b'"\\u0000"',
+    b'"\x01"',
+    b'"\\x41"',
+    b'{"a":1,"a":2}',
+    b'{"cpu":"1","cpu":"2","memory":{}}',
+    b'{"name":"a","name":null}',
+    b"[" * 60 + b"]" * 60,
+    b"[" * 990 + b"]" * 990,
+    b'{"a":' * 400 + b"{}" + b"}" * 400,
+    b'{"metadata":' * 300 + b"null" + b"}" * 300,
+    b'{"template":' * 100 + b"1" + b"}" * 100,
+    b"[1,]",
+    b"{,}",
+    b"/**/1",
+    b"nul",
+    b"True",
+)
+"""Text in the place of a value: no JSON, or JSON that a decoded document cannot say."""
+
+_MARK = "\ue000raw%d\ue000"
+
+
+def texts(rng: random.Random, valid: Sequence[Any], count: int) -> Iterator[bytes]:
+    """Yield as many bodies made from valid documents: untouched ones, changed ones, and such with `RAW`."""
+    for _ in range(count):
+        document = rng.choice(valid)
+        how = rng.random()
+        if how < 0.15:
+            yield json.dumps(document).encode()
+        elif how < 0.25:
+            yield _damaged(rng, json.dumps(document).encode())
+        else:
+            for _ in range(rng.choice((1, 1, 1, 2, 4))):
+                document = _changed(rng, document, with_raw=how > 0.6)
+            body = json.dumps(document, ensure_ascii=rng.random() < 0.5).encode("utf-8", "surrogatepass")
+            yield _with_raw(body)
+
+
+def _with_raw(body: bytes) -> bytes:
+    for number, raw in enumerate(RAW):
+        mark = _MARK % number
+        for text in (json.dumps(mark).encode(), json.dumps(mark, ensure_ascii=False).encode()):
+            if text in body:
+                body = body.replace(text, raw)
+    return body

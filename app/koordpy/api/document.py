@@ -47,12 +47,13 @@ class Document:
     A value that is set is copied if it is an object or a list, so constants are safe to pass.
     """
 
-    __slots__ = ("_edits", "_own", "_places", "raw")
+    __slots__ = ("_edits", "_edits_in", "_own", "_places", "raw")
 
     def __init__(self, raw: dict[str, Any]) -> None:
         self.raw = raw
         self._edits: list[_Edit] = []
-        self._places: dict[tuple[int, str | int], _Edit] = {}  # (id of the parent, member) to its edit
+        self._edits_in: dict[int, list[_Edit]] = {}  # the same by the id of their parent
+        self._places: dict[int, dict[str | int, _Edit]] = {}  # id of the parent and member to the edit
         self._own: dict[int, Any] = {}  # id to the object or list that an operation brings in
 
     def get(self, path: Path, default: Any = None) -> Any:
@@ -115,7 +116,7 @@ class Document:
         value = clone(value)
         node.append(value)
         if not own:
-            self._edits.append(_Edit("add", (*path, "-"), self._owned(value), node, _ABSENT))
+            self._add(_Edit("add", (*path, "-"), self._owned(value), node, _ABSENT))
 
     def insert(self, path: Path, value: Any) -> None:
         """Put a value into a list, before the item at the position that the path ends in."""
@@ -193,23 +194,34 @@ class Document:
         return True
 
     def _record(self, op: str, path: Path, value: Any, node: Any, key: str | int, before: Any) -> None:
-        edit = self._places.get((id(node), key))
+        places = self._places.get(id(node))
+        if places is None:
+            places = self._places[id(node)] = {}
+        edit = places.get(key)
         if edit is None:
             if isinstance(before, dict | list):
                 before = _CONTAINER
-            edit = _Edit(op, path, self._owned(value), node, before)
-            self._edits.append(edit)
-            self._places[id(node), key] = edit
+            edit = places[key] = _Edit(op, path, self._owned(value), node, before)
+            self._add(edit)
         elif edit.before is _ABSENT if op == "remove" else equal(edit.before, value):
             # The place is again as it was. What stands there now is no operation's value.
             edit.op = _DROPPED
-            del self._places[id(node), key]
+            del places[key]
         elif op == "remove":
             edit.op = op
             edit.value = None
         else:
             edit.op = "add" if edit.before is _ABSENT else "replace"
             edit.value = self._owned(value)
+
+    def _add(self, edit: _Edit) -> None:
+        self._edits.append(edit)
+        parent = id(edit.parent)
+        known = self._edits_in.get(parent)
+        if known is None:
+            self._edits_in[parent] = [edit]
+        else:
+            known.append(edit)
 
     def _owned(self, value: Any) -> Any:
         if isinstance(value, dict | list):
@@ -218,27 +230,22 @@ class Document:
 
     def _shift(self, items: list[Any], edit: _Edit) -> None:
         """Record an edit that moves list items: earlier edits of positions no longer speak of the same."""
-        for place in [place for place in self._places if place[0] == id(items)]:
-            del self._places[place]
-        self._edits.append(edit)
+        self._places.pop(id(items), None)
+        self._add(edit)
 
     def _forget(self, value: dict[str, Any] | list[Any]) -> None:
         """Drop the edits inside an object or a list that has left the document."""
-        gone = {id(value)}
         stack: list[Any] = [value]
         while stack:
             node = stack.pop()
             for child in node.values() if type(node) is dict else node:
                 if type(child) is dict or type(child) is list:
-                    gone.add(id(child))
                     stack.append(child)
-        if gone.isdisjoint([id(edit.parent) for edit in self._edits]):
-            return
-        for edit in self._edits:
-            if id(edit.parent) in gone:
-                edit.op = _DROPPED
-        for place in [place for place in self._places if place[0] in gone]:
-            del self._places[place]
+            edits = self._edits_in.pop(id(node), None)
+            if edits is not None:
+                for edit in edits:
+                    edit.op = _DROPPED
+                self._places.pop(id(node), None)
 
 
 def _child(node: Any, segment: str | int, path: Path) -> Any:
