@@ -4,6 +4,8 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,8 +23,12 @@ from koordpy_plugins.admission.quota_evaluate.accessor import QuotaAccessor
 from koordpy_plugins.admission.quota_evaluate.args import EvaluateQuotaArgs
 from koordpy_plugins.admission.quota_evaluate.evaluator import TIMED_OUT, QuotaEvaluator
 from tests.integration.admission.quotas import World, no_pause, pod_of, world
+from tests.integration.service.stage import review_of, serving, until
+from tests.servers.caller import Caller, head
 from tests.servers.raw import Exchange, RawServer
 
+JSON = "content-type: application/json\r\n"
+PATH = "/validate-pod"
 FRESH: Any = {"conflictFreshGet": True}
 
 
@@ -150,6 +156,27 @@ async def test_an_api_server_that_is_gone_refuses(quotas: World) -> None:
     assert await replica.refusal(pod_of("q")) != ""
     await quotas.server.start()
     assert await replica.refusal(pod_of("q")) == ""
+
+
+async def test_a_client_that_hangs_up_while_its_pod_waits_is_not_charged(tmp_path: Path) -> None:
+    gates = {"EnableQuotaAdmission": True}
+    async with serving(tmp_path, doors=["admission"], featureGates=gates) as stage, AsyncExitStack() as stack:
+        quotas = World(stage.server, stage.client, stack)
+        await quotas.add_quota("q", "10")
+        await until(lambda: len(stage.service.cluster.store(ElasticQuota)) == 1)
+        quotas.fault = lambda _: Fault(delay=0.3)
+        url, tls = stage.url("admission"), stage.trust()
+        bodies = [json.dumps(review_of(pod_of("q", cpu))).encode() for cpu in ("1", "5")]
+        async with Caller(url, tls) as stays, Caller(url, tls) as leaves:
+            await stays.send(head(PATH, len(bodies[0]), JSON) + bodies[0])
+            await until(lambda: quotas.writes == 1)
+            await leaves.send(head(PATH, len(bodies[1]), JSON) + bodies[1])
+            await asyncio.sleep(0.1)
+            leaves.hang_up()
+            assert json.loads((await stays.answer()).body)["response"]["allowed"] is True
+            again = await stays.post(PATH, bodies[0], JSON)
+            assert json.loads(again.body)["response"]["allowed"] is True
+        assert await quotas.used("q") == "2"
 
 
 # --- time, cancellation --------------------------------------------------------------------------
