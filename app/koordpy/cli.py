@@ -4,7 +4,6 @@ Whatever goes wrong is one clear line on standard error and a non-zero exit code
 need themselves, so that small ones answer at once.
 """
 
-import asyncio
 import os
 import sys
 from pathlib import Path
@@ -13,23 +12,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from koordpy import __version__
-from koordpy.commands.output import FORMATS, Format, console, emit
+from koordpy.commands.options import Failure, output_option
+from koordpy.commands.output import Format, console, emit
+from koordpy.commands.profile import profile
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 DEBUG_URL = "http://127.0.0.1:10251"
 
-output_option = click.option(
-    "--output", "-o", "output", type=click.Choice(FORMATS), default="text", help="How to print the result."
-)
 server_option = click.option(
     "--debug-server", default=DEBUG_URL, show_default=True, help="Debug address of a running koordpy serve."
 )
-
-
-class Failure(click.ClickException):
-    """Something that the user can understand and mend."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -233,47 +227,7 @@ def why(pod: str, debug_server: str, output: Format) -> None:
     emit(found, output, lambda to: decisions.show(to, found))
 
 
-@cli.group()
-def profile() -> None:
-    """Look into ClusterColocationProfiles."""
-
-
-@profile.command()
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    required=True,
-    help="YAML of pods (and other objects); - is stdin.",
-)
-@click.option(
-    "--namespace", "-n", default="default", show_default=True, help="Where pods without one are created."
-)
-@click.option("--feature-gates", default="", help="A=true,B=false")
-@click.option("--server", help="Take profiles, namespaces and priority classes from this API server.")
-@click.option("--kubeconfig", help="Take them from the cluster of this kubeconfig.")
-@click.option("--context", "kube_context", help="Context of the kubeconfig.")
-@output_option
-def explain(files: tuple[str, ...], namespace: str, output: Format, **options: Any) -> None:
-    """Tell which profiles match a pod, what each changes and why. Without a cluster: offline."""
-    from koordpy.commands import explain as explaining
-
-    documents = [document for file in files for document in _documents(file)]
-    found = asyncio.run(
-        explaining.explain(
-            documents,
-            namespace=namespace,
-            feature_gates=options["feature_gates"],
-            server=options["server"],
-            kubeconfig=options["kubeconfig"],
-            context=options["kube_context"],
-        )
-    )
-    if not found:
-        raise Failure(f"no pod in {', '.join(files)}")
-    plain = [item.model_dump(mode="json") for item in found]
-    emit(plain, output, lambda to: explaining.show(to, found, documents))
+cli.add_command(profile)
 
 
 # --- reading options -------------------------------------------------------------------------------
@@ -331,22 +285,6 @@ def _controller_args(texts: tuple[str, ...]) -> dict[str, Any]:
     return args
 
 
-def _documents(file: str) -> list[dict[str, Any]]:
-    import yaml
-
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        documents = [document for document in yaml.safe_load_all(text) if document is not None]
-    except OSError as error:
-        raise Failure(f"{file}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise Failure(f"{file}: not YAML: {' '.join(str(error).split())}") from None
-    for document in documents:
-        if not isinstance(document, dict) or "kind" not in document:
-            raise Failure(f"{file}: got {str(document)[:60]!r}, expected Kubernetes objects with a kind")
-    return documents
-
-
 def _ask(server: str, path: str) -> Any:
     import httpx
 
@@ -388,7 +326,7 @@ def _expected_errors() -> tuple[type[BaseException], ...]:
 def main() -> None:
     """Run the command line (console script `koordpy`)."""
     try:
-        cli.main(standalone_mode=False)
+        sys.exit(cli.main(standalone_mode=False))  # the code of a command that exits with one, else 0
     except click.exceptions.Abort:
         sys.exit(130)
     except click.ClickException as error:

@@ -56,12 +56,18 @@ class AdmissionExplanation(BaseModel):
 
 
 def explain(
-    chain: Chain, document: dict[str, Any], *, namespace: str = "default", operation: str = CREATE
+    chain: Chain,
+    document: dict[str, Any],
+    *,
+    namespace: str = "default",
+    operation: str = CREATE,
+    old: dict[str, Any] | None = None,
 ) -> AdmissionExplanation:
     """Run one object through a chain and tell everything about it.
 
-    `namespace` is where the object would be created if it does not say so itself. Where the object is
-    refused, `changes` shows how far the chain came; nothing of it would be sent.
+    `namespace` is where the object would be created if it does not say so itself; `old` is what it was before
+    an UPDATE. Where the object is refused, `changes` shows how far the chain came; nothing of it would be
+    sent.
     """
     notes = Explanation()
     metadata = document.get("metadata")
@@ -76,6 +82,7 @@ def explain(
         kind=GroupVersionKind(group=group, version=version, kind=str(document.get("kind") or "")),
         resource=GroupVersionResource(group=group, version=version, resource=chain.path.resource),
         dry_run=True,
+        raw_old_object=b"" if old is None else msgspec.json.encode(old),
         explanation=notes,
     )
     response = chain.admit(request, msgspec.json.encode(document))

@@ -1,63 +1,122 @@
 """`koordpy profile explain`: what admission does to a pod, profile by profile, change by change."""
 
 import json
-import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import BaseModel
 from rich.console import Console
 from rich.markup import escape
 
-from koordpy.admission import explain as admission_explain
-from koordpy.admission.explain import AdmissionExplanation
+from koordpy.admission.chain import Chain
+from koordpy.admission.config import AdmissionConfig, build_chains
+from koordpy.admission.explain import AdmissionExplanation, feed
+from koordpy.admission.explain import explain as explain_one
 from koordpy.admission.gates import SPECS
-from koordpy.admission.handler import Handle
-from koordpy.api.core import Namespace, PriorityClass
-from koordpy.api.koordinator import ClusterColocationProfile
-from koordpy.cluster.client import Client
+from koordpy.admission.handler import UPDATE, Handle
+from koordpy.api.core import Pod
+from koordpy.api.scheme import resource_of
 from koordpy.cluster.cluster import Cluster
-from koordpy.cluster.connection import Connection
 from koordpy.lib.clock import SystemClock
 from koordpy.lib.feature_gates import FeatureGates
 
-_ONLINE_TYPES = (ClusterColocationProfile, Namespace, PriorityClass)
+from .known import Access, NothingGiven, as_created_again, fill_facts, pod_of, profiles_of, put_profiles
+from .output import counted
+from .rolls import Favourable
+
+MUTATE, VALIDATE = "/mutate-pod", "/validate-pod"
 
 _MARKS = {"add": ("+", "green"), "remove": ("-", "red"), "replace": ("~", "yellow")}
 
 
+class Validation(BaseModel):
+    """What the validating webhook says to the pod that the mutating one leaves."""
+
+    allowed: bool
+    code: int
+    message: str
+
+
+class Explanation(AdmissionExplanation):
+    """Both webhooks' answers; `validation` is None where the pod does not come that far."""
+
+    validation: Validation | None = None
+
+    @property
+    def refusal(self) -> str:
+        """Why the pod is not created, empty if it is."""
+        if not self.allowed:
+            return self.message
+        return "" if self.validation is None or self.validation.allowed else self.validation.message
+
+
+class Explainer:
+    """The pod webhooks over one cluster. Probabilities roll for the profiles: what may happen is shown."""
+
+    def __init__(self, cluster: Cluster, gates: FeatureGates) -> None:
+        handle = Handle(cluster, gates, Favourable(), SystemClock())
+        chains = build_chains(AdmissionConfig(), handle)
+        self._validating: Chain | None = chains.get(VALIDATE)
+        self._mutating = chains.get(MUTATE)
+        if self._mutating is None:
+            raise NothingGiven(f"no admission webhook at {MUTATE}: its feature gate is off")
+
+    def explain(self, pod: dict[str, Any], namespace: str) -> Explanation:
+        """Run a pod through both webhooks, as if it were created."""
+        assert self._mutating is not None
+        told = explain_one(self._mutating, pod, namespace=namespace)
+        validation = None
+        if self._validating is not None and told.result is not None:
+            judged = explain_one(self._validating, told.result, namespace=namespace)
+            validation = Validation(allowed=judged.allowed, code=judged.code, message=judged.message)
+        return Explanation(**dict(told), validation=validation)
+
+    def refusal_of_update(self, old: dict[str, Any], new: dict[str, Any]) -> str:
+        """Return why the validating webhook refuses a change of a pod, empty if it does not."""
+        if self._validating is None:
+            return ""
+        judged = explain_one(self._validating, new, operation=UPDATE, old=old)
+        return "" if judged.allowed else judged.message
+
+
+def gates_of(text: str) -> FeatureGates:
+    """Return the webhooks' gates, set as an option says. Raises FeatureGateError."""
+    gates = FeatureGates(SPECS)
+    gates.set_from_text(text)
+    return gates
+
+
 async def explain(
-    documents: Sequence[dict[str, Any]],
+    documents: Sequence[Mapping[str, Any]],
     *,
+    pods: Sequence[tuple[str, str]] = (),
     namespace: str,
     feature_gates: str = "",
-    server: str | None = None,
-    kubeconfig: str | None = None,
-    context: str | None = None,
-) -> list[AdmissionExplanation]:
-    """Explain every pod among documents. Documents win over objects of the cluster with their names."""
-    gates = FeatureGates(SPECS)
-    gates.set_from_text(feature_gates)
-    cluster = Cluster()
-    if server or kubeconfig or context:
-        await _fill(cluster, Connection.find(kubeconfig, context, server))
-    handle = Handle(cluster, gates, random.Random(), SystemClock())
-    return admission_explain.explain_documents(documents, handle, namespace=namespace)
+    access: Access,
+) -> list[Explanation]:
+    """Explain every pod and workload among documents, and the cluster's pods of those names.
+
+    Documents win over objects of the cluster with their names.
+    """
+    gates, cluster = gates_of(feature_gates), Cluster()
+    existing = []
+    if access.is_given or pods:
+        async with access.client() as client:
+            await fill_facts(cluster, client)
+            put_profiles(cluster, await profiles_of(client))
+            for place, name in pods:
+                existing.append(as_created_again(await client.get_raw(resource_of(Pod), place, name)))
+    given = [pod for document in documents if (pod := pod_of(document)) is not None]
+    feed(cluster, [document for document in documents if pod_of(document) is None])
+    explainer = Explainer(cluster, gates)
+    return [explainer.explain(pod, namespace) for pod in (*given, *existing)]
 
 
-async def _fill(cluster: Cluster, connection: Connection) -> None:
-    client = Client(connection)
-    try:
-        for type_ in _ONLINE_TYPES:
-            store = cluster.store(type_)
-            for obj in await client.list_all(type_):
-                store.apply(obj)
-    finally:
-        await client.close()
-
-
-def show(to: Console, found: Sequence[AdmissionExplanation], _: Sequence[dict[str, Any]] = ()) -> None:
+def show(to: Console, found: Sequence[AdmissionExplanation]) -> None:
     """Print explanations for people."""
-    for item in found:
+    for number, item in enumerate(found):
+        if number:
+            to.print()
         to.print(f"[bold]{item.kind} {item.namespace}/{escape(item.name)}[/bold]")
         if not item.rules:
             to.print("  no ClusterColocationProfile is known")
@@ -68,16 +127,31 @@ def show(to: Console, found: Sequence[AdmissionExplanation], _: Sequence[dict[st
         show_changes(to, item)
         if not item.allowed:
             to.print(f"  [red]refused[/red] with {item.code}: {escape(item.message)}")
+            to.print("  nothing is changed: the changes above show how far admission came")
+        elif not item.patch:
+            to.print("  nothing is changed")
+        else:
+            to.print(f"  patch, {counted(len(item.patch), 'operation')}:")
+            for operation in item.patch:
+                to.print(f"    {escape(json.dumps(operation, ensure_ascii=False))}")
+        if isinstance(item, Explanation) and item.validation is not None and not item.validation.allowed:
+            told = item.validation
+            to.print(f"  [red]refused[/red] by {VALIDATE} with {told.code}: {escape(told.message)}")
 
 
 def show_changes(to: Console, item: AdmissionExplanation) -> None:
     """Print the changes of one explanation as a diff, each with its cause."""
     for change in item.changes:
-        mark, colour = _MARKS.get(change.op, ("~", "yellow"))
-        before = "" if change.op == "add" else json.dumps(change.before)
-        after = "" if change.op == "remove" else json.dumps(change.after)
-        arrow = " -> " if before and after else ""
-        to.print(
-            f"  [{colour}]{mark} {escape(change.path)}: {escape(before)}{arrow}{escape(after)}[/{colour}]"
-            f"  [dim]{escape(change.cause)}[/dim]"
-        )
+        before = "" if change.op == "add" else json.dumps(change.before, ensure_ascii=False)
+        after = "" if change.op == "remove" else json.dumps(change.after, ensure_ascii=False)
+        show_change(to, change.op, change.path, before, after, change.cause)
+
+
+def show_change(to: Console, op: str, path: str, before: str, after: str, cause: str) -> None:
+    """Print one change as a line of a diff."""
+    mark, colour = _MARKS.get(op, ("~", "yellow"))
+    arrow = " -> " if before and after else ""
+    to.print(
+        f"  [{colour}]{mark} {escape(path)}: {escape(before)}{arrow}{escape(after)}[/{colour}]"
+        f"  [dim]{escape(cause)}[/dim]"
+    )

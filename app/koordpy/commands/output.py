@@ -31,3 +31,8 @@ def emit(value: Any, format_: Format, render: Callable[[Console], None]) -> None
         sys.stdout.write(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
     else:
         render(console())
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural where that is due."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

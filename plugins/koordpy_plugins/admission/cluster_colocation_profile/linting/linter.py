@@ -4,14 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from koordpy.admission.lint import Finding, Linter, Severity
+from koordpy.api import extension
 from koordpy.api.core import Namespace, PriorityClass
+from koordpy.lib.feature_gates import FeatureGates
 
 from . import selection, values
 from .conflicts import find_conflicts
 from .reading import check_ranges, read
 from .subject import KIND, Subject
 from .trial import Trial, try_alone, try_together
-from .writes import leaves, unknown_fields
+from .writes import leaves, unknown_fields, writes
 
 _CHANGEABLE: Final = frozenset(("activeDeadlineSeconds", "tolerations", "schedulingGates"))
 """What may be patched in the spec of a pod that exists, container images aside."""
@@ -49,6 +51,7 @@ class ProfileLinter(Linter):
         yield from values.check_metadata(subject)
         yield from values.check_names(subject, cluster.store(PriorityClass), complete=self.complete)
         yield from _patch_fields(subject)
+        yield from _immutable_labels(subject, self.handle.gates)
         yield from try_alone(subject, self.handle)
 
 
@@ -81,6 +84,28 @@ def _patch_fields(subject: Subject) -> Iterator[Finding]:
             "the API server does not let this be changed in a pod that exists: where it differs, the profile "
             "controller's whole patch is refused, and tried again every interval",
         )
+
+
+def _immutable_labels(subject: Subject, gates: FeatureGates) -> Iterator[Finding]:
+    """Yield labels that the profile controller writes and the validating webhook lets nobody change."""
+    if not subject.is_managed:
+        return
+    fixed = {
+        f"metadata.labels[{extension.LABEL_POD_QOS}]",
+        f"metadata.labels[{extension.LABEL_POD_PRIORITY_CLASS}]",
+    }
+    if not gates.enabled("ColocationProfileSkipValidatingPriority"):
+        fixed.add(f"metadata.labels[{extension.LABEL_POD_PRIORITY}]")
+    for write in writes(subject.spec):
+        if write.place in fixed:
+            yield subject.finding(
+                Severity.WARNING,
+                "controller-cannot-patch",
+                write.field,
+                write.value,
+                "/validate-pod does not let this label be changed in a pod that exists: the profile "
+                "controller's patch of pods that lack it is refused, and tried again every interval",
+            )
 
 
 def _top(place: str) -> str:

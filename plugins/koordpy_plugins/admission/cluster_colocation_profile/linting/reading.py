@@ -10,11 +10,12 @@ import msgspec
 from koordpy.admission.lint import Finding, Severity
 from koordpy.api.koordinator import ClusterColocationProfile
 from koordpy.api.meta import LabelSelector, LabelSelectorRequirement
-from koordpy.api.scheme import DecodeError, decode
+from koordpy.api.scheme import DecodeError, decode, resource_of
 
 from .subject import Subject, found
 
 _TOP: Final = frozenset(("apiVersion", "kind", "metadata", "spec", "status"))
+_API_VERSION: Final = resource_of(ClusterColocationProfile).api_version
 _INT32: Final = range(-(1 << 31), 1 << 31)
 
 
@@ -37,6 +38,12 @@ def read(documents: Sequence[Mapping[str, Any]], findings: list[Finding]) -> lis
             findings.append(found(name, Severity.ERROR, "duplicate-name", "metadata.name", name, expectation))
     for document in documents:
         findings += _unknown_fields(document)
+        if document.get("apiVersion") != _API_VERSION:
+            given = document.get("apiVersion")
+            expectation = f"the API server does not know the profile; expected {_API_VERSION}"
+            findings.append(
+                found(_name(document), Severity.ERROR, "malformed", "apiVersion", given, expectation)
+            )
         try:
             profile = decode(ClusterColocationProfile, dict(document))
         except DecodeError as error:

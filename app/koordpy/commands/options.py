@@ -1,0 +1,96 @@
+"""Options and arguments that several commands have, and the errors that users can mend."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from .output import FORMATS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+output_option = click.option(
+    "--output", "-o", "output", type=click.Choice(FORMATS), default="text", help="How to print the result."
+)
+gates_option = click.option("--feature-gates", default="", help="A=true,B=false")
+namespace_option = click.option(
+    "--namespace", "-n", default="default", show_default=True, help="Where pods without one are created."
+)
+
+
+class Failure(click.ClickException):
+    """Something that the user can understand and mend."""
+
+
+def cluster_options(command: F) -> F:
+    """Add the options that say which API server is asked."""
+    for option in (
+        click.option("--context", "context", help="Context of the kubeconfig."),
+        click.option("--kubeconfig", help="Kubeconfig file of the cluster to ask."),
+        click.option("--server", help="URL of the API server to ask."),
+    ):
+        command = option(command)
+    return command
+
+
+def files_option(what: str, *, required: bool = False) -> Callable[[F], F]:
+    """Return the option `-f`, which may be given several times."""
+    return click.option(
+        "-f", "--filename", "files", multiple=True, required=required, help=f"{what}; - is stdin."
+    )
+
+
+def documents(files: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return the Kubernetes objects in files; the items of a List count each. Raises Failure."""
+    return [document for file in files for document in _documents(file)]
+
+
+def _documents(file: str) -> list[dict[str, Any]]:
+    import yaml
+
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        found = [document for document in _decoded(text) if document is not None]
+    except OSError as error:
+        raise Failure(f"{file}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise Failure(f"{file}: not YAML: {' '.join(str(error).split())}") from None
+    items: list[dict[str, Any]] = []
+    for document in found:
+        if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
+            raise Failure(f"{file}: got {str(document)[:60]!r}, expected Kubernetes objects with a kind")
+        listed = document.get("items")
+        if document["kind"].endswith("List") and isinstance(listed, list):
+            items += (item for item in listed if isinstance(item, dict))
+        else:
+            items.append(document)
+    return items
+
+
+def _decoded(text: str) -> Iterable[Any]:
+    """Return the documents in a text; JSON, which YAML readers are slow at, is read as such."""
+    import yaml
+
+    if text.startswith("{"):
+        try:
+            return [json.loads(text)]
+        except ValueError:
+            pass
+    return yaml.load_all(text, _loader())
+
+
+def _loader() -> Any:
+    """Return the fastest safe loader; timestamps stay texts, as Kubernetes has them."""
+    import yaml
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        """Reads what JSON can say."""
+
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in Loader.yaml_implicit_resolvers.items()
+    }
+    return Loader

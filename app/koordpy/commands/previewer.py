@@ -1,0 +1,330 @@
+"""Compare what admission makes of pods with and without some profiles, pod by pod.
+
+What differs is put down to what caused it. Pods with the same outcome are gathered, by workload, so that ten
+thousand of them take no more room than the kinds of outcomes there are.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+from pydantic import BaseModel
+
+from koordpy.admission.explain import ExplainedChange, feed
+from koordpy.api import json_merge, json_patch
+from koordpy.api.patch import equal
+from koordpy.api.scheme import DecodeError
+from koordpy.cluster.cluster import Cluster
+from koordpy.controllers.host import Registry
+from koordpy.controllers.interface import Controller
+from koordpy.controllers.interface import Handle as ControllerHandle
+from koordpy.lib.feature_gates import FeatureGates
+
+from .explain import VALIDATE, Explainer, Explanation
+from .known import as_created_again, name_of, put_profiles
+
+_CONTROLLER = "colocationprofile"
+_GENERATED = re.compile(rb"kube-api-access-[a-z0-9]{5}\b")
+
+
+class ProfileStatus(BaseModel):
+    """A profile that is previewed: `new`, `changed` or `unchanged`; `pods` are those that it applies to."""
+
+    name: str
+    status: str
+    pods: int = 0
+
+
+class PreviewedChange(BaseModel):
+    """A difference that the profiles make; where it varies between pods, the most frequent one is shown."""
+
+    op: str
+    path: str
+    before: Any = None
+    after: Any = None
+    values: int
+    """How many different pairs of before and after there are."""
+    cause: str
+
+
+class Workload(BaseModel):
+    """The owner of some pods of a group, and one of them."""
+
+    namespace: str
+    kind: str
+    name: str
+    pods: int
+    example: str
+
+
+class ControllerAction(BaseModel):
+    """What the profile controller would do to pending pods; a patch, or why it cannot."""
+
+    profile: str
+    pods: int
+    patch: dict[str, Any]
+    problem: str = ""
+
+
+class Group(BaseModel):
+    """Pods that the same happens to. `refused` tells that admission would refuse them, and why."""
+
+    pods: int
+    profiles: list[str]
+    changes: list[PreviewedChange]
+    refused: str
+    controller: list[ControllerAction]
+    workloads: list[Workload]
+
+
+class Preview(BaseModel):
+    """What the profiles would do. Counts are pods; of the `pending` ones the controller would patch some."""
+
+    profiles: list[ProfileStatus]
+    pods: int
+    touched: int
+    refused: int
+    pending: int
+    patched: int
+    groups: list[Group]
+
+
+class _Outcome(NamedTuple):
+    """What happens to one pod; `applied` are the previewed profiles that apply."""
+
+    applied: tuple[str, ...]
+    changes: tuple[ExplainedChange, ...]
+    refused: str
+
+
+@dataclass
+class _Gathered:
+    """Pods with outcomes of one form."""
+
+    pods: int = 0
+    values: list[Counter[str]] = field(default_factory=list)
+    changes: tuple[ExplainedChange, ...] = ()
+    workloads: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    examples: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    controller: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+
+
+class Previewer:
+    """Takes pods one by one, so that never more than a page of them is held."""
+
+    def __init__(
+        self,
+        old: Sequence[dict[str, Any]],
+        new: Sequence[dict[str, Any]],
+        others: Sequence[Mapping[str, Any]],
+        before: Cluster,
+        after: Cluster,
+        gates: FeatureGates,
+        reconcile_by_default: bool,
+    ) -> None:
+        for cluster in (before, after):
+            put_profiles(cluster, old)
+            feed(cluster, others)
+        put_profiles(after, new)
+        self._before, self._after = Explainer(before, gates), Explainer(after, gates)
+        self._controller = _controller(after, reconcile_by_default)
+        specs = {name_of(document): document.get("spec") for document in old}
+        self._profiles = {
+            name: ProfileStatus(name=name, status=_status(specs, name, document))
+            for document in new
+            if (name := name_of(document))
+        }
+        self._known = set(specs) & set(self._profiles)
+        self._outcomes: dict[bytes, _Outcome | None] = {}
+        self._groups: dict[tuple[Any, ...], _Gathered] = {}
+        self._pods = self._refused = self._pending = self._patched = 0
+
+    def take(self, pod: Mapping[str, Any]) -> None:
+        """Look at one pod."""
+        self._pods += 1
+        outcome = self._outcome(as_created_again(pod))
+        actions = self._actions(pod)
+        if outcome is None and not actions:
+            return
+        outcome = outcome or _Outcome((), (), "")
+        for name in outcome.applied:
+            self._profiles[name].pods += 1
+        self._refused += bool(outcome.refused)
+        self._patched += any(patch and not problem for _, patch, problem in actions)
+        form = tuple((change.op, change.path, change.cause) for change in outcome.changes)
+        gathered = self._groups.setdefault((outcome.applied, form, outcome.refused), _Gathered())
+        if not gathered.pods:
+            gathered.changes = outcome.changes
+            gathered.values = [Counter() for _ in outcome.changes]
+        gathered.pods += 1
+        for counter, change in zip(gathered.values, outcome.changes, strict=True):
+            counter[json.dumps([change.before, change.after])] += 1
+        gathered.controller.update(actions)
+        workload = workload_of(pod)
+        gathered.workloads[workload] += 1
+        gathered.examples.setdefault(workload, name_of(pod))
+
+    def result(self) -> Preview:
+        """Return what was found, the largest groups first."""
+        groups = [_group(key, gathered) for key, gathered in self._groups.items()]
+        groups.sort(key=lambda group: (not group.refused, -group.pods))
+        return Preview(
+            profiles=list(self._profiles.values()),
+            pods=self._pods,
+            touched=sum(group.pods for group in groups if group.changes or group.refused),
+            refused=self._refused,
+            pending=self._pending,
+            patched=self._patched,
+            groups=groups,
+        )
+
+    def _outcome(self, pod: dict[str, Any]) -> _Outcome | None:
+        """Return what happens to a pod, None if the profiles make no difference. Pods alike are done once."""
+        metadata = pod["metadata"]
+        for name in ("labels", "annotations"):  # so that a first label looks like any other
+            metadata[name] = metadata.get(name) or {}
+        nameless = pod | {"metadata": metadata | {"name": "", "generateName": ""}}
+        key = _GENERATED.sub(b"kube-api-access", msgspec.json.encode(nameless))
+        if key not in self._outcomes:
+            self._outcomes[key] = self._compare(pod)
+        return self._outcomes[key]
+
+    def _compare(self, pod: dict[str, Any]) -> _Outcome | None:
+        after = self._after.explain(pod, "default")
+        applied = self._applied(after)
+        if not applied and after.allowed and not self._known:
+            return None
+        before = self._before.explain(pod, "default")
+        changes = tuple(_differences(before, after))
+        refused = "" if after.refusal == before.refusal else after.refusal
+        if not applied and not changes and not refused:
+            return None
+        return _Outcome(applied, changes, refused)
+
+    def _applied(self, told: Explanation) -> tuple[str, ...]:
+        return tuple(rule.subject for rule in told.rules if rule.applied and rule.subject in self._profiles)
+
+    def _actions(self, pod: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+        """Return what the controller would do to a pod: profile, patch as JSON (empty for none), problem."""
+        if (pod.get("spec") or {}).get("nodeName") or (pod.get("status") or {}).get("phase") != "Pending":
+            return []
+        self._pending += 1
+        try:
+            plans = list(self._controller.plan(dict(pod)))
+        except DecodeError:
+            return []
+        return [
+            (
+                plan.subject,
+                json.dumps(plan.patch, sort_keys=True) if plan.patch else "",
+                plan.problem or self._refusal(dict(pod), plan.patch),
+            )
+            for plan in plans
+            if plan.subject in self._profiles and (plan.patch or plan.problem)
+        ]
+
+    def _refusal(self, pod: dict[str, Any], patch: dict[str, Any]) -> str:
+        """Return why admission would refuse a patch, empty if it would not."""
+        refusal = self._after.refusal_of_update(pod, json_merge.apply(pod, patch))
+        return f"{VALIDATE} refuses the change: {refusal}" if refusal else ""
+
+
+def _controller(cluster: Cluster, reconcile_by_default: bool) -> Controller:
+    registry = Registry.installed()
+    handle = ControllerHandle(cluster, registry.gates())
+    return registry.make(_CONTROLLER, {"reconcileByDefault": reconcile_by_default}, handle)
+
+
+def _status(specs: Mapping[str, Any], name: str, document: Mapping[str, Any]) -> str:
+    if name not in specs:
+        return "new"
+    return "unchanged" if equal(specs[name], document.get("spec")) else "changed"
+
+
+def _differences(before: Explanation, after: Explanation) -> Iterable[ExplainedChange]:
+    """Yield what differs between two results, each difference with what caused it."""
+    if before.result is None or after.result is None:
+        return
+    for op, path, value in json_patch.changes(before.result, after.result):
+        pointer = json_patch.pointer(path)
+        made_by = _last(after, pointer)
+        lost = _last(before, pointer)
+        cause = made_by.cause if made_by is not None else f"no longer {lost.cause if lost else 'set'}"
+        yield ExplainedChange(
+            handler="",
+            cause=cause,
+            op=op,
+            path=pointer,
+            before=None if op == "add" else _at(before.result, path),
+            after=value,
+        )
+
+
+def _last(told: Explanation, pointer: str) -> ExplainedChange | None:
+    """Return the last change of a place, or of something around or inside it."""
+    for change in reversed(told.changes):
+        if f"{pointer}/".startswith(f"{change.path}/") or f"{change.path}/".startswith(f"{pointer}/"):
+            return change
+    return None
+
+
+def _at(document: Any, path: Sequence[str | int]) -> Any:
+    for segment in path:
+        document = document[segment]
+    return document
+
+
+def workload_of(pod: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return namespace, kind and name of what owns a pod; the pod itself where nobody does.
+
+    Of a Deployment's pods the Deployment is told, by the hash that its ReplicaSets are named with.
+    """
+    metadata = pod.get("metadata") or {}
+    namespace = str(metadata.get("namespace") or "default")
+    owners = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
+    if not owners:
+        return namespace, "Pod", name_of(pod)
+    kind, name = str(owners[0].get("kind")), str(owners[0].get("name"))
+    template = (metadata.get("labels") or {}).get("pod-template-hash")
+    if kind == "ReplicaSet" and template and name.endswith(f"-{template}"):
+        return namespace, "Deployment", name.removesuffix(f"-{template}")
+    return namespace, kind, name
+
+
+def _group(key: tuple[Any, ...], gathered: _Gathered) -> Group:
+    applied, _, refused = key
+    changes = []
+    for change, values in zip(gathered.changes, gathered.values, strict=True):
+        before, after = json.loads(values.most_common(1)[0][0])
+        changes.append(
+            PreviewedChange(
+                op=change.op,
+                path=change.path,
+                before=before,
+                after=after,
+                values=len(values),
+                cause=change.cause,
+            )
+        )
+    return Group(
+        pods=gathered.pods,
+        profiles=list(applied),
+        changes=changes,
+        refused=refused,
+        controller=[
+            ControllerAction(
+                profile=profile, pods=pods, patch=json.loads(patch) if patch else {}, problem=problem
+            )
+            for (profile, patch, problem), pods in gathered.controller.most_common()
+        ],
+        workloads=[
+            Workload(
+                namespace=found[0], kind=found[1], name=found[2], pods=pods, example=gathered.examples[found]
+            )
+            for found, pods in gathered.workloads.most_common()
+        ],
+    )

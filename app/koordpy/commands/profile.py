@@ -1,0 +1,159 @@
+"""`koordpy profile`: look into ClusterColocationProfiles before, and after, they meet pods.
+
+Exit codes: 0 when all is well, 1 when the command could not do its work, 2 for wrong options, 3 when what it
+found is bad (lint: errors; preview: pods that admission would refuse).
+"""
+
+import asyncio
+from typing import Any
+
+import click
+
+from .options import (
+    Failure,
+    cluster_options,
+    documents,
+    files_option,
+    gates_option,
+    namespace_option,
+    output_option,
+)
+from .output import Format, emit
+
+FOUND = 3
+"""The exit code of a command that did its work and found something bad."""
+
+
+@click.group()
+def profile() -> None:
+    """Look into ClusterColocationProfiles."""
+
+
+@profile.command()
+@click.argument("pods", metavar="[NAMESPACE/POD]...", nargs=-1)
+@files_option("YAML of pods, workloads, profiles, namespaces, priority classes")
+@namespace_option
+@gates_option
+@cluster_options
+@output_option
+def explain(
+    pods: tuple[str, ...],
+    files: tuple[str, ...],
+    namespace: str,
+    feature_gates: str,
+    output: Format,
+    **access: Any,
+) -> None:
+    """Tell which profiles match a pod, what each changes and why, and the patch that comes of it.
+
+    Pods come from files (-f), or by name from the cluster, where they are taken as if they were created
+    again. Offline, all that is known is in the files; with a cluster, its profiles, namespaces and priority
+    classes count, and those in files win over them. A probability is taken to roll in favour of its profile.
+    """
+    from . import explain as explaining
+    from .known import Access
+
+    if not files and not pods:
+        raise click.UsageError("nothing to explain: expected -f FILE or NAMESPACE/POD")
+    found = asyncio.run(
+        explaining.explain(
+            documents(files),
+            pods=[_pod_name(pod) for pod in pods],
+            namespace=namespace,
+            feature_gates=feature_gates,
+            access=Access(**access),
+        )
+    )
+    if not found:
+        raise Failure(f"no pod in {', '.join(files)}")
+    plain = [item.model_dump(mode="json") for item in found]
+    emit(plain, output, lambda to: explaining.show(to, found))
+
+
+@profile.command()
+@files_option("YAML of new or changed profiles (and of namespaces and priority classes)", required=True)
+@click.option(
+    "--pods",
+    "pod_files",
+    multiple=True,
+    metavar="FILE",
+    help="Pods (and profiles, namespaces, priority classes as they are) from files instead of a cluster.",
+)
+@click.option(
+    "--reconcile-by-default",
+    is_flag=True,
+    help="Take the profile controller to run with reconcileByDefault.",
+)
+@click.option("--limit", default=10, show_default=True, help="Workloads to print of each group (text).")
+@gates_option
+@cluster_options
+@output_option
+@click.pass_context
+def preview(
+    this: click.Context,
+    /,
+    files: tuple[str, ...],
+    pod_files: tuple[str, ...],
+    reconcile_by_default: bool,
+    limit: int,
+    feature_gates: str,
+    output: Format,
+    **access: Any,
+) -> None:
+    """Tell which existing pods a new or changed profile would touch, and how.
+
+    Each pod is taken as if it were created again, without and with the profile; what differs is shown,
+    grouped by outcome and workload. For pending pods the profile controller's patches are shown too. Nothing
+    is written.
+
+    Exit code 3: admission would refuse some of the pods because of the profile.
+    """
+    from . import preview as previewing
+    from .known import Access
+
+    pods = documents(pod_files) if pod_files else None
+    found = asyncio.run(
+        previewing.preview(
+            documents(files),
+            pods,
+            feature_gates=feature_gates,
+            reconcile_by_default=reconcile_by_default,
+            access=Access(**access),
+        )
+    )
+    emit(found.model_dump(mode="json"), output, lambda to: previewing.show(to, found, limit=limit))
+    if found.refused:
+        this.exit(FOUND)
+
+
+@profile.command()
+@files_option("YAML of profiles, namespaces, priority classes")
+@gates_option
+@cluster_options
+@output_option
+@click.pass_context
+def lint(
+    this: click.Context, /, files: tuple[str, ...], feature_gates: str, output: Format, **access: Any
+) -> None:
+    """Find profiles that never match, that fight each other, or that break pods.
+
+    With files alone, they are looked at offline. Without files, or with a cluster named, the cluster's
+    profiles, namespaces and priority classes count, and profiles in files take the place of those with their
+    names.
+
+    Exit code 3: there are errors.
+    """
+    from . import lint as linting
+    from .known import Access
+
+    found = asyncio.run(linting.lint(documents(files), feature_gates=feature_gates, access=Access(**access)))
+    emit(found.model_dump(mode="json"), output, lambda to: linting.show(to, found))
+    if found.errors:
+        this.exit(FOUND)
+
+
+def _pod_name(text: str) -> tuple[str, str]:
+    namespace, slash, name = text.partition("/")
+    if not slash or not namespace or not name or "/" in name:
+        raise Failure(f"got {text!r}, expected NAMESPACE/POD")
+    return namespace, name
