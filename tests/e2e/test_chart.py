@@ -146,16 +146,18 @@ def test_values_reach_the_objects() -> None:
     assert deployment["spec"]["replicas"] == 3
     assert spec["containers"][0]["image"] == "registry.example/koordpy:1.2.3"
     assert (spec["imagePullSecrets"], spec["nodeSelector"]) == ([{"name": "key"}], {"role": "system"})
-    config = found["ConfigMap", NAMESPACE, "koordpy-webhooks"]["data"]["koordpy.yaml"]
+    config = found["ConfigMap", NAMESPACE, "koordpy-webhooks-config"]["data"]["koordpy.yaml"]
     assert config["admission"]["history"] == 7
-    assert config["admission"]["certificate"]["mode"] == "secret"
+    assert config["admission"]["certificates"]["mode"] == "secret"
     name = "koordinator-mutating-webhook-configuration"
     webhook = found["MutatingWebhookConfiguration", "", name]["webhooks"][0]
     assert webhook["failurePolicy"] == "Ignore"
     assert webhook["matchConditions"][0]["expression"] == (
         "!(request.namespace in ['koordinator-system', 'kube-system', 'cni'])"
     )
-    scheduler = found["ConfigMap", NAMESPACE, "koordpy-scheduler"]["data"]["kube-scheduler-config.yaml"]
+    scheduler = found["ConfigMap", NAMESPACE, "koordpy-scheduler-config"]["data"][
+        "kube-scheduler-config.yaml"
+    ]
     assert scheduler["percentageOfNodesToScore"] == 100
     assert len(scheduler["extenders"]) == 2
     assert found["ClusterRole", "", "koordpy-worker"]["rules"][-1]["resources"] == ["poddisruptionbudgets"]

@@ -58,7 +58,7 @@ def comparable(document: Document) -> Document:
 
 _MARKS = ("app.kubernetes.io/managed-by", "helm.sh/chart", "helm.sh/resource-policy", "checksum/config")
 _UNORDERED = {"volumeMounts", "volumes"}
-_HASH = re.compile(r"(?<=^koordpy-)(.*)-[bcdfghkmt2456789]{10}$")
+_HASH = re.compile(r"(?<=^koordpy-)(.*-(?:config|profiles))-[bcdfghkmt2456789]{10}$")
 
 
 def _without_marks(value: Any) -> Any:

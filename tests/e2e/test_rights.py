@@ -1,0 +1,251 @@
+"""Every component runs with the shipped roles and nothing else, and needs all of them.
+
+All components of an overlay do their work on a kube-apiserver with RBAC; what its audit log saw of them is
+compared with the rules, one verb on one resource at a time.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.e2e.controlplane.process import free_port
+from tests.e2e.installation import NAMESPACE, Component, Document, Installation
+from tests.eventually import eventually
+from tests.integration.worker.stage import NodeFiles
+from tests.manifests.rights import grants_of, refused, unused
+
+pytestmark = pytest.mark.timeout(600)
+
+NOT_SEEN = {
+    # The same event about the same object within six minutes; an evicted pod is not evicted again.
+    "koordpy-worker: patch events.events.k8s.io",
+}
+"""Rights that the story makes no use of; for each the case in which it is used."""
+
+OF_KUBE_SCHEDULER = "koordpy-scheduler"
+"""The Role of kube-scheduler, which shares the extender's service account."""
+
+ACCOUNTS = ("koordpy-webhooks", "koordpy-scheduler", "koordpy-worker", "koordpy-qos-agent")
+QUOTA_NAME = "quota.scheduling.koordinator.sh/name"
+SECRET = "koordinator-webhook-certs"
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """An installation whose components have done all that they do."""
+    with Installation("all-gates", tmp_path_factory.mktemp("installation")) as made:
+        admit(made)
+        schedule(made)
+        rebalance(made)
+        enforce(made)
+        made.stop()
+        yield made
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_nothing_is_refused(installation: Installation, account: str) -> None:
+    requests = installation.requests(account)
+    assert requests
+    assert [request for request, allowed in requests.items() if not allowed] == []
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_koordpy_needs_no_role_but_its_own(installation: Installation, account: str) -> None:
+    grants = [g for g in grants_of(account, installation.documents) if g.role != OF_KUBE_SCHEDULER]
+    assert refused(grants, installation.requests(account)) == []
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_no_right_is_given_in_vain(installation: Installation, account: str) -> None:
+    grants = [g for g in grants_of(account, installation.documents) if g.role != OF_KUBE_SCHEDULER]
+    idle = {str(grant) for grant in unused(grants, installation.requests(account))}
+    assert idle == {text for text in NOT_SEEN if text.startswith(account)}
+
+
+def test_kube_scheduler_needs_the_lease_that_its_role_is_about(installation: Installation) -> None:
+    account = "koordpy-scheduler"
+    requests = installation.requests(account, "kube-scheduler/")
+    assert [request for request, allowed in requests.items() if not allowed] == []
+    grants = [
+        g for g in grants_of("koordpy-scheduler", installation.documents) if g.role == OF_KUBE_SCHEDULER
+    ]
+    assert len(grants) == 2
+    assert unused(grants, requests) == []
+
+
+def expect(holds: Callable[[], bool], component: Component) -> None:
+    """Wait until something has happened; fail with the component's logs."""
+    assert eventually(holds, 60), component.logs()
+
+
+# --- the story -------------------------------------------------------------------------------------
+
+
+def admit(installation: Installation) -> None:
+    """Two replicas of the webhooks share a certificate, register, mend it when it is broken, admit pods."""
+    replicas = []
+    for _ in range(2):
+        # No kube-proxy runs here: kube-apiserver calls by URL.
+        here = f"bindAddress: 127.0.0.1\n  port: {free_port()}\n  certificates:\n    host: 127.0.0.1"
+        changes = {"/var/run/koordpy": "{folder}", "certificates:": here}
+        replica = installation.component("koordpy-webhooks", {"koordpy-webhooks-config": changes})
+        replica.start("koordpy-webhooks")
+        replicas.append(replica)
+    spoil_certificate(installation, replicas[-1])
+    installation.create(
+        {
+            "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+            "kind": "ElasticQuota",
+            "metadata": {"name": "team", "namespace": "default"},
+            "spec": {"max": {"cpu": "10", "memory": "20Gi"}, "min": {"cpu": "1", "memory": "1Gi"}},
+        }
+    )
+    creation = json.dumps(pod("admitted", labels={QUOTA_NAME: "team"}))
+
+    def is_admitted() -> bool:
+        # The webhooks learn of the quota by a watch.
+        done = installation.plane.kubectl("create", "-f", "-", stdin=creation, check=False)
+        return done.returncode == 0
+
+    expect(is_admitted, replicas[-1])
+
+
+def spoil_certificate(installation: Installation, replica: Component) -> None:
+    """Empty the certificate in the Secret; it is made again."""
+    patch = json.dumps({"data": {"cert.pem": "", "tls.crt": ""}})
+    installation.plane.kubectl("patch", "secret", SECRET, "-n", NAMESPACE, "--type=merge", "--patch", patch)
+    expect(lambda: installation.get("secret", SECRET, "-n", NAMESPACE)["data"]["cert.pem"] != "", replica)
+
+
+def schedule(installation: Installation) -> None:
+    """kube-scheduler leads by its lease and binds a pod through the extender."""
+    for name in ("hot", "idle"):
+        add_node(installation, name)
+    port = free_port()
+    changes = {
+        "schedulerConfig:": f"port: {port}\n  schedulerConfig:",
+        "http://127.0.0.1:9877": f"http://127.0.0.1:{port}",
+        "leaderElection:": "clientConnection:\n  kubeconfig: {folder}/kubeconfig\nleaderElection:",
+    }
+    scheduler = installation.component(
+        "koordpy-scheduler", {"koordpy-scheduler-config": changes, "koordpy-scheduler-profiles": {}}
+    )
+    scheduler.start("koordpy-scheduler")
+    scheduler.start_kube_scheduler()
+    installation.create(pod("scheduled", schedulerName="koord-scheduler"))
+    expect(lambda: "nodeName" in installation.get("pod", "scheduled")["spec"], scheduler)
+    # A bind of a pod that the watch has not shown: it is looked up.
+    ghost = {"PodName": "ghost", "PodNamespace": "default", "PodUID": "1", "Node": "idle"}
+    answer = httpx.post(f"http://127.0.0.1:{port}/extender/bind", json=ghost, timeout=30)
+    assert "ghost" in answer.json()["Error"]
+
+
+def rebalance(installation: Installation) -> None:
+    """The descheduler evicts a pod of a hot node, the profile controller changes one that waits."""
+    for index in range(4):
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": True}
+        running = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        installation.create(pod(f"web-{index}", nodeName="hot", ownerReferences=[owner]))
+        installation.write_status(f"pod/web-{index}", running)
+    installation.create(pod("waiting", labels={"app": "waiting"}, schedulerName="nobody"))
+    worker = installation.component(
+        "koordpy-worker",
+        {"koordpy-worker-config": {"deschedulingInterval: 60s": "deschedulingInterval: 200ms"}},
+    )
+    worker.start("koordpy-worker")
+    used = [
+        {"namespace": "default", "name": f"web-{index}", "podUsage": {"resources": {"cpu": "900m"}}}
+        for index in range(4)
+    ]
+    report_usage(installation, "hot", used)
+    report_usage(installation, "idle", [])
+    installation.create(
+        {
+            "apiVersion": "config.koordinator.sh/v1alpha1",
+            "kind": "ClusterColocationProfile",
+            "metadata": {"name": "again", "labels": {"config.koordinator.sh/controller-managed": "true"}},
+            "spec": {"selector": {"matchLabels": {"app": "waiting"}}, "labels": {"applied": "yes"}},
+        }
+    )
+    expect(lambda: installation.get("pod", "waiting")["metadata"]["labels"].get("applied") == "yes", worker)
+    expect(lambda: bool(installation.get("events.events.k8s.io", "-A")["items"]), worker)
+
+
+def enforce(installation: Installation) -> None:
+    """The QoS agent follows its node and suppresses best-effort pods."""
+    files = NodeFiles(installation.folder / "node", 2)
+    add_node(installation, "colocated", cpu="8")
+    installation.create(
+        {
+            "apiVersion": "topology.node.k8s.io/v1alpha1",
+            "kind": "NodeResourceTopology",
+            "metadata": {"name": "colocated"},
+            "topologyPolicies": ["None"],
+            "zones": [],
+        },
+        pod("best-effort", nodeName="colocated"),
+    )
+    roots = "\n    ".join(f"{name}: {path}" for name, path in files.settings.items())
+    files_of_node = {"cgroupRoot: /host/sys/fs/cgroup": roots}
+    agent = installation.component("koordpy-qos-agent", {"koordpy-qos-agent-config": files_of_node})
+    agent.start("koordpy-qos-agent", "--node-name=colocated")
+    section = {"enable": True, "cpuSuppressThresholdPercent": 65, "cpuSuppressPolicy": "cpuset"}
+    installation.create(
+        {
+            "apiVersion": "slo.koordinator.sh/v1alpha1",
+            "kind": "NodeSLO",
+            "metadata": {"name": "colocated"},
+            "spec": {"resourceUsedThresholdWithBE": section},
+        }
+    )
+    expect(lambda: files.cpus() != "0-7", agent)
+
+
+# --- objects ---------------------------------------------------------------------------------------
+
+
+def pod(
+    name: str,
+    *,
+    labels: dict[str, str] | None = None,
+    ownerReferences: list[Document] | None = None,  # noqa: N803  (the field's name)
+    **spec: Any,
+) -> Document:
+    """Return a pod with one container."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
+    meta = {"name": name, "namespace": "default", "labels": labels or {}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta | ({"ownerReferences": ownerReferences} if ownerReferences else {}),
+        "spec": {"containers": [container], **spec},
+    }
+
+
+def add_node(installation: Installation, name: str, cpu: str = "4") -> None:
+    capacity = {"cpu": cpu, "memory": "8Gi", "pods": "20"}
+    condition = {"type": "Ready", "status": "True", "reason": "test"}
+    installation.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    status = {"capacity": capacity, "allocatable": capacity, "conditions": [condition]}
+    installation.write_status(f"node/{name}", status)
+
+
+def report_usage(installation: Installation, node: str, pods: list[Document]) -> None:
+    installation.create(
+        {
+            "apiVersion": "slo.koordinator.sh/v1alpha1",
+            "kind": "NodeMetric",
+            "metadata": {"name": node},
+            "spec": {},
+        }
+    )
+    status = {
+        "updateTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "nodeMetric": {"nodeUsage": {}, "systemUsage": {}},
+        "podsMetric": pods,
+    }
+    installation.write_status(f"nodemetric/{node}", status)
