@@ -22,7 +22,7 @@ from koordpy.lib.queue_metrics import QueueMetrics
 from koordpy_plugins.admission.quota_evaluate.accessor import QuotaAccessor
 from koordpy_plugins.admission.quota_evaluate.args import EvaluateQuotaArgs
 from koordpy_plugins.admission.quota_evaluate.evaluator import TIMED_OUT, QuotaEvaluator
-from tests.integration.admission.quotas import World, no_pause, pod_of, world
+from tests.integration.admission.quotas import CHILD_REQUEST, World, no_pause, pod_of, world
 from tests.integration.service.stage import review_of, serving, until
 from tests.servers.caller import Caller, head
 from tests.servers.raw import Exchange, RawServer
@@ -62,6 +62,19 @@ async def test_after_a_conflict_pods_that_still_fit_are_admitted(quotas: World) 
     assert refusals == [""] * 4
     assert await quotas.used("q") == "10"
     assert quotas.writes - before == 2
+
+
+@pytest.mark.parametrize(("used", "left"), [("6", '{"cpu":"8"}'), ("9", '{"cpu":"10","other.io/x":"3"}')])
+async def test_pods_that_are_charged_again_together_drop_what_the_maximum_does_not_name(
+    quotas: World, used: str, left: str
+) -> None:
+    await quotas.add_quota("q", "10")
+    replica = await quotas.replica(follows=False, **FRESH)
+    annotations = {CHILD_REQUEST: json.dumps({"cpu": used, "other.io/x": "3"})}
+    await quotas.client.patch(ElasticQuota, "default", "q", {"metadata": {"annotations": annotations}})
+    await asyncio.gather(*(replica.refusal(pod_of("q")) for _ in range(2)))
+    quota = await quotas.client.get(ElasticQuota, "default", "q")
+    assert quota.metadata.annotations[CHILD_REQUEST] == left
 
 
 async def test_after_a_conflict_pods_are_asked_anew_where_not_all_fit(quotas: World) -> None:
