@@ -5,6 +5,7 @@ import base64
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -27,7 +28,7 @@ from tests.integration.webhooks.grounds import (
     until,
 )
 
-SOON = {"certificates": {"propagation": "400ms"}}
+SOON: dict[str, Any] = {"certificates": {"propagation": "400ms"}}
 
 
 async def test_replicas_that_start_together_share_what_the_first_one_made(tmp_path: Path) -> None:
@@ -160,7 +161,10 @@ async def test_a_given_certificate_is_registered_and_followed(tmp_path: Path) ->
     async with grounds(tmp_path) as ground:
         folder = tmp_path / "a" / "certs"
         _give(folder)
-        given = {"certificates": {"mode": "given"}, "admission": {"registration": {"enabled": True}}}
+        given: dict[str, Any] = {
+            "certificates": {"mode": "given"},
+            "admission": {"registration": {"enabled": True}},
+        }
         async with ground.replica(**given) as service:
             assert await _accepts(ground, service)
             _give(folder)

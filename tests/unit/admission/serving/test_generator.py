@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -85,7 +86,7 @@ def test_an_authority_signs_again_until_its_last_year() -> None:
     ],
     ids=["no key", "bad key", "no certificate", "two certificates", "foreign key", "no authority"],
 )
-def test_an_authority_that_does_not_fit_is_replaced(damage: dict[str, bytes]) -> None:
+def test_an_authority_that_does_not_fit_is_replaced(damage: dict[str, Any]) -> None:
     fresh = generator.generate(DNS, NOW, replace(made(), **damage))
     assert fresh.ca_cert not in (made().ca_cert, damage.get("ca_cert"))
     assert generator.problem(fresh, DNS, NOW) == ""
@@ -117,7 +118,7 @@ def test_what_was_made_is_good_until_half_a_year_before_its_end() -> None:
         ({"cert": made().ca_cert, "key": made().ca_key}, "not for koordinator-webhook-service"),
     ],
 )
-def test_what_is_wrong_is_told(damage: dict[str, bytes], told: str) -> None:
+def test_what_is_wrong_is_told(damage: dict[str, Any], told: str) -> None:
     assert generator.problem(replace(made(), **damage), DNS, NOW).startswith(told)
 
 
