@@ -4,6 +4,7 @@ Each must be a structural schema (what the API server demands of one) with a des
 agree in everything else with the definitions that the objects in existing clusters were written against.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ ROOT = Path(__file__).resolve().parents[3]
 MANIFESTS = {path.stem: path for path in sorted((ROOT / "deploy" / "crds").glob("*.yaml"))}
 PARITY = Path(os.environ.get("KOORDPY_PARITY", ROOT.parent / "shared" / "parity")) / "crds"
 EXPECTED = sorted(PARITY.glob("*.json")) if PARITY.is_dir() else []
+
+DIGESTS: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("crds.json").read_text())
+"""Digests of the reference definitions, part by part: evidence where the definitions themselves are not."""
 
 TYPES = {"array", "boolean", "integer", "number", "object", "string"}
 IN_LOGIC = {"allOf", "anyOf", "oneOf", "not"}
@@ -81,6 +85,25 @@ def structural_faults(schema: dict[str, Any]) -> Iterator[str]:
                     yield f"{path}.{member}: {sorted(extra) or 'type'} is not allowed"
 
 
+def digests(annotations: dict[str, str], spec: dict[str, Any]) -> dict[str, str]:
+    """Return a digest of each part of a definition, descriptions aside: names and scope, then by version what
+    is served and printed, and each field of the second level with all that is below it.
+    """
+    parts: dict[str, Any] = {"definition": [annotations, {**spec, "versions": []}]}
+    for version in spec["versions"]:
+        name, schema = version["name"], without_descriptions(version["schema"]["openAPIV3Schema"])
+        parts[name] = {**version, "schema": None}
+        for field, child in schema.pop("properties").items():
+            for inner, grandchild in child.pop("properties", {}).items():
+                parts[f"{name} {field}.{inner}"] = grandchild
+            parts[f"{name} {field}"] = child
+        parts[f"{name} object"] = schema
+    return {
+        part: hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+        for part, value in sorted(parts.items())
+    }
+
+
 @pytest.mark.parametrize("name", MANIFESTS)
 def test_every_schema_is_structural(name: str) -> None:
     for _, schema in versions(load(MANIFESTS[name])):
@@ -141,3 +164,17 @@ def test_manifests_agree_with_the_reference_in_all_but_descriptions(expected: Pa
         assert without_descriptions(own["schema"]["openAPIV3Schema"]) == without_descriptions(
             other["schema"]["openAPIV3Schema"]
         )
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_manifests_have_the_digests_of_the_reference(name: str) -> None:
+    manifest = load(MANIFESTS[name])
+    assert digests(manifest["metadata"].get("annotations", {}), manifest["spec"]) == DIGESTS[name]
+
+
+@pytest.mark.skipif(not EXPECTED, reason="the reference definitions are not here")
+def test_digests_are_those_of_the_reference() -> None:
+    references = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in EXPECTED}
+    assert {
+        name: digests(reference["annotations"], reference["spec"]) for name, reference in references.items()
+    } == DIGESTS
