@@ -114,6 +114,16 @@ async def test_own_writes_count_before_the_watch_shows_them(quotas: World) -> No
     assert quotas.writes == 2
 
 
+async def test_only_the_last_hundred_own_writes_are_remembered(quotas: World) -> None:
+    for index in range(101):
+        await quotas.add_quota(f"q{index}", "9")
+    blind = await quotas.replica(follows=False)
+    for index in range(101):
+        assert await blind.refusal(pod_of(f"q{index}")) == ""
+    assert CONTESTED in await blind.refusal(pod_of("q0"))
+    assert await blind.refusal(pod_of("q1")) == ""
+
+
 async def test_dry_runs_are_judged_and_charge_nothing(quotas: World) -> None:
     await quotas.add_quota("q", "1")
     replica = await quotas.replica()
