@@ -124,7 +124,7 @@ class Worker:
             if self.descheduler is None and self.qos is None:
                 raise WorkerError(
                     f"nothing to host: worker.controllers.selection {','.join(settings.selection)!r} and the "
-                    f"feature gates leave none of the controllers {', '.join(registry.types) or '(none)'}"
+                    f"feature gates leave none of the controllers: {registry.described()}"
                 )
             return
         host.setup()

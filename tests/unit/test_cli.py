@@ -51,6 +51,7 @@ def test_version_lists_the_installed_plugins():
     assert "LoadAwareScheduling" in plugins["scheduling"]
     assert "LowNodeLoad" in plugins["descheduling"]
     assert "CPUSuppress" in plugins["qos"]
+    assert "colocationprofile" in plugins["controllers"]
 
 
 def test_explain_tells_matches_skips_and_changes_offline():
@@ -60,6 +61,62 @@ def test_explain_tells_matches_skips_and_changes_offline():
     assert "skipped online: selector 'app=web' does not match" in done.stdout
     assert '+ /metadata/labels/koordinator.sh~1qosClass: "BE"' in done.stdout
     assert "\x1b[" not in done.stdout
+
+
+def test_explain_prints_the_patch_and_what_validation_says():
+    done = koordpy("profile", "explain", "-f", "-", stdin=PROFILE)
+    assert "patch, 1 operation:" in done.stdout
+    assert '{"op": "add", "path": "/metadata/labels/koordinator.sh~1qosClass", "value": "BE"}' in done.stdout
+    assert "refused by /validate-pod with 400: Pod: Forbidden: " in done.stdout
+
+
+def test_explain_takes_workloads_for_the_pods_that_they_create():
+    deployment = (
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, namespace: ns}\n"
+        "spec: {template: {metadata: {labels: {app: spark}}, spec: {containers: [{name: c}]}}}\n"
+    )
+    done = koordpy("profile", "explain", "-f", "-", stdin=f"{PROFILE}---\n{deployment}")
+    assert "Pod ns/d-\n" in done.stdout
+    assert done.stdout.count("matches batch") == 2
+
+
+def test_lint_tells_findings_and_exits_with_3_where_there_are_errors():
+    done = koordpy("profile", "lint", "-f", "-", stdin=PROFILE)
+    assert done.returncode == 0, done.stderr
+    assert "warning batch spec.qosClass = BE  refused-unless" in done.stdout
+    assert done.stdout.endswith("2 profiles: 0 errors, 1 warning, 0 notes\n")
+    broken = PROFILE.replace("qosClass: BE", "qosClass: best")
+    done = koordpy("profile", "lint", "-f", "-", "-o", "json", stdin=broken)
+    assert done.returncode == 3
+    report = json.loads(done.stdout)
+    assert (report["profiles"], report["errors"]) == (2, 1)
+    assert report["findings"][0] == {
+        "severity": "error",
+        "rule": "unknown-qos",
+        "kind": "ClusterColocationProfile",
+        "name": "batch",
+        "field": "spec.qosClass",
+        "value": "best",
+        "expectation": "the API server refuses the profile; expected one of LSE, LSR, LS, BE, SYSTEM",
+    }
+
+
+def test_preview_tells_groups_and_exits_with_3_where_pods_would_be_refused(tmp_path):
+    there = tmp_path / "pods.yaml"
+    there.write_text("\n---\n".join(PROFILE.split("---\n")[2:]))
+    done = koordpy("profile", "preview", "-f", "-", "--pods", str(there), stdin=PROFILE)
+    assert done.returncode == 3, done.stderr
+    assert "batch (new): applies to 1 pod\n" in done.stdout
+    assert "1 of 1 pod would come out differently" in done.stdout
+    assert "1 pod in 1 workload refused: Pod: Forbidden" in done.stdout
+    harmless = PROFILE.replace("qosClass: BE", "qosClass: LS")
+    done = koordpy("profile", "preview", "-f", "-", "--pods", str(there), "-o", "yaml", stdin=harmless)
+    assert done.returncode == 0, done.stderr
+    found = yaml.safe_load(done.stdout)
+    assert (found["touched"], found["refused"]) == (1, 0)
+    assert found["groups"][0]["workloads"] == [
+        {"namespace": "default", "kind": "Pod", "name": "p", "pods": 1, "example": "p"}
+    ]
 
 
 @pytest.mark.parametrize(("output", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
@@ -82,6 +139,18 @@ def test_explain_is_readable_by_programs(output, load):
             "no pod in -",
         ),
         (["profile", "explain", "-f", "-", "--feature-gates", "Nope=true"], PROFILE, "Nope"),
+        (["profile", "explain"], "", "expected -f FILE or NAMESPACE/POD"),
+        (["profile", "explain", "justaname"], "", "expected NAMESPACE/POD"),
+        (
+            ["profile", "explain", "-f", "-", "--feature-gates", "PodMutatingWebhook=false"],
+            PROFILE,
+            "no admission webhook at /mutate-pod",
+        ),
+        (["profile", "lint", "-f", "-"], "kind: Pod", "no ClusterColocationProfile in the files"),
+        (["profile", "lint", "--server", "http://127.0.0.1:1"], "", "http://127.0.0.1:1"),
+        (["profile", "preview", "--pods", "-"], "", "-f"),
+        (["profile", "preview", "-f", "-", "--pods", "missing.yaml"], PROFILE, "missing.yaml: No such file"),
+        (["profile", "preview", "-f", "-", "--server", "http://127.0.0.1:1"], PROFILE, "http://127.0.0.1:1"),
         (["why", "justaname"], "", "expected NAMESPACE/POD"),
         (["why", "a/b", "--debug-server", "http://127.0.0.1:1"], "", "is koordpy serve running"),
         (["health", "--debug-server", "http://127.0.0.1:1"], "", "http://127.0.0.1:1/readyz"),
@@ -95,6 +164,18 @@ def test_explain_is_readable_by_programs(output, load):
         ),
         (["worker"], "", "nothing to host"),
         (["worker", "--descheduler", "--server", "http://127.0.0.1:1"], "", "worker.descheduler.config"),
+        (
+            ["worker", "--controllers", "--server", "http://127.0.0.1:1"],
+            "",
+            "leave none of the controllers: colocationprofile (feature gate ColocationProfileController)",
+        ),
+        (["worker", "--controllers=typo", "--server", "http://127.0.0.1:1"], "", "got 'typo', expected"),
+        (["worker", "--controller-arg", "x"], "", "expected NAME.FIELD=VALUE"),
+        (
+            ["worker", "--controllers", "--controller-arg", "nope.a=1", "--server", "http://127.0.0.1:1"],
+            "",
+            "there is no controller 'nope'",
+        ),
         (["worker", "--evict-with", "x"], "", "expected NAME=INSTEAD"),
         (["demo", "--nodes", "3", "--exit"], "", "--nodes"),
         (["frobnicate"], "", "frobnicate"),

@@ -80,10 +80,18 @@ class Registry:
             if not selection.is_selected(name, chosen):
                 continue
             if type_.feature is not None and not handle.gates.enabled(type_.feature):
-                log.warning("controller %s does not run: feature gate %s is off", name, type_.feature)
+                log.info("controller %s does not run: feature gate %s is off", name, type_.feature)
                 continue
             made.append(self.make(name, args.get(name, {}), handle))
         return made
+
+    def described(self) -> str:
+        """Name all controllers, with the gates that they need."""
+        told = (
+            name if type_.feature is None else f"{name} (feature gate {type_.feature})"
+            for name, type_ in sorted(self.types.items())
+        )
+        return ", ".join(told) or "none"
 
     def make(self, name: str, args: Mapping[str, Any], handle: Handle) -> Controller:
         """Make one controller. Raises ConfigError; KeyError for a name that is not registered."""
