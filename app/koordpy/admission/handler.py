@@ -26,6 +26,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.feature_gates import FeatureGates
+from koordpy.lib.short_cache import LONGEST
 
 from .explanation import Explanation
 
@@ -199,10 +200,18 @@ class Request:
         self._reread = True
 
 
-@lru_cache(maxsize=1 << 16, typed=True)
 def _read(wire: str | int | float | None, reread: bool) -> Quantity:
+    if type(wire) is str and len(wire) > LONGEST:
+        return _read_anew(wire, reread)
+    return _read_known(wire, reread)
+
+
+def _read_anew(wire: str | int | float | None, reread: bool) -> Quantity:
     quantity = from_wire(wire)
     return parse(str(quantity)) if reread else quantity
+
+
+_read_known = lru_cache(maxsize=1 << 16, typed=True)(_read_anew)
 
 
 def _decode(type_: type[T], raw: bytes) -> T:

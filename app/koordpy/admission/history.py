@@ -3,9 +3,14 @@
 from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
+
+
+_LONGEST_PATCH: Final = 256 * 1024
+_LONGEST_TEXT: Final = 4096
+_CUT: Final = "... (too long to be remembered)"
 
 
 class Admission(NamedTuple):
@@ -23,6 +28,28 @@ class Admission(NamedTuple):
     patch: bytes
     seconds: float
 
+    @property
+    def is_large(self) -> bool:
+        """Whether it takes more room than an admission usually does."""
+        return (
+            len(self.patch) > _LONGEST_PATCH
+            or len(self.uid) + len(self.operation) + len(self.namespace) + len(self.name) + len(self.message)
+            > _LONGEST_TEXT
+        )
+
+    def shortened(self) -> "Admission":
+        """Return it with long texts cut, and with a note in the place of a long patch."""
+        uid, operation, namespace, name, message = (
+            text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + _CUT
+            for text in (self.uid, self.operation, self.namespace, self.name, self.message)
+        )
+        patch = self.patch
+        if len(patch) > _LONGEST_PATCH:
+            patch, message = b"", f"a patch of {len(patch)} bytes{_CUT}"
+        return self._replace(
+            uid=uid, operation=operation, namespace=namespace, name=name, message=message, patch=patch
+        )
+
     def operations(self) -> list[dict[str, Any]]:
         """Return the RFC 6902 operations that were answered with."""
         return msgspec.json.decode(self.patch) if self.patch else []
@@ -33,7 +60,10 @@ class History:
 
     def __init__(self, size: int = 256) -> None:
         self._admissions: deque[Admission] = deque(maxlen=size)
-        self.add = self._admissions.append
+
+    def add(self, admission: Admission) -> None:
+        """Remember an admission. What is large in it is not kept: callers decide how much they send."""
+        self._admissions.append(admission.shortened() if admission.is_large else admission)
 
     def __len__(self) -> int:
         return len(self._admissions)

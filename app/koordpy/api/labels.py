@@ -4,7 +4,8 @@ Source of the rules: Kubernetes, `k8s.io/apimachinery/pkg/util/validation` (qual
 """
 
 import re
-from functools import lru_cache
+
+from koordpy.lib.short_cache import short_cache
 
 MAX_NAME_LENGTH = 63
 MAX_PREFIX_LENGTH = 253
@@ -17,7 +18,7 @@ _NAME_EXPECTED = (
 )
 
 
-@lru_cache(maxsize=1 << 14)
+@short_cache(1 << 14)
 def key_error(key: str) -> str | None:
     """Return what is expected of a label key (an annotation key, a resource name) if this is none."""
     prefix, slash, name = key.rpartition("/")
@@ -28,7 +29,7 @@ def key_error(key: str) -> str | None:
     return None
 
 
-@lru_cache(maxsize=1 << 14)
+@short_cache(1 << 14)
 def value_error(value: str) -> str | None:
     """Return what is expected of a label value if this is none."""
     if value and (len(value) > MAX_NAME_LENGTH or not _NAME.fullmatch(value)):

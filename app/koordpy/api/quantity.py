@@ -19,6 +19,7 @@ from math import isfinite
 from typing import Final, Literal
 
 from koordpy.lib import int64
+from koordpy.lib.short_cache import short_cache
 
 from .quantity_number import (
     BINARY_EXPONENTS,
@@ -55,11 +56,17 @@ WireQuantity = str | int | float
 """An amount as it stands in a JSON document."""
 
 
+_LONGEST_SHOWN: Final = 200
+
+
 class QuantityError(ValueError):
     """A text is no quantity. `reason` tells which part: `format`, `numeric` or `suffix`."""
 
     def __init__(self, text: object, reason: Literal["format", "numeric", "suffix"], expected: str) -> None:
-        super().__init__(f"quantity {text!r}: {expected}")
+        shown = repr(text)
+        if len(shown) > _LONGEST_SHOWN:
+            shown = f"{shown[:_LONGEST_SHOWN]}... ({len(shown)} characters)"
+        super().__init__(f"quantity {shown}: {expected}")
         self.reason = reason
 
 
@@ -70,7 +77,7 @@ _BLANKS: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".
 )
 
 
-@lru_cache(maxsize=1 << 16)
+@short_cache(1 << 16)
 def parse(text: str) -> Quantity:
     """Read a quantity from its text.
 

@@ -3,8 +3,9 @@
 Source of the rules: Kubernetes, `pkg/apis/core/v1/helper` and `pkg/scheduler/util` (`IsScalarResourceName`).
 """
 
-from functools import lru_cache
 from typing import Final
+
+from koordpy.lib.short_cache import short_cache
 
 from . import labels
 
@@ -33,7 +34,7 @@ def is_extended(name: str) -> bool:
     return labels.key_error(f"requests.{name}") is None
 
 
-@lru_cache(maxsize=1 << 12)
+@short_cache(1 << 12)
 def is_scalar(name: str) -> bool:
     """Tell whether the scheduler counts a name beside cpu, memory and ephemeral storage."""
     return (
@@ -44,7 +45,7 @@ def is_scalar(name: str) -> bool:
     )
 
 
-@lru_cache(maxsize=1 << 12)
+@short_cache(1 << 12)
 def is_counted(name: str) -> bool:
     """Tell whether a node's accounting has the name: cpu, memory, ephemeral storage, pods or a scalar."""
     return name in _PLAIN or name == PODS or is_scalar(name)

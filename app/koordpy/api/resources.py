@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Final, Literal, TypeVar
 
+from koordpy.lib.short_cache import LONGEST
+
 from . import resource_names
 from .core import Container, ContainerStatus, Node, Pod, ResourceRequirements
 from .meta import ResourceList
@@ -64,6 +66,8 @@ def _plain(name: str, amount: WireQuantity) -> int:
 def _plain_amounts(amounts: Mapping[str, WireQuantity]) -> Vector:
     vector = {}
     for name, amount in amounts.items():
+        if len(name) > LONGEST or (type(amount) is str and len(amount) > LONGEST):
+            raise _NotWhole  # not to be remembered
         number = _plain(name, amount)
         if number < 0:
             raise _NotWhole
