@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-
 _LONGEST_PATCH: Final = 256 * 1024
 _LONGEST_TEXT: Final = 4096
 _CUT: Final = "... (too long to be remembered)"
