@@ -84,6 +84,7 @@ class Service:
         self.chains: dict[str, Chain] = {}
         self._quotas: QuotaTopology | None = None
         self.webhooks: WebhookLife | None = None
+        self._serves = False
         self.profiles = Profiles()
         self.extender: Extender | None = None
         self._gates = FeatureGates(
@@ -252,6 +253,7 @@ class Service:
             await self.webhooks.prepare()
             await self.listeners["admission"].start()
             self.webhooks.begin_to_call()
+        self._serves = True
 
     async def wait_ready(self, timeout: float | None = None) -> None:
         """Return when every informer has listed and the webhooks can be called.
@@ -276,7 +278,7 @@ class Service:
         self.health.ready["shutdown"] = lambda: "koordpy is shutting down"
         for listener in self.listeners.values():
             listener.leave()
-        if any(listener.is_listening for listener in self.listeners.values()):
+        if self._serves:
             await asyncio.sleep(self.settings.shutdown_seconds)
         if self.extender is not None:
             self.extender.close("koordpy is shutting down")

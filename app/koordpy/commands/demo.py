@@ -6,7 +6,6 @@ the story with an error.
 """
 
 import asyncio
-import base64
 import copy
 import logging
 import random
@@ -31,10 +30,17 @@ from koordpy.admission.chain import Chain
 from koordpy.admission.config import AdmissionConfig, build_chains
 from koordpy.admission.explain import explain
 from koordpy.admission.handler import Handle as AdmissionHandle
-from koordpy.api.core import Namespace, Node, Pod, PriorityClass
+from koordpy.api.core import (
+    MutatingWebhookConfiguration,
+    Namespace,
+    Node,
+    Pod,
+    PriorityClass,
+    ValidatingWebhookConfiguration,
+)
 from koordpy.api.koordinator import ClusterColocationProfile, NodeMetric
 from koordpy.api.meta import KubeObject, format_time
-from koordpy.api.scheme import Resource, resource_of
+from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Connection
@@ -45,7 +51,6 @@ from koordpy.descheduling.descheduler import Descheduler
 from koordpy.descheduling.registry import Registry
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.scheduler import Scheduler
-from koordpy.lib import certificates
 from koordpy.lib.clock import SystemClock
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling import config as scheduling_config
@@ -59,15 +64,6 @@ NODE_CPU, NODE_MEMORY = 16, 64 * GI
 HOT_EVERY = 7
 SPARK_PODS = ONLINE_PODS = 20
 WAIT_SECONDS = 60.0
-
-_WEBHOOKS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "mutatingwebhookconfigurations",
-    "MutatingWebhookConfiguration",
-    False,
-    KubeObject,
-)
 
 
 class DemoFailed(Exception):
@@ -176,11 +172,19 @@ class Demo:
         await self._client.patch_status(NodeMetric, "", name, {"status": metric["status"]})
 
     async def _open_doors(self) -> str:
+        for document in _load("webhooks", "mutating.yaml") + _load("webhooks", "validating.yaml"):
+            await self._create(document)
         settings = process_settings.load(
             None,
             {
                 "client": {"server": self._api.url},
-                "admission": {"bindAddress": "127.0.0.1", "port": 0, "certDir": str(self._folder / "certs")},
+                "admission": {
+                    "bindAddress": "127.0.0.1",
+                    "port": 0,
+                    "certDir": str(self._folder / "certs"),
+                    "certificates": {"host": "127.0.0.1"},
+                    "registration": {"enabled": True},
+                },
                 "extender": {"port": 0},
                 "debug": {"port": 0},
             },
@@ -189,24 +193,8 @@ class Demo:
         self._stack.push_async_callback(self.service.stop)
         await self.service.start()
         await self.service.wait_ready(WAIT_SECONDS)
-        await self._register_webhook()
         await self._start_scheduler()
-        return "webhook configuration with a fresh CA, extender in the scheduler's configuration"
-
-    async def _register_webhook(self) -> None:
-        bundle = base64.b64encode(certificates.ca_bundle(self._folder / "certs")).decode()
-        [document] = _load("webhooks", "mutating.yaml")
-        served = []
-        for webhook in document["webhooks"]:
-            path = webhook["clientConfig"].pop("service")["path"]
-            webhook["clientConfig"] = {
-                "url": f"{self.service.listeners['admission'].url}{path}",
-                "caBundle": bundle,
-            }
-            if path in self.service.chains:
-                served.append(webhook)
-        document["webhooks"] = served
-        await self._client.create_raw(_WEBHOOKS, "", document)
+        return "webhook configurations with a fresh CA, extender in the scheduler's configuration"
 
     async def _start_scheduler(self) -> None:
         [document] = _load("scheduler", "kube-scheduler-config.yaml")
@@ -335,7 +323,16 @@ class Demo:
 
 _TYPES: dict[str, type[KubeObject]] = {
     type_.__name__: type_
-    for type_ in (ClusterColocationProfile, Namespace, Node, NodeMetric, Pod, PriorityClass)
+    for type_ in (
+        ClusterColocationProfile,
+        MutatingWebhookConfiguration,
+        Namespace,
+        Node,
+        NodeMetric,
+        Pod,
+        PriorityClass,
+        ValidatingWebhookConfiguration,
+    )
 }
 
 
