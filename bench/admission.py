@@ -25,7 +25,8 @@ RIVAL = {
     (16, 200): "koord-manager 1,400/s",
     (16, 1000): "koord-manager 390/s",
 }
-PATH = "/mutate-pod"
+PATH = "/mutate-pod?timeout=10s"
+"""As kube-apiserver calls it."""
 
 
 def run(rounds: int = 5, seconds: float = 3.0) -> Result:

@@ -80,8 +80,9 @@ class Channel(asyncio.Protocol):
 def request(url: str, body: bytes) -> bytes:
     """Return the bytes of a POST of JSON."""
     parts = urlsplit(url)
+    target = f"{parts.path}?{parts.query}" if parts.query else parts.path
     head = (
-        f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\n"
+        f"POST {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body

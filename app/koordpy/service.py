@@ -23,7 +23,7 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Connection
 from koordpy.cluster.informers import Informers
 from koordpy.http import debug, health, webhook_server
-from koordpy.http.admission import admission_app
+from koordpy.http.admission import webhooks
 from koordpy.http.app import Doorway
 from koordpy.http.asgi import ASGIApp
 from koordpy.http.authentication import Authenticated
@@ -124,11 +124,10 @@ class Service:
         if serving.mode is Mode.LOCAL:
             hosts = (*settings.tls_hosts, *filter(None, [serving.host]))
             certificates.ensure(folder, hosts, self._clock.now())
-        endpoint = admission_app(self.chains)
         listener = self._listen(
             "admission",
             settings,
-            dict.fromkeys(self.chains, endpoint),
+            webhooks(self.chains),
             webhook_server.router(lambda: self._quotas),
             cert_dir=folder,
             certificate_comes_later=serving.generates,

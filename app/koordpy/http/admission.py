@@ -1,21 +1,73 @@
-"""The admission webhooks over HTTP: plain ASGI, because every pod of the cluster comes through here.
+"""The admission webhooks over HTTP, without a web framework: every pod of the cluster comes through here.
 
-A route of a web framework costs more than the decision itself. This endpoint reads a body, asks the chain of
-the path and sends the answer; it is mounted beside the other routes. Verdicts, also those on malformed
-bodies, are AdmissionReviews with HTTP status 200; HTTP errors are for what is no webhook call at all.
+A route of a framework costs more than the decision itself, and ASGI's messages a third of it. So a whole POST
+is answered as a direct endpoint, and what is more complicated (other methods, bodies that are waited for in
+ASGI's way) by a plain ASGI application beside it. Verdicts, also those on malformed bodies, are
+AdmissionReviews with HTTP status 200; HTTP errors are for what is no webhook call at all.
 """
 
 import asyncio
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final
 
 from koordpy.admission.chain import Chain
-from koordpy.admission.review import MAX_BODY, TOO_LARGE, refuse, review, review_waiting
+from koordpy.admission.review import CONTENT_TYPE, MAX_BODY, TOO_LARGE, refuse, review, review_waiting
 
-from .asgi import JSON, TEXT, ASGIApp, Receive, Scope, Send, header, send_answer
+from .asgi import JSON, TEXT, ASGIApp, Header, Receive, Scope, Send, header, send_answer
+from .direct import Direct, Gone, Reply
+
+_CONTENT_TYPE: Final = CONTENT_TYPE.encode()
+_ONLY_POST: Final = b"admission webhooks are called with POST\n"
 
 _DRAINED: Final = 4 * MAX_BODY
 """Bytes of a too large body that are still read, so that the client gets to see the answer."""
+
+
+def webhooks(chains: Mapping[str, Chain]) -> dict[str, ASGIApp]:
+    """Return the endpoints of chains by their paths."""
+    application = admission_app(chains)
+    return {path: Webhook(chain, application) for path, chain in chains.items()}
+
+
+class Webhook(Direct):
+    """The webhook of one path, for POSTs of one content type. As an ASGI application it takes any request."""
+
+    max_body = MAX_BODY
+
+    def __init__(self, chain: Chain, application: ASGIApp, content_type: str = CONTENT_TYPE) -> None:
+        self._chain, self._application, self._content_type = chain, application, content_type
+
+    def begin(self, headers: list[Header]) -> Direct:
+        """Return the endpoint for the request's content type."""
+        for name, value in headers:
+            if name == b"content-type":
+                if value == _CONTENT_TYPE:
+                    return self
+                return Webhook(self._chain, self._application, str(value, "latin-1"))
+        return Webhook(self._chain, self._application, "")
+
+    def respond(self, method: str, body: bytes, gone: Gone) -> Reply | Coroutine[Any, Any, Reply]:
+        """Answer an AdmissionReview; later where a handler waits."""
+        if method != "POST":
+            return Reply(405, _ONLY_POST, TEXT)
+        if self._chain.waits:
+            return self._respond_later(body, gone)
+        return Reply(200, review(self._chain, body, self._content_type))
+
+    def too_large(self) -> Reply:
+        """Answer a body that is too large."""
+        return Reply(200, refuse(self._chain, TOO_LARGE))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request as ASGI has it."""
+        await self._application(scope, receive, send)
+
+    async def _respond_later(self, body: bytes, gone: Gone) -> Reply:
+        self._chain.in_flight.inc()
+        try:
+            return Reply(200, await _answer(self._chain, body, self._content_type, gone) or b"")
+        finally:
+            self._chain.in_flight.dec()
 
 
 def admission_app(chains: Mapping[str, Chain]) -> ASGIApp:
@@ -35,9 +87,7 @@ def admission_app(chains: Mapping[str, Chain]) -> ASGIApp:
             await send_answer(send, 404, f"no admission webhook at {path}\n".encode(), TEXT)
             return
         if scope["method"] != "POST":
-            await send_answer(
-                send, 405, b"admission webhooks are called with POST\n", TEXT, (b"allow", b"POST")
-            )
+            await send_answer(send, 405, _ONLY_POST, TEXT, (b"allow", b"POST"))
             return
         chain.in_flight.inc()
         try:
@@ -57,15 +107,15 @@ async def _serve(chain: Chain, content_type: str, receive: Receive, send: Send) 
     elif is_complete and not chain.waits:
         await send_answer(send, 200, review(chain, body, content_type), JSON)
     elif is_complete:
-        answer = await _answer(chain, body, content_type, receive)
+        answer = await _answer(chain, body, content_type, lambda: _leave(receive))
         if answer is not None:
             await send_answer(send, 200, answer, JSON)
 
 
-async def _answer(chain: Chain, body: bytes, content_type: str, receive: Receive) -> bytes | None:
+async def _answer(chain: Chain, body: bytes, content_type: str, gone: Gone) -> bytes | None:
     """Answer when the handlers have what they wait for; None when the client has gone away by then."""
     answering = asyncio.create_task(review_waiting(chain, body, content_type))
-    leaving = asyncio.create_task(_leave(receive))
+    leaving = asyncio.ensure_future(gone())
     try:
         await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
         return await answering if answering.done() else None

@@ -36,6 +36,10 @@ class Direct(ABC):
     max_body: int
     """Bytes."""
 
+    def begin(self, headers: list[Header]) -> "Direct":
+        """Return who answers a request with these header fields: this endpoint, unless they matter to it."""
+        return self
+
     @abstractmethod
     def respond(self, method: str, body: bytes, gone: Gone) -> Reply | Coroutine[Any, Any, Reply]:
         """Answer a request; a coroutine where the answer takes time. Whatever it raises is answered 500."""
@@ -48,6 +52,7 @@ class Direct(ABC):
         """Serve one request as ASGI has it; one whose caller goes away in the middle of it is dropped."""
         if scope["type"] != "http":
             raise RuntimeError(f"this endpoint speaks http, not {scope['type']}")
+        endpoint = self.begin(scope["headers"])
         chunks: list[bytes] = []
         size, more = 0, True
         while more and size <= self.max_body + DRAINED:
@@ -60,9 +65,9 @@ class Direct(ABC):
                 chunks.clear()
             more = message.get("more_body", False)
         if size > self.max_body:
-            reply = self.too_large()
+            reply = endpoint.too_large()
         else:
-            answer = self.respond(scope["method"], b"".join(chunks), lambda: _disconnected(receive))
+            answer = endpoint.respond(scope["method"], b"".join(chunks), lambda: _disconnected(receive))
             reply = answer if isinstance(answer, Reply) else await answer
         # What is left of a body is not waited for: the connection cannot be used again.
         extra = ((b"connection", b"close"),) if more else ()

@@ -12,6 +12,7 @@ from http import HTTPStatus
 from math import inf
 from typing import Any, Final, cast
 
+from .direct import Direct
 from .protocol import Exchange, Protocol
 
 _GOODBYE_SECONDS: Final = 1.0
@@ -62,6 +63,9 @@ class GuardedProtocol(Protocol):
     def __init__(self, *args: Any, limits: Limits, account: Account, **kw: Any) -> None:
         super().__init__(*args, **kw)
         self._limits, self._account = limits, account
+        self._find: Any = self._direct_endpoint
+        if self._find is not None:
+            self._direct_endpoint = self._begin_direct
         self._phase = _Phase.IDLE
         self._deadline = self._reading_deadline = self._goodbye_deadline = inf
         self._received = 0  # bytes of the present phase
@@ -138,6 +142,13 @@ class GuardedProtocol(Protocol):
         busy = self.cycle is not None and not self.cycle.response_complete
         self._expect(_Phase.BODY, inf if busy else self._limits.body)
         super().on_headers_complete()
+
+    def _begin_direct(self, url: str) -> Direct | None:
+        """Find a direct endpoint whatever the query is: kube-apiserver sends `?timeout=10s`."""
+        endpoint: Direct | None = self._find(url.partition("?")[0])
+        if endpoint is None or self.parser.get_method() != b"POST":
+            return None
+        return endpoint.begin(self.headers)
 
     def on_body(self, body: bytes) -> None:
         """Keep a part of a body, where there is room for it."""
