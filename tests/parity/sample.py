@@ -1,7 +1,8 @@
 """`python -m tests.parity.sample FILE...`: keep some 200 lines of each file in `tests/parity/data`.
 
 The lines are spread evenly over the tags (or the groups that the rule makes) and over the file, so the same
-file always gives the same sample. Lines that the rule does not accept are left out. Exit status 2: a file has no rule.
+file always gives the same sample. Lines that the rule does not accept are left out. Exit status 2: a file has
+no rule.
 """
 
 import gzip

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import REGISTRY
 
 from koordpy.admission.quota.reading import read
 from koordpy.admission.quota.topology import QuotaTopology
@@ -103,6 +104,19 @@ def test_shared_weight_has_the_resources_of_the_maximum(
 ) -> None:
     annotations = {} if weight is None else {"shared-weight": weight}
     assert Stage().default(quota("a", max=most, annotations=annotations))["annotations"][WEIGHT] == expected
+
+
+def test_shared_weight_is_measured_where_it_is_a_default() -> None:
+    stage = Stage()
+    stage.default(quota("measured", max={"memory": "1Mi", "cpu": "1500m"}))
+    stage.default(quota("own", max={"cpu": "1"}, annotations={"shared-weight": '{"cpu":"5"}'}))
+
+    def weight(name: str, resource: str) -> float | None:
+        labels = {"elasticquota_name": name, "resource_name": resource}
+        return REGISTRY.get_sample_value("koord_manager_webhook_quota_shared_weight", labels)
+
+    assert (weight("measured", "memory"), weight("measured", "cpu")) == (1048576, 2)
+    assert weight("own", "cpu") is None
 
 
 def test_parent_defaults_to_the_root_and_tree_comes_from_the_parent() -> None:
