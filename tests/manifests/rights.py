@@ -7,6 +7,11 @@ rule of which only a part is used shows.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import yaml
+
+from tests.manifests.render import DEPLOY
 
 Document = dict[str, Any]
 
@@ -21,6 +26,33 @@ class Request:
     """With its subresource: `pods/binding`."""
     namespace: str = ""
     name: str = ""
+
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def request_of(method: str, target: str) -> Request | None:
+    """Return what an HTTP request asks for, as kube-apiserver reads it; None for a path of no resource."""
+    url = urlsplit(target)
+    root, *parts = url.path.strip("/").split("/")
+    if root not in ("api", "apis"):
+        return None
+    group = parts.pop(0) if root == "apis" else ""
+    parts = parts[1:]
+    namespace = ""
+    if len(parts) > 2 and parts[0] == "namespaces" and parts[2] not in ("status", "finalize"):
+        namespace, parts = parts[1], parts[2:]
+    resource, name, subresource = [*parts, "", ""][:3]
+    query = parse_qs(url.query)
+    verb = _VERBS.get(method, "get" if name else "list")
+    if verb == "list":
+        verb = "watch" if query.get("watch", ["0"])[0] in ("1", "true") else verb
+        key, _, value = query.get("fieldSelector", [""])[0].partition("=")
+        name = value if key == "metadata.name" else ""
+    if verb == "create" and name and not subresource:
+        return None
+    resource = f"{resource}/{subresource}" if subresource else resource
+    return Request(verb, group, resource, namespace, name)
 
 
 @dataclass(frozen=True, order=True)
@@ -71,6 +103,12 @@ def grants_of(account: str, manifests: Iterable[Document]) -> list[Grant]:
         if role is not None:
             found += _grants(role, namespace)
     return found
+
+
+def shipped_grants(component: str, account: str) -> list[Grant]:
+    """Return what a component's folder of the kustomize base gives to a service account."""
+    text = (DEPLOY / "kustomize" / "base" / component / "rbac.yaml").read_text()
+    return grants_of(account, yaml.safe_load_all(text))
 
 
 def unused(grants: Iterable[Grant], requests: Iterable[Request]) -> list[Grant]:

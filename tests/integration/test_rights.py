@@ -1,0 +1,182 @@
+"""What every component asks of the API server, compared with the roles that are shipped for it.
+
+The components run here in this process with the shipped configuration, on the embedded API server, and their
+connections take down what is asked. `tests/e2e/test_rights.py` lets a real API server enforce the same rules.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from koordpy import settings
+from koordpy.api.core import Event, Namespace, Node, Pod, Secret
+from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
+from koordpy.api.scheme import RESOURCES, Resource, resource_of
+from koordpy.cluster.client import Client
+from koordpy.cluster.connection import Access, Connection
+from koordpy.embedded.apiserver import ApiServer
+from koordpy.service import Service
+from koordpy.worker import Worker
+from tests.integration.descheduling.test_low_node_load_evicts import World
+from tests.integration.service.stage import CRDS, Stage, pod_document, until
+from tests.integration.worker.stage import NodeFiles, create, working
+from tests.manifests.render import DEPLOY
+from tests.manifests.rights import Request, refused, request_of, shipped_grants, unused
+
+BASE = DEPLOY / "kustomize" / "base"
+SYSTEM = "koordinator-system"
+LOOPBACK = {"debug": {"port": 0, "bindAddress": "127.0.0.1"}}
+SECRET = "koordinator-webhook-certs"
+
+
+class Recording(Connection):
+    """A connection that remembers what was asked through it."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.requests: set[Request] = set()
+
+    async def request(self, method: str, path: str, **options: Any) -> Any:
+        self._note(method, path)
+        return await super().request(method, path, **options)
+
+    def stream(self, method: str, path: str, **options: Any) -> Any:
+        self._note(method, path)
+        return super().stream(method, path, **options)
+
+    def _note(self, method: str, path: str) -> None:
+        found = request_of(method, path)
+        if found is not None:
+            self.requests.add(found)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer(crds=CRDS) as made:
+        yield made
+
+
+@pytest.fixture
+async def client(server: ApiServer) -> AsyncIterator[Client]:
+    made = Client(Connection.to(Access(server.url)))
+    await create(made, resource_of(Namespace), {"metadata": {"name": SYSTEM}})
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def connection(server: ApiServer) -> Recording:
+    made = Recording.to(Access(server.url))
+    assert isinstance(made, Recording)
+    return made
+
+
+@asynccontextmanager
+async def serving(
+    component: str, connection: Recording, client: Client, server: ApiServer, **changes: Any
+) -> AsyncIterator[Stage]:
+    found = settings.load(BASE / component / "koordpy.yaml", {"debug": {"port": 0}, **changes})
+    service = Service(found, connection=connection)
+    await service.start()
+    try:
+        await service.wait_ready(30)
+        stage = Stage(server, service, client, Path(found.admission.cert_dir or ""))
+        yield stage
+        await stage.http.aclose()
+    finally:
+        await service.stop()
+
+
+def assert_fits(component: str, account: str, connection: Recording, *not_seen: str) -> None:
+    grants = shipped_grants(component, account)
+    assert refused(grants, connection.requests) == []
+    idle = [grant for grant in unused(grants, connection.requests) if grant.role != "koordpy-scheduler"]
+    assert [str(grant) for grant in idle] == sorted(not_seen)
+
+
+async def test_webhooks(tmp_path: Path, server: ApiServer, client: Client, connection: Recording) -> None:
+    for name in ("mutating", "validating"):
+        document = yaml.safe_load((DEPLOY / "webhooks" / f"{name}.yaml").read_text())
+        await client.create_raw(_resource(document["kind"]), "", document)
+    admission = {
+        "bindAddress": "127.0.0.1",
+        "port": 0,
+        "certDir": str(tmp_path / "certs"),
+        "certificates": {"host": "127.0.0.1"},
+    }
+    async with serving("webhooks", connection, client, server, admission=admission):
+        pod = await client.create_raw(resource_of(Pod), "default", pod_document("p"))
+        assert pod["metadata"]["uid"]
+        # A certificate that is gone is made again.
+        await client.patch(Secret, SYSTEM, SECRET, {"data": {"cert.pem": "", "tls.crt": ""}})
+
+        async def is_mended() -> bool:
+            found = await client.get_raw(resource_of(Secret), SYSTEM, SECRET)
+            return bool(found["data"]["cert.pem"])
+
+        async with asyncio.timeout(30):
+            while not await is_mended():
+                await asyncio.sleep(0.05)
+    assert_fits("webhooks", "koordpy-webhooks", connection)
+
+
+async def test_extender(server: ApiServer, client: Client, connection: Recording) -> None:
+    config = str(DEPLOY / "scheduler" / "koordpy-profiles.yaml")
+    extender = {"port": 0, "schedulerConfig": config}
+    async with serving("extender", connection, client, server, extender=extender) as stage:
+        await stage.add_node("n0")
+        pod = await stage.add_pod("p")
+        await until(lambda: stage.service.cluster.store(Node).get("", "n0") is not None)
+        assert (await stage.filter(pod, "n0"))["NodeNames"] == ["n0"]
+        assert await stage.bind(pod, "n0") == ""
+        ghost = {"metadata": {"name": "ghost", "namespace": "default", "uid": "1"}}
+        assert "ghost" in await stage.bind(ghost, "n0")
+    assert_fits("extender", "koordpy-scheduler", connection)
+
+
+async def test_worker(tmp_path: Path, server: ApiServer, client: Client, connection: Recording) -> None:
+    text = (BASE / "worker" / "descheduler.yaml").read_text()
+    assert "60s" in text
+    file = tmp_path / "descheduler.yaml"
+    file.write_text(text.replace("60s", "50ms"))
+    world = World(client)
+    await world.fill()
+    changes = {
+        "debug": {"port": 0, "bindAddress": "127.0.0.1"},
+        "worker": {"descheduler": {"config": str(file)}},
+    }
+    found = settings.load(BASE / "worker" / "koordpy.yaml", changes)
+    worker = Worker(found, descheduler=True, controllers=True, connection=connection)
+    async with working(worker), asyncio.timeout(30):
+        while not await client.list_all(Event):
+            await asyncio.sleep(0.05)
+    # An event that is repeated within six minutes would be a patch; an evicted pod is not evicted again.
+    assert_fits("worker", "koordpy-worker", connection, "koordpy-worker: patch events.events.k8s.io")
+
+
+async def test_qos_agent(tmp_path: Path, server: ApiServer, client: Client, connection: Recording) -> None:
+    files = NodeFiles(tmp_path, 2)
+    capacity = {"cpu": "8", "memory": "16Gi", "pods": "20"}
+    status = {"capacity": capacity, "allocatable": capacity}
+    await create(client, resource_of(Node), {"metadata": {"name": "n1"}}, status)
+    topology = {"metadata": {"name": "n1"}, "topologyPolicies": ["None"], "zones": []}
+    await create(client, resource_of(NodeResourceTopology), topology)
+    spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}
+    await create(client, resource_of(Pod), {"metadata": {"name": "p", "namespace": "default"}, "spec": spec})
+    section = {"enable": True, "cpuSuppressThresholdPercent": 65, "cpuSuppressPolicy": "cpuset"}
+    slo = {"metadata": {"name": "n1"}, "spec": {"resourceUsedThresholdWithBE": section}}
+    await create(client, resource_of(NodeSLO), slo)
+    changes = {**LOOPBACK, "worker": {"qos": {"nodeName": "n1", **files.settings}}}
+    found = settings.load(BASE / "qos-agent" / "koordpy.yaml", changes)
+    async with working(Worker(found, qos=True, connection=connection)):
+        await until(lambda: files.cpus() == "0-5")
+    assert_fits("qos-agent", "koordpy-qos-agent", connection)
+
+
+def _resource(kind: str) -> Resource:
+    return next(found for found in RESOURCES.values() if found.kind == kind)

@@ -1,0 +1,285 @@
+"""The manifests of `deploy/kustomize` and `deploy/helm`, as far as that needs neither kustomize nor Helm."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from koordpy import service, settings
+from koordpy.admission import gates as admission_gates
+from koordpy.controllers import gates as controller_gates
+from koordpy.descheduling import config as descheduling_config
+from koordpy.qos import gates as qos_gates
+from koordpy.scheduling import config as scheduling_config
+
+ROOT = Path(__file__).parents[3]
+DEPLOY = ROOT / "deploy"
+BASE = DEPLOY / "kustomize" / "base"
+CHART = DEPLOY / "helm" / "koordpy"
+
+Document = dict[str, Any]
+
+KUSTOMIZATIONS = [
+    *sorted((DEPLOY / "kustomize").rglob("kustomization.yaml")),
+    *sorted(DEPLOY.rglob("Kustomization")),
+]
+SETTINGS = sorted((DEPLOY / "kustomize").rglob("koordpy.yaml"))
+
+
+def documents(kind: str) -> list[Document]:
+    files = (path for path in sorted(BASE.rglob("*.yaml")) if path.name != "kustomization.yaml")
+    return [d for path in files for d in yaml.safe_load_all(path.read_text()) if d and d.get("kind") == kind]
+
+
+WORKLOADS = {d["metadata"]["name"]: d for kind in ("Deployment", "DaemonSet") for d in documents(kind)}
+PODS = {name: d["spec"]["template"]["spec"] for name, d in WORKLOADS.items()}
+CONTAINERS = {
+    f"{name}/{container['name']}": container
+    for name, pod in PODS.items()
+    for container in [*pod.get("initContainers", []), *pod["containers"]]
+}
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(DEPLOY))
+
+
+# --- pods ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_containers_have_no_rights_that_they_do_not_need(name: str) -> None:
+    assert CONTAINERS[name]["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_pods_run_confined_and_only_the_qos_agent_as_root(name: str) -> None:
+    pod = PODS[name]
+    context = pod["securityContext"]
+    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+    on_host = [volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume]
+    if name == "koordpy-qos-agent":
+        assert context["runAsUser"] == 0
+        assert on_host == ["/sys/fs/cgroup"]
+    else:
+        assert context["runAsNonRoot"]
+        assert context["runAsUser"] == 65532
+        assert on_host == []
+
+
+def test_the_user_is_the_images() -> None:
+    assert "USER 65532:65532" in (ROOT / "Dockerfile").read_text()
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_containers_have_probes_and_resources(name: str) -> None:
+    container = CONTAINERS[name]
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[probe].keys() & {"httpGet", "exec"}
+    resources = container["resources"]
+    assert set(resources["requests"]) == {"cpu", "memory"}
+    # A CPU limit would hold up answers that kube-apiserver and kube-scheduler wait for.
+    assert set(resources["limits"]) == {"memory"}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_probed_ports_are_the_containers_own(name: str) -> None:
+    container = CONTAINERS[name]
+    ports = {port["name"]: port["containerPort"] for port in container.get("ports", [])}
+    probed = {probe["httpGet"]["port"] for key, probe in container.items() if "httpGet" in (probe or ())}
+    assert probed <= set(ports)
+    if name.endswith("/koordpy"):
+        assert set(ports.values()) <= {9876, 10251}
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_pods_are_critical_and_may_end_in_peace(name: str) -> None:
+    assert PODS[name]["priorityClassName"] in ("system-cluster-critical", "system-node-critical")
+    least = settings.SHUTDOWN_DELAY + service.WEBHOOK_GRACE if name == "koordpy-webhooks" else 30
+    assert PODS[name]["terminationGracePeriodSeconds"] > least
+
+
+@pytest.mark.parametrize("name", [name for name, d in WORKLOADS.items() if d["kind"] == "Deployment"])
+def test_deployments_are_replicated_spread_and_budgeted(name: str) -> None:
+    spec = WORKLOADS[name]["spec"]
+    assert spec["replicas"] >= 2
+    selector = spec["selector"]["matchLabels"]
+    spread = PODS[name]["topologySpreadConstraints"]
+    assert "kubernetes.io/hostname" in {item["topologyKey"] for item in spread}
+    assert all(item["labelSelector"]["matchLabels"] == selector for item in spread)
+    [budget] = [d for d in documents("PodDisruptionBudget") if d["metadata"]["name"] == name]
+    assert budget["spec"]["selector"]["matchLabels"] == selector
+    assert budget["spec"]["maxUnavailable"] == 1
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_workloads_have_an_account_and_a_network_policy(name: str) -> None:
+    workload = WORKLOADS[name]
+    accounts = {d["metadata"]["name"] for d in documents("ServiceAccount")}
+    assert PODS[name]["serviceAccountName"] in accounts
+    [policy] = [d for d in documents("NetworkPolicy") if d["metadata"]["name"] == name]
+    assert policy["spec"]["podSelector"] == workload["spec"]["selector"]
+    assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    ports = {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]}
+    opened = {
+        port["containerPort"]
+        for key, container in CONTAINERS.items()
+        if key.startswith(f"{name}/")
+        for port in container.get("ports", [])
+    }
+    assert ports == opened
+
+
+def test_the_service_selects_the_webhooks() -> None:
+    found = yaml.safe_load((DEPLOY / "webhooks" / "service.yaml").read_text())
+    labels = WORKLOADS["koordpy-webhooks"]["spec"]["template"]["metadata"]["labels"]
+    assert found["spec"]["selector"].items() <= labels.items()
+    [port] = found["spec"]["ports"]
+    assert port["targetPort"] == CONTAINERS["koordpy-webhooks/koordpy"]["ports"][0]["containerPort"]
+
+
+# --- rights ----------------------------------------------------------------------------------------
+
+
+def rules() -> Iterator[tuple[str, Document]]:
+    for path in sorted((DEPLOY / "kustomize").rglob("rbac.yaml")):
+        for document in yaml.safe_load_all(path.read_text()):
+            for rule in document.get("rules", []):
+                yield f"{relative(path)} {document['metadata']['name']}", rule
+
+
+@pytest.mark.parametrize("rule", [pytest.param(rule, id=where) for where, rule in rules()])
+def test_no_rule_has_wildcards_or_escalates(rule: Document) -> None:
+    for part in ("apiGroups", "resources", "verbs"):
+        assert "*" not in rule[part]
+    assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"])
+    if set(rule["resources"]) & {"secrets", "leases", "mutatingwebhookconfigurations"}:
+        assert rule.get("resourceNames") or rule["verbs"] == ["create"]
+
+
+# --- webhooks --------------------------------------------------------------------------------------
+
+
+def test_every_webhook_has_a_timeout_of_its_own_and_pods_have_exclusions() -> None:
+    reach = list(yaml.safe_load_all((BASE / "webhooks" / "reach.yaml").read_text()))
+    changed = {webhook["name"]: webhook for document in reach for webhook in document["webhooks"]}
+    shipped = {
+        webhook["name"]: webhook
+        for name in ("mutating", "validating")
+        for webhook in yaml.safe_load((DEPLOY / "webhooks" / f"{name}.yaml").read_text())["webhooks"]
+    }
+    assert set(changed) == set(shipped)
+    for name, webhook in shipped.items():
+        assert changed[name]["timeoutSeconds"] == {"Fail": 5, "Ignore": 3}[webhook["failurePolicy"]]
+        conditions = [condition["name"] for condition in changed[name].get("matchConditions", [])]
+        [resource] = webhook["rules"][0]["resources"]
+        assert conditions == {
+            "pods": ["not-in-a-system-namespace", "not-a-mirror-pod"],
+            "pods/binding": ["not-in-a-system-namespace"],
+        }.get(resource, [])
+
+
+# --- configuration ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", SETTINGS, ids=relative)
+def test_shipped_settings_are_valid(path: Path) -> None:
+    found = settings.load(path)
+    known = {*admission_gates.SPECS, *controller_gates.SPECS, *qos_gates.GATES}
+    assert set(found.feature_gates) <= known
+
+
+def test_webhooks_take_their_certificate_from_the_secret_that_their_role_names() -> None:
+    found = settings.load(BASE / "webhooks" / "koordpy.yaml").admission
+    assert (found.certificates.mode, found.registers) == ("secret", True)
+    [role] = [d for d in documents("Role") if d["metadata"]["name"] == "koordpy-webhooks"]
+    assert role["metadata"]["namespace"] == found.certificates.namespace
+    assert role["rules"][1]["resourceNames"] == [found.certificates.secret_name]
+
+
+def test_the_descheduler_has_the_lease_that_its_role_names() -> None:
+    found = descheduling_config.load((BASE / "worker" / "descheduler.yaml").read_text())
+    [role] = [d for d in documents("Role") if d["metadata"]["name"] == "koordpy-worker"]
+    assert role["metadata"]["namespace"] == found.leader_election.resource_namespace
+    assert role["rules"][1]["resourceNames"] == [found.leader_election.resource_name]
+
+
+def test_kube_scheduler_is_configured_as_shipped_but_for_its_lease_and_profiles() -> None:
+    ours = yaml.safe_load((BASE / "extender" / "kube-scheduler-config.yaml").read_text())
+    shipped = yaml.safe_load((DEPLOY / "scheduler" / "kube-scheduler-config.yaml").read_text())
+    [profile] = ours.pop("profiles")
+    assert profile == next(p for p in shipped.pop("profiles") if p["schedulerName"] == "koord-scheduler")
+    lease = ours.pop("leaderElection")
+    assert lease.items() >= shipped.pop("leaderElection").items()
+    assert ours == shipped
+    [role] = [d for d in documents("Role") if d["metadata"]["name"] == "koordpy-scheduler"]
+    assert role["rules"][0]["resourceNames"] == [lease["resourceName"]]
+
+
+def test_the_extender_has_a_profile_for_what_its_kube_scheduler_schedules() -> None:
+    ours = yaml.safe_load((BASE / "extender" / "kube-scheduler-config.yaml").read_text())
+    profiles = scheduling_config.load(DEPLOY / "scheduler" / "koordpy-profiles.yaml").profiles
+    assert {profile["schedulerName"] for profile in ours["profiles"]} <= {p.scheduler_name for p in profiles}
+    found = settings.load(BASE / "extender" / "koordpy.yaml")
+    prefix = f"http://{found.extender.bind_address}:{found.extender.port}/extender"
+    assert {extender["urlPrefix"] for extender in ours["extenders"]} == {prefix}
+
+
+# --- files and versions ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", KUSTOMIZATIONS, ids=relative)
+def test_kustomizations_name_what_is_there(path: Path) -> None:
+    found = yaml.safe_load(path.read_text())
+    named = [*found.get("resources", []), *found.get("components", [])]
+    named += [patch["path"] for patch in found.get("patches", []) if "path" in patch]
+    named += [file for generator in found.get("configMapGenerator", []) for file in generator["files"]]
+    for name in named:
+        assert (path.parent / name).exists(), name
+    beside = {file.name for file in path.parent.glob("*.yaml")} - {path.name}
+    if path.parent.name != "scheduler":  # the other file there is an example for the cluster's own scheduler
+        assert beside <= set(named)
+
+
+def test_versions_are_the_projects() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (version, version)
+    images = {c["image"] for name, c in CONTAINERS.items() if name.endswith("/koordpy")}
+    assert images == {f"koordpy:{version}"}
+    for overlay in ("full", "webhooks-only"):
+        found = yaml.safe_load((DEPLOY / "kustomize/overlays" / overlay / "kustomization.yaml").read_text())
+        assert {"name": "koordpy", "newTag": version} in found["images"]
+
+
+def test_the_chart_knows_all_feature_gates() -> None:
+    text = (CHART / "templates" / "_helpers.tpl").read_text()
+    sections = dict(re.findall(r'define "koordpy\.(\w+)Gates" -\}\}\n((?:- \w+\n)+)', text))
+    found = {part: set(re.findall(r"- (\w+)", names)) for part, names in sections.items()}
+    assert found == {
+        "webhook": set(admission_gates.SPECS),
+        "worker": set(controller_gates.SPECS),
+        "qos": set(qos_gates.GATES),
+    }
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    known = schema["properties"]["featureGates"]["propertyNames"]["enum"]
+    assert known == sorted(set().union(*found.values()))
+
+
+def test_no_file_of_the_chart_is_a_copy() -> None:
+    files = [path for path in (CHART / "files").rglob("*") if not path.is_dir() or path.is_symlink()]
+    assert files
+    for path in files:
+        inside = any(parent.is_symlink() for parent in path.parents)
+        assert inside or path.is_symlink(), path
+        assert path.resolve().is_relative_to(DEPLOY)
