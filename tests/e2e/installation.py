@@ -7,6 +7,7 @@ did.
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,13 @@ rules:
 
 
 class Installation:
-    """A control plane with an overlay applied. A context manager; it stops its components too."""
+    """A control plane with an overlay applied. A context manager; it stops its components too.
 
-    def __init__(self, overlay: str, folder: Path) -> None:
-        self.overlay, self.folder = overlay, folder
+    `before` are objects that the overlay needs.
+    """
+
+    def __init__(self, overlay: str, folder: Path, before: Sequence[Document] = ()) -> None:
+        self.overlay, self.folder, self._before = overlay, folder, before
         self.documents = render.documents(overlay)
         self._components: list[Component] = []
         self._audit_log = folder / "audit.log"
@@ -48,6 +52,8 @@ class Installation:
     def __enter__(self) -> "Installation":
         self.plane.start()
         try:
+            if self._before:
+                self.create(*self._before)
             self.plane.kubectl("apply", "-f", "-", stdin=render.kustomize(self.overlay))
             self.plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         except BaseException:

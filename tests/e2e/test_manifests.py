@@ -9,36 +9,9 @@ import yaml
 
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.manifests import render
+from tests.manifests.cert_manager import CERT_MANAGER
 
 pytestmark = pytest.mark.timeout(600)
-
-CERT_MANAGER = [
-    {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.cert-manager.io"},
-        "spec": {
-            "group": "cert-manager.io",
-            "names": {"kind": kind, "plural": plural},
-            "scope": "Namespaced",
-            "versions": [
-                {
-                    "name": "v1",
-                    "served": True,
-                    "storage": True,
-                    "schema": {
-                        "openAPIV3Schema": {
-                            "type": "object",
-                            "x-kubernetes-preserve-unknown-fields": True,
-                        }
-                    },
-                }
-            ],
-        },
-    }
-    for kind, plural in (("Certificate", "certificates"), ("Issuer", "issuers"))
-]
-"""Room for cert-manager's objects; what is in them is not judged here."""
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +62,22 @@ def test_pods_of_an_overlay_are_admitted_by_its_namespace(plane: ControlPlane, o
         done = plane.kubectl("create", "--validate=strict", "-f", "-", stdin=yaml.safe_dump(pod))
         assert done.stderr == ""
         plane.kubectl("delete", "pod", "-n", "koordinator-system", name, "--force", "--grace-period=0")
+
+
+def test_webhooks_that_do_not_answer_hold_up_no_pod_that_the_cluster_needs(plane: ControlPlane) -> None:
+    apply(plane, render.kustomize("webhooks-only"))
+
+    def creation(name: str, namespace: str, **meta: Any) -> str:
+        meta = {"name": name, "namespace": namespace, **meta}
+        spec = {"nodeName": "node", "containers": [{"name": "c", "image": "i"}]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+        return plane.kubectl("create", "-f", "-", stdin=yaml.safe_dump(pod), check=False).stderr
+
+    mirror = {"kubernetes.io/config.mirror": "x"}
+    assert creation("dns", "kube-system") == ""
+    assert creation("static", "default", annotations=mirror) == ""
+    assert "failed calling webhook" in creation("app", "default")
+    assert "failed calling webhook" in creation("app", "default", annotations={"other": "x"})
 
 
 def test_custom_resources_are_established_and_kubectl_prints_their_columns(plane: ControlPlane) -> None:

@@ -4,18 +4,22 @@ All components of an overlay do their work on a kube-apiserver with RBAC; what i
 compared with the rules, one verb on one resource at a time.
 """
 
+import base64
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.e2e.controlplane.certificates import Authority
 from tests.e2e.controlplane.process import free_port
 from tests.e2e.installation import NAMESPACE, Component, Document, Installation
 from tests.eventually import eventually
 from tests.integration.worker.stage import NodeFiles
+from tests.manifests.cert_manager import CERT_MANAGER
 from tests.manifests.rights import grants_of, refused, unused
 
 pytestmark = pytest.mark.timeout(600)
@@ -80,6 +84,39 @@ def test_kube_scheduler_needs_the_lease_that_its_role_is_about(installation: Ins
 def expect(holds: Callable[[], bool], component: Component) -> None:
     """Wait until something has happened; fail with the component's logs."""
     assert eventually(holds, 60), component.logs()
+
+
+def test_with_cert_manager_no_secret_is_asked_for(tmp_path: Path) -> None:
+    with Installation("cert-manager", tmp_path, CERT_MANAGER) as installation:
+        port = free_port()
+        here = f"bindAddress: 127.0.0.1\n  port: {port}\n  certificates:\n    host: 127.0.0.1"
+        changes = {"/var/run/koordpy/certs": "{folder}/tls", "certificates:": here}
+        webhooks = installation.component("koordpy-webhooks", {"koordpy-webhooks-config": changes})
+        # What cert-manager puts into the Secret that is mounted, and its injector into the configurations.
+        authority = Authority()
+        authority.issue(webhooks.folder / "tls", "127.0.0.1")
+        (webhooks.folder / "tls" / "ca.crt").write_bytes(authority.pem)
+        inject(installation, base64.b64encode(authority.pem).decode())
+        webhooks.start("koordpy-webhooks")
+        installation.create(pod("admitted"))
+        requests = installation.requests("koordpy-webhooks")
+        assert [request for request, allowed in requests.items() if not allowed] == []
+        assert not [request for request in requests if request.resource == "secrets"]
+        grants = grants_of("koordpy-webhooks", installation.documents)
+        assert refused(grants, requests) == []
+        assert unused(grants, requests) == []
+
+
+def inject(installation: Installation, bundle: str) -> None:
+    """Write a caBundle into every webhook that is registered."""
+    for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
+        for found in installation.get(kind)["items"]:
+            patch = [
+                {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": bundle}
+                for index in range(len(found["webhooks"]))
+            ]
+            name = found["metadata"]["name"]
+            installation.plane.kubectl("patch", kind, name, "--type=json", "--patch", json.dumps(patch))
 
 
 # --- the story -------------------------------------------------------------------------------------
