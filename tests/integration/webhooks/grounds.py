@@ -65,7 +65,8 @@ class Grounds:
 
     async def webhooks(self, kind: Resource) -> dict[str, Document]:
         """Return the webhooks of a configuration by their names."""
-        return {webhook["name"]: webhook for webhook in (await self.configuration(kind))["webhooks"]}
+        webhooks = (await self.configuration(kind)).get("webhooks", [])
+        return {webhook["name"]: webhook for webhook in webhooks}
 
     async def secret(self) -> Artifacts:
         document = await self.client.get_raw(SECRETS, NAMESPACE, SECRET_NAME)

@@ -81,14 +81,18 @@ class Generated:
 
 
 class Given:
-    """Certificates that somebody else puts into the folder."""
+    """Certificates that somebody else puts into the folder.
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    `published` is called when they may have changed.
+    """
+
+    def __init__(self, directory: Path, *, published: Callable[[], None] = lambda: None) -> None:
+        self._directory, self._published = directory, published
 
     async def ensure(self) -> bytes:
         """Return the folder's authority. Raises CertificateError where there is none."""
         return certificates.ca_bundle(self._directory)
 
     async def serve(self) -> None:
-        """Do nothing: the listener looks into the folder itself."""
+        """Let the listener look into the folder now."""
+        self._published()

@@ -124,17 +124,23 @@ class Controller:
     # --- the loop --------------------------------------------------------------------------------
 
     async def _run(self) -> None:
+        was_quiet = False
         while True:
             self._wake.clear()
-            wait = await self._round()
+            wait = await self._round(was_quiet)
             try:
                 async with asyncio.timeout(wait):
                     await self._wake.wait()
+                was_quiet = False
             except TimeoutError:
+                was_quiet = True
                 self._queue.add(_KEY)
 
-    async def _round(self) -> float:
-        """Run one round, and return the seconds until the next if nothing happens."""
+    async def _round(self, was_quiet: bool) -> float:
+        """Run one round, and return the seconds until the next if nothing happens.
+
+        `was_quiet` says that nothing has happened since the last one.
+        """
         self._queue.begin(_KEY)
         try:
             changed = await self.sync()
@@ -147,9 +153,9 @@ class Controller:
         self.error = ""
         self._failing.reset()
         if changed:
-            # Whoever undoes this is answered, but not in a tight loop.
+            # Whoever undoes this is answered, but later every time until it has been quiet for a while.
             await self._sleep(self._writing.next())
-        else:
+        elif was_quiet:
             self._writing.reset()
         return self._resync
 

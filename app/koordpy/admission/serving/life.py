@@ -150,7 +150,7 @@ def _source(
     settings: CertificateSettings, folder: Path, client: Client, clock: Clock, reload: Callable[[], None]
 ) -> Source:
     if not settings.generates:
-        return Given(folder)
+        return Given(folder, published=reload)
     check_is_ours(folder)
     store: Store
     if settings.mode is Mode.SECRET:

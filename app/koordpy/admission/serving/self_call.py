@@ -93,7 +93,8 @@ class SelfCall:
             trusted = certificates.ca_bundle(self._directory)
         except certificates.CertificateError:
             trusted = (self._directory / certificates.SERVER_CERT).read_bytes()
-        context = ssl.create_default_context(cadata=trusted.decode("ascii"))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cadata=trusted.decode("ascii"))
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)  # no stricter than kube-apiserver
         return context
@@ -101,12 +102,11 @@ class SelfCall:
 
 def _first_name(directory: Path) -> str:
     """Return a name that the certificate is for. Raises ValueError, OSError."""
-    cert = x509.load_pem_x509_certificate((directory / certificates.SERVER_CERT).read_bytes())
-    try:
-        names = cert.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        raise ValueError(f"{directory / certificates.SERVER_CERT} names no host") from None
-    found = [*names.get_values_for_type(x509.DNSName), *names.get_values_for_type(x509.IPAddress)]
-    if not found:
-        raise ValueError(f"{directory / certificates.SERVER_CERT} names no host")
-    return str(found[0]).replace("*", "any", 1)
+    path = directory / certificates.SERVER_CERT
+    extensions = x509.load_pem_x509_certificate(path.read_bytes()).extensions
+    for names in extensions:
+        if isinstance(names.value, x509.SubjectAlternativeName):
+            for kind in (x509.DNSName, x509.IPAddress):
+                for name in names.value.get_values_for_type(kind):
+                    return str(name).replace("*", "any", 1)
+    raise ValueError(f"{path} names no host")
