@@ -68,7 +68,8 @@ class GuardedProtocol(Protocol):
             self._direct_endpoint = self._begin_direct
         self._phase = _Phase.IDLE
         self._deadline = self._reading_deadline = self._goodbye_deadline = inf
-        self._received = 0  # bytes of the present phase
+        self._moves = 0  # changes of phase
+        self._received = 0  # bytes of the present phase, without those that it began with
         self._body = 0  # bytes of body among them
         self._held = 0  # bytes of body in memory
 
@@ -105,7 +106,10 @@ class GuardedProtocol(Protocol):
         """Read, and see that what is no body stays small."""
         if self.transport.is_closing():
             return
+        moves = self._moves
         super().data_received(data)
+        if self._moves != moves:
+            return  # how much of the data belongs to the present phase is not known, and does not matter
         if self._phase is _Phase.HEAD:
             self._received += len(data)
             if self._received > self._limits.head_bytes:
@@ -116,13 +120,15 @@ class GuardedProtocol(Protocol):
                 self._refuse(HTTPStatus.BAD_REQUEST, "there is more framing than body")
 
     def pause_writing(self) -> None:
-        """Begin to wait for the caller to read."""
+        """Begin to wait for the caller to read; until then no more is read from it."""
         super().pause_writing()
+        self.flow.pause_reading()
         self._reading_deadline = self.loop.time() + self._limits.reading
 
     def resume_writing(self) -> None:
         """Go on: the caller has read."""
         super().resume_writing()
+        self.flow.resume_reading()
         self._reading_deadline = inf
 
     # --- the parser ------------------------------------------------------------------------------
@@ -179,6 +185,7 @@ class GuardedProtocol(Protocol):
         if self._held:
             self._release()
         self._phase, self._deadline = _Phase.OURS, inf
+        self._moves += 1
         super().on_message_complete()
         if self._phase is _Phase.OURS and self.cycle.response_complete:  # it was refused before its end
             self._expect(_Phase.IDLE, self._limits.idle)
@@ -188,7 +195,8 @@ class GuardedProtocol(Protocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
+        if not self.flow.write_paused:
+            self.flow.resume_reading()
         if self.pipeline:
             cycle, app = self.pipeline.pop()
             self._start_asgi_task(cycle, app)
@@ -201,6 +209,7 @@ class GuardedProtocol(Protocol):
 
     def _expect(self, phase: _Phase, seconds: float) -> None:
         self._phase = phase
+        self._moves += 1
         self._received = self._body = 0
         self._deadline = self.loop.time() + seconds
 

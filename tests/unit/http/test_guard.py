@@ -151,7 +151,7 @@ async def test_bytes_one_by_one_do_not_extend_the_time():
 @pytest.mark.parametrize("line", [b"x: y\r\n" * 11_000, b"x: " + b"y" * 66_000])
 async def test_endless_header_fields_are_answered_431(line):
     connection = Connection()
-    connection.send(b"POST /d HTTP/1.1\r\n" + line)
+    connection.send(b"POST /d HTTP/1.1\r\n")
     connection.send(line)
     assert connection.answer.startswith(b"HTTP/1.1 431 ")
     assert connection.pipe.closing
@@ -246,3 +246,15 @@ async def test_pipelined_requests_are_answered_in_order():
     assert connection.answer.count(b"HTTP/1.1 200") == 3
     connection.after(76)
     assert connection.pipe.closing
+
+
+async def test_many_pipelined_requests_in_one_piece_are_no_large_header():
+    connection = Connection()
+    request = HEAD % 100 + b"x" * 100
+    many = request * 2000
+    connection.send(many[:-150])
+    assert connection.answer.count(b"HTTP/1.1 200") == 1999
+    connection.send(many[-150:-120])
+    assert not connection.pipe.closing
+    connection.send(many[-120:])
+    assert connection.answer.count(b"HTTP/1.1 200") == 2000
