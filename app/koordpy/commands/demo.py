@@ -297,7 +297,8 @@ class Demo:
             f"curl {debug}/apis/v1/decisions | python -m json.tool | head -40",
             f"curl {debug}/apis/v1/nodes/{self._hot[0]}",
             f"curl {debug}/readyz?verbose",
-            f"koordpy profile explain -f POD.yaml --server {self._api.url}",
+            f"koordpy profile explain {pod} --server {self._api.url}",
+            f"koordpy profile lint --server {self._api.url}",
         ):
             self._to.print(f"  {escape(line)}", soft_wrap=True)
         self._to.print("Ctrl-C ends it.")

@@ -377,6 +377,25 @@ def test_profiles_that_are_refused_only_together_are_named() -> None:
     assert [item.rule for item in found if item.severity is Severity.WARNING] == ["conflict"]
 
 
+def test_profiles_whose_common_pods_are_refused_are_told_of_each_other() -> None:
+    web = {"matchLabels": {"tier": "web"}}
+    found = lint(
+        profile("a", **SOUND),
+        profile("b", selector=web, priorityClassName="koord-prod"),
+        profile("c", selector=web, schedulerName="any"),
+    )
+    together = [item for item in found if item.rule == "refused-together"]
+    assert [(item.name, item.severity, item.field) for item in together] == [
+        ("a", Severity.WARNING, "spec.qosClass")
+    ]
+    assert together[0].expectation.startswith("profile b selects pods with app=spark,tier=web too")
+
+
+def test_profiles_that_never_meet_are_not_tried_together() -> None:
+    web = {"matchLabels": {"app": "web"}}
+    assert lint(profile("a", **SOUND), profile("b", selector=web, priorityClassName="koord-prod")) == []
+
+
 def test_a_broken_profile_does_not_hide_what_is_wrong_with_another() -> None:
     found = lint(profile("a", selector=SPARK, probability="x"), profile("b", selector=SPARK, qosClass="BE"))
     assert [(item.name, item.rule) for item in found] == [

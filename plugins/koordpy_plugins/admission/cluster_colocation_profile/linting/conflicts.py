@@ -5,14 +5,17 @@ the pods of the earlier one that is how a default and its exceptions are made, a
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
+
+import msgspec
 
 from koordpy.admission.lint import Finding, Severity
 from koordpy.api.patch import equal
-from koordpy.api.selector_overlap import example, implies
+from koordpy.api.selector_overlap import implies
 
 from .subject import Subject
+from .trial import Example
 from .writes import Write, suffixed, writes
 
 
@@ -46,9 +49,7 @@ class _Pair:
 
     def __init__(self, earlier: Subject, later: Subject) -> None:
         self.earlier, self.later = earlier, later
-        pods = example(earlier.selector, later.selector)
-        namespaces = example(earlier.namespace_selector, later.namespace_selector)
-        self.who = None if pods is None or namespaces is None else _told(pods, namespaces)
+        self.who = Example.of(earlier, later)
 
     @property
     def is_layered(self) -> bool:
@@ -64,12 +65,20 @@ class _Pair:
 
 
 def _sharing(writers: Sequence[_Writer]) -> Iterator[tuple[_Writer, _Writer]]:
-    """Yield the pairs of profiles that touch a place in common, in the order of their names."""
-    touching: dict[str, list[int]] = {}
+    """Yield the pairs of profiles that leave different things at some place, in the order of their names."""
+    touching: dict[str, dict[bytes, list[int]]] = {}
     for number, writer in enumerate(writers):
         for place in {*writer.at, *writer.suffixes}:
-            touching.setdefault(place, []).append(number)
-    pairs = {pair for numbers in touching.values() for pair in combinations(numbers, 2)}
+            left = msgspec.json.encode(writer.at[place].value) if place in writer.at else b""
+            alike = left + writer.suffixes.get(place, "").encode()
+            alike += b"+%d" % number if place in writer.suffixes else b""  # suffixes add up, even equal ones
+            touching.setdefault(place, {}).setdefault(alike, []).append(number)
+    pairs = {
+        (min(first, second), max(first, second))
+        for groups in touching.values()
+        for one, other in combinations(groups.values(), 2)
+        for first, second in product(one, other)
+    }
     for first, second in sorted(pairs):
         yield writers[first], writers[second]
 
@@ -128,15 +137,6 @@ def _suffixes(pair: _Pair, earlier: _Writer, later: _Writer) -> Iterator[Finding
                 f"profile {pair.later.name} appends {_shown(later.suffixes[place])} after it; both select "
                 f"{pair.who}",
             )
-
-
-def _told(pods: dict[str, str], namespaces: dict[str, str]) -> str:
-    who = f"pods with {_labels(pods)}" if pods else "pods without labels"
-    return f"{who} in namespaces with {_labels(namespaces)}" if namespaces else who
-
-
-def _labels(labels: dict[str, str]) -> str:
-    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
 def _shown(value: Any) -> str:

@@ -11,8 +11,8 @@ from koordpy.lib.feature_gates import FeatureGates
 from . import selection, values
 from .conflicts import find_conflicts
 from .reading import check_ranges, read
+from .refusals import try_alone, try_together
 from .subject import KIND, Subject
-from .trial import Trial, try_alone, try_together
 from .writes import leaves, unknown_fields, writes
 
 _CHANGEABLE: Final = frozenset(("activeDeadlineSeconds", "tolerations", "schedulingGates"))
@@ -36,9 +36,7 @@ class ProfileLinter(Linter):
             if not any(found.severity is Severity.ERROR for found in findings):
                 sound.append(subject)
         yield from find_conflicts(subjects)
-        trial = Trial(sound, self.handle)  # what is broken alone would only hide the others
-        for subject in sound:
-            yield from try_together(subject, trial, self.handle)
+        yield from try_together(sound, self.handle)  # what is broken alone would only hide the others
 
     def _alone(self, subject: Subject) -> Iterator[Finding]:
         cluster = self.handle.cluster

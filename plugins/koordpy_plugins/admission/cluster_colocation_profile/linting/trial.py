@@ -5,8 +5,8 @@ class) in all its kinds, since a profile that sets only one of the two works for
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -18,18 +18,14 @@ from koordpy.admission.handler import (
     NoArgs,
     Request,
 )
-from koordpy.admission.lint import Finding, Severity
-from koordpy.api import extension
 from koordpy.api.core import Namespace, PriorityClass
 from koordpy.api.document import Document
 from koordpy.api.meta import ObjectMeta
 from koordpy.api.patch import clone
-from koordpy.api.qos import QoSClass
 from koordpy.api.selector_overlap import example
 from koordpy.cluster.cluster import Cluster
 
 from ..plugin import ClusterColocationProfilePlugin
-from ..probability import percentage
 from ..validation import ClusterColocationProfileValidation
 from .subject import Subject
 from .values import SHIPPED
@@ -42,8 +38,12 @@ _CONTAINER: Final = {
     "image": "main",
     "resources": {"requests": _RESOURCES, "limits": _RESOURCES},
 }
-_PLAIN: Final = {"schedulerName": "default-scheduler", "priority": 0, "containers": [_CONTAINER]}
-_FULL: Final = _PLAIN | {
+PLAIN: Final[dict[str, Any]] = {
+    "schedulerName": "default-scheduler",
+    "priority": 0,
+    "containers": [_CONTAINER],
+}
+FULL: Final[dict[str, Any]] = PLAIN | {
     "containers": [
         _CONTAINER
         | {
@@ -62,8 +62,7 @@ _FULL: Final = _PLAIN | {
     ],
     "nodeSelector": {"a": "b"},
 }
-_PRIORITIES: Final = (0, *SHIPPED.values())
-_BY_PRIORITY: Final = {value: name for name, value in SHIPPED.items()}
+NOTHING: Final[Mapping[str, str]] = {}
 
 
 class Always(random.Random):
@@ -88,22 +87,28 @@ class Trial:
         for subject in subjects:
             cluster.store(type(subject.profile)).apply(subject.profile)
 
-    def selected(self, subject: Subject) -> list[str]:
-        """Return the names of the profiles that select what is tried for a profile."""
-        labels, namespace_labels = examples(subject)
-        return [item.name for item in self._mutating.profiles.index.find(labels, namespace_labels)]
+    def selected(self, example_pod: "Example") -> list[str]:
+        """Return the names of the profiles that select a pod."""
+        found = self._mutating.profiles.index.find(example_pod.labels, example_pod.namespace_labels)
+        return [item.name for item in found]
 
-    def admit(self, subject: Subject, spec: Mapping[str, Any], labels: Mapping[str, str]) -> str:
-        """Create a pod that a profile selects. Returns why it is refused, empty if it is not.
+    def admit(
+        self, example_pod: "Example", spec: Mapping[str, Any] = PLAIN, labels: Mapping[str, str] = NOTHING
+    ) -> str:
+        """Create a pod, of this spec and with further labels. Returns why it is refused, empty if it is not.
 
         Raises Errored where the profiles cannot be applied.
         """
-        wanted, namespace_labels = examples(subject)
-        self._namespaces.apply(Namespace(metadata=ObjectMeta(name=NAMESPACE, labels=namespace_labels)))
+        namespace = Namespace(metadata=ObjectMeta(name=NAMESPACE, labels=example_pod.namespace_labels))
+        self._namespaces.apply(namespace)
         document = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": "trial", "namespace": NAMESPACE, "labels": {**labels, **wanted}},
+            "metadata": {
+                "name": "trial",
+                "namespace": NAMESPACE,
+                "labels": {**labels, **example_pod.labels},
+            },
             "spec": clone(spec),
         }
         request = _request(document)
@@ -115,101 +120,22 @@ class Trial:
         return ""
 
 
-def try_alone(subject: Subject, handle: Handle) -> Iterator[Finding]:
-    """Yield that a profile cannot be applied."""
-    if not is_applied(subject):
-        return
-    trial = Trial([subject], handle)
-    for whom, spec in (("every pod is", _PLAIN), ("pods that have such a list already are", _FULL)):
-        try:
-            trial.admit(subject, spec, {})
-        except Errored as error:
-            yield subject.finding(
-                Severity.ERROR,
-                "patch-fails",
-                "spec.patch",
-                subject.spec.patch,
-                f"it cannot be applied, so {whom} refused that the profile selects: {error.message}",
-            )
-            return
+class Example(NamedTuple):
+    """Labels of a pod, and of its namespace."""
 
+    labels: dict[str, str]
+    namespace_labels: dict[str, str]
 
-def try_together(subject: Subject, trial: Trial, handle: Handle) -> Iterator[Finding]:
-    """Yield that pods which a profile selects are refused, by what all profiles make of them together."""
-    if not is_applied(subject) or _has_unknown_priority(subject, handle):
-        return
-    try:
-        refusal = trial.admit(subject, _PLAIN, {})
-        if not refusal:
-            return
-        passing = [
-            (qos, priority)
-            for qos in QoSClass
-            for priority in _PRIORITIES
-            if (qos or priority) and not trial.admit(subject, _PLAIN | {"priority": priority}, _qos(qos))
-        ]
-    except Errored:
-        return  # told by try_alone about the profile that it comes from
-    others = [name for name in trial.selected(subject) if name != subject.name]
-    together = f" together with {', '.join(others)}" if others else ""
-    field, value = _cause(subject)
-    if not passing:
-        yield subject.finding(
-            Severity.ERROR,
-            "refused",
-            field,
-            value,
-            f"/validate-pod refuses every pod that the profile selects{together}: {refusal}",
-        )
-        return
-    yield subject.finding(
-        Severity.WARNING,
-        "refused-unless",
-        field,
-        value,
-        f"/validate-pod refuses a pod that the profile selects{together}: {refusal}; unless the pod itself "
-        f"has {_told(passing)}",
-    )
+    @classmethod
+    def of(cls, *subjects: Subject) -> "Example | None":
+        """Return a pod that all of these profiles select, None if there can be none."""
+        labels = example(*(subject.selector for subject in subjects))
+        namespace_labels = example(*(subject.namespace_selector for subject in subjects))
+        return None if labels is None or namespace_labels is None else cls(labels, namespace_labels)
 
-
-def examples(subject: Subject) -> tuple[dict[str, str], dict[str, str]]:
-    """Return labels of a pod, and of its namespace, that a profile selects."""
-    return example(subject.selector) or {}, example(subject.namespace_selector) or {}
-
-
-def is_applied(subject: Subject) -> bool:
-    """Tell whether there can be a pod that a profile is applied to."""
-    if example(subject.selector) is None or example(subject.namespace_selector) is None:
-        return False
-    try:
-        return percentage(subject.spec.probability) > 0
-    except ValueError:
-        return False
-
-
-def _cause(subject: Subject) -> tuple[str, Any]:
-    """Return the field that most likely makes the difference."""
-    spec = subject.spec
-    if spec.qos_class:
-        return "spec.qosClass", spec.qos_class
-    if spec.priority_class_name:
-        return "spec.priorityClassName", spec.priority_class_name
-    return "spec", None
-
-
-def _told(passing: Sequence[tuple[QoSClass, int]]) -> str:
-    """Say what pods pass: by priority alone if that is enough, else by QoS class alone, else by both."""
-    by_priority = [_BY_PRIORITY[priority] for qos, priority in passing if not qos]
-    if by_priority:
-        return f"priority class {' or '.join(by_priority)}"
-    by_qos = [qos.value for qos, priority in passing if not priority]
-    if by_qos:
-        return f"QoS class {' or '.join(by_qos)}"
-    return " or ".join(f"QoS class {qos} with {_BY_PRIORITY[priority]}" for qos, priority in passing)
-
-
-def _qos(qos: QoSClass) -> dict[str, str]:
-    return {extension.LABEL_POD_QOS: qos.value} if qos else {}
+    def __str__(self) -> str:
+        who = f"pods with {_listed(self.labels)}" if self.labels else "pods without labels"
+        return f"{who} in namespaces with {_listed(self.namespace_labels)}" if self.namespace_labels else who
 
 
 def _priorities(subjects: Sequence[Subject], handle: Handle) -> dict[str, int]:
@@ -219,9 +145,8 @@ def _priorities(subjects: Sequence[Subject], handle: Handle) -> dict[str, int]:
     return asked | SHIPPED | known
 
 
-def _has_unknown_priority(subject: Subject, handle: Handle) -> bool:
-    name = subject.spec.priority_class_name
-    return bool(name) and name not in SHIPPED and handle.cluster.store(PriorityClass).get("", name) is None
+def _listed(labels: Mapping[str, str]) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
 def _request(document: dict[str, Any]) -> Request:

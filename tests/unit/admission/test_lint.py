@@ -1,0 +1,34 @@
+"""Linters are found by the kind that they look at, and what they find is sorted for people."""
+
+import pytest
+
+from koordpy.admission.lint import Finding, Severity, by_severity, installed
+from koordpy.lib.entry_points import PluginLoadError
+
+
+def finding(severity: Severity, name: str, field: str = "spec") -> Finding:
+    return Finding(severity=severity, rule="r", kind="K", name=name, field=field, expectation="e")
+
+
+def test_the_worst_comes_first_and_then_the_name() -> None:
+    found = [
+        finding(Severity.NOTE, "a"),
+        finding(Severity.ERROR, "b"),
+        finding(Severity.WARNING, "a"),
+        finding(Severity.ERROR, "a", "z"),
+        finding(Severity.ERROR, "a", "b"),
+    ]
+    told = [(item.severity.value, item.name, item.field) for item in by_severity(found)]
+    assert told == [
+        ("error", "a", "b"),
+        ("error", "a", "z"),
+        ("error", "b", "spec"),
+        ("warning", "a", "spec"),
+        ("note", "a", "spec"),
+    ]
+
+
+def test_a_kind_without_a_linter_is_an_error_that_names_those_there_are() -> None:
+    assert installed("ClusterColocationProfile").kind == "ClusterColocationProfile"
+    with pytest.raises(PluginLoadError, match="no plugin 'Pod'.*installed: .*ClusterColocationProfile"):
+        installed("Pod")
