@@ -30,5 +30,5 @@ def test_the_worst_comes_first_and_then_the_name() -> None:
 
 def test_a_kind_without_a_linter_is_an_error_that_names_those_there_are() -> None:
     assert installed("ClusterColocationProfile").kind == "ClusterColocationProfile"
-    with pytest.raises(PluginLoadError, match="no plugin 'Pod'.*installed: .*ClusterColocationProfile"):
+    with pytest.raises(PluginLoadError, match=r"no plugin 'Pod'.*installed: .*ClusterColocationProfile"):
         installed("Pod")
