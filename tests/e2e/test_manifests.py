@@ -1,6 +1,8 @@
 """What `deploy/` installs, applied to a real kube-apiserver: as kustomize renders it, and as Helm does."""
 
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,10 +24,9 @@ def plane() -> Iterator[ControlPlane]:
         yield made
 
 
-def apply(plane: ControlPlane, manifests: str) -> str:
-    done = plane.kubectl("apply", "--validate=strict", "-f", "-", stdin=manifests)
+def apply(plane: ControlPlane, manifests: str, *how: str) -> None:
+    done = plane.kubectl("apply", "--validate=strict", *how, "-f", "-", stdin=manifests)
     assert "unknown field" not in done.stderr
-    return done.stdout
 
 
 def versions(plane: ControlPlane, manifests: str) -> dict[tuple[str, str, str], str]:
@@ -34,13 +35,16 @@ def versions(plane: ControlPlane, manifests: str) -> dict[tuple[str, str, str], 
     return {render.key(item): item["metadata"]["resourceVersion"] for item in found["items"]}
 
 
+@pytest.mark.parametrize("how", [(), ("--server-side",)], ids=["client-side", "server-side"])
 @pytest.mark.parametrize("overlay", render.OVERLAYS)
-def test_an_overlay_is_taken_and_a_second_time_changes_nothing(plane: ControlPlane, overlay: str) -> None:
+def test_an_overlay_is_taken_and_a_second_time_changes_nothing(
+    plane: ControlPlane, overlay: str, how: tuple[str, ...]
+) -> None:
     manifests = render.kustomize(overlay)
-    apply(plane, manifests)
+    apply(plane, manifests, *how)
     before = versions(plane, manifests)
     assert set(before) == {render.key(document) for document in render.documents(overlay)}
-    apply(plane, manifests)
+    apply(plane, manifests, *how)
     assert versions(plane, manifests) == before
 
 
@@ -99,6 +103,22 @@ def test_custom_resources_are_established_and_kubectl_prints_their_columns(plane
             ).stdout
             assert printed.split("\n")[0].split() == ["NAME", *_columns(version)], name
             assert printed.split("\n")[1].split()[0] == "example"
+
+
+def test_the_way_to_remove_it_leaves_what_the_documentation_says(plane: ControlPlane) -> None:
+    apply(plane, render.kustomize("full"))
+    plane.kubectl("create", "secret", "generic", "koordinator-webhook-certs", "-n", "koordinator-system")
+    text = (render.DEPLOY.parent / "docs" / "install.md").read_text().partition("## Removing")[2]
+    blocks = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
+    commands = "".join(blocks).replace("\\\n", " ").splitlines()
+    assert len(commands) == 7
+    for command in commands:
+        prompt, program, *args = shlex.split(command)
+        assert (prompt, program) == ("$", "kubectl")
+        plane.kubectl(*args)
+    left = plane.kubectl("get", "-o", "name", "--ignore-not-found", "-f", "-", stdin=render.kustomize("full"))
+    kinds = {name.partition("/")[0].partition(".")[0] for name in left.stdout.split()}
+    assert kinds == {"customresourcedefinition", "namespace", "priorityclass"}
 
 
 def _columns(version: dict[str, Any]) -> list[str]:

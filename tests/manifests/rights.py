@@ -107,8 +107,8 @@ def grants_of(account: str, manifests: Iterable[Document]) -> list[Grant]:
 
 def shipped_grants(component: str, account: str) -> list[Grant]:
     """Return what a component's folder of the kustomize base gives to a service account."""
-    text = (DEPLOY / "kustomize" / "base" / component / "rbac.yaml").read_text()
-    return grants_of(account, yaml.safe_load_all(text))
+    files = (DEPLOY / "kustomize" / "base" / component).rglob("rbac.yaml")
+    return grants_of(account, [found for file in files for found in yaml.safe_load_all(file.read_text())])
 
 
 def unused(grants: Iterable[Grant], requests: Iterable[Request]) -> list[Grant]:

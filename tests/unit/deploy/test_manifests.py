@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from koordpy import service, settings
+from koordpy import cli, service, settings
 from koordpy.admission import gates as admission_gates
 from koordpy.controllers import gates as controller_gates
 from koordpy.descheduling import config as descheduling_config
@@ -107,6 +107,18 @@ def test_pods_are_critical_and_may_end_in_peace(name: str) -> None:
     assert PODS[name]["priorityClassName"] in ("system-cluster-critical", "system-node-critical")
     least = settings.SHUTDOWN_DELAY + service.WEBHOOK_GRACE if name == "koordpy-webhooks" else 30
     assert PODS[name]["terminationGracePeriodSeconds"] > least
+
+
+def test_kubeadms_sidecar_is_the_deployments_but_for_whose_credentials_it_has() -> None:
+    patch = yaml.safe_load((DEPLOY / "kubeadm" / "kube-scheduler+strategic.yaml").read_text())
+    [sidecar] = patch["spec"]["initContainers"]
+    other = CONTAINERS["koordpy-scheduler/koordpy"]
+    same = ("image", "imagePullPolicy", "resources", "restartPolicy", "startupProbe", "livenessProbe")
+    assert {key: sidecar[key] for key in same} == {key: other[key] for key in same}
+    assert sidecar["securityContext"] == {"runAsUser": 0, "runAsGroup": 0, **other["securityContext"]}
+    command = cli.cli.commands["serve"]
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {argument.partition("=")[0] for argument in sidecar["args"][1:]} <= known
 
 
 @pytest.mark.parametrize("name", [name for name, d in WORKLOADS.items() if d["kind"] == "Deployment"])
