@@ -23,7 +23,7 @@ from koordpy.scheduling.decisions import DecisionModel, Decisions
 from koordpy.scheduling.interface import APIService
 from koordpy.scheduling.registry import Profiles
 
-from . import metrics
+from . import metrics, pprof
 
 
 @dataclass
@@ -59,6 +59,7 @@ def router(sources: Sources) -> APIRouter:
     """Return all debug routes."""
     routes = APIRouter()
     routes.include_router(metrics.router())
+    routes.include_router(pprof.router())
 
     @routes.get("/configz")
     async def configz() -> dict[str, Any]:
