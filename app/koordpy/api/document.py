@@ -22,21 +22,19 @@ class DocumentError(PatchError):
     """A path that leads through a scalar, outside of a list, or to a member of a list."""
 
 
-class _Edit:
+class _Edit(msgspec.Struct, gc=False, eq=False):
     """One operation. `before` is what stood there: a scalar, `_ABSENT`, or `_CONTAINER`."""
 
-    __slots__ = ("before", "op", "parent", "path", "value")
-
-    def __init__(self, op: str, path: Path, value: Any, parent: Any, before: Any) -> None:
-        self.op = op
-        self.path = path
-        self.value = value
-        self.parent = parent
-        self.before = before
+    op: str
+    path: Path
+    value: Any
+    parent: Any
+    before: Any
 
 
 _ABSENT: Any = object()
 _CONTAINER: Any = object()
+_NESTED = (dict, list)
 _DROPPED = ""  # the op of an edit that another one made superfluous
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
@@ -47,13 +45,13 @@ class Document:
     A value that is set is copied if it is an object or a list, so constants are safe to pass.
     """
 
-    __slots__ = ("_edits", "_edits_in", "_own", "_places", "raw")
+    __slots__ = ("_edits", "_moved", "_own", "_places", "raw")
 
     def __init__(self, raw: dict[str, Any]) -> None:
         self.raw = raw
         self._edits: list[_Edit] = []
-        self._edits_in: dict[int, list[_Edit]] = {}  # the same by the id of their parent
-        self._places: dict[int, dict[str | int, _Edit]] = {}  # id of the parent and member to the edit
+        self._places: dict[int, dict[str | int, _Edit]] = {}  # id of the parent and member to its edit
+        self._moved: dict[int, list[_Edit]] = {}  # id of a list to edits whose positions are no longer known
         self._own: dict[int, Any] = {}  # id to the object or list that an operation brings in
 
     def get(self, path: Path, default: Any = None) -> Any:
@@ -70,10 +68,11 @@ class Document:
 
         Returns False, and records nothing, where an equal value stands already.
         """
-        if isinstance(value, dict | list):
+        if isinstance(value, _NESTED):
             value = clone(value)
         node: Any = self.raw
         own = False
+        owned = self._own
         for depth, segment in enumerate(path[:-1]):
             child = node.get(segment) if type(node) is dict else _child(node, segment, path)
             if child is None:
@@ -82,7 +81,7 @@ class Document:
                         raise DocumentError(f"{_text(path)}: there is no list to put position {name} into")
                     value = {name: value}
                 return self._put(node, segment, value, path[: depth + 1], own)
-            if id(child) in self._own:
+            if owned and id(child) in owned:
                 own = True
             node = child
         return self._put(node, path[-1], value, path, own)
@@ -101,7 +100,7 @@ class Document:
             self._shift(node, _Edit("remove", path, None, node, _CONTAINER))
         else:
             self._record("remove", path, None, node, key, before)
-        if isinstance(before, dict | list):
+        if isinstance(before, _NESTED):
             self._forget(before)
         return True
 
@@ -116,7 +115,9 @@ class Document:
         value = clone(value)
         node.append(value)
         if not own:
-            self._add(_Edit("add", (*path, "-"), self._owned(value), node, _ABSENT))
+            edit = _Edit("add", (*path, "-"), self._owned(value), node, _ABSENT)
+            self._edits.append(edit)
+            self._moved.setdefault(id(node), []).append(edit)
 
     def insert(self, path: Path, value: Any) -> None:
         """Put a value into a list, before the item at the position that the path ends in."""
@@ -189,7 +190,7 @@ class Document:
         node[key] = value
         if not own:
             self._record("add" if before is _ABSENT else "replace", path, value, node, key, before)
-            if isinstance(before, dict | list):
+            if isinstance(before, _NESTED):
                 self._forget(before)
         return True
 
@@ -199,10 +200,10 @@ class Document:
             places = self._places[id(node)] = {}
         edit = places.get(key)
         if edit is None:
-            if isinstance(before, dict | list):
+            if isinstance(before, _NESTED):
                 before = _CONTAINER
             edit = places[key] = _Edit(op, path, self._owned(value), node, before)
-            self._add(edit)
+            self._edits.append(edit)
         elif edit.before is _ABSENT if op == "remove" else equal(edit.before, value):
             # The place is again as it was. What stands there now is no operation's value.
             edit.op = _DROPPED
@@ -214,24 +215,17 @@ class Document:
             edit.op = "add" if edit.before is _ABSENT else "replace"
             edit.value = self._owned(value)
 
-    def _add(self, edit: _Edit) -> None:
-        self._edits.append(edit)
-        parent = id(edit.parent)
-        known = self._edits_in.get(parent)
-        if known is None:
-            self._edits_in[parent] = [edit]
-        else:
-            known.append(edit)
-
     def _owned(self, value: Any) -> Any:
-        if isinstance(value, dict | list):
+        if isinstance(value, _NESTED):
             self._own[id(value)] = value
         return value
 
     def _shift(self, items: list[Any], edit: _Edit) -> None:
         """Record an edit that moves list items: earlier edits of positions no longer speak of the same."""
-        self._places.pop(id(items), None)
-        self._add(edit)
+        self._edits.append(edit)
+        moved = self._moved.setdefault(id(items), [])
+        moved += self._places.pop(id(items), {}).values()
+        moved.append(edit)
 
     def _forget(self, value: dict[str, Any] | list[Any]) -> None:
         """Drop the edits inside an object or a list that has left the document."""
@@ -241,11 +235,13 @@ class Document:
             for child in node.values() if type(node) is dict else node:
                 if type(child) is dict or type(child) is list:
                     stack.append(child)
-            edits = self._edits_in.pop(id(node), None)
+            edits = self._places.pop(id(node), None)
             if edits is not None:
-                for edit in edits:
+                for edit in edits.values():
                     edit.op = _DROPPED
-                self._places.pop(id(node), None)
+            if type(node) is list:
+                for edit in self._moved.pop(id(node), ()):
+                    edit.op = _DROPPED
 
 
 def _child(node: Any, segment: str | int, path: Path) -> Any:

@@ -32,8 +32,11 @@ def equal(left: Any, right: Any) -> bool:
     """Return whether two JSON values are the same, telling `1`, `1.0` and `true` apart."""
     if left is right:
         return True
-    if type(left) is not type(right):
+    kind = type(left)
+    if kind is not type(right):
         return False
+    if kind is str:
+        return bool(left == right)
     if isinstance(left, dict):
         if len(left) != len(right):
             return False
