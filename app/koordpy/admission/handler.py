@@ -190,6 +190,11 @@ class Request:
         """Return the amount at a path whose wire value is `wire`, in the form that Go code would see."""
         return self._exact.get(path) or _read(wire, self._reread)
 
+    @property
+    def has_plain_amounts(self) -> bool:
+        """Whether every amount has just the form that its wire value says."""
+        return not self._exact and not self._reread
+
     def note_quantity(self, path: Path, quantity: Quantity) -> None:
         """Remember the form of an amount that a handler writes at a path, for later handlers."""
         self._exact[path] = quantity

@@ -63,12 +63,13 @@ class Document:
                 return default
         return node
 
-    def set(self, path: Path, value: Any) -> bool:
+    def set(self, path: Path, value: Any, *, copy: bool = True) -> bool:
         """Put a value at a path, creating objects on the way where there are none (absent or null).
 
-        Returns False, and records nothing, where an equal value stands already.
+        Without `copy` the value is handed over: nobody else may hold it, or what is in it. Returns False, and
+        records nothing, where an equal value stands already.
         """
-        if isinstance(value, _NESTED):
+        if copy and isinstance(value, _NESTED):
             value = clone(value)
         node: Any = self.raw
         own = False

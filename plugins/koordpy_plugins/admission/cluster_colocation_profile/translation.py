@@ -13,7 +13,8 @@ from koordpy.api import extension
 from koordpy.api.core import Pod
 from koordpy.api.document import Document, Path
 from koordpy.api.qos import PriorityClass, priority_class, priority_class_of_value
-from koordpy.api.quantity import Quantity
+from koordpy.api.quantity import Quantity, from_wire
+from koordpy.lib.short_cache import LONGEST
 
 _NAMES: Final = {
     PriorityClass.BATCH: (extension.BATCH_CPU, extension.BATCH_MEMORY),
@@ -35,16 +36,16 @@ def translate(request: Request, document: Document) -> PriorityClass:
     if names is None:
         return found
     spec = document.raw.get("spec") or {}
+    plain = request.has_plain_amounts
     for field in _CONTAINERS:
         for position, container in enumerate(spec.get(field) or ()):
             resources = container.get("resources") if container else None
             if resources:
-                _translate_container(
-                    request, document, ("spec", field, position, "resources"), resources, names
-                )
+                place = ("spec", field, position, "resources")
+                _translate_container(request, plain, document, place, resources, names)
     overhead = spec.get("overhead")
     if overhead:
-        renamed = _renamed(request, ("spec", "overhead"), overhead, names)
+        renamed = _renamed(request, plain, ("spec", "overhead"), overhead, names)
         if renamed is not overhead:
             document.set(("spec", "overhead"), renamed)
     return found
@@ -62,12 +63,17 @@ def _priority_class(request: Request, document: Document) -> PriorityClass:
 
 
 def _translate_container(
-    request: Request, document: Document, path: Path, resources: dict[str, Any], names: tuple[str, str]
+    request: Request,
+    plain: bool,
+    document: Document,
+    path: Path,
+    resources: dict[str, Any],
+    names: tuple[str, str],
 ) -> None:
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     requests_path, limits_path = (*path, "requests"), (*path, "limits")
-    new_requests = _renamed(request, requests_path, requests, names)
-    new_limits = _renamed(request, limits_path, limits, names)
+    new_requests = _renamed(request, plain, requests_path, requests, names)
+    new_limits = _renamed(request, plain, limits_path, limits, names)
     for name in names:
         if name in new_limits and name not in new_requests:
             if new_requests is requests:
@@ -78,29 +84,56 @@ def _translate_container(
     if new_requests is not requests:
         # One operation for a container where both change.
         if new_limits is not limits:
-            document.set(path, resources | {"requests": new_requests, "limits": new_limits})
+            changed = resources | {"requests": new_requests, "limits": new_limits}
+            document.set(path, changed, copy=len(changed) > 2)
         else:
             document.set(requests_path, new_requests)
     elif new_limits is not limits:
         document.set(limits_path, new_limits)
 
 
-def _renamed(request: Request, path: Path, amounts: dict[str, Any], names: tuple[str, str]) -> dict[str, Any]:
-    """Return a resource list under the class's names, or the list itself if it has no cpu and memory."""
+def _renamed(
+    request: Request, plain: bool, path: Path, amounts: dict[str, Any], names: tuple[str, str]
+) -> dict[str, Any]:
+    """Return a resource list under the class's names, or the list itself if it has no cpu and memory.
+
+    With `plain` no amount has another form than its wire value says.
+    """
     if _CPU not in amounts and _MEMORY not in amounts:
         return amounts
     renamed = dict(amounts)
-    if _CPU in amounts:
-        quantity = _milli_cores(request.quantity((*path, _CPU), renamed.pop(_CPU)).milli_value())
-        renamed[names[0]] = str(quantity)
-        request.note_quantity((*path, names[0]), quantity)
-    if _MEMORY in amounts:
-        quantity = request.quantity((*path, _MEMORY), renamed.pop(_MEMORY))
-        renamed[names[1]] = str(quantity)
-        request.note_quantity((*path, names[1]), quantity)
+    for name, new_name, convert, known in (
+        (_CPU, names[0], _milli_cores, _known_milli_cores),
+        (_MEMORY, names[1], _bytes, _known_bytes),
+    ):
+        if name in amounts:
+            wire = renamed.pop(name)
+            if plain and type(wire) is str and len(wire) <= LONGEST:
+                quantity, text = known(wire)
+            else:
+                quantity, text = convert(request.quantity((*path, name), wire))
+            renamed[new_name] = text
+            request.note_quantity((*path, new_name), quantity)
     return renamed
 
 
+def _milli_cores(quantity: Quantity) -> tuple[Quantity, str]:
+    cores = Quantity.of(quantity.milli_value())
+    return cores, str(cores)
+
+
+def _bytes(quantity: Quantity) -> tuple[Quantity, str]:
+    return quantity, str(quantity)
+
+
+# Pods ask for the same few amounts again and again.
+
+
 @lru_cache(maxsize=1 << 12)
-def _milli_cores(number: int) -> Quantity:
-    return Quantity.of(number)
+def _known_milli_cores(wire: str) -> tuple[Quantity, str]:
+    return _milli_cores(from_wire(wire))
+
+
+@lru_cache(maxsize=1 << 12)
+def _known_bytes(wire: str) -> tuple[Quantity, str]:
+    return _bytes(from_wire(wire))
