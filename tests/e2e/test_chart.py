@@ -188,7 +188,7 @@ def test_a_release_is_installed_upgraded_and_removed_but_for_custom_resources(
 
     def versions() -> dict[str, str]:
         got = json.loads(plane.kubectl("get", "-o", "json", "-f", "-", stdin=manifests).stdout)
-        return {str(render.key(item)): item["metadata"]["resourceVersion"] for item in got["items"]}
+        return {str(render.key(item)): render.revision(item) for item in got["items"]}
 
     before = versions()
     assert len(before) > 50

@@ -30,9 +30,9 @@ def apply(plane: ControlPlane, manifests: str, *how: str) -> None:
 
 
 def versions(plane: ControlPlane, manifests: str) -> dict[tuple[str, str, str], str]:
-    """Return the resourceVersions of all objects in these manifests."""
+    """Return the revisions of all objects in these manifests."""
     found = json.loads(plane.kubectl("get", "-o", "json", "-f", "-", stdin=manifests).stdout)
-    return {render.key(item): item["metadata"]["resourceVersion"] for item in found["items"]}
+    return {render.key(item): render.revision(item) for item in found["items"]}
 
 
 @pytest.mark.parametrize("how", [(), ("--server-side",)], ids=["client-side", "server-side"])

@@ -42,6 +42,15 @@ def key(document: Document) -> tuple[str, str, str]:
     return document["kind"], meta.get("namespace", ""), meta["name"]
 
 
+def revision(document: Document) -> str:
+    """Return what changes when somebody changes an object: its generation where it has one.
+
+    The status of definitions is written by the API server itself, whenever it gets to it.
+    """
+    meta = document["metadata"]
+    return str(meta.get("generation") or meta["resourceVersion"])
+
+
 def comparable(document: Document) -> Document:
     """Return an object without what kustomize and Helm each add: hashes of names, their labels and notes.
 
