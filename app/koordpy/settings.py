@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from koordpy.admission.config import HandlerEntry
 from koordpy.admission.serving.config import CertificateSettings, Mode, RegistrationSettings
 from koordpy.api import config_document, config_model
 from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
+from koordpy.cluster.leader import JITTER
 
 API_VERSION: Final = "config.koordpy.dev/v1alpha1"
 KIND: Final = "KoordpyConfiguration"
@@ -128,9 +129,16 @@ class LeaseSettings(ConfigModel):
 
     namespace: str = "koordinator-system"
     name: str = "koordinator-manager"
-    lease_duration: Seconds = 15.0
+    lease_duration: Seconds = Field(default=15.0, ge=1)
     renew_deadline: Seconds = 10.0
-    retry_period: Seconds = 2.0
+    retry_period: Seconds = Field(default=2.0, gt=0)
+
+    @model_validator(mode="after")
+    def _leaves_time(self) -> "LeaseSettings":
+        """A leader that cannot renew stops before anybody else begins, and tries more than once before."""
+        if not self.lease_duration > self.renew_deadline > JITTER * self.retry_period:
+            raise ValueError(f"expected leaseDuration > renewDeadline > {JITTER} * retryPeriod")
+        return self
 
 
 class ControllersSettings(ConfigModel):

@@ -140,6 +140,16 @@ def test_explain_is_readable_by_programs(output, load):
         ),
         (["profile", "explain", "-f", "-", "--feature-gates", "Nope=true"], PROFILE, "Nope"),
         (["profile", "explain"], "", "expected -f FILE or NAMESPACE/POD"),
+        (
+            ["profile", "explain", "-f", "-"],
+            "kind: Pod\nmetadata: text",
+            "Pod: metadata: got 'text', expected",
+        ),
+        (
+            ["profile", "explain", "-f", "-"],
+            PROFILE.replace("qosClass: LS", "qosClass: 5"),
+            "ClusterColocationProfile online: Expected `str`, got `int` - at `$.spec.qosClass`",
+        ),
         (["profile", "explain", "justaname"], "", "expected NAMESPACE/POD"),
         (
             ["profile", "explain", "-f", "-", "--feature-gates", "PodMutatingWebhook=false"],

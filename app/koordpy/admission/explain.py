@@ -4,18 +4,21 @@ Works offline: the cluster may be filled from YAML files. Nothing is written any
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from pydantic import BaseModel
 
-from koordpy.api.scheme import RESOURCES, decode
+from koordpy.api.meta import KubeObject
+from koordpy.api.scheme import RESOURCES, DecodeError, decode
 from koordpy.cluster.cluster import Cluster
 
 from .chain import Chain
 from .config import AdmissionConfig, build_chains
 from .explanation import Explanation
 from .handler import CREATE, GroupVersionKind, GroupVersionResource, Handle, Request
+
+T = TypeVar("T", bound=KubeObject)
 
 _TYPES = {(resource.api_version, resource.kind): type_ for type_, resource in RESOURCES.items()}
 
@@ -152,5 +155,16 @@ def feed(cluster: Cluster, documents: Iterable[Mapping[str, Any]]) -> list[dict[
         if type_ is None or kind == "Pod":
             left.append(dict(document))
         else:
-            cluster.store(type_).apply(decode(type_, dict(document)))
+            cluster.store(type_).apply(read(type_, document))
     return left
+
+
+def read(type_: type[T], document: Mapping[str, Any]) -> T:
+    """Read an object that somebody wrote. Raises DecodeError, with the object's name in the message."""
+    try:
+        return decode(type_, dict(document))
+    except DecodeError as error:
+        metadata = document.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        message = str(error).removeprefix(f"{type_.__name__}: ")
+        raise DecodeError(f"{type_.__name__} {name or '(no name)'}: {message}") from None

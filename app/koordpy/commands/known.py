@@ -5,10 +5,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from koordpy.admission.explain import read
 from koordpy.api.core import Namespace, Pod, PriorityClass
 from koordpy.api.koordinator import ClusterColocationProfile
 from koordpy.api.meta import KubeObject
-from koordpy.api.scheme import decode, resource_of
+from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Connection
@@ -87,13 +88,18 @@ def put_profiles(cluster: Cluster, documents: Iterable[Mapping[str, Any]]) -> No
     """Put profiles into a cluster. Raises DecodeError."""
     store = cluster.store(ClusterColocationProfile)
     for document in documents:
-        store.apply(decode(ClusterColocationProfile, dict(document)))
+        store.apply(read(ClusterColocationProfile, document))
+
+
+def members(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the object that stands under a name; an empty one where there is none."""
+    value = document.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def name_of(document: Mapping[str, Any]) -> str:
     """Return an object's name, or what its name is generated from."""
-    metadata = document.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
+    metadata = members(document, "metadata")
     return str(metadata.get("name") or metadata.get("generateName") or "")
 
 
@@ -103,9 +109,11 @@ def as_created_again(pod: Mapping[str, Any]) -> dict[str, Any]:
     What earlier admission changed in it stays; there is no record of the pod before that.
     """
     document = {key: value for key, value in pod.items() if key not in _SERVED}
-    metadata = {key: value for key, value in (pod.get("metadata") or {}).items() if key not in _GIVEN}
-    spec = {key: value for key, value in (pod.get("spec") or {}).items() if key != "nodeName"}
-    return document | {"metadata": metadata, "spec": spec}
+    metadata = {key: value for key, value in members(pod, "metadata").items() if key not in _GIVEN}
+    document["metadata"] = metadata
+    if isinstance(pod.get("spec"), dict):
+        document["spec"] = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
+    return document
 
 
 def pod_of(document: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -60,14 +60,26 @@ def _documents(file: str) -> list[dict[str, Any]]:
         raise Failure(f"{file}: not YAML: {' '.join(str(error).split())}") from None
     items: list[dict[str, Any]] = []
     for document in found:
-        if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
-            raise Failure(f"{file}: got {str(document)[:60]!r}, expected Kubernetes objects with a kind")
-        listed = document.get("items")
-        if document["kind"].endswith("List") and isinstance(listed, list):
-            items += (item for item in listed if isinstance(item, dict))
-        else:
-            items.append(document)
+        listed = document.get("items") if isinstance(document, dict) else None
+        is_list = isinstance(listed, list) and str(document.get("kind")).endswith("List")
+        items += (_object(item, file) for item in (listed if is_list and listed else (document,)))
     return items
+
+
+def _object(document: Any, file: str) -> dict[str, Any]:
+    """Return a document as JSON has it, if it is an object of Kubernetes. Raises Failure."""
+    import msgspec
+
+    if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
+        raise Failure(f"{file}: got {str(document)[:60]!r}, expected Kubernetes objects with a kind")
+    if not isinstance(document.get("metadata") or {}, dict):
+        given = str(document["metadata"])[:60]
+        raise Failure(f"{file}: {document['kind']}: metadata: got {given!r}, expected an object")
+    try:
+        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Failure(f"{file}: {document['kind']}: not what JSON can say: {error}") from None
+    return plain
 
 
 def _decoded(text: str) -> Iterable[Any]:

@@ -25,7 +25,7 @@ from koordpy.controllers.interface import Handle as ControllerHandle
 from koordpy.lib.feature_gates import FeatureGates
 
 from .explain import VALIDATE, Explainer, Explanation
-from .known import as_created_again, name_of, put_profiles
+from .known import as_created_again, members, name_of, put_profiles
 
 _CONTROLLER = "colocationprofile"
 _GENERATED = re.compile(rb"kube-api-access-[a-z0-9]{5}\b")
@@ -210,7 +210,7 @@ class Previewer:
 
     def _actions(self, pod: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         """Return what the controller would do to a pod: profile, patch as JSON (empty for none), problem."""
-        if (pod.get("spec") or {}).get("nodeName") or (pod.get("status") or {}).get("phase") != "Pending":
+        if members(pod, "spec").get("nodeName") or members(pod, "status").get("phase") != "Pending":
             return []
         self._pending += 1
         try:
@@ -283,13 +283,21 @@ def workload_of(pod: Mapping[str, Any]) -> tuple[str, str, str]:
 
     Of a Deployment's pods the Deployment is told, by the hash that its ReplicaSets are named with.
     """
-    metadata = pod.get("metadata") or {}
+    metadata = members(pod, "metadata")
     namespace = str(metadata.get("namespace") or "default")
-    owners = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
-    if not owners:
+    owners = metadata.get("ownerReferences")
+    owner = next(
+        (
+            item
+            for item in (owners if isinstance(owners, list) else ())
+            if isinstance(item, dict) and item.get("controller")
+        ),
+        None,
+    )
+    if owner is None:
         return namespace, "Pod", name_of(pod)
-    kind, name = str(owners[0].get("kind")), str(owners[0].get("name"))
-    template = (metadata.get("labels") or {}).get("pod-template-hash")
+    kind, name = str(owner.get("kind")), str(owner.get("name"))
+    template = members(metadata, "labels").get("pod-template-hash")
     if kind == "ReplicaSet" and template and name.endswith(f"-{template}"):
         return namespace, "Deployment", name.removesuffix(f"-{template}")
     return namespace, kind, name

@@ -1,5 +1,6 @@
 """The profile controller against an API server: which pods it writes, how often, and what it leaves alone."""
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import UTC, datetime
@@ -340,6 +341,24 @@ async def test_the_plan_is_what_would_be_written(world: World) -> None:
     assert list(controller.plan(document)) == []
 
 
+async def test_a_controller_that_leads_again_looks_at_everything_again(world: World) -> None:
+    await world.profile(selector={}, qosClass="BE")
+    controller = await world.controller()
+
+    async def leads_until_done(name: str) -> None:
+        await world.pod(name)
+        await world.seen()
+        leading = asyncio.create_task(controller.run())
+        async with asyncio.timeout(30):
+            while "koordinator.sh/qosClass" not in await world.labels(name):
+                await asyncio.sleep(0.01)
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
+
+    await leads_until_done("one")
+    await leads_until_done("two")
+
+
 # --- in the worker -----------------------------------------------------------------------------------
 
 
@@ -385,6 +404,11 @@ async def test_a_worker_applies_profiles_and_another_takes_over(
         ({"selection": ["-colocationprofile", "*"]}, WorkerError, "leave none of the controllers"),
         ({"selection": ["typo"]}, ConfigError, "got 'typo'"),
         ({"gates": {"Nope": True}}, FeatureGateError, "Nope"),
+        (
+            {"lease": {"renewDeadline": 20}},
+            ConfigError,
+            r"worker\.controllers\.lease: .*leaseDuration > renew",
+        ),
         ({"args": {"colocationprofile": {"updatePodQPS": -1}}}, ConfigError, "updatePodQPS"),
     ],
 )
