@@ -16,6 +16,7 @@ from koordpy.api.core import MutatingWebhookConfiguration, Namespace, Secret, Va
 from koordpy.api.scheme import Resource, resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
+from koordpy.cluster.errors import NotFound
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.lib.clock import Clock
 from koordpy.service import Service
@@ -71,6 +72,12 @@ class Grounds:
     async def secret(self) -> Artifacts:
         document = await self.client.get_raw(SECRETS, NAMESPACE, SECRET_NAME)
         return Artifacts.of({name: base64.b64decode(text) for name, text in document["data"].items()})
+
+    async def secret_or_none(self) -> Artifacts | None:
+        try:
+            return await self.secret()
+        except NotFound:
+            return None
 
     async def write_secret(self, artifacts: Artifacts) -> None:
         patch = {"data": {name: base64.b64encode(value).decode() for name, value in artifacts.data().items()}}

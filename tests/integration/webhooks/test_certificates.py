@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from koordpy.admission.serving import generator
-from koordpy.admission.serving.artifacts import Artifacts
+from koordpy.admission.serving.artifacts import OVERLAP, Artifacts
 from koordpy.embedded.apiserver import Fault
 from koordpy.lib import certificates
 from koordpy.lib.certificates import CertificateError
@@ -129,11 +129,10 @@ async def test_no_call_fails_while_the_authority_is_replaced(tmp_path: Path, how
                 await ground.write_secret(Artifacts(b"", old.ca_cert, old.key, b""))
 
             async def replaced() -> bool:
-                try:
-                    secret = await ground.secret()
-                except Exception:  # it is away for a moment
+                secret = await ground.secret_or_none()
+                if secret is None or secret.cert == old.cert:
                     return False
-                return secret.cert != old.cert and all(_served(ground, name) == secret.cert for name in "ab")
+                return all(_served(ground, name) == secret.cert for name in "ab")
 
             await until(replaced)
             answered = callers.answered
@@ -142,6 +141,48 @@ async def test_no_call_fails_while_the_authority_is_replaced(tmp_path: Path, how
         secret = await ground.secret()
         assert secret.ca_cert != old.ca_cert
         assert all([await _accepts(ground, service, secret.ca_cert) for service in (a, b)])
+
+
+async def test_a_replaced_authority_is_forgotten_after_a_while(tmp_path: Path) -> None:
+    clock = FakeClock(datetime.now(UTC))
+    async with grounds(tmp_path) as ground, ground.replica(clock=clock, **SOON) as service:
+        old = await ground.secret()
+        await ground.client.delete_raw(SECRETS, NAMESPACE, SECRET_NAME)
+
+        async def both_are_trusted() -> bool:
+            fresh = await ground.secret_or_none()
+            return fresh is not None and await _bundle_is(ground, fresh.ca_cert + old.ca_cert)
+
+        await until(both_are_trusted)
+        fresh = (await ground.secret()).ca_cert
+        await until(lambda: _accepts(ground, service, fresh))
+        clock.advance(OVERLAP.total_seconds() + 1)
+        patch = {"metadata": {"labels": {"look": "again"}}}  # instead of a minute's wait
+        await ground.client.patch_raw(SECRETS, NAMESPACE, SECRET_NAME, patch)
+        await until(lambda: _bundle_is(ground, fresh))
+
+
+async def test_no_call_fails_while_a_replica_goes(tmp_path: Path) -> None:
+    async with grounds(tmp_path) as ground, ground.replica("a") as a:
+        b = ground.make("b", shutdownDelay="400ms")
+        await b.start()
+        await b.wait_ready(30)
+        going = asyncio.Event()
+
+        def urls() -> list[str]:
+            return [service.listeners["admission"].url for service in ((a,) if going.is_set() else (a, b))]
+
+        async with calling(ground, urls) as callers:
+            await until(lambda: callers.answered > 50)
+            stopping = asyncio.create_task(b.stop())
+            await until(lambda: "shutdown" in b.health.failures(b.health.ready))
+            answered = callers.answered
+            await until(lambda: callers.answered > answered + 8)  # some of them at the one that goes
+            going.set()
+            await stopping
+            answered = callers.answered
+            await until(lambda: callers.answered > answered + 20)
+        assert callers.failures == []
 
 
 async def test_a_folder_alone_is_renewed_and_registered(tmp_path: Path) -> None:

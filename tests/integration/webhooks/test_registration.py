@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -153,8 +154,7 @@ async def test_bundles_are_left_to_an_injector(tmp_path: Path) -> None:
 async def test_without_a_configuration_the_webhooks_do_not_start(tmp_path: Path, kind: Any) -> None:
     async with grounds(tmp_path) as ground:
         await ground.client.delete_raw(kind, "", NAMES[kind])
-        message = f"more than 0.5s: not found {kind.kind} {NAMES[kind]}"
-        await _fails_to_prepare(ground, message)
+        await _fails_to_prepare(ground, f"not found {kind.kind} {NAMES[kind]}")
 
 
 async def test_an_unreadable_template_is_named(tmp_path: Path) -> None:
@@ -188,13 +188,18 @@ async def test_with_the_webhook_framework_off_nothing_is_served_or_registered(tm
         assert {kind: await ground.configuration(kind) for kind in NAMES} == before
 
 
-async def _fails_to_prepare(ground: Grounds, message: str) -> None:
+async def _fails_to_prepare(ground: Grounds, error: str) -> None:
     service = ground.make()
     assert service.webhooks is not None
+    controller = service.webhooks.controller
+    assert controller is not None
     try:
-        with pytest.raises(FirstSyncError, match=message):
-            await service.webhooks.prepare(0.5)
-        assert not service.listeners["admission"].is_listening
+        await controller.start()
+        await until(lambda: error in controller.error)
+        told = f"failed to start webhook controller for waiting more than 0s: .*{re.escape(error)}"
+        with pytest.raises(FirstSyncError, match=told):
+            await controller.wait_initialized(0)
+        assert service.webhooks.problem() is not None
     finally:
         await service.stop()
 
