@@ -77,6 +77,21 @@ class Installation:
         self._components.append(made)
         return made
 
+    def scheduler(self) -> tuple["Component", int]:
+        """Run a pod of the scheduler's Deployment, extender first; return it and the extender's port."""
+        port = free_port()
+        changes = {
+            "schedulerConfig:": f"port: {port}\n  schedulerConfig:",
+            "http://127.0.0.1:9877": f"http://127.0.0.1:{port}",
+            "leaderElection:": "clientConnection:\n  kubeconfig: {folder}/kubeconfig\nleaderElection:",
+        }
+        made = self.component(
+            "koordpy-scheduler", {"koordpy-scheduler-config": changes, "koordpy-scheduler-profiles": {}}
+        )
+        made.start("koordpy-scheduler")
+        made.start_kube_scheduler()
+        return made, port
+
     def stop(self) -> None:
         """Stop all components, the last one first."""
         while self._components:
@@ -195,6 +210,12 @@ class Component:
             self.folder,
         )
         self._processes.append(process)
+
+    def debug(self, path: str) -> Any:
+        """Return what the debug API answers."""
+        answer = httpx.get(f"http://127.0.0.1:{self._debug_port}{path}", timeout=30)
+        answer.raise_for_status()
+        return answer.json()
 
     def logs(self) -> str:
         """The end of each process' log."""

@@ -162,17 +162,7 @@ def schedule(installation: Installation) -> None:
     """kube-scheduler leads by its lease and binds a pod through the extender."""
     for name in ("hot", "idle"):
         add_node(installation, name)
-    port = free_port()
-    changes = {
-        "schedulerConfig:": f"port: {port}\n  schedulerConfig:",
-        "http://127.0.0.1:9877": f"http://127.0.0.1:{port}",
-        "leaderElection:": "clientConnection:\n  kubeconfig: {folder}/kubeconfig\nleaderElection:",
-    }
-    scheduler = installation.component(
-        "koordpy-scheduler", {"koordpy-scheduler-config": changes, "koordpy-scheduler-profiles": {}}
-    )
-    scheduler.start("koordpy-scheduler")
-    scheduler.start_kube_scheduler()
+    scheduler, port = installation.scheduler()
     installation.create(pod("scheduled", schedulerName="koord-scheduler"))
     expect(lambda: "nodeName" in installation.get("pod", "scheduled")["spec"], scheduler)
     # A bind of a pod that the watch has not shown: it is looked up.
