@@ -14,6 +14,7 @@ from koordpy.admission.explain import AdmissionExplanation, feed
 from koordpy.admission.explain import explain as explain_one
 from koordpy.admission.gates import SPECS
 from koordpy.admission.handler import UPDATE, Handle
+from koordpy.admission.rolls import Favourable
 from koordpy.api.core import Pod
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.cluster import Cluster
@@ -22,7 +23,6 @@ from koordpy.lib.feature_gates import FeatureGates
 
 from .known import Access, NothingGiven, as_created_again, fill_facts, pod_of, profiles_of, put_profiles
 from .output import counted
-from .rolls import Favourable
 
 MUTATE, VALIDATE = "/mutate-pod", "/validate-pod"
 

@@ -13,12 +13,12 @@ from koordpy.admission import lint as linting
 from koordpy.admission.explain import feed
 from koordpy.admission.handler import Handle
 from koordpy.admission.lint import Finding, Severity
+from koordpy.admission.rolls import Favourable
 from koordpy.cluster.cluster import Cluster
 
 from .explain import gates_of
 from .known import PROFILE, Access, NothingGiven, fill_facts, name_of, profiles_of
 from .output import counted
-from .rolls import Favourable
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 _LONGEST_VALUE = 60

@@ -4,7 +4,6 @@ The pods are made up: as few labels as the selector asks for, and what a pod bri
 class) in all its kinds, since a profile that sets only one of the two works for some pods and not for others.
 """
 
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +17,7 @@ from koordpy.admission.handler import (
     NoArgs,
     Request,
 )
+from koordpy.admission.rolls import Favourable
 from koordpy.api.core import Namespace, PriorityClass
 from koordpy.api.document import Document
 from koordpy.api.meta import ObjectMeta
@@ -65,14 +65,6 @@ FULL: Final[dict[str, Any]] = PLAIN | {
 NOTHING: Final[Mapping[str, str]] = {}
 
 
-class Always(random.Random):
-    """Rolls that are always for a profile, as long as its probability is above 0."""
-
-    def randint(self, a: int, b: int) -> int:
-        """Return the lowest number."""
-        return a
-
-
 class Trial:
     """A cluster with some profiles in it, to try them on pods."""
 
@@ -81,7 +73,7 @@ class Trial:
         self._namespaces = cluster.store(Namespace)
         for name, value in _priorities(subjects, handle).items():
             cluster.store(PriorityClass).apply(PriorityClass(metadata=ObjectMeta(name=name), value=value))
-        own = Handle(cluster, handle.gates, Always())
+        own = Handle(cluster, handle.gates, Favourable())
         self._mutating = ClusterColocationProfilePlugin(NoArgs(), own)
         self._validating = ClusterColocationProfileValidation(NoArgs(), own)
         for subject in subjects:

@@ -1,4 +1,4 @@
-"""Chance for commands that show what may happen: it always goes for the profile, so that outputs repeat."""
+"""Chance where it is shown what may happen: it always goes for the profile, so that outputs repeat."""
 
 import random
 
