@@ -164,7 +164,7 @@ class Chain:
                 step(request)
                 allowed = True
             finally:
-                duration = self._duration(handler.name, request.operation, allowed)
+                duration = self._duration(handler, request.operation, allowed)
                 duration.observe((perf_counter() - began) * 1000)
             if explanation is not None and document is not None:
                 explanation.changed(document, handler.name)
@@ -181,7 +181,7 @@ class Chain:
             await waiting.step(request)
             allowed = True
         finally:
-            duration = self._duration(name, request.operation, allowed)
+            duration = self._duration(waiting.handler, request.operation, allowed)
             duration.observe((perf_counter() - began) * 1000)
         if explanation is not None and document is not None:
             explanation.changed(document, name)
@@ -261,17 +261,17 @@ class Chain:
                 raise Errored(400, f"unable to decode {api_version}, Kind={kind} into {path.kind}")
         return document
 
-    def _duration(self, handler: str, operation: str, allowed: bool) -> Histogram:
+    def _duration(self, handler: Handler, operation: str, allowed: bool) -> Histogram:
         if operation not in OPERATIONS:
             operation = "other"  # a label must not take whatever a client sends
-        key = (handler, operation, allowed)
+        key = (handler.name, operation, allowed)
         known = self._durations.get(key)
         if known is None:
             known = self._durations[key] = HANDLER_DURATION.labels(
                 self.path.type or "other",
                 self.path.object_type or "other",
                 operation,
-                handler,
+                handler.metric_name or handler.name,
                 "allowed" if allowed else "rejected",
             )
         return known

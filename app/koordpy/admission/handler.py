@@ -271,6 +271,8 @@ class Handler(ABC):
     """
 
     name: ClassVar[str]
+    metric_name: ClassVar[str] = ""
+    """What metrics call it, where that is not its name."""
     path: ClassVar[str]
     enabled_by: ClassVar[str | None] = None
     disabled_by: ClassVar[str | None] = None

@@ -120,3 +120,19 @@ def test_pod_handlers_run_in_koordinators_order() -> None:
         "MultiQuotaTree",
         "DeviceResourceSpec",
     ]
+
+
+def test_metrics_call_handlers_as_koordinators_dashboards_do() -> None:
+    gates = {gate: not gate.startswith("Disable") for gate in SPECS}
+    chains = build_chains(AdmissionConfig(), handle(**gates))
+    handlers = [handler for chain in chains.values() for handler in chain.handlers]
+    names = {handler.identity(): handler.metric_name or handler.name for handler in handlers}
+    assert names["mutate-pod.MultiQuotaTree"] == "MultiQuotaTree"
+    assert names["validate-pod.QuotaMetaCheck"] == "QuotaMetaChecker"
+    assert names["validate-pod.EvaluateQuota"] == "EvaluateQuota"
+    assert names["mutate-node-status.ResourceAmplification"] == "NodeResourceAmplificationPlugin"
+    assert names["validate-node.SLOConfig"] == "SLOManagerConfigConflictForNode"
+    assert names["validate-configmap.SLOControllerConfig"] == "SLOConfig"
+    for webhook in ("mutate", "validate"):
+        path = f"{webhook}-scheduling-sigs-k8s-io-v1alpha1-elasticquota"
+        assert names[f"{path}.ElasticQuota"] == "QuotaMetaChecker"

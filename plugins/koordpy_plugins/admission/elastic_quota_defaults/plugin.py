@@ -31,6 +31,7 @@ class ElasticQuotaDefaultsPlugin(MutatingHandler):
     """The defaulting step of ElasticQuota creation."""
 
     name: ClassVar[str] = "ElasticQuota"
+    metric_name: ClassVar[str] = "QuotaMetaChecker"
     path: ClassVar[str] = "/mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota"
 
     def __init__(self, args: ConfigModel, handle: Handle) -> None:

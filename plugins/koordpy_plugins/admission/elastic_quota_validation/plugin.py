@@ -27,6 +27,7 @@ class ElasticQuotaValidationPlugin(ValidatingHandler):
     """The validating step of ElasticQuota admission."""
 
     name: ClassVar[str] = "ElasticQuota"
+    metric_name: ClassVar[str] = "QuotaMetaChecker"
     path: ClassVar[str] = VALIDATING_PATH
 
     def __init__(self, args: ConfigModel, handle: Handle) -> None:

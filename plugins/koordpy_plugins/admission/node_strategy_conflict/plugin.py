@@ -20,6 +20,7 @@ class NodeStrategyConflictPlugin(ValidatingHandler):
     """The strategy conflict step of node updates."""
 
     name: ClassVar[str] = "SLOConfig"
+    metric_name: ClassVar[str] = "SLOManagerConfigConflictForNode"
     path: ClassVar[str] = "/validate-node"
     args_type: ClassVar[type[ConfigModel]] = SLOConfigArgs
     args: SLOConfigArgs

@@ -21,6 +21,7 @@ class QuotaMetaCheckPlugin(ValidatingHandler):
     """The quota membership check of pod admission."""
 
     name: ClassVar[str] = "QuotaMetaCheck"
+    metric_name: ClassVar[str] = "QuotaMetaChecker"
     path: ClassVar[str] = "/validate-pod"
 
     def __init__(self, args: ConfigModel, handle: Handle) -> None:

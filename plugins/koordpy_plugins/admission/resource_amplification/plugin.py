@@ -27,6 +27,7 @@ class ResourceAmplificationPlugin(MutatingHandler):
     """The resource amplification step of node status updates."""
 
     name: ClassVar[str] = "ResourceAmplification"
+    metric_name: ClassVar[str] = "NodeResourceAmplificationPlugin"
     path: ClassVar[str] = "/mutate-node-status"
 
     def mutate(self, request: Request, document: Document) -> None:

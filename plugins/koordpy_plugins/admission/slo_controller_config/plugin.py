@@ -22,6 +22,7 @@ class SLOControllerConfigPlugin(ValidatingHandler):
     """The slo-controller-config step of ConfigMap admission."""
 
     name: ClassVar[str] = "SLOControllerConfig"
+    metric_name: ClassVar[str] = "SLOConfig"
     path: ClassVar[str] = "/validate-configmap"
     args_type: ClassVar[type[ConfigModel]] = SLOConfigArgs
     args: SLOConfigArgs
