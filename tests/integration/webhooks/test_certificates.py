@@ -28,7 +28,7 @@ from tests.integration.webhooks.grounds import (
     until,
 )
 
-SOON: dict[str, Any] = {"certificates": {"propagation": "400ms"}}
+SOON: dict[str, Any] = {"certificates": {"propagation": "1s"}}
 
 
 async def test_replicas_that_start_together_share_what_the_first_one_made(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ async def test_a_replaced_authority_is_forgotten_after_a_while(tmp_path: Path) -
 
 async def test_no_call_fails_while_a_replica_goes(tmp_path: Path) -> None:
     async with grounds(tmp_path) as ground, ground.replica("a") as a:
-        b = ground.make("b", shutdownDelay="400ms")
+        b = ground.make("b", shutdownDelay="2s")
         await b.start()
         await b.wait_ready(30)
         going = asyncio.Event()
