@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike
 
 from koordpy.api import resources
 from koordpy.api.core import Node, Pod
+from koordpy.lib.last_answer import LastAnswer
 
 from .columns import PODS, Bool, Column, Int64, ResourceAxis
 from .overlay import Overlay
@@ -141,6 +142,7 @@ class NodeTable:
         self._free = list(range(capacity - 1, -1, -1))
         self._placements: dict[str, _Placement] = {}
         self._shares: dict[_Share, _Share] = {}
+        self._share_of = LastAnswer(self._share, resources.surely_alike).of  # workloads come in one go
         self._all: tuple[int, NodeSet] | None = None
         self._columns: list[Column] = []
         self._on_release: list[Callable[[int], None]] = []
@@ -352,7 +354,7 @@ class NodeTable:
         uid = pod.metadata.uid
         row = self._claim(node_name)
         old = self._placements.get(uid)
-        share = old.share if old is not None and resources.surely_alike(old.pod, pod) else self._share(pod)
+        share = old.share if old is not None and resources.surely_alike(old.pod, pod) else self._share_of(pod)
         placement = _Placement(pod, row, share, assumed)
         self._placements[uid] = placement
         self._pods[row][uid] = pod

@@ -13,6 +13,7 @@ from koordpy.api.extension import BATCH_CPU, BATCH_MEMORY
 from koordpy.api.meta import ResourceList
 from koordpy.api.resources import pod_limit_vector, pod_request_vector
 from koordpy.lib import int64
+from koordpy.lib.last_answer import LastAnswer
 
 from . import annotations
 from .args import LoadAwareSchedulingArgs
@@ -37,13 +38,15 @@ class Estimator:
         self.names: Sequence[str] = args.vector_names
         self._factors: Mapping[str, int] = args.estimated_scaling_factors
         self._custom = args.allow_customize_estimation
+        self.of_pod = LastAnswer(self._of_pod, surely_alike).of
+        """Estimate a pod's usage (r,), never to be changed. Pods of a workload come one after the other."""
 
     def vector(self, amounts: ResourceList) -> Vector:
         """Put a resource list into a vector; missing resources are 0. Raises QuantityError."""
         return [quantity.resource_value(name, amounts[name]) if name in amounts else 0 for name in self.names]
 
-    def of_pod(self, pod: Pod) -> Vector:
-        """Estimate a pod's usage: a percentage of the larger of request and limit, at most the limit."""
+    def _of_pod(self, pod: Pod) -> Vector:
+        """Return a percentage of the larger of request and limit, at most the limit."""
         factors = self._factors
         if self._custom:
             own = annotations.scaling_factors(pod)

@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koordpy.api.core import Pod, PodStatus
-from koordpy.api.resources import pod_fit_vector, pod_score_request
+from koordpy.api.resources import pod_fit_vector, pod_score_request, surely_alike
 from koordpy.cluster.columns import PODS
 from koordpy.cluster.nodes import NodeSet
+from koordpy.lib.last_answer import LastAnswer
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState, StateKey
 from koordpy.scheduling.handle import Handle
@@ -38,6 +39,7 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score):
         assert isinstance(args, NodeResourcesFitArgs)
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
+        self._needs_of = LastAnswer(self._needs, surely_alike).of  # workloads come in one go
         strategy = args.scoring_strategy
         self._weights = strategy.weights
         self._drop_zeros = strategy.type == "RequestedToCapacityRatio"
@@ -55,7 +57,7 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score):
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
         """Add up the requests once."""
-        state.write(_PRE_FILTER, self._needs(pod))
+        state.write(_PRE_FILTER, self._needs_of(pod))
         return None, SUCCESS
 
     def _needs(self, pod: Pod) -> dict[str, int]:
@@ -72,7 +74,7 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score):
         """Compare with what is free; more than the node ever had is not resolvable by preemption."""
         needs = state.read(_PRE_FILTER)
         if needs is None:
-            needs = self._needs(pod)
+            needs = self._needs_of(pod)
         axis = nodes.table.resources
         free = nodes.free()
         least = np.full(free.shape[1], _ANYTHING)
