@@ -43,7 +43,7 @@ def serve(settings: Settings, work: Serve) -> int:
         )
     if not hasattr(os, "fork"):
         raise ServiceError(f"workers: {count} processes need fork, which this system does not have")
-    shared = {}
+    shared: dict[str, socket.socket] = {}
     for door in settings.doors:
         address: Any = getattr(settings, door)
         shared[door] = listener.bind(door, address.bind_address, address.port)
