@@ -42,5 +42,5 @@ def test_the_extender_door_is_refused_by_name_and_reason():
     def work(*_: object) -> None:
         raise AssertionError("a worker was started")
 
-    with pytest.raises(ServiceError, match="2 processes cannot open the extender door: .* in the memory"):
+    with pytest.raises(ServiceError, match=r"2 processes cannot open the extender door: .* in the memory"):
         serve(made, work)
