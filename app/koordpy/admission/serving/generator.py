@@ -64,17 +64,23 @@ def generate(dns: str, now: datetime, old: Artifacts | None = None) -> Artifacts
 
 
 def problem(artifacts: Artifacts, dns: str, now: datetime) -> str:
-    """Say why a certificate must be replaced: it does not serve `dns`, now or in half a year. Empty: good."""
-    at = months_later(now, MONTHS_AHEAD)
+    """Say why a certificate must be replaced: it does not serve `dns`, now or in half a year. Empty: good.
+
+    Whatever anybody has put there is judged, not raised: what cannot be read is replaced.
+    """
     missing = [name for name in ("key", "cert", "ca_cert") if not getattr(artifacts, name)]
     if missing:
         return f"{', '.join(missing).replace('_', ' ')} missing"
     try:
-        cert = x509.load_pem_x509_certificate(artifacts.cert)
-        ca = x509.load_pem_x509_certificate(artifacts.ca_cert)
-        key = serialization.load_pem_private_key(artifacts.key, None)
-    except (ValueError, TypeError) as error:
-        return f"not PEM: {error}"
+        return _problem(artifacts, dns, months_later(now, MONTHS_AHEAD))
+    except Exception as error:  # the library has many ways to say that it cannot read something
+        return f"unreadable: {error or type(error).__name__}"
+
+
+def _problem(artifacts: Artifacts, dns: str, at: datetime) -> str:
+    cert = x509.load_pem_x509_certificate(artifacts.cert)
+    ca = x509.load_pem_x509_certificate(artifacts.ca_cert)
+    key = serialization.load_pem_private_key(artifacts.key, None)
     if key.public_key() != cert.public_key():
         return "the key does not belong to the certificate"
     try:

@@ -112,7 +112,7 @@ def test_what_was_made_is_good_until_half_a_year_before_its_end() -> None:
     ("damage", "told"),
     [
         ({"cert": b"", "ca_cert": b""}, "cert, ca cert missing"),
-        ({"key": b"x"}, "not PEM"),
+        ({"key": b"x"}, "unreadable"),
         ({"key": made().ca_key}, "the key does not belong to the certificate"),
         ({"ca_cert": made("10.1.2.3").ca_cert}, "not signed by its CA"),
         ({"cert": made().ca_cert, "key": made().ca_key}, "not for koordinator-webhook-service"),
@@ -120,6 +120,17 @@ def test_what_was_made_is_good_until_half_a_year_before_its_end() -> None:
 )
 def test_what_is_wrong_is_told(damage: dict[str, Any], told: str) -> None:
     assert generator.problem(replace(made(), **damage), DNS, NOW).startswith(told)
+
+
+@given(st.sampled_from(["ca_cert", "cert", "key"]), st.data())
+def test_whatever_is_broken_is_replaced(which: str, data: st.DataObject) -> None:
+    pem = bytearray(getattr(made(), which))
+    for _ in range(data.draw(st.integers(1, 8))):
+        pem[data.draw(st.integers(30, len(pem) - 30))] = data.draw(st.integers(0, 255))
+    broken = replace(made(), **{which: bytes(pem)})  # type: ignore[arg-type]
+    if generator.problem(broken, DNS, NOW) == "":  # what was hit is of no consequence, such as a line's end
+        assert loaded(broken.cert) == loaded(made().cert)
+        assert loaded(broken.ca_cert).public_key() == loaded(made().ca_cert).public_key()
 
 
 @pytest.mark.parametrize(
