@@ -9,9 +9,8 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from koordpy import data
+from koordpy import data, gates
 from koordpy.admission import config as admission_config
-from koordpy.admission import gates as admission_gates
 from koordpy.admission.chain import Chain
 from koordpy.admission.handler import Handle as AdmissionHandle
 from koordpy.admission.quota.topology import VALIDATING_PATH as QUOTA_PATH
@@ -32,9 +31,7 @@ from koordpy.http.listener import Listener
 from koordpy.http.siblings import Collective, Desk
 from koordpy.lib import certificates
 from koordpy.lib.clock import Clock, SystemClock
-from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling import config as scheduling_config
-from koordpy.scheduling import gates as scheduling_gates
 from koordpy.scheduling.config import Profile
 from koordpy.scheduling.decisions import Decisions
 from koordpy.scheduling.extender import Extender
@@ -87,9 +84,7 @@ class Service:
         self._serves = False
         self.profiles = Profiles()
         self.extender: Extender | None = None
-        self._gates = FeatureGates(
-            {**admission_gates.SPECS, **scheduling_gates.SPECS}, settings.feature_gates
-        )
+        self._gates = gates.chosen(gates.SERVING, settings.feature_gates)
         self._informers = Informers(self.cluster, self.client, rng=self._rng)
         self.health.ready["informers"] = self._informers_problem
         open_door = {

@@ -6,9 +6,10 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from koordpy import gates
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
 from koordpy.api.meta import KubeObject
@@ -83,9 +84,9 @@ class Worker:
         if descheduler:
             self._host_descheduler()
         if qos_plugins is not None:
-            self._host_qos(qos_plugins, registry.specs if registry is not None else ())
+            self._host_qos(qos_plugins)
         if registry is not None:
-            self._host_controllers(registry, dict(qos_plugins.gates()) if qos_plugins is not None else ())
+            self._host_controllers(registry)
         debug = settings.debug
         self.listener = Listener(
             "health",
@@ -114,11 +115,11 @@ class Worker:
         )
         self._follow("descheduler", Informers(cluster, self.client))
 
-    def _host_controllers(self, registry: ControllerRegistry, others: Container[str]) -> None:
+    def _host_controllers(self, registry: ControllerRegistry) -> None:
         settings = self.settings.worker.controllers
         cluster = Cluster(self._clock)
-        gates = registry.gates(self._gates_without(others, registry.specs))
-        handle = ControllerHandle(cluster, gates, self.client, self._clock)
+        own = gates.chosen(registry.specs, self.settings.feature_gates)
+        handle = ControllerHandle(cluster, own, self.client, self._clock)
         host = ControllerHost(registry.build(settings.selection, settings.args, handle))
         if not host.controllers:
             if self.descheduler is None and self.qos is None:
@@ -131,13 +132,7 @@ class Worker:
         self.controllers = host
         self._follow("controllers", Informers(cluster, self.client))
 
-    def _gates_without(self, others: Container[str], own: Container[str]) -> dict[str, bool]:
-        """Return the gates that are set, without those that only another part of the worker knows."""
-        return {
-            name: on for name, on in self.settings.feature_gates.items() if name in own or name not in others
-        }
-
-    def _host_qos(self, plugins: QOSPlugins, others: Container[str]) -> None:
+    def _host_qos(self, plugins: QOSPlugins) -> None:
         settings = self.settings.worker.qos
         node_name = settings.node_name or os.environ.get("NODE_NAME")
         if not node_name:
@@ -157,7 +152,7 @@ class Worker:
             metrics,
             files,
             Executor(files, self._clock),
-            plugins.gates(self._gates_without(others, dict(plugins.gates()))),
+            gates.chosen(plugins.gates().specs, self.settings.feature_gates),
             plugins.flags,
             self._clock,
             self.client,

@@ -1,0 +1,31 @@
+import pytest
+
+from koordpy import gates
+from koordpy.controllers import gates as controllers
+from koordpy.lib.feature_gates import FeatureGateError
+
+ONE_FILE = {
+    "MultiQuotaTree": True,
+    "ResizePod": True,
+    "ColocationProfileController": True,
+    "BECPUSuppress": True,
+}
+
+
+def test_one_file_serves_every_process() -> None:
+    serving = gates.chosen(gates.SERVING, ONE_FILE)
+    assert serving.enabled("MultiQuotaTree")
+    assert serving.enabled("ResizePod")
+    assert "ColocationProfileController" not in serving
+    assert gates.chosen(controllers.SPECS, ONE_FILE).enabled("ColocationProfileController")
+
+
+def test_a_gate_that_nobody_knows_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(
+        FeatureGateError, match=r"unrecognized feature gate 'MultiQuotaTrees'; known gates: .*Tree"
+    ):
+        gates.chosen(controllers.SPECS, {"MultiQuotaTrees": True})
+
+
+def test_stages_switch_a_parts_own_gates() -> None:
+    assert gates.chosen(controllers.SPECS, {"AllAlpha": True}).enabled("ColocationProfileController")
