@@ -196,7 +196,7 @@ class Chain:
             case DecodeError():
                 return Response(False, 400, "", str(error))
         PANICS.inc()
-        log.error("%s: %s of %s failed", self.path.path, request.operation, _name_of(request), exc_info=error)
+        log.error("%s: %s failed", self.path.path, _name_of(request), exc_info=error)
         return Response(False, 500, "", f"panic: {error} [recovered]")
 
     def _answered(self, request: Request, response: Response, began: float) -> Response:
@@ -204,9 +204,8 @@ class Chain:
         seconds = perf_counter() - began
         if not response.allowed:
             log.info(
-                "%s: %s of %s refused with %d: %s",
+                "%s: %s refused with %d: %s",
                 self.path.path,
-                request.operation,
                 _name_of(request),
                 response.code,
                 one_line(response.message),
@@ -341,10 +340,14 @@ def _verdict(request: Request) -> Response:
 
 
 def one_line(message: str) -> str:
-    """Return a message as it fits a log: on one line, and not for ever."""
-    line = " ".join(message.split())
+    """Return a message as it fits a log: on one line, printable, and not for ever."""
+    line = " ".join(message[: 2 * _LONGEST_MESSAGE].split())
+    if not line.isprintable():
+        line = line.encode("unicode_escape").decode()
     return line if len(line) <= _LONGEST_MESSAGE else f"{line[:_LONGEST_MESSAGE]}..."
 
 
 def _name_of(request: Request) -> str:
-    return f"{request.resource.resource} {request.namespace}/{request.name}"
+    """Name a request as it fits a log, whatever the caller calls its parts."""
+    what = f"{request.operation} of {request.resource.resource}"
+    return one_line(f"{what} {request.namespace}/{request.name}")

@@ -202,3 +202,20 @@ def test_nulls_in_an_old_pod_are_read_as_go_reads_them() -> None:
     old = POD | {"metadata": {"name": "old", "labels": {"null": None}}}
     assert ask(chain, body(operation="UPDATE", oldObject=old))["allowed"]
     assert seen == [{"null": ""}]
+
+
+def test_what_a_caller_calls_things_takes_one_short_printable_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refuse(_: Request) -> None:
+        raise Denied("no")
+
+    caplog.set_level("INFO", "koordpy.admission")
+    chain = Chain("/check", [validating(refuse)])
+    for hostile in ("p\nERROR all is lost", "\x1b[2J\x00", "\u2028", "n" * 3_000_000):
+        ask(chain, body(name=hostile, operation=hostile, namespace=hostile))
+    assert len(caplog.records) == 4
+    for record in caplog.records:
+        line = record.getMessage()
+        assert line.isprintable()
+        assert len(line) < 2000
