@@ -57,6 +57,9 @@ class _Phase(Enum):
     OURS = "answer"
 
 
+_IDLE, _HEAD, _BODY, _OURS = _Phase  # looked up for every header field
+
+
 class GuardedProtocol(Protocol):
     """A connection that is kept within bounds."""
 
@@ -66,7 +69,7 @@ class GuardedProtocol(Protocol):
         self._find: Any = self._direct_endpoint
         if self._find is not None:
             self._direct_endpoint = self._begin_direct
-        self._phase = _Phase.IDLE
+        self._phase = _IDLE
         self._deadline = self._reading_deadline = self._goodbye_deadline = inf
         self._moves = 0  # changes of phase
         self._received = 0  # bytes of the present phase, without those that it began with
@@ -84,7 +87,7 @@ class GuardedProtocol(Protocol):
             self.transport.abort()
         elif now >= self._deadline:
             self._deadline = inf
-            if self._phase is _Phase.IDLE:
+            if self._phase is _IDLE:
                 self.transport.close()
             else:
                 problem = f"the {self._phase.value} did not come in time"
@@ -95,7 +98,7 @@ class GuardedProtocol(Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
         super().connection_made(transport)
-        self._expect(_Phase.IDLE, self._limits.idle)
+        self._expect(_IDLE, self._limits.idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give back what the connection held."""
@@ -110,11 +113,11 @@ class GuardedProtocol(Protocol):
         super().data_received(data)
         if self._moves != moves:
             return  # how much of the data belongs to the present phase is not known, and does not matter
-        if self._phase is _Phase.HEAD:
+        if self._phase is _HEAD:
             self._received += len(data)
             if self._received > self._limits.head_bytes:
                 self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the header fields are too large")
-        elif self._phase is _Phase.BODY:
+        elif self._phase is _BODY:
             self._received += len(data)
             if self._received > 2 * self._limits.head_bytes + _FRAMING * self._body:
                 self._refuse(HTTPStatus.BAD_REQUEST, "there is more framing than body")
@@ -136,17 +139,17 @@ class GuardedProtocol(Protocol):
     def on_message_begin(self) -> None:
         """Await the header fields."""
         super().on_message_begin()
-        self._expect(_Phase.HEAD, self._limits.head)
+        self._expect(_HEAD, self._limits.head)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header field; trailers are dropped."""
-        if self._phase is _Phase.HEAD:
+        if self._phase is _HEAD:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Await the body. That of a pipelined request may take long: nobody reads it yet."""
         busy = self.cycle is not None and not self.cycle.response_complete
-        self._expect(_Phase.BODY, inf if busy else self._limits.body)
+        self._expect(_BODY, inf if busy else self._limits.body)
         super().on_headers_complete()
 
     def _begin_direct(self, url: str) -> Direct | None:
@@ -184,11 +187,11 @@ class GuardedProtocol(Protocol):
         """Answer: the next move is ours."""
         if self._held:
             self._release()
-        self._phase, self._deadline = _Phase.OURS, inf
+        self._phase, self._deadline = _OURS, inf
         self._moves += 1
         super().on_message_complete()
-        if self._phase is _Phase.OURS and self.cycle.response_complete:  # it was refused before its end
-            self._expect(_Phase.IDLE, self._limits.idle)
+        if self._phase is _OURS and self.cycle.response_complete:  # it was refused before its end
+            self._expect(_IDLE, self._limits.idle)
 
     def on_response_complete(self) -> None:
         """Go on with a pipelined request, or wait for the next one."""
@@ -200,10 +203,10 @@ class GuardedProtocol(Protocol):
         if self.pipeline:
             cycle, app = self.pipeline.pop()
             self._start_asgi_task(cycle, app)
-            if self._phase is _Phase.BODY:
+            if self._phase is _BODY:
                 self._deadline = self.loop.time() + self._limits.body
-        elif self._phase is _Phase.OURS:
-            self._expect(_Phase.IDLE, self._limits.idle)
+        elif self._phase is _OURS:
+            self._expect(_IDLE, self._limits.idle)
 
     # --- parting ---------------------------------------------------------------------------------
 
@@ -221,7 +224,7 @@ class GuardedProtocol(Protocol):
         """Answer a request that will not be heard out, unless its answer has begun, and hang up."""
         cycle: Any = self.cycle
         has_begun = cycle is not None and not cycle.response_complete
-        if has_begun and self._phase is not _Phase.HEAD:
+        if has_begun and self._phase is not _HEAD:
             has_answer = getattr(cycle, "response_started", False)
             cycle.disconnected = True
             if isinstance(cycle, Exchange):
@@ -229,7 +232,7 @@ class GuardedProtocol(Protocol):
                 cycle.chunks.clear()
             cycle.message_event.set()
         else:
-            has_answer = has_begun or self._phase is _Phase.BODY
+            has_answer = has_begun or self._phase is _BODY
         self._release()
         if not has_answer and not self.transport.is_closing():
             body = f"{problem}\n".encode()
