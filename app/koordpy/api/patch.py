@@ -38,9 +38,7 @@ def equal(left: Any, right: Any) -> bool:
     if kind is str:
         return bool(left == right)
     if isinstance(left, dict):
-        if len(left) != len(right):
-            return False
-        return all(key in right and equal(item, right[key]) for key, item in left.items())
+        return left.keys() == right.keys() and all(map(equal, left.values(), map(right.__getitem__, left)))
     if isinstance(left, list):
         return len(left) == len(right) and all(map(equal, left, right))
     return bool(left == right)
