@@ -36,20 +36,6 @@ async def test_changes_missed_by_a_lost_watch_are_told_once_after_410() -> None:
     assert it.changes.index("delete replaced") < it.changes.index("add replaced")
 
 
-async def test_changes_that_come_one_after_the_other_all_arrive_in_their_order() -> None:
-    async with Collection() as server, following(server) as it:
-        await server.watched()
-        for i in range(60):
-            server.put(pod("a", node=f"n{i}"))
-            server.put(pod(f"b{i}"))
-            await asyncio.sleep(0.001)
-        server.close_watches()
-        await it.until(lambda: len(it.store) == 61)
-        await it.until(lambda: it.store.by_key("default/a").spec.node_name == "n59")  # type: ignore[union-attr]
-    assert [change for change in it.changes if "b" in change] == [f"add b{i}" for i in range(60)]
-    assert it.changes.count("update a") <= 59
-
-
 async def test_410_as_an_event_causes_a_relist() -> None:
     async with Collection() as server, following(server) as it:
         await server.watched()

@@ -36,17 +36,6 @@ T = TypeVar("T", bound=KubeObject)
 SILENCE = 180.0
 """Seconds without data after which a watch is taken for dead; API servers send a bookmark every minute."""
 
-GATHERING = 0.02
-"""Seconds. Events that keep coming faster than this are taken in together: being woken for each of a hundred
-pods costs more than the pods do, and whoever shares the machine, like kube-scheduler, is interrupted each
-time."""
-
-_IN_A_ROW = 3
-"""Fast readings in a row before the next ones are held up: a few changes come through at once."""
-
-_FEW = 8
-"""Events of one reading. Where there are more, the server is ahead of us and is not made to wait."""
-
 LARGEST_PAGE = 8 * PAGE_SIZE
 _LONGEST_WAIT = 60.0
 _LASTING = 5.0
@@ -239,7 +228,6 @@ class Informer(Generic[T]):
             timeout_seconds=self._rng.randint(300, 600),  # so that not all watches of all clients end at once
         ) as watch:
             self.state = State.WATCHING
-            pace = _Pace(asyncio.get_running_loop().time)
             while True:
                 try:
                     events = await watch.read(self._silence)
@@ -255,9 +243,6 @@ class Informer(Generic[T]):
                 self._take(events)
                 self._well()
                 anything = True
-                if pace.is_brisk(len(events)):
-                    watch.pause()
-                    await asyncio.sleep(GATHERING)
 
     def _take(self, events: list[WatchEvent[T]]) -> None:
         for event in events:
@@ -364,25 +349,6 @@ class Informer(Generic[T]):
 
     async def _pause(self, at_least: float | None = None) -> None:
         await self._sleep(self._backoff.next() + min(at_least or 0.0, _LONGEST_WAIT))
-
-
-class _Pace:
-    """How fast events come."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock, self._last = clock, clock()
-        self._in_a_row = 0
-        self._gathers = False
-
-    def is_brisk(self, events: int) -> bool:
-        """Take note of a reading; tell whether it is worth while to wait for more before the next one."""
-        before, self._last = self._last, self._clock()
-        if self._gathers:
-            self._in_a_row = _IN_A_ROW if events > 1 else 0
-        else:
-            self._in_a_row = self._in_a_row + 1 if self._last - before < GATHERING else 0
-        self._gathers = self._in_a_row >= _IN_A_ROW and events < _FEW
-        return self._gathers
 
 
 def _number(version: str) -> int | None:

@@ -28,7 +28,3 @@ class Watch:
                 if events or malformed:
                     return events
         return []
-
-    def pause(self) -> None:
-        """Leave events to the kernel's buffers until the next `read`."""
-        self._stream.pause()

@@ -103,12 +103,6 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
             self._break_off(ConnectionLost(f"{self.origin}: {reason}", answered=self._status != 0))
 
-    def pause(self) -> None:
-        """Leave what comes to the kernel until `resume`."""
-        if not self._paused and self._transport is not None:
-            self._paused = True
-            self._transport.pause_reading()
-
     def resume(self) -> None:
         """Read on from the network after a pause."""
         if self._paused and self._transport is not None:
@@ -207,8 +201,9 @@ class Connection(asyncio.Protocol):
             except zlib.error as error:
                 self._refuse(f"broken gzip body: {error}")
         if self._stream is not None:
-            if self._stream.feed(data):
-                self.pause()
+            if self._stream.feed(data) and not self._paused and self._transport is not None:
+                self._paused = True
+                self._transport.pause_reading()
             return
         self._chunks.append(data)
         self._size += len(data)

@@ -61,12 +61,8 @@ class Response:
         return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self.raw_headers}
 
 
-class Pausable(Protocol):
+class Resumable(Protocol):
     """Where the bytes of a stream come from."""
-
-    def pause(self) -> None:
-        """Leave what comes to the kernel until `resume`."""
-        ...
 
     def resume(self) -> None:
         """Read on from the network after a pause."""
@@ -76,7 +72,7 @@ class Pausable(Protocol):
 class StreamingResponse:
     """An answer whose body is read while it comes in. `status` and `header` as in Response."""
 
-    def __init__(self, connection: "Pausable", status: int, raw_headers: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, connection: "Resumable", status: int, raw_headers: list[tuple[bytes, bytes]]) -> None:
         self.status, self.raw_headers = status, raw_headers
         self._connection = connection
         self._chunks: list[bytes] = []
@@ -99,7 +95,6 @@ class StreamingResponse:
         or BadResponse when the body breaks off; bytes that came before are returned first.
         """
         if not self._chunks and not self._ended:
-            self._connection.resume()
             await self._wait(timeout)
         if self._chunks:
             data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
@@ -110,11 +105,6 @@ class StreamingResponse:
         if self._error is not None:
             raise self._error
         return b""
-
-    def pause(self) -> None:
-        """Take nothing more from the network until the next `read`."""
-        if not self._ended:
-            self._connection.pause()
 
     async def read_all(self, limit: int, timeout: float | None = None) -> bytes:
         """Return the rest of the body, at most `limit` bytes of it."""

@@ -18,7 +18,6 @@ from koordpy.lib.http1 import (
     RequestTimeout,
     header_block,
 )
-from koordpy.lib.http1_response import StreamingResponse
 from tests.servers.raw import Exchange, RawServer
 
 pytestmark = pytest.mark.filterwarnings("ignore:Overriding the .event_loop_policy.:DeprecationWarning")
@@ -434,39 +433,3 @@ async def test_proxy_that_refuses_is_named_in_the_error() -> None:
     async with RawServer(refuse) as proxy, HttpClient("https://svc.example", proxy=proxy.url) as client:
         with pytest.raises(NotConnected, match=r"answered CONNECT svc\.example:443 with .*403"):
             await client.request("GET", "/")
-
-
-class Tap:
-    """The connection of a stream, seen from the stream."""
-
-    def __init__(self):
-        self.is_open = True
-
-    def pause(self):
-        self.is_open = False
-
-    def resume(self):
-        self.is_open = True
-
-
-async def test_a_stream_that_pauses_takes_nothing_from_the_network_until_it_is_read_again():
-    tap = Tap()
-    stream = StreamingResponse(tap, 200, [])
-    stream.feed(b"a")
-    assert await stream.read() == b"a"
-    stream.pause()
-    assert not tap.is_open
-    reading = asyncio.ensure_future(stream.read())
-    await asyncio.sleep(0)
-    assert tap.is_open
-    stream.feed(b"b")
-    assert await reading == b"b"
-
-
-async def test_a_stream_that_has_ended_is_not_paused():
-    tap = Tap()
-    stream = StreamingResponse(tap, 200, [])
-    stream.end(None)
-    stream.pause()
-    assert tap.is_open
-    assert await stream.read() == b""
