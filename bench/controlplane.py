@@ -62,6 +62,7 @@ def run(rounds: int = 3, nodes: int = NODES, pods: int = PODS) -> Result:
         "controlplane",
         rate="pods/s",
         ratio="ratio to alone, same nodes",
+        untouched="ratio to alone, its own number",
         koordpy="extender CPU a pod, ms",
         scheduler="kube-scheduler CPU a pod, ms",
         api="kube-apiserver and etcd CPU a pod, ms",
@@ -71,14 +72,16 @@ def run(rounds: int = 3, nodes: int = NODES, pods: int = PODS) -> Result:
         plane.install_crds()
         bench = Bench(plane, folder, nodes, pods)
         asyncio.run(bench.create_nodes())
+        alone = untouched = 0.0
         for _ in range(rounds):
             for nodes_asked in Nodes:
                 for who in Who:
                     found = bench.measure(who, nodes_asked)
                     if who is Who.ALONE:
                         alone = found["rate"]
+                        untouched = alone if nodes_asked is Nodes.DEFAULT else untouched
                     row = result.row(f"{who.value}; {nodes_asked.value}", GOAL if who is Who.OURS else "")
-                    row.add(**found, ratio=found["rate"] / alone)
+                    row.add(**found, ratio=found["rate"] / alone, untouched=found["rate"] / untouched)
     result.notes.append(f"{nodes:,} nodes, {pods:,} waiting pods of 100m and 200Mi.")
     return result
 
