@@ -1,7 +1,10 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from koordpy.api import qos
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
@@ -14,6 +17,7 @@ from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.status import Status
 from koordpy_plugins.scheduling.loadaware.args import LoadAwareSchedulingArgs
+from koordpy_plugins.scheduling.loadaware.assign_cache import micros
 from koordpy_plugins.scheduling.loadaware.estimator import Estimator
 from koordpy_plugins.scheduling.loadaware.plugin import LoadAwareScheduling
 
@@ -165,3 +169,45 @@ def test_the_rest_face_shows_pods_and_sums() -> None:
     assert answer["nodeDelta"] == {"cpu": "3400m", "memory": "6012954214"}
     assert answer["nodeDeltaPods"] == ["d/p"]
     assert answer["pods"][0]["timestamp"] == "2026-03-01T12:00:00Z"
+
+
+AMOUNTS = st.sampled_from(
+    ["0", "1m", "500m", "1", "7", "63", "64", "65", "96", "97", "200", "9007199254740993", "5E"]
+)
+THRESHOLDS = st.fixed_dictionaries({}, optional={"cpu": st.integers(0, 100), "memory": st.integers(0, 100)})
+
+
+@given(data=st.data())
+def test_nodes_that_are_not_looked_at_closely_are_those_that_pass(data: st.DataObject) -> None:
+    plugin = made(
+        usageThresholds=data.draw(THRESHOLDS),
+        prodUsageThresholds=data.draw(THRESHOLDS),
+        filterExpiredNodeMetrics=data.draw(st.booleans()),
+        enableScheduleWhenNodeMetricsExpired=data.draw(st.booleans()),
+    )
+    cluster = plugin.handle.cluster
+    for i in range(data.draw(st.integers(1, 6))):
+        allocatable = {"cpu": data.draw(AMOUNTS), "memory": data.draw(AMOUNTS)}
+        node = {"metadata": {"name": f"n{i}"}, "status": {"allocatable": allocatable}}
+        cluster.store(Node).apply(decode(Node, node))
+        if not data.draw(st.booleans()):
+            continue
+        usage = {"nodeUsage": {"resources": {"cpu": data.draw(AMOUNTS), "memory": data.draw(AMOUNTS)}}}
+        age = timedelta(seconds=data.draw(st.sampled_from([0, 100, 179, 180, 181])))
+        status = {
+            "updateTime": format_time(NOW - age),
+            "nodeMetric": data.draw(st.sampled_from([usage, None])),
+        }
+        metric = {"metadata": {"name": f"n{i}"}, "status": status}
+        cluster.store(NodeMetric).apply(decode(NodeMetric, metric))
+    labels = data.draw(st.sampled_from([{}, {"koordinator.sh/priority-class": "koord-prod"}]))
+    incoming = pod(data.draw(AMOUNTS), data.draw(AMOUNTS), labels=labels)
+    nodes, state = plugin.handle.nodes.all(), CycleState()
+    verdict = plugin.filter_nodes(state, incoming, nodes)
+    prod = qos.priority_class(incoming) is qos.PriorityClass.PROD
+    now = micros(NOW) if plugin.settings.filter_expired_node_metrics else None
+    codes, keys = plugin._judge(nodes, plugin._estimate(state, incoming), now, prod=prod)
+    found = [verdict.status(i) for i in range(len(nodes))]
+    assert [status.code for status in found] == codes.tolist()
+    expected = [plugin._reasons[key] if code else () for code, key in zip(codes, keys, strict=True)]
+    assert [status.reasons for status in found] == expected
