@@ -127,7 +127,7 @@ async def test_both_workers_answer_and_one_scrape_tells_of_both(tmp_path: Path) 
             "controller_runtime_webhook_requests_total", webhook="/mutate-pod", code="200"
         )
         assert sum(counted.values()) == 400
-        assert min(counted.values()) >= 25, counted  # who has any connection answers all that comes on it
+        assert min(counted.values()) >= 100, counted
         assert await workers.samples("koordpy_worker_up") == {"0": 1, "1": 1}
         assert len(set((await workers.samples("process_start_time_seconds")).values())) == 2
         admissions: list[dict[str, Any]] = (await workers.get("/apis/v1/admissions?limit=100")).json()
