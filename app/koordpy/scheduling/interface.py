@@ -36,11 +36,14 @@ class Plugin:
     """What every plugin has. Plugins are made once per profile, in the order of the profile's configuration.
 
     `name` is the name in configuration files. `args_type` says what the plugin's `pluginConfig` may hold;
-    its defaults apply when the configuration says nothing.
+    its defaults apply when the configuration says nothing. `looks_again` names in-tree filters that have to
+    run after this plugin's BeforeFilter also where kube-scheduler has run them already, because BeforeFilter
+    shows them nodes that kube-scheduler did not see.
     """
 
     name: ClassVar[str]
     args_type: ClassVar[type[PluginArgs]] = NoArgs
+    looks_again: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         self.args = args

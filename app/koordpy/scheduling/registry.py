@@ -7,7 +7,11 @@ Two places to run in:
 
 * `Place.SCHEDULER`: koordpy is the scheduler itself. A profile starts from kube-scheduler's default plugins.
 * `Place.EXTENDER`: beside kube-scheduler, which runs its own plugins. A profile starts from `DefaultBinder`
-  alone, and in-tree names of kube-scheduler that koordpy does not have are left to kube-scheduler.
+  alone, and in-tree names of kube-scheduler that koordpy does not have are left to kube-scheduler. In-tree
+  filters come in where a plugin shows other nodes than kube-scheduler saw (`Plugin.looks_again`).
+
+Beside kube-scheduler a profile also has a *whole* framework: the same plugin instances and kube-scheduler's
+in-tree ones, for cycles that kube-scheduler does not run (what-ifs, Reservations, preemption trials).
 
 A name that is not installed refuses the configuration. With `skip_missing` it is left out instead, and
 listed in `Profiles.missing`: for a file written for a full koord-scheduler on an installation that has only
@@ -108,6 +112,8 @@ class Profiles:
     """The profiles of a process by scheduler name, and which names of the configuration do not run."""
 
     frameworks: dict[str, Framework] = field(default_factory=dict)
+    wholes: dict[str, Framework] = field(default_factory=dict)
+    """The same profiles with kube-scheduler's in-tree plugins; only beside kube-scheduler."""
     missing: list[str] = field(default_factory=list)
     """Paths and names that were left out because no such plugin is installed."""
     left_to_kube_scheduler: list[str] = field(default_factory=list)
@@ -116,6 +122,14 @@ class Profiles:
     def of(self, scheduler_name: str) -> Framework | None:
         """Return the profile that serves pods with this `spec.schedulerName` (empty: default-scheduler)."""
         return self.frameworks.get(scheduler_name or "default-scheduler")
+
+    def whole_of(self, scheduler_name: str) -> Framework | None:
+        """Return the profile as it would be if koordpy were the scheduler itself.
+
+        Its plugins are the instances of `of`, with the same state, and kube-scheduler's in-tree plugins.
+        """
+        name = scheduler_name or "default-scheduler"
+        return self.wholes.get(name) or self.frameworks.get(name)
 
 
 @cache
@@ -157,8 +171,11 @@ def build(
     problems: list[str] = []
     for index, profile in enumerate(config.profiles):
         try:
+            handle = handle_of(profile)
             plan = _Plan(profile, f"profiles[{index}]", place, known, skip_missing, built)
-            built.frameworks[profile.scheduler_name] = plan.build(handle_of(profile), gates, local)
+            built.frameworks[profile.scheduler_name] = plan.build(handle, gates, local)
+            if place is Place.EXTENDER:
+                built.wholes[profile.scheduler_name] = plan.whole().build(handle, gates, local)
         except ConfigError as error:
             problems.extend(error.problems)
     if problems:
@@ -180,13 +197,23 @@ class _Plan:
     ) -> None:
         self.profile, self.path, self.place, self.known = profile, path, place, known
         self.skip_missing, self.built = skip_missing, built
+        self.made: dict[str, Plugin] = {}
+        self.is_whole = False
         self.problems: list[FieldError] = []
         self.weights: dict[str, int] = {}
         self.plugins = _with_default_pre_bind(profile.plugins or Plugins(), known)
 
+    def whole(self) -> "_Plan":
+        """Return the plan of the same profile, and plugins, with kube-scheduler's in-tree plugins."""
+        plan = _Plan(self.profile, self.path, Place.SCHEDULER, self.known, self.skip_missing, Profiles())
+        plan.made, plan.is_whole = self.made, True
+        return plan
+
     def build(self, handle: Handle, gates: FeatureGates | None, local: frozenset[str]) -> Framework:
         multi_point = self._multi_point()
         names = {point: self._names_at(point, multi_point) for point in POINTS}
+        if self.place is Place.EXTENDER:
+            self._look_again(names)
         ordered = dict.fromkeys(
             [ref.name for ref in multi_point] + [name for point in POINTS for name in names[point]]
         )
@@ -199,16 +226,16 @@ class _Plan:
             name: read_args(self.known[name].args_type, name, document, path)
             for name, (document, path) in arguments.items()
         }
-        plugins = {}
         for name in used:
-            args = read.get(name) or read_args(
-                self.known[name].args_type, name, {}, f"{self.path}.pluginConfig"
-            )
-            plugins[name] = self.known[name](args, handle)
-        enabled = {point: [plugins[name] for name in at] for point, at in names.items()}
+            if name not in self.made:
+                args = read.get(name) or read_args(
+                    self.known[name].args_type, name, {}, f"{self.path}.pluginConfig"
+                )
+                self.made[name] = self.known[name](args, handle)
+        enabled = {point: [self.made[name] for name in at] for point, at in names.items()}
         return Framework(
             self.profile.scheduler_name,
-            list(plugins.values()),
+            [self.made[name] for name in used],
             enabled,
             self.weights,
             handle,
@@ -271,10 +298,25 @@ class _Plan:
             *(name for name in explicit if name not in both),
         ]
 
+    def _look_again(self, names: Mapping[str, list[str]]) -> None:
+        """Put the in-tree filters first that enabled plugins want to look at other nodes."""
+        wanted = {again for at in names.values() for name in at for again in self.known[name].looks_again}
+        for point in ("pre_filter", "filter"):
+            added = [
+                ref.name
+                for ref in DEFAULT_PLUGINS
+                if ref.name in wanted & self.known.keys()
+                and ref.name not in names[point]
+                and issubclass(self.known[ref.name], _ROLES[point])
+                and not self.plugins.at(point).disables(ref.name)
+                and not self.plugins.multi_point.disables(ref.name)
+            ]
+            names[point][:0] = added
+
     def _is_known(self, name: str, path: str, *, default: bool = False) -> bool:
         if name in self.known:
             return True
-        if self.place is Place.EXTENDER and name in IN_TREE:
+        if (self.place is Place.EXTENDER or self.is_whole) and name in IN_TREE:
             self.built.left_to_kube_scheduler.append(name)
         elif self.skip_missing:
             self.built.missing.append(f"{path}: {name}")
@@ -306,7 +348,7 @@ class _Plan:
         return arguments
 
     def _check_counts(self, names: Mapping[str, Sequence[str]]) -> None:
-        if self.place is Place.EXTENDER:
+        if self.place is Place.EXTENDER or self.is_whole:
             return
         if len(names["queue_sort"]) != 1:
             self.problems.append(

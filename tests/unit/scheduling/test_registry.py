@@ -130,6 +130,46 @@ def test_a_scheduler_of_its_own_needs_a_queue_order_and_a_binder() -> None:
     assert profiles.frameworks["default-scheduler"].queue_sort is not None
 
 
+class Fit(A):
+    name = "NodeResourcesFit"
+
+
+class Shows(A):
+    name = "Shows"
+    looks_again = ("NodeResourcesFit", "NodePorts")
+
+
+def made_beside(config: SchedulerConfiguration) -> Profiles:
+    classes = CLASSES | {"NodeResourcesFit": Fit, "Shows": Shows}
+    return build(config, lambda _: Handle(world([])), place=Place.EXTENDER, classes=classes)
+
+
+def test_in_tree_filters_run_again_beside_a_plugin_that_shows_other_nodes() -> None:
+    assert order(made_beside(configuration(["A"]))) == ["A"]
+    assert order(made_beside(configuration(["A", "Shows"]))) == ["NodeResourcesFit", "A", "Shows"]
+
+
+def test_in_tree_filters_that_are_disabled_do_not_run_again() -> None:
+    config = configuration(["Shows"], filter={"disabled": [{"name": "NodeResourcesFit"}]})
+    assert order(made_beside(config)) == ["Shows"]
+
+
+def test_the_whole_framework_has_the_same_plugins_and_those_in_tree() -> None:
+    profiles = made_beside(configuration(["A"]))
+    own, whole = profiles.of(""), profiles.whole_of("")
+    assert own is not None
+    assert whole is not None
+    assert [plugin.name for plugin in own.plugins] == ["DefaultBinder", "A", "DefaultPreBind"]
+    assert [name for name, _ in whole.lineup.at("filter", Filter)] == ["NodeResourcesFit", "A"]
+    assert set(own.plugins) < set(whole.plugins)
+    assert own.handle.framework is whole
+
+
+def test_a_scheduler_of_its_own_is_whole_already() -> None:
+    profiles = made(configuration(["A"]), place=Place.SCHEDULER, skip_missing=True)
+    assert profiles.whole_of("") is profiles.of("") is not None
+
+
 def test_every_installed_plugin_is_known_by_its_own_name() -> None:
     assert {"LoadAwareScheduling", "NodeResourcesFit", "DefaultBinder"} <= set(installed())
     assert all(cls.name == name for name, cls in installed().items())
