@@ -5,19 +5,16 @@ Source: controller-runtime, `pkg/internal/controller/controller.go`.
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable
 from time import perf_counter
-from typing import TypeVar
 
-from koordpy.cluster.errors import ApiError, Conflict, ConnectionFailed, TooManyRequests
+from koordpy.cluster.errors import ApiError, ConnectionFailed
+from koordpy.cluster.retry import retried as retried
 
 from . import metrics
 from .queue import WorkQueue
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 Reconcile = Callable[[str], Awaitable[float | None]]
 """Brings up to date what a key names; returns the seconds after which to look again, None for never."""
@@ -64,27 +61,3 @@ async def reconcile_once(queue: WorkQueue, key: str, reconcile: Reconcile) -> No
             queue.add_after(key, again)
     metrics.RECONCILES.labels(queue.name, result).inc()
     metrics.RECONCILE_SECONDS.labels(queue.name).observe(perf_counter() - began)
-
-
-async def retried(
-    write: Callable[[], Awaitable[T]],
-    *,
-    rng: random.Random,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    steps: int = 4,
-    initial: float = 0.01,
-    factor: float = 5.0,
-    jitter: float = 0.1,
-) -> T:
-    """Write, up to `steps` times where the API server answers 409 or 429; raise what the last try raises.
-
-    The defaults are those of Kubernetes' `k8s.io/client-go/util/retry`.
-    """
-    pause = initial
-    for _ in range(steps - 1):
-        try:
-            return await write()
-        except (Conflict, TooManyRequests):
-            await sleep(pause * (1 + jitter * rng.random()))
-            pause *= factor
-    return await write()

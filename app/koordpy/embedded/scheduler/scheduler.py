@@ -27,6 +27,7 @@ from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Binding, QueuedPod
 from koordpy.scheduling.nominator import Nominator
 from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.queue import SchedulingQueue, by_priority
 from koordpy.scheduling.registry import Place, build
 from koordpy.scheduling.status import SUCCESS, Code, Status
 from koordpy.scheduling.waiting_pods import WaitingPods
@@ -34,7 +35,6 @@ from koordpy.scheduling.waiting_pods import WaitingPods
 from . import failures
 from .extenders import ExtenderError, in_order, without_ignored_resources
 from .failures import CLEARED
-from .queue import SchedulingQueue, by_priority
 from .search import NodeSearch
 
 log = logging.getLogger(__name__)

@@ -4,8 +4,8 @@ import pytest
 
 from koordpy.api.core import Pod
 from koordpy.api.scheme import decode
-from koordpy.embedded.scheduler.queue import FLUSH_AFTER, SchedulingQueue
 from koordpy.lib.clock import FakeClock
+from koordpy.scheduling.queue import FLUSH_AFTER, SchedulingQueue
 
 
 def pod(name, priority=0):

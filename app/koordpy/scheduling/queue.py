@@ -1,4 +1,6 @@
-"""Pods that wait to be scheduled: active, backing off, unschedulable until something changes, or gated.
+"""Pods that wait to be scheduled by us: active, backing off, unschedulable until something changes, or gated.
+
+The embedded scheduler keeps its pods here, and `own_cycle` the reserve pods of Reservations.
 
 The pools and the rules between them are kube-scheduler's (`pkg/scheduler/backend/queue`). Nothing here waits:
 `pop` returns what is ready, `ready_in` says when to ask again.
@@ -11,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from koordpy.api.core import Pod
 from koordpy.lib.clock import Clock
-from koordpy.scheduling.interface import QueuedPod
+
+from .interface import QueuedPod
 
 FLUSH_AFTER = 300.0
 """Seconds after which an unschedulable pod is tried again though nothing seems to have changed."""

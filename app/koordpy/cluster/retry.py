@@ -1,0 +1,34 @@
+"""Writes that are tried again when somebody else wrote in between, or the API server is busy."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from .errors import Conflict, TooManyRequests
+
+T = TypeVar("T")
+
+
+async def retried(
+    write: Callable[[], Awaitable[T]],
+    *,
+    rng: random.Random,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    steps: int = 4,
+    initial: float = 0.01,
+    factor: float = 5.0,
+    jitter: float = 0.1,
+) -> T:
+    """Write, up to `steps` times where the API server answers 409 or 429; raise what the last try raises.
+
+    The defaults are those of Kubernetes' `k8s.io/client-go/util/retry`.
+    """
+    pause = initial
+    for _ in range(steps - 1):
+        try:
+            return await write()
+        except (Conflict, TooManyRequests):
+            await sleep(pause * (1 + jitter * rng.random()))
+            pause *= factor
+    return await write()
