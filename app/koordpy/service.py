@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from koordpy import data, gates
+from koordpy import gates
 from koordpy.admission import config as admission_config
 from koordpy.admission.chain import Chain
 from koordpy.admission.handler import Handle as AdmissionHandle
@@ -143,7 +143,7 @@ class Service:
 
     def _open_extender(self) -> None:
         settings = self.settings.extender
-        path = Path(settings.scheduler_config or data.deploy("scheduler", "koordpy-profiles.yaml"))
+        path = settings.profiles_file
         config = scheduling_config.load(path)
         nominator, waiting_pods = Nominator(self.cluster), WaitingPods()
 
@@ -167,7 +167,9 @@ class Service:
         for missing in self.profiles.missing:
             log.warning("%s: not installed, left out as configured: %s", path, missing)
         decisions = Decisions(settings.decisions)
-        self.extender = Extender(self.profiles, handle_of(None), decisions=decisions)
+        self.extender = Extender(
+            self.profiles, handle_of(None), decisions=decisions, is_light=settings.mode == "light"
+        )
         self._listen("extender", settings, endpoints(self.extender))
 
     def _open_debug(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, get_args
 
 from pydantic import Field, model_validator
 
+from koordpy import data
 from koordpy.admission.config import HandlerEntry
 from koordpy.admission.serving.config import CertificateSettings, Mode, RegistrationSettings
 from koordpy.api import config_document, config_model
@@ -32,6 +33,11 @@ Door = Literal["admission", "extender", "debug"]
 """A way into the process."""
 
 DOORS: tuple[Door, ...] = get_args(Door)
+
+_SHIPPED_PROFILES = {"full": "koordpy-profiles.yaml", "light": "koordpy-profiles-light.yaml"}
+
+ExtenderMode = Literal["full", "light"]
+"""Who binds pods: koordpy (full), or kube-scheduler by itself (light), where no plugin hands anything out."""
 
 
 class ClientSettings(ConfigModel):
@@ -86,12 +92,21 @@ class ExtenderSettings(ListenerSettings):
 
     bind_address: str = "127.0.0.1"
     port: int = Field(default=9877, ge=0, le=65535)
+    mode: ExtenderMode = "full"
+    """`light` leaves binding to kube-scheduler; plugins that cannot do without the bind call are refused."""
     scheduler_config: str | None = None
-    """A KubeSchedulerConfiguration with the plugins to run; the shipped one where None."""
+    """A KubeSchedulerConfiguration with the plugins to run; the shipped one of the mode where None."""
     skip_missing_plugins: bool = False
     """Leave out plugins of the configuration that are not installed, instead of refusing to start."""
     decisions: int = Field(default=1000, ge=0)
     """How many scheduling cycles are remembered for the debug API."""
+
+    @property
+    def profiles_file(self) -> Path:
+        """The KubeSchedulerConfiguration that holds."""
+        if self.scheduler_config is not None:
+            return Path(self.scheduler_config)
+        return data.deploy("scheduler", _SHIPPED_PROFILES[self.mode])
 
 
 class DebugSettings(ListenerSettings):

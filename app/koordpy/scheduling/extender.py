@@ -21,7 +21,7 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.feature_gates import FeatureGates
 
-from . import wire
+from . import light, wire
 from .attempts import Attempt, Attempts
 from .bind_cycle import BindCycle, Gone
 from .config import SchedulerConfiguration
@@ -79,11 +79,20 @@ def create(
 class Extender:
     """Answers kube-scheduler's calls with the profiles of a configuration.
 
-    All methods take a body and return a body; they raise BadBody (HTTP 400) and nothing else.
+    All methods take a body and return a body; they raise BadBody (HTTP 400) and nothing else. With `is_light`
+    kube-scheduler binds by itself. Raises ConfigError where a plugin cannot do without the bind call then.
     """
 
-    def __init__(self, profiles: Profiles, handle: Handle, *, decisions: Decisions | None = None) -> None:
+    def __init__(
+        self,
+        profiles: Profiles,
+        handle: Handle,
+        *,
+        decisions: Decisions | None = None,
+        is_light: bool = False,
+    ) -> None:
         self.profiles = profiles
+        self.is_light = is_light
         self.handle = handle
         self.nodes = handle.nodes
         self.clock = handle.clock
@@ -91,6 +100,9 @@ class Extender:
         self.attempts = Attempts(handle.clock)
         self.binds = BindCycle(profiles, handle, self.attempts, self.decisions)
         handle.on(Pod, delete=self._pod_deleted)
+        if is_light:
+            light.check(profiles.frameworks.values())
+            light.WatchedBinds(handle, self.attempts)
 
     # --- filter ----------------------------------------------------------------------------------
 
@@ -288,6 +300,8 @@ class Extender:
         for member, value in (("PodUID", args.pod_uid), ("Node", args.node)):
             if not value:
                 raise BadBody(f"member {member!r} is missing or empty")
+        if self.is_light:
+            return wire.error_result(light.BIND_REFUSED)
         error = self._unsynced() or await self.binds.bind(args, gone)
         return wire.error_result(error) if error else wire.BOUND
 

@@ -11,13 +11,14 @@ answers.
 A point that raises is an Error of the attempt, with the plugin's name: the pod is retried.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import numpy as np
 
 from koordpy.api.core import Pod
+from koordpy.api.needs import Lack, Needs
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 
@@ -38,16 +39,27 @@ class Plugin:
     `name` is the name in configuration files. `args_type` says what the plugin's `pluginConfig` may hold;
     its defaults apply when the configuration says nothing. `looks_again` names in-tree filters that have to
     run after this plugin's BeforeFilter also where kube-scheduler has run them already, because BeforeFilter
-    shows them nodes that kube-scheduler did not see.
+    shows them nodes that kube-scheduler did not see. `needs` is what it cannot work without and does not show
+    otherwise. `watch_suffices` says that whatever the plugin does once a node is chosen (Reserve and later)
+    also follows from the watch showing the pod on its node, so that kube-scheduler may bind by itself.
     """
 
     name: ClassVar[str]
     args_type: ClassVar[type[PluginArgs]] = NoArgs
     looks_again: ClassVar[tuple[str, ...]] = ()
+    needs: ClassVar[Needs] = Needs()
+    watch_suffices: ClassVar[bool] = False
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         self.args = args
         self.handle = handle
+
+    def lacks(self) -> Iterable[Lack]:
+        """Return what the plugin lacks in the cluster as the handle has it, for `koordpy doctor`.
+
+        Everything that the plugin follows has been listed when it is called.
+        """
+        return ()
 
 
 class _TwoForms:

@@ -16,6 +16,7 @@ class DefaultPreBind(Plugin, PreBind):
     """Appended to every profile that does not disable it."""
 
     name = "DefaultPreBind"
+    watch_suffices = True
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str, binding: Binding) -> Status:
         """Refuse a pod that is being deleted, or in whose place another pod has come."""

@@ -36,6 +36,7 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService)
 
     name = "LoadAwareScheduling"
     args_type = LoadAwareSchedulingArgs
+    watch_suffices = True
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)

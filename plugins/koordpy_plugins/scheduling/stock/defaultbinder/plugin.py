@@ -5,6 +5,7 @@ same write that sets the node, so one call does both.
 """
 
 from koordpy.api.core import Pod
+from koordpy.api.needs import Needs, Right
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import Bind, Binding, Plugin
 from koordpy.scheduling.status import SUCCESS, Status
@@ -14,6 +15,8 @@ class DefaultBinder(Plugin, Bind):
     """Binds every pod it is asked to."""
 
     name = "DefaultBinder"
+    watch_suffices = True
+    needs = Needs(rights=(Right("create", "pods/binding"),))
 
     async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
         """Write the Binding; what the API server answers is for the caller to understand."""
