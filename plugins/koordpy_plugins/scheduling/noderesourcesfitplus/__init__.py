@@ -1,0 +1,1 @@
+"""NodeResourcesFitPlus: rank nodes by each resource in its own way."""

@@ -1,0 +1,20 @@
+"""The arguments of NodeResourcesFitPlus. As in Koordinator there are no defaults and nothing is validated."""
+
+from pydantic import Field
+
+from koordpy.api.config_model import ConfigModel
+from koordpy.lib import int64
+from koordpy.scheduling.args import PluginArgs
+
+
+class ResourcesType(ConfigModel):
+    """How one resource ranks nodes (MostAllocated, LeastAllocated; any other type: 0), and how much."""
+
+    type: str = ""
+    weight: int = Field(default=0, ge=int64.MIN, le=int64.MAX)
+
+
+class NodeResourcesFitPlusArgs(PluginArgs):
+    """The resources that count; with none every node scores 100."""
+
+    resources: dict[str, ResourcesType] = {}

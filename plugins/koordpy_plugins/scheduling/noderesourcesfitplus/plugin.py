@@ -1,0 +1,95 @@
+"""Rank nodes by what the pod asks for, each resource by a strategy of its own.
+
+So pods that ask for GPUs can be packed while all others are spread. Source: Koordinator,
+`pkg/scheduler/plugins/noderesourcefitplus`.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from koordpy.api.core import Container, Pod
+from koordpy.api.quantity import resource_value
+from koordpy.api.resources import DEFAULT_MEMORY, DEFAULT_MILLI_CPU, pod_fit_vector, surely_alike
+from koordpy.cluster.columns import Int64
+from koordpy.cluster.nodes import NodeSet
+from koordpy.lib.last_answer import LastAnswer
+from koordpy.scheduling.args import PluginArgs
+from koordpy.scheduling.cycle_state import CycleState, StateKey
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface import MAX_NODE_SCORE, Plugin, PreScore, Score
+from koordpy.scheduling.status import SUCCESS, Status
+
+from .args import NodeResourcesFitPlusArgs
+
+_COUNTED: StateKey[Mapping[str, int]] = StateKey("PreScoreNodeResourcesFitPlus")
+
+_DEFAULTS = {"cpu": DEFAULT_MILLI_CPU, "memory": DEFAULT_MEMORY}
+"""What a container that does not name a resource counts for."""
+
+
+class NodeResourcesFitPlus(Plugin, PreScore, Score):
+    """Scores the weighted mean over the resources that are configured and that the pod asks for."""
+
+    name = "NodeResourcesFitPlus"
+    args_type = NodeResourcesFitPlusArgs
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        assert isinstance(args, NodeResourcesFitPlusArgs)
+        self._resources = args.resources
+        self._counted_of = LastAnswer(self._counted, surely_alike).of  # workloads come in one go
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
+        """Add up the pod's requests once."""
+        state.write(_COUNTED, self._counted_of(pod))
+        return SUCCESS
+
+    def _counted(self, pod: Pod) -> dict[str, int]:
+        requested = pod_fit_vector(pod)
+        return {name: _amount(pod, name) for name in self._resources if requested.get(name, 0) > 0}
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
+        """Score by how full each counted resource would be."""
+        counted = state.read(_COUNTED)
+        if counted is None:
+            raise LookupError(f'get state node "{nodes.names[0]}" from PreScore: not found')
+        weight = sum(self._resources[name].weight for name in counted)
+        if not weight:
+            return np.full(len(nodes), MAX_NODE_SCORE, np.int64)
+        total = np.zeros(len(nodes), np.int64)
+        for name, amount in counted.items():
+            spec = self._resources[name]
+            column = nodes.table.resources.get(name)
+            if column is None:
+                continue  # no node has it: 0
+            if name in _DEFAULTS:
+                requested = nodes.nonzero_requested(0 if name == "cpu" else 1) + amount
+            else:
+                requested = nodes.requested(column) + amount
+            capacity = nodes.allocatable(column)
+            divisor = np.maximum(capacity, 1)
+            if spec.type == "MostAllocated":
+                total += np.minimum(requested, capacity) * 100 // divisor * spec.weight
+            elif spec.type == "LeastAllocated":
+                total += np.maximum(capacity - requested, 0) * 100 // divisor * spec.weight
+        return total // weight
+
+
+def _amount(pod: Pod, name: str) -> int:
+    """Return what counts of one resource: cpu in milli, others in base units.
+
+    Unlike Kubernetes' sum this one raises to an init container what has come before it in the list, and does
+    not look at requests of the pod as a whole.
+    """
+    total = sum(_of_container(container, name) for container in pod.spec.containers)
+    for container in pod.spec.init_containers:
+        amount = _of_container(container, name)
+        total = total + amount if container.restart_policy == "Always" else max(total, amount)
+    overhead = pod.spec.overhead.get(name)
+    return total if overhead is None else total + resource_value(name, overhead)
+
+
+def _of_container(container: Container, name: str) -> int:
+    amount = container.resources.requests.get(name)
+    return _DEFAULTS.get(name, 0) if amount is None else resource_value(name, amount)

@@ -1,0 +1,1 @@
+"""ScarceResourceAvoidance: leave nodes with rare resources to the pods that need these."""

@@ -1,0 +1,11 @@
+"""The arguments of ScarceResourceAvoidance. As in Koordinator there are no defaults, nothing is validated."""
+
+from pydantic import Field
+
+from koordpy.scheduling.args import PluginArgs
+
+
+class ScarceResourceAvoidanceArgs(PluginArgs):
+    """The names of the resources that are rare."""
+
+    resources: tuple[str, ...] = Field(default=(), strict=False)

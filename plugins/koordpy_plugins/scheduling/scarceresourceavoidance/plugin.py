@@ -1,0 +1,59 @@
+"""Keep pods that do not need a rare resource away from nodes that have it.
+
+Of the resources that a node has and the pod does not ask for, the fewer are rare the better. Source:
+Koordinator, `pkg/scheduler/plugins/scarceresourceavoidance`.
+"""
+
+import numpy as np
+
+from koordpy.api.core import Pod
+from koordpy.api.resources import pod_fit_vector, surely_alike
+from koordpy.cluster.columns import PODS, Int64
+from koordpy.cluster.nodes import NodeSet
+from koordpy.lib.last_answer import LastAnswer
+from koordpy.scheduling.args import PluginArgs
+from koordpy.scheduling.cycle_state import CycleState, StateKey
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface import MAX_NODE_SCORE, Plugin, PreScore, Score
+from koordpy.scheduling.status import SUCCESS, Status
+
+from .args import ScarceResourceAvoidanceArgs
+
+_REQUESTED: StateKey[frozenset[str]] = StateKey("PreScoreScarceResourceAvoidance")
+
+
+class ScarceResourceAvoidance(Plugin, PreScore, Score):
+    """Scores the share of resources that are not rare among those that the pod leaves unused."""
+
+    name = "ScarceResourceAvoidance"
+    args_type = ScarceResourceAvoidanceArgs
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        assert isinstance(args, ScarceResourceAvoidanceArgs)
+        self._scarce = frozenset(args.resources)
+        self._requested_of = LastAnswer(_requested, surely_alike).of  # workloads come in one go
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
+        """Read once what the pod asks for."""
+        state.write(_REQUESTED, self._requested_of(pod))
+        return SUCCESS
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
+        """Count what each node has beside what the pod asks for."""
+        requested = state.read(_REQUESTED)
+        if requested is None:
+            raise LookupError(f'get state node "{nodes.names[0]}" from PreScore: not found')
+        unused, scarce = np.zeros(len(nodes), np.int64), np.zeros(len(nodes), np.int64)
+        for column, name in enumerate(nodes.table.resources.names):
+            if column == PODS or name in requested:
+                continue
+            has = nodes.allocatable(column) > 0
+            unused += has
+            if name in self._scarce:
+                scarce += has
+        return np.where(scarce > 0, (unused - scarce) * 100 // np.maximum(unused, 1), MAX_NODE_SCORE)
+
+
+def _requested(pod: Pod) -> frozenset[str]:
+    return frozenset(name for name, amount in pod_fit_vector(pod).items() if amount > 0)

@@ -1,0 +1,1 @@
+"""SchedulingHint: pods that say where they want to be looked at first."""

@@ -1,0 +1,17 @@
+"""The arguments of SchedulingHint, with Koordinator's defaults and validation."""
+
+from collections.abc import Iterable
+
+from koordpy.api.field_error import FieldError, invalid
+from koordpy.scheduling.args import PluginArgs
+
+
+class SchedulingHintArgs(PluginArgs):
+    """How many preferred nodes of a pod are tried at most."""
+
+    max_hint_nodes: int = 100
+
+    def problems(self) -> Iterable[FieldError]:
+        """Check as Koordinator does."""
+        if self.max_hint_nodes <= 0:
+            yield invalid("maxHintNodes", self.max_hint_nodes, "must be a positive value")

@@ -1,0 +1,58 @@
+"""Pods may say which nodes they are bound to, and which they want to be tried first.
+
+Another scheduler, or a batch that has planned ahead, leaves the hint; it saves looking at all other nodes.
+Source: Koordinator, `pkg/scheduler/plugins/schedulinghint`.
+"""
+
+from collections.abc import Sequence
+
+from koordpy.api.core import Pod
+from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.args import PluginArgs
+from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface import BeforePreFilter, Plugin, PreferNodes, PreFilter
+from koordpy.scheduling.scheduling_hint import SCHEDULING_HINT
+from koordpy.scheduling.status import SUCCESS, Status
+
+from .annotation import hint_of
+from .args import SchedulingHintArgs
+
+
+class SchedulingHint(Plugin, BeforePreFilter, PreFilter, PreferNodes):
+    """Reads the hint, restricts PreFilter to its nodes, and names its preferred nodes in order."""
+
+    name = "SchedulingHint"
+    args_type = SchedulingHintArgs
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        assert isinstance(args, SchedulingHintArgs)
+        self._most = args.max_hint_nodes
+
+    def before_pre_filter(self, state: CycleState, pod: Pod) -> tuple[Pod | None, Status]:
+        """Read the pod's annotation; it goes before a hint that somebody else has left for the attempt."""
+        try:
+            hint = hint_of(pod)
+        except ValueError as error:
+            return None, Status.failed(error)
+        if hint is not None:
+            state.write(SCHEDULING_HINT, hint)
+        return None, SUCCESS
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
+        """Allow only the hint's nodes, if it names any."""
+        hint = state.read(SCHEDULING_HINT)
+        if hint is None or not hint.pre_filter_nodes:
+            return None, SUCCESS
+        return frozenset(hint.pre_filter_nodes), SUCCESS
+
+    def prefer_nodes(
+        self, state: CycleState, pod: Pod, node_names: frozenset[str] | None
+    ) -> tuple[Sequence[str], Status]:
+        """Name the first so many preferred nodes, without those that PreFilter has ruled out."""
+        hint = state.read(SCHEDULING_HINT)
+        preferred: Sequence[str] = () if hint is None else hint.preferred_nodes[: self._most]
+        if node_names is not None:
+            preferred = [name for name in preferred if name in node_names]
+        return (preferred, SUCCESS) if preferred else ((), Status.skip())
