@@ -192,7 +192,7 @@ class BindCycle:
             return Status.failed(error)
         attempt.binding_to = node_name
         attempt.shed()
-        attempt.decision.result, attempt.decision.node = "binding", node_name
+        attempt.decision.become("binding", node_name)
         return framework.run_reserve(state, pod, node_name)
 
     async def _after_reserve(self, attempt: Attempt, node_name: str, gone: Gone | None) -> Status:
@@ -221,7 +221,7 @@ class BindCycle:
         if self._closed:
             return Status.failed(self._closed)
         attempt.waiting = True
-        attempt.decision.result = "waiting"
+        attempt.decision.become("waiting")
         hang_up = asyncio.ensure_future(self._end_when_gone(attempt, gone)) if gone is not None else None
         with WAITING_PODS.track_inprogress():
             try:
@@ -232,7 +232,7 @@ class BindCycle:
         if attempt.ended:
             return Status.failed(attempt.ended)
         attempt.waiting = False
-        attempt.decision.result = "binding"
+        attempt.decision.become("binding")
         return status
 
     async def _end_when_gone(self, attempt: Attempt, gone: Gone) -> None:
@@ -259,7 +259,7 @@ class BindCycle:
             framework.handle.report_failure(attempt.pod, status)
             result = "unschedulable" if status.is_rejected else "error"
         else:
-            decision.result, decision.node = "bound", node_name
+            decision.become("bound", node_name)
             framework.run_post_bind(attempt.state, attempt.pod, node_name)
             now, lists = self.handle.clock.monotonic(), self.handle.cluster.store(Pod).lists_begun
             self._bound.append(_Bound(now, lists, attempt.pod, node_name, framework.handle))

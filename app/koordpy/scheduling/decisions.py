@@ -2,20 +2,43 @@
 
 Recording keeps references to what the attempt worked out anyway; words and tables are made when somebody
 asks, so a cycle pays next to nothing for being explainable.
+
+Whoever wants to follow attempts (streams, the monitor, debug tables) listens here: each is told what happens
+to an attempt, step by step, while it happens.
 """
 
+import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
+from typing import Literal, get_args
 
 from pydantic import BaseModel
 
 from koordpy.api.core import Pod
 from koordpy.api.meta import format_micro_time
 
+from .cycle_state import CycleState
 from .outcome import FilterOutcome, Scores
 from .status import Status
+
+log = logging.getLogger(__name__)
+
+Outcome = Literal["filtered", "unschedulable", "error", "binding", "waiting", "bound", "failed", "superseded"]
+"""How far an attempt has come. `filtered`: nodes were found, and kube-scheduler has not asked for one yet."""
+
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+ENDS: frozenset[str] = frozenset(("unschedulable", "error", "bound", "failed", "superseded"))
+"""Outcomes after which nothing more happens to an attempt."""
+
+Step = Literal["begun", "scored"] | Outcome
+"""What happens to an attempt. `filtered` is told whenever filters have run; that no node is left, after it."""
+
+Listener = Callable[["Decision", Step], None]
+"""Told of steps while they happen. It must be quick, and keep no decision for long that has ended."""
 
 KEPT = 200
 """Attempts that are remembered by default."""
@@ -54,8 +77,7 @@ class DecisionModel(BaseModel):
     uid: str
     profile: str
     started: str
-    outcome: str
-    """`filtered`, `unschedulable`, `error`, `binding`, `waiting`, `bound`, `failed` or `superseded`."""
+    outcome: Outcome
     node: str
     message: str
     evaluated_nodes: int
@@ -94,22 +116,44 @@ class Decision:
     """One scheduling attempt, as it goes on."""
 
     def __init__(self, pod: Pod, profile: str, started: datetime, weights: dict[str, int]) -> None:
+        self.number = 0
+        """How many attempts of the process have begun until this one."""
         self.pod = pod
         self.profile = profile
         self.started = started
         self.weights = weights
         self.outcome: FilterOutcome | None = None
         self.scores: Scores | None = None
-        self.result = "filtered"
+        self.state: CycleState | None = None
+        """What plugins remember of the attempt; None when it has ended."""
+        self.result: Outcome = "filtered"
         self.node = ""
         self.message = ""
         self.milliseconds: dict[str, float] = {}
         self._condensed: _Facts | None = None
+        self._tell: Listener = _nobody
 
-    def fail(self, result: str, status: Status) -> None:
-        """Note how the attempt ended without a binding."""
+    def become(self, result: Outcome, node: str = "") -> None:
+        """Note how far the attempt has come, and with which node where there is one."""
         self.result = result
+        self.node = node or self.node
+        self._tell(self, result)
+        if result in ENDS:
+            self.state = None
+
+    def fail(self, result: Outcome, status: Status) -> None:
+        """Note how the attempt ended without a binding."""
         self.message = f"{status.plugin}: {status.message}" if status.plugin else status.message
+        self.become(result)
+
+    def scored(self, scores: Scores) -> None:
+        """Note the scores of the nodes that are left."""
+        self.scores = scores
+        self._tell(self, "scored")
+
+    def listened_to(self, listener: Listener) -> None:
+        """Tell a listener what happens from now on."""
+        self._tell = listener
 
     def took(self, verb: str, seconds: float) -> None:
         """Note how long a verb took."""
@@ -118,7 +162,7 @@ class Decision:
     def condense(self) -> None:
         """Let go of the arrays, keeping what will be shown of them."""
         self._condensed = self._facts()
-        self.outcome = self.scores = None
+        self.outcome = self.scores = self.state = None
 
     def _facts(self) -> _Facts:
         if self._condensed is not None:
@@ -162,18 +206,41 @@ class Decisions:
         self._decisions: deque[Decision] = deque(maxlen=kept)
         self._in_full: deque[tuple[Decision, int]] = deque()
         self._nodes_in_full = 0
+        self._listeners: tuple[Listener, ...] = ()
+        self._begun = 0
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Tell a listener of every step of every attempt; return what ends that."""
+        self._listeners = (*self._listeners, listener)
+
+        def end() -> None:
+            self._listeners = tuple(other for other in self._listeners if other is not listener)
+
+        return end
 
     def begin(self, decision: Decision) -> None:
         """Remember a new attempt, forgetting the oldest."""
+        self._begun += 1
+        decision.number = self._begun
+        decision.listened_to(self._tell)
         self._decisions.append(decision)
+        self._tell(decision, "begun")
 
-    def filtered(self, decision: Decision, outcome: FilterOutcome) -> None:
-        """Note what the filters of an attempt came to."""
-        decision.outcome = outcome
+    def _tell(self, decision: Decision, step: Step) -> None:
+        for listener in self._listeners:
+            try:
+                listener(decision, step)
+            except Exception:
+                log.exception("a listener broke at step %s of pod %s", step, decision.pod.metadata.key)
+
+    def filtered(self, decision: Decision, outcome: FilterOutcome, state: CycleState | None = None) -> None:
+        """Note what the filters of an attempt came to, and what its plugins remember."""
+        decision.outcome, decision.state = outcome, state
         self._in_full.append((decision, len(outcome.nodes)))
         self._nodes_in_full += len(outcome.nodes)
         if self._nodes_in_full > 2 * NODES_IN_FULL or len(self._in_full) > 2 * (self._decisions.maxlen or 1):
             self.tidy()
+        self._tell(decision, "filtered")
 
     def tidy(self) -> None:
         """Cut old attempts down to size; call it when nobody is waiting."""
@@ -184,10 +251,12 @@ class Decisions:
             if len(self._in_full) < most:
                 decision.condense()
 
-    def recent(self, limit: int = 50) -> list[DecisionModel]:
-        """Return the latest attempts, newest first."""
-        newest: Sequence[Decision] = list(self._decisions)[-limit:] if limit > 0 else []
-        return [decision.model() for decision in reversed(newest)]
+    def recent(
+        self, limit: int = 50, wanted: Callable[[Decision], bool] = lambda _: True
+    ) -> list[DecisionModel]:
+        """Return the latest attempts, newest first, of those that are wanted."""
+        newest = (decision for decision in reversed(self._decisions) if wanted(decision))
+        return [decision.model() for decision in islice(newest, max(limit, 0))]
 
     def of(self, namespace: str, name: str) -> list[DecisionModel]:
         """Return the remembered attempts of one pod, newest first; empty when there are none."""
@@ -196,6 +265,10 @@ class Decisions:
             for decision in reversed(self._decisions)
             if decision.pod.metadata.name == name and decision.pod.metadata.namespace == namespace
         ]
+
+
+def _nobody(decision: Decision, step: Step) -> None:
+    """Listen to nothing."""
 
 
 def _rejected(outcome: FilterOutcome) -> Iterator[_Rejected]:
