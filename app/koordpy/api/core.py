@@ -138,12 +138,19 @@ class PersistentVolumeClaimVolumeSource(Struct):
     claim_name: str = ""
 
 
+class ImageVolumeSource(Struct):
+    """An image that a pod mounts."""
+
+    reference: str = ""
+
+
 class Volume(Struct):
-    """A volume of a pod, as far as eviction policies look at it."""
+    """A volume of a pod, as far as eviction policies and scores of nodes look at it."""
 
     name: str = ""
     empty_dir: dict[str, Any] | None = None
     host_path: dict[str, Any] | None = None
+    image: ImageVolumeSource | None = None
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
 
 

@@ -18,8 +18,9 @@ from koordpy.scheduling.status import Status
 
 BUILT = (
     "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
+    "NodeResourcesBalancedAllocation", "ImageLocality",
 )  # fmt: skip
-NOT_COMPARED = {"PodTopologySpread", "InterPodAffinity", "ImageLocality", "NodeResourcesBalancedAllocation"}
+NOT_COMPARED = {"PodTopologySpread", "InterPodAffinity"}
 WEIGHTS = {ref.name: ref.weight for ref in DEFAULT_PLUGINS}
 
 

@@ -1,0 +1,1 @@
+"""NodeResourcesBalancedAllocation: resources of a node should be used up evenly."""

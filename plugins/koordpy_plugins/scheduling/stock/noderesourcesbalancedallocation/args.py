@@ -1,0 +1,37 @@
+"""The arguments of NodeResourcesBalancedAllocation."""
+
+from collections.abc import Iterable
+
+from pydantic import Field
+
+from koordpy.api.config_model import ConfigModel
+from koordpy.api.field_error import FieldError, duplicate, invalid
+from koordpy.scheduling.args import PluginArgs
+
+
+class ResourceSpec(ConfigModel):
+    """A resource that counts. Its weight is 1, and may be left out."""
+
+    name: str
+    weight: int = 1
+
+
+class NodeResourcesBalancedAllocationArgs(PluginArgs):
+    """Which resources should be used evenly; cpu and memory unless something is said."""
+
+    resources: tuple[ResourceSpec, ...] = Field(default=(), strict=False)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the resources, after kube-scheduler's defaults."""
+        return [spec.name for spec in self.resources] or ["cpu", "memory"]
+
+    def problems(self) -> Iterable[FieldError]:
+        """Check as kube-scheduler does."""
+        seen: set[str] = set()
+        for index, spec in enumerate(self.resources):
+            if spec.name in seen:
+                yield duplicate(f"resources[{index}].name", spec.name)
+            seen.add(spec.name)
+            if spec.weight not in (0, 1):
+                yield invalid(f"resources[{index}].weight", spec.weight, "must be 1")
