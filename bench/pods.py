@@ -43,7 +43,7 @@ def pod(i: int, nodes: int = 5000, version: int = 1) -> dict[str, Any]:
     workload = i // 20
     uid = f"{i:08x}-6d0b-4d43-a2f7-0d5a7b0d2a11"
     resources = {
-        "requests": {"cpu": f"{100 + i % 7 * 50}m", "memory": "512Mi"},
+        "requests": {"cpu": f"{100 + workload % 7 * 50}m", "memory": "512Mi"},
         "limits": {"cpu": "1", "memory": "1Gi"},
     }
     containers = [
@@ -85,7 +85,7 @@ def pod(i: int, nodes: int = 5000, version: int = 1) -> dict[str, Any]:
                 "app.kubernetes.io/name": f"app-{workload}",
                 "app.kubernetes.io/part-of": f"team-{workload % 50}",
                 "pod-template-hash": "7d9f8b6c5",
-                "koordinator.sh/qosClass": "LS" if i % 3 else "BE",
+                "koordinator.sh/qosClass": "LS" if workload % 3 else "BE",
                 "tier": "backend",
                 "region": "eu-central-1",
             },

@@ -188,8 +188,9 @@ class Informer(Generic[T]):
             self._skip(page.malformed)
             seen.update(malformed.key for malformed in page.malformed)  # it exists: keep what is known of it
             for i, obj in enumerate(page.items, 1):
-                seen.add(obj.metadata.key)
-                self._apply(obj, rewound=rewound)
+                key = obj.metadata.key
+                seen.add(key)
+                self._apply(key, obj, rewound=rewound)
                 if i % _BREATH == 0:
                     await asyncio.sleep(0)
             self._sharing.forget_if_full()
@@ -250,7 +251,7 @@ class Informer(Generic[T]):
             if kind == "DELETED":
                 self._delete(obj)
             elif kind in ("ADDED", "MODIFIED"):
-                self._apply(obj, _number(self.resource_version))
+                self._apply(obj.metadata.key, obj, _number(self.resource_version))
             elif kind != "BOOKMARK":
                 log.warning("%s: watch event of unknown type %r", self.kind, kind)
                 continue
@@ -269,13 +270,13 @@ class Informer(Generic[T]):
 
     # --- the store -------------------------------------------------------------------------------
 
-    def _apply(self, obj: T, floor: int | None = None, *, rewound: bool = False) -> None:
+    def _apply(self, key: str, obj: T, floor: int | None = None, *, rewound: bool = False) -> None:
         """Take in an object, unless it is older than what is known.
 
         An object that is not in the store must be newer than `floor`: up to there its deletion was seen.
         """
         meta = obj.metadata
-        old = self.store.by_key(meta.key)
+        old = self.store.by_key(key)
         version = _number(meta.resource_version)
         if old is None:
             stale = floor is not None and version is not None and version <= floor

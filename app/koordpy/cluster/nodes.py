@@ -18,15 +18,10 @@ from numpy.typing import DTypeLike
 
 from koordpy.api import resources
 from koordpy.api.core import Node, Pod
-from koordpy.lib.last_answer import LastAnswer
 
 from .columns import PODS, Bool, Column, Int64, ResourceAxis
 from .overlay import Overlay
-
-_Share = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int]]
-"""Columns, the amounts in them, and the non-zero amounts. Pods of one workload have one share together."""
-
-_SHARES = 65_536
+from .shares import Share, Shares
 
 
 class _Placement(msgspec.Struct, gc=False):
@@ -34,7 +29,7 @@ class _Placement(msgspec.Struct, gc=False):
 
     pod: Pod
     row: int
-    share: _Share
+    share: Share
     assumed: bool
 
 
@@ -141,8 +136,7 @@ class NodeTable:
         self._pods: list[dict[str, Pod]] = [{} for _ in range(capacity)]
         self._free = list(range(capacity - 1, -1, -1))
         self._placements: dict[str, _Placement] = {}
-        self._shares: dict[_Share, _Share] = {}
-        self._share_of = LastAnswer(self._share, resources.surely_alike).of  # workloads come in one go
+        self._shares = Shares(self.resource_column)
         self._all: tuple[int, NodeSet] | None = None
         self._columns: list[Column] = []
         self._on_release: list[Callable[[int], None]] = []
@@ -256,6 +250,11 @@ class NodeTable:
         """Return the pods placed on or assumed to be on a row, in order of arrival."""
         return self._pods[row].values()
 
+    def share_of(self, pod: Pod) -> Share:
+        """Return what a pod takes of a node; for a placed pod it is what the table counts for it."""
+        placement = self._placements.get(pod.metadata.uid)
+        return self._shares.of(pod) if placement is None else placement.share
+
     def placed_on(self, uid: str) -> str | None:
         """Return the name of the node that a pod occupies."""
         placement = self._placements.get(uid)
@@ -354,7 +353,9 @@ class NodeTable:
         uid = pod.metadata.uid
         row = self._claim(node_name)
         old = self._placements.get(uid)
-        share = old.share if old is not None and resources.surely_alike(old.pod, pod) else self._share_of(pod)
+        share = (
+            old.share if old is not None and resources.surely_alike(old.pod, pod) else self._shares.of(pod)
+        )
         placement = _Placement(pod, row, share, assumed)
         self._placements[uid] = placement
         self._pods[row][uid] = pod
@@ -373,14 +374,6 @@ class NodeTable:
             comes(row, pod)
         if old is not None and old.row != row:
             self._release_if_empty(old.row)
-
-    def _share(self, pod: Pod) -> _Share:
-        amounts = resources.pod_node_request_vector(pod)
-        columns = (*map(self.resource_column, amounts), PODS)
-        share = (columns, (*amounts.values(), 1), resources.pod_nonzero_request(pod))
-        if len(self._shares) > _SHARES:
-            self._shares.clear()
-        return self._shares.setdefault(share, share)
 
     def _displace(self, uid: str) -> None:
         placement = self._placements.pop(uid, None)

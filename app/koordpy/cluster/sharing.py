@@ -28,9 +28,11 @@ class Sharing:
         self._limit = limit
         self._texts: dict[Any, Any] = {}
         self._parts: dict[str, dict[bytes, Any]] = {field: {} for field in _FIELDS}
+        self._groups: dict[tuple[str, ...], dict[bytes, tuple[Any, ...]]] = {group: {} for group in _GROUPS}
 
     def __len__(self) -> int:
-        return len(self._texts) + sum(map(len, self._parts.values()))
+        known = (*self._parts.values(), *self._groups.values())
+        return len(self._texts) + sum(map(len, known))
 
     def of(self, type_: type[T]) -> Callable[[T], None]:
         """Return what shares the parts of one object of a type, in place."""
@@ -40,7 +42,7 @@ class Sharing:
         """Start anew when there is too much to remember."""
         if len(self) > self._limit:
             self._texts.clear()
-            for parts in self._parts.values():
+            for parts in (*self._parts.values(), *self._groups.values()):
                 parts.clear()
 
     def _share_object(self, obj: KubeObject) -> None:
@@ -59,10 +61,6 @@ class Sharing:
         text = self._texts.setdefault
         spec, status = pod.spec, pod.status
         spec.node_name = text(spec.node_name, spec.node_name)
-        spec.scheduler_name = text(spec.scheduler_name, spec.scheduler_name)
-        spec.restart_policy = text(spec.restart_policy, spec.restart_policy)
-        spec.priority_class_name = text(spec.priority_class_name, spec.priority_class_name)
-        spec.preemption_policy = text(spec.preemption_policy, spec.preemption_policy)
         self._share_fields(spec, _POD_SPEC)
         _share_empty(spec, _POD_SPEC_LISTS)
         _share_empty(status, _POD_STATUS_LISTS)
@@ -74,12 +72,23 @@ class Sharing:
             conditions[i] = seen(_encode(condition), condition)
         for container in status.container_statuses:
             container.name = text(container.name, container.name)
-            self._share_fields(container, _CONTAINER_STATUS)
+            if container.resources is not None or container.allocated_resources:
+                self._share_fields(container, _CONTAINER_STATUS)
 
     def _share_fields(self, obj: Any, fields: tuple[str, ...]) -> None:
-        for field in fields:
-            value = getattr(obj, field)
-            setattr(obj, field, self._parts[field].setdefault(_encode(value), value))
+        """Share fields one by one where no object before had all of them alike; those of a workload do."""
+        values = tuple([getattr(obj, field) for field in fields])
+        group, key = self._groups[fields], _encode(values)
+        shared = group.get(key)
+        if shared is None:
+            shared = group[key] = tuple(
+                [
+                    self._parts[field].setdefault(_encode(value), value)
+                    for field, value in zip(fields, values, strict=True)
+                ]
+            )
+        for field, value in zip(fields, shared, strict=True):
+            setattr(obj, field, value)
 
 
 def _share_empty(obj: Any, fields: tuple[str, ...]) -> None:
@@ -99,6 +108,10 @@ def _lists_of(type_: type[msgspec.Struct], but: tuple[str, ...] = ()) -> tuple[s
 
 _METADATA = ("labels", "owner_references")
 _POD_SPEC = (
+    "scheduler_name",
+    "restart_policy",
+    "priority_class_name",
+    "preemption_policy",
     "containers",
     "init_containers",
     "tolerations",
@@ -110,5 +123,6 @@ _CONTAINER_STATUS = ("resources", "allocated_resources")
 _METADATA_LISTS = _lists_of(ObjectMeta, _METADATA)
 _POD_SPEC_LISTS = _lists_of(PodSpec, _POD_SPEC)
 _POD_STATUS_LISTS = _lists_of(PodStatus)
+_GROUPS = (_METADATA, _POD_SPEC, _CONTAINER_STATUS)
 _FIELDS = (*_METADATA, *_POD_SPEC, "conditions", *_CONTAINER_STATUS)
 """Fields whose values are shared as a whole; equal bytes mean equal values only within one field."""

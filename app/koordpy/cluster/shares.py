@@ -1,0 +1,63 @@
+"""What pods take of their nodes, worked out once a workload.
+
+The pods of a workload ask for the same, and a store keeps their equal parts as one object
+(`koordpy.cluster.sharing`). So which objects a pod is made of tells what it takes, without a look inside.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from koordpy.api import resources
+from koordpy.api.core import Pod
+
+from .columns import PODS
+
+Share = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int]]
+"""Columns, the amounts in them, and the non-zero amounts. Pods of one workload have one share together."""
+
+KEPT = 65_536
+"""Shares, and makings of pods, that are remembered; then all are forgotten and remembering starts anew."""
+
+
+class Shares:
+    """The shares of pods, equal ones as one object. `column_of` gives the column of a resource."""
+
+    def __init__(self, column_of: Callable[[str], int]) -> None:
+        self._column_of = column_of
+        self._shares: dict[Share, Share] = {}
+        self._of_parts: dict[tuple[int, ...], tuple[Share, list[Any]]] = {}
+
+    def of(self, pod: Pod) -> Share:
+        """Return a pod's share. Raises QuantityError."""
+        parts = _parts(pod)
+        if parts is None:
+            return self._work_out(pod)
+        key = tuple(map(id, parts))
+        known = self._of_parts.get(key)
+        if known is None:
+            if len(self._of_parts) >= KEPT:
+                self._of_parts.clear()
+            known = self._of_parts[key] = self._work_out(pod), parts  # kept alive: no other gets their ids
+        return known[0]
+
+    def _work_out(self, pod: Pod) -> Share:
+        amounts = resources.pod_node_request_vector(pod)
+        columns = (*map(self._column_of, amounts), PODS)
+        share = (columns, (*amounts.values(), 1), resources.pod_nonzero_request(pod))
+        if len(self._shares) >= KEPT:
+            self._shares.clear()
+        return self._shares.setdefault(share, share)
+
+
+def _parts(pod: Pod) -> list[Any] | None:
+    """All that a pod's share follows from; None where that is not only what pods share."""
+    spec, status = pod.spec, pod.status
+    if spec.overhead or spec.resources is not None:
+        return None
+    parts: list[Any] = [spec.containers, spec.init_containers]
+    for container in (*status.container_statuses, *status.init_container_statuses):
+        if container.resources is not None:
+            parts += (container.name, container.resources, container.allocated_resources)
+    if len(parts) > 2 and any(condition.type == "PodResizePending" for condition in status.conditions):
+        return None
+    return parts

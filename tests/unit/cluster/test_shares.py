@@ -1,0 +1,68 @@
+"""A remembered share is the one that would be worked out anew."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from koordpy.api import resources
+from koordpy.api.core import Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceRequirements
+from koordpy.api.meta import Condition
+from koordpy.cluster.columns import PODS, ResourceAxis
+from koordpy.cluster.shares import Shares
+from koordpy.cluster.sharing import Sharing
+
+requirements = st.builds(
+    lambda cpu, memory: ResourceRequirements(requests=cpu | memory),
+    st.sampled_from(({}, {"cpu": "100m"}, {"cpu": "2"})),
+    st.sampled_from(({}, {"memory": "1Gi"}, {"koordinator.sh/gpu": 1})),
+)
+pods = st.builds(
+    lambda containers, init, overhead, of_pod, statuses, condition: Pod(
+        spec=PodSpec(
+            containers=[Container(name=f"c{i}", resources=r) for i, r in enumerate(containers)],
+            init_containers=[Container(name=f"i{i}", resources=r) for i, r in enumerate(init)],
+            overhead=overhead,
+            resources=of_pod,
+        ),
+        status=PodStatus(
+            container_statuses=[
+                ContainerStatus(name=f"c{i}", resources=r, allocated_resources=r.requests if r else {})
+                for i, r in enumerate(statuses)
+            ],
+            conditions=condition,
+        ),
+    ),
+    st.lists(requirements, min_size=1, max_size=2),
+    st.lists(requirements, max_size=1),
+    st.sampled_from(({}, {}, {"cpu": "250m"})),
+    st.one_of(st.none(), st.none(), requirements),
+    st.lists(st.one_of(st.none(), requirements), max_size=2),
+    st.sampled_from(([], [], [Condition(type="PodResizePending", reason="Infeasible")])),
+)
+
+
+@given(st.lists(pods, min_size=1, max_size=6))
+def test_remembered_shares_are_those_worked_out_anew(workloads: list[Pod]) -> None:
+    axis = ResourceAxis()
+    shares, share_parts = Shares(axis.add), Sharing().of(Pod)
+    for pod in [*workloads, *workloads]:
+        one = msgspec.json.decode(msgspec.json.encode(pod), type=Pod)
+        share_parts(one)
+        columns, amounts, nonzero = shares.of(one)
+        expected = resources.pod_node_request_vector(pod)
+        assert dict(zip(columns, amounts, strict=True)) == {
+            **{axis.add(name): amount for name, amount in expected.items()},
+            PODS: 1,
+        }
+        assert nonzero == resources.pod_nonzero_request(pod)
+
+
+def test_the_pods_of_a_workload_have_one_share() -> None:
+    shares, share_parts = Shares(ResourceAxis().add), Sharing().of(Pod)
+    first, second = (
+        Pod(spec=PodSpec(containers=[Container(resources=ResourceRequirements(requests={"cpu": "1"}))]))
+        for _ in range(2)
+    )
+    share_parts(first)
+    share_parts(second)
+    assert shares.of(first) is shares.of(second)
