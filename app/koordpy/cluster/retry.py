@@ -19,16 +19,18 @@ async def retried(
     initial: float = 0.01,
     factor: float = 5.0,
     jitter: float = 0.1,
+    on: tuple[type[Exception], ...] = (Conflict, TooManyRequests),
 ) -> T:
     """Write, up to `steps` times where the API server answers 409 or 429; raise what the last try raises.
 
-    The defaults are those of Kubernetes' `k8s.io/client-go/util/retry`.
+    `on` says what else is worth another try. The defaults are those of Kubernetes'
+    `k8s.io/client-go/util/retry`.
     """
     pause = initial
     for _ in range(steps - 1):
         try:
             return await write()
-        except (Conflict, TooManyRequests):
+        except on:
             await sleep(pause * (1 + jitter * rng.random()))
             pause *= factor
     return await write()
