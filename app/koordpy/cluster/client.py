@@ -19,7 +19,7 @@ from koordpy.api.meta import KubeObject
 from koordpy.api.scheme import Resource, decode, encode, resource_of
 from koordpy.lib.http1 import HttpError, Response
 
-from .connection import Connection
+from .connection import Channel
 from .errors import Conflict, ConnectionFailed, NotFound, error_of
 from .paths import object_path, query_of
 from .sender import ATTEMPTS, Sender, count
@@ -52,7 +52,7 @@ class Client:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Channel,
         *,
         timeout: float = 30.0,
         dry_run: bool = False,

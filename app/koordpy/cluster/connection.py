@@ -12,9 +12,10 @@ import os
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from koordpy import __version__
 from koordpy.lib.http1 import HttpClient, Response, StreamingResponse, header_block
@@ -68,6 +69,38 @@ class Access:
         except (ssl.SSLError, OSError, UnicodeDecodeError) as error:
             raise ConnectionConfigError(f"TLS to {self.server}: {error}") from None
         return context
+
+
+class Channel(Protocol):
+    """A way to an API server: a `Connection`, or a server in this process."""
+
+    @property
+    def server(self) -> str:
+        """The API server's URL, or another name for it."""
+        ...
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        content_type: str = JSON,
+        timeout: float = 30.0,
+        gzip: bool = False,
+    ) -> Response:
+        """Send one request. Raises HttpError."""
+        ...
+
+    def stream(
+        self, method: str, path: str, *, timeout: float = 30.0
+    ) -> AbstractAsyncContextManager[StreamingResponse]:
+        """Open a stream; `timeout` is for status and headers."""
+        ...
+
+    async def close(self) -> None:
+        """Close everything, watches too."""
+        ...
 
 
 Loader = Callable[[bool], Access]

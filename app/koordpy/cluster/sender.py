@@ -14,7 +14,7 @@ from prometheus_client import Counter, Histogram
 from koordpy.lib.http1 import BadResponse, HttpError, Response
 from koordpy.lib.supervise import Backoff
 
-from .connection import JSON, Connection
+from .connection import JSON, Channel
 from .errors import ConnectionFailed, error_of
 
 ATTEMPTS = 5
@@ -43,7 +43,7 @@ class Sender:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Channel,
         *,
         timeout: float,
         attempts: int = ATTEMPTS,

@@ -12,9 +12,9 @@ connection turns out to be dead.
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from .http1_connection import MAX_BODY, Connection
@@ -33,6 +33,8 @@ from .http1_response import (
 __all__ = [
     "MAX_BODY",
     "BadResponse",
+    "Caller",
+    "Connect",
     "ConnectionLost",
     "HttpClient",
     "HttpError",
@@ -44,6 +46,33 @@ __all__ = [
 ]
 
 R = TypeVar("R")
+
+
+class Caller(Protocol):
+    """What can be asked for whole answers: an `HttpClient`, or what answers in this process."""
+
+    origin: str
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | bytes = b"",
+        body: bytes = b"",
+        timeout: float = 30.0,
+        repeatable: bool | None = None,
+    ) -> Response:
+        """Send a request and return the whole response, whatever its status. Raises HttpError."""
+        ...
+
+    async def close(self) -> None:
+        """Ask no more."""
+        ...
+
+
+Connect = Callable[[str], Caller]
+"""From an origin (`https://host:port`) to what speaks to it."""
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 

@@ -4,13 +4,14 @@ import asyncio
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from koordpy.lib.clock import Clock, SystemClock
+from koordpy.lib.http1 import Connect
 
 from . import catalog as catalog_
 from . import controllers, kinds, namespaces, priority, snapshots
@@ -64,7 +65,7 @@ class ApiServer:
     status of PodDisruptionBudgets, emptying of terminating namespaces, collection of objects whose owners are
     gone. `faults(method, path)` is asked before every request what should go wrong with it.
     `resolve_service(namespace, name, port)` gives the (host, port) of a webhook's service. `tokens` are the
-    bearer tokens that a TokenReview knows.
+    bearer tokens that a TokenReview knows. `connect` reaches webhooks otherwise than over the network.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class ApiServer:
         faults: Faults | None = None,
         resolve_service: ResolveService | Mapping[tuple[str, str], tuple[str, int]] | None = None,
         tokens: Mapping[str, Document] | None = None,
+        connect: Connect | None = None,
     ) -> None:
         self.host = host
         self.port = port
@@ -99,7 +101,7 @@ class ApiServer:
         self._revisions = Revisions()
         self.catalog = Catalog()
         self._add_built_in()
-        self.webhooks = WebhookCaller(self.catalog, resolve_service)
+        self.webhooks = WebhookCaller(self.catalog, resolve_service, connect)
         admission = Admission(self.catalog, self.webhooks, default_tolerations)
         self._reader = Reader(self.clock)
         self._watcher = Watcher(self._reader, self.clock, self._rng)
@@ -128,17 +130,22 @@ class ApiServer:
         """Where the server listens."""
         return f"http://{self.host}:{self.port}"
 
+    async def load(self) -> None:
+        """Load what is to be loaded: enough for requests from this process, by `handle`."""
+        if self._loaded:
+            return
+        self._loaded = True
+        if self._snapshot is not None and self._snapshot.exists():
+            snapshots.load(self._snapshot, self.catalog, self._revisions, self._definitions)
+            self.webhooks.reload()
+        await self._seed()
+
     async def start(self) -> None:
         """Load what is to be loaded and listen. Raises OSError when the port is taken."""
         if self._server is not None:
             return
-        if not self._loaded:
-            self._loaded = True
-            if self._snapshot is not None and self._snapshot.exists():
-                snapshots.load(self._snapshot, self.catalog, self._revisions, self._definitions)
-                self.webhooks.reload()
-            await self._seed()
-        self._server = await listen(self._handle, self.host, self.port, self._connections)
+        await self.load()
+        self._server = await listen(self.handle, self.host, self.port, self._connections)
         self.port = self._server.sockets[0].getsockname()[1]
         for controller in self._controllers:
             self._background.append(asyncio.create_task(controller.run()))
@@ -253,7 +260,8 @@ class ApiServer:
 
     # requests
 
-    def _handle(self, request: Request) -> Any:
+    def handle(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
+        """Answer a request, at once or by a coroutine. What goes wrong is an answer too."""
         if self.faults is not None:
             fault = self.faults(request.method, request.path)
             if fault is not None:

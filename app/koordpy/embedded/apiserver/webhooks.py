@@ -17,7 +17,7 @@ import msgspec
 
 from koordpy.api import json_patch
 from koordpy.api.patch import PatchError
-from koordpy.lib.http1 import HttpClient, HttpError
+from koordpy.lib.http1 import Caller, Connect, HttpClient, HttpError
 
 from . import expressions
 from .attributes import Attributes
@@ -87,17 +87,20 @@ class WebhookCaller:
     """Asks the webhooks that are configured.
 
     `resolve` gives the address of a webhook that is named by its service: a callback, or a table by
-    (namespace, name). Without it such webhooks cannot be reached.
+    (namespace, name). Without it such webhooks cannot be reached. `connect` is how a URL's origin is spoken
+    to; by default over HTTPS, as the webhook's caBundle says.
     """
 
     def __init__(
         self,
         catalog: Catalog,
         resolve: ResolveService | Mapping[tuple[str, str], tuple[str, int]] | None = None,
+        connect: Connect | None = None,
     ) -> None:
         self._catalog = catalog
         self._resolve = resolve
-        self._clients: dict[tuple[str, str, str], HttpClient] = {}
+        self._connect = connect
+        self._clients: dict[tuple[str, str, str], Caller] = {}
         self._known: dict[str, list[_Webhook] | None] = {}
         for plural in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
             self._known[plural] = []
@@ -344,7 +347,7 @@ class WebhookCaller:
 
     # connections
 
-    def _client(self, webhook: _Webhook) -> tuple[HttpClient, str]:
+    def _client(self, webhook: _Webhook) -> tuple[Caller, str]:
         if webhook.url is not None:
             parts = urlsplit(webhook.url)
             origin, hostname, path = f"https://{parts.netloc}", parts.hostname or "", parts.path or "/"
@@ -358,6 +361,8 @@ class WebhookCaller:
             path = path if path.startswith("/") else f"/{path}"
         key = (origin, hostname, webhook.ca_bundle)
         client = self._clients.get(key)
+        if client is None and self._connect is not None:
+            client = self._clients[key] = self._connect(origin)
         if client is None:
             try:
                 tls = _tls(webhook.ca_bundle)

@@ -102,6 +102,7 @@ class Stream:
         self.on_start = on_start
         self.on_close: Callable[[], None] = lambda: None
         self._transport: asyncio.Transport | None = None
+        self._sink: Callable[[bytes], None] | None = None
         self._pending: list[bytes] = []
         self._pending_size = 0
         self._flush_scheduled = False
@@ -116,6 +117,12 @@ class Stream:
         transport.write(head.encode())
         self.on_start(self)
 
+    def open_here(self, sink: Callable[[bytes], None], ended: Callable[[], None]) -> None:
+        """Answer a reader in this process: what is written goes to `sink`, without HTTP around it."""
+        self._sink = sink
+        self._ended = ended
+        self.on_start(self)
+
     def write(self, data: bytes) -> None:
         """Queue data; what is queued in one turn of the event loop goes out as one chunk."""
         if self.closed:
@@ -128,7 +135,13 @@ class Stream:
 
     def _flush(self) -> None:
         self._flush_scheduled = False
-        if self.closed or self._transport is None or not self._pending:
+        if self.closed or not self._pending:
+            return
+        if self._sink is not None:
+            data, self._pending, self._pending_size = b"".join(self._pending), [], 0
+            self._sink(data)
+            return
+        if self._transport is None:
             return
         if self._transport.get_write_buffer_size() + self._pending_size > _STREAM_LIMIT:
             log.warning("a watcher reads too slowly: its watch is ended")
@@ -143,9 +156,10 @@ class Stream:
         if self.closed:
             return
         self._flush()
-        if self.closed or self._transport is None:
+        if self.closed or (self._transport is None and self._sink is None):
             return
-        self._transport.write(b"0\r\n\r\n")
+        if self._transport is not None:
+            self._transport.write(b"0\r\n\r\n")
         self._finish()
         if self._ended is not None:
             self._ended()

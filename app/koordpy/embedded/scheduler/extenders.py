@@ -19,7 +19,7 @@ import numpy as np
 from koordpy.api.core import Node, Pod
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
-from koordpy.lib.http1 import HttpClient, HttpError
+from koordpy.lib.http1 import Caller, Connect, HttpClient, HttpError
 from koordpy.scheduling.config import ExtenderConfig, ExtenderTLSConfig, Profile, SchedulerConfiguration
 
 SCALE = 10
@@ -93,19 +93,24 @@ _NAMES = {
 
 
 class Extender:
-    """One entry of `extenders` in a KubeSchedulerConfiguration."""
+    """One entry of `extenders` in a KubeSchedulerConfiguration; `connect` reaches it in another way."""
 
-    def __init__(self, config: ExtenderConfig) -> None:
+    def __init__(self, config: ExtenderConfig, connect: Connect | None = None) -> None:
         self.config = config
         parts = urlsplit(config.url_prefix)
         self._prefix = parts.path.rstrip("/")
         secure = config.enable_https or parts.scheme == "https"
         given = config.tls_config
-        self._client = HttpClient(
-            f"{'https' if secure else 'http'}://{parts.netloc}",
-            tls=_tls(given) if secure else None,
-            server_hostname=given.server_name or None if secure and given else None,
-            limit=4096,
+        origin = f"{'https' if secure else 'http'}://{parts.netloc}"
+        self._client: Caller = (
+            connect(origin)
+            if connect is not None
+            else HttpClient(
+                origin,
+                tls=_tls(given) if secure else None,
+                server_hostname=given.server_name or None if secure and given else None,
+                limit=4096,
+            )
         )
         self._managed = {resource.name for resource in config.managed_resources}
 
@@ -220,9 +225,9 @@ def encoded(pod: Pod) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(pod))
 
 
-def in_order(configs: Sequence[ExtenderConfig]) -> list["Extender"]:
+def in_order(configs: Sequence[ExtenderConfig], connect: Connect | None = None) -> list["Extender"]:
     """Return the extenders as kube-scheduler asks them: those that can be ignored come last."""
-    return [Extender(config) for config in sorted(configs, key=lambda config: config.ignorable)]
+    return [Extender(config, connect) for config in sorted(configs, key=lambda config: config.ignorable)]
 
 
 def interested(extenders: Sequence[Extender], pod: Pod) -> list[Extender]:

@@ -20,6 +20,7 @@ from koordpy.cluster.events import NORMAL, Recorder
 from koordpy.cluster.informers import Informers
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock, SystemClock
+from koordpy.lib.http1 import Connect
 from koordpy.scheduling.config import Profile, SchedulerConfiguration
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.framework import Framework
@@ -57,7 +58,8 @@ class Scheduler:
     """Stands in for kube-scheduler. `start` and `stop`.
 
     It is the only scheduler of its control plane, so it takes no lease. Volumes and dynamic resources do not
-    exist here: their plugins are left out of the default profile.
+    exist here: their plugins are left out of the default profile. `connect` reaches extenders otherwise than
+    over the network.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Scheduler:
         *,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        connect: Connect | None = None,
     ) -> None:
         self.config, self._client = config, client
         self._clock = clock or SystemClock()
@@ -75,7 +78,7 @@ class Scheduler:
         self._nodes = self.cluster.nodes
         self._nominator = Nominator(self.cluster)
         self._waiting_pods = WaitingPods()
-        self._extenders = in_order(config.extenders)
+        self._extenders = in_order(config.extenders, connect)
         profiles = build(
             without_ignored_resources(config), self._handle, place=Place.SCHEDULER, skip_missing=True
         )

@@ -1,0 +1,89 @@
+"""An event loop on which time passes only when nobody has anything left to do.
+
+Timers fire in their order and as far apart as they say, but the waits between them take no time: when nothing
+is ready, the loop's clock jumps to the next timer. So a program of coroutines that gets its time from the
+loop, or from a `SimulatedClock`, runs a day in the time that its own work takes, and does the same thing in
+the same order every time.
+
+Threads and sockets work, but the clock does not wait for them: a simulation does without.
+"""
+
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_RESOLUTION = 1e-6
+"""Seconds by which a timer may fire early: what a float has left after years."""
+
+
+class Stalled(RuntimeError):
+    """Everything waits for something that no timer brings about."""
+
+
+class _Selector(selectors.DefaultSelector):
+    """Lets time jump where a selector would wait."""
+
+    def __init__(self, jump: Callable[[float], None]) -> None:
+        super().__init__()
+        self._jump = jump
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Return what is ready now; if nothing is, let `timeout` seconds be over."""
+        if timeout is not None and timeout <= 0:
+            return []
+        ready = super().select(0)
+        if not ready:
+            if timeout is None:
+                raise Stalled("nothing is scheduled any more, and somebody still waits")
+            self._jump(timeout)
+        return ready
+
+
+class SimulatedLoop(asyncio.SelectorEventLoop):
+    """The event loop; its time starts at 0 seconds."""
+
+    def __init__(self) -> None:
+        self._elapsed = 0.0
+        super().__init__(_Selector(self._jump))
+        self._clock_resolution = _RESOLUTION
+
+    def time(self) -> float:
+        """Return the seconds since the start."""
+        return self._elapsed
+
+    def _jump(self, seconds: float) -> None:
+        self._elapsed += seconds
+
+
+class SimulatedClock:
+    """The time of a simulated loop that began at `start`."""
+
+    def __init__(self, loop: SimulatedLoop, start: datetime) -> None:
+        if start.tzinfo is None:
+            raise ValueError(f"SimulatedClock needs an aware datetime, got {start!r}")
+        self._loop, self._start = loop, start.astimezone(UTC)
+
+    def now(self) -> datetime:
+        """Return the simulated wall-clock time, aware, in UTC."""
+        return self._start + timedelta(seconds=self._loop.time())
+
+    def monotonic(self) -> float:
+        """Return the simulated seconds since the start."""
+        return self._loop.time()
+
+
+def run(program: Callable[[SimulatedLoop], Coroutine[Any, Any, T]]) -> T:
+    """Run a program on a loop of its own and return what it returns. Raises Stalled, and what it raises."""
+    loops: list[SimulatedLoop] = []
+
+    def make() -> SimulatedLoop:
+        loops.append(SimulatedLoop())
+        return loops[-1]
+
+    with asyncio.Runner(loop_factory=make) as runner:
+        runner.get_loop()
+        return runner.run(program(loops[0]))
