@@ -27,7 +27,7 @@ class OwnerReference(Struct):
     kind: str = ""
     name: str = ""
     uid: str = ""
-    controller: bool = False
+    controller: bool | None = None
     block_owner_deletion: bool = False
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from . import core, koordinator
+from . import core, koordinator, reservation
 from .meta import KubeObject
 
 T = TypeVar("T")
@@ -107,6 +107,14 @@ RESOURCES: dict[type[KubeObject], Resource] = {
         ),
         Resource(
             "slo.koordinator.sh", "v1alpha1", "nodemetrics", "NodeMetric", False, koordinator.NodeMetric
+        ),
+        Resource(
+            "scheduling.koordinator.sh",
+            "v1alpha1",
+            "reservations",
+            "Reservation",
+            False,
+            reservation.Reservation,
         ),
         Resource("slo.koordinator.sh", "v1alpha1", "nodeslos", "NodeSLO", False, koordinator.NodeSLO),
         Resource(

@@ -27,6 +27,7 @@ from .cycle_state import CycleState
 from .handle import Handle
 from .node_info import NodeInfo, each
 from .outcome import FilterOutcome, PostFilterResult
+from .reservation_info import ReservationInfo as ReservationInfo
 from .status import SUCCESS, Status, Verdict
 
 MIN_NODE_SCORE = 0
@@ -128,7 +129,13 @@ class BeforePreFilter:
 
 
 class PreFilter:
-    """Looks at the pod once per attempt, before any node."""
+    """Looks at the pod once per attempt, before any node.
+
+    `node_local` says that add_pod and remove_pod change what Filter says of their node only: then preemption
+    looks at many nodes in one go.
+    """
+
+    node_local: ClassVar[bool] = False
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
         """Return the only node names that may fit (None: any) and a status.
@@ -340,25 +347,6 @@ class PostBind:
 
 
 # --- reservations --------------------------------------------------------------------------------
-
-
-class ReservationInfo(Protocol):
-    """A reservation as the reservation points pass it on; what more it holds is its owner's affair."""
-
-    @property
-    def name(self) -> str:
-        """The Reservation's name."""
-        ...
-
-    @property
-    def uid(self) -> str:
-        """The Reservation's UID."""
-        ...
-
-    @property
-    def node_name(self) -> str:
-        """The node on which resources are reserved."""
-        ...
 
 
 class ReservationRestore:

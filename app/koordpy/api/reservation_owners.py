@@ -1,0 +1,175 @@
+"""Which pods a reservation is for.
+
+Owners are read once into matchers. What pods' names and UIDs have to do with it is told apart from what is
+the same for all pods of a workload, so that a whole workload can be looked up at once. Source: Koordinator,
+`pkg/util/reservation/reservation.go` (`ParseReservationOwnerMatchers`, `MatchReservationOwners`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from . import label_selector, labels
+from .core import ObjectReference, Pod
+from .field_error import FieldError, aggregate
+from .label_selector import Selector, SelectorError
+from .meta import LabelSelector, OwnerReference
+from .reservation import ReservationController, ReservationOwner
+
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+class OwnersError(ValueError):
+    """A label selector among the owners cannot be read; the message is Koordinator's."""
+
+
+class OwnerMatchers:
+    """The owners of one reservation; a pod need match only one of them."""
+
+    __slots__ = ("_owners", "names_pods")
+
+    def __init__(self, owners: Iterable[tuple[ReservationOwner, Selector | None]]) -> None:
+        self._owners = tuple(owners)
+        self.names_pods = any(
+            owner.object is not None and bool(owner.object.name or owner.object.uid)
+            for owner, _ in self._owners
+        )
+        """Whether an owner names a single pod, so that pods of one workload may differ."""
+
+    def matches(self, pod: Pod) -> bool:
+        """Tell whether a pod is an owner."""
+        return any(
+            _is_object(owner.object, pod)
+            and _has_controller(owner.controller, pod)
+            and (selector is None or selector.matches(pod.metadata.labels))
+            for owner, selector in self._owners
+        )
+
+    @property
+    def selectors(self) -> Sequence[Selector]:
+        """The label selectors of the owners that have one."""
+        return [selector for _, selector in self._owners if selector is not None]
+
+
+NOBODY = OwnerMatchers(())
+
+
+def owner_matchers(owners: Sequence[ReservationOwner]) -> OwnerMatchers:
+    """Return the matchers of owners; equal owners share them. Raises OwnersError."""
+    return _matchers(msgspec.msgpack.encode(owners))
+
+
+@lru_cache(maxsize=1 << 12)
+def _matchers(packed: bytes) -> OwnerMatchers:
+    owners = msgspec.msgpack.decode(packed, type=list[ReservationOwner])
+    read: list[tuple[ReservationOwner, Selector | None]] = []
+    errors: list[FieldError] = []
+    for index, owner in enumerate(owners):
+        selector = owner.label_selector
+        try:
+            read.append((owner, None if selector is None else label_selector.fast_of(selector)))
+        except SelectorError:
+            assert selector is not None
+            errors.append(_selector_error(f"owners[{index}]", selector))
+    if errors:
+        raise OwnersError(aggregate(errors))
+    return OwnerMatchers(read)
+
+
+def _is_object(reference: ObjectReference | None, pod: Pod) -> bool:
+    """Kind, resource version and field path are not looked at; pods from a watch have no apiVersion."""
+    if reference is None:
+        return True
+    meta = pod.metadata
+    return (
+        (not reference.uid or reference.uid == meta.uid)
+        and (not reference.name or reference.name == meta.name)
+        and (not reference.namespace or reference.namespace == meta.namespace)
+        and (not reference.api_version or reference.api_version == pod.api_version)
+    )
+
+
+def _has_controller(wanted: ReservationController | None, pod: Pod) -> bool:
+    if wanted is None:
+        return True
+    if wanted.namespace and wanted.namespace != pod.metadata.namespace:
+        return False
+    return any(_is_controller(wanted, reference) for reference in pod.metadata.owner_references)
+
+
+def _is_controller(wanted: ReservationController, reference: OwnerReference) -> bool:
+    return (
+        (wanted.controller is None or wanted.controller is reference.controller)
+        and (not wanted.uid or wanted.uid == reference.uid)
+        and (not wanted.name or wanted.name == reference.name)
+        and (not wanted.kind or wanted.kind == reference.kind)
+        and (not wanted.api_version or wanted.api_version == reference.api_version)
+    )
+
+
+# --- what is wrong with a selector, in Kubernetes' words -----------------------------------------
+
+
+def _selector_error(path: str, selector: LabelSelector) -> FieldError:
+    return FieldError(path, f"Invalid value: {_json(_written(selector))}: {_reason(selector)}")
+
+
+def _written(selector: LabelSelector) -> Mapping[str, Any]:
+    written: dict[str, Any] = {}
+    if selector.match_labels:
+        written["matchLabels"] = dict(sorted(selector.match_labels.items()))
+    if selector.match_expressions:
+        written["matchExpressions"] = [
+            {"key": item.key, "operator": item.operator} | ({"values": item.values} if item.values else {})
+            for item in selector.match_expressions
+        ]
+    return written
+
+
+def _reason(selector: LabelSelector) -> str:
+    """Return what is wrong with the first requirement that is not valid."""
+    for key, value in sorted(selector.match_labels.items()):
+        if errors := _requirement_errors(key, "Equals", [value]):
+            return aggregate(errors)
+    for item in selector.match_expressions:
+        if item.operator not in _OPERATORS:
+            return f'"{item.operator}" is not a valid label selector operator'
+        if errors := _requirement_errors(item.key, item.operator, item.values):
+            return aggregate(errors)
+    return ""
+
+
+def _requirement_errors(key: str, operator: str, values: Sequence[str]) -> list[FieldError]:
+    errors = []
+    if problem := labels.key_error(key):
+        errors.append(FieldError("key", f"Invalid value: {_json(key)}: {problem}"))
+    listed = _json(list(values) or None)
+    if operator in ("In", "NotIn") and not values:
+        errors.append(
+            FieldError(
+                "values",
+                f"Invalid value: {listed}: for 'in', 'notin' operators, values set can't be empty",
+            )
+        )
+    elif operator in ("Exists", "DoesNotExist") and values:
+        errors.append(
+            FieldError(
+                "values",
+                f"Invalid value: {listed}: values set must be empty for exists and does not exist",
+            )
+        )
+    errors.extend(
+        FieldError(f"values[{index}][{key}]", f"Invalid value: {_json(value)}: {problem}")
+        for index, value in enumerate(values)
+        if (problem := labels.value_error(value))
+    )
+    return errors
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
