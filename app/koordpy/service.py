@@ -19,7 +19,7 @@ from koordpy.admission.serving.config import Mode
 from koordpy.admission.serving.life import WebhookLife
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
-from koordpy.cluster.connection import Connection
+from koordpy.cluster.connection import Channel, Connection
 from koordpy.cluster.informers import Informers
 from koordpy.http import debug, health, webhook_server
 from koordpy.http.admission import webhooks
@@ -63,7 +63,7 @@ class Service:
         self,
         settings: Settings,
         *,
-        connection: Connection | None = None,
+        connection: Channel | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
         desk: Desk | None = None,
@@ -73,7 +73,7 @@ class Service:
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()
         access = settings.client
-        self.connection = connection or Connection.find(access.kubeconfig, access.context, access.server)
+        self.connection: Channel = connection or Connection.find(access.kubeconfig, access.context, access.server)
         self.client = Client(self.connection)
         self.cluster = Cluster(self._clock)
         self.health = health.Health()
@@ -230,18 +230,22 @@ class Service:
 
     # --- life ------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
+    async def start(self, *, listen: bool = True) -> None:
         """Follow the cluster and open the doors.
 
         The doors listen at once, so that probes get answers; until every informer has listed, `/readyz`
         says no and no request is decided on half a view. Only the webhooks wait for a certificate that is
         made now, and for being registered with it. Raises FirstSyncError when that takes too long. A worker
         that takes the place of another waits for its informers too: its siblings answer meanwhile.
+
+        Without `listen` no door opens: callers in this process ask `chains` and `extender` directly.
         """
         await self._informers.start()
         self.health.ready |= health.informer_checks(self._informers)
-        if self._desk.is_replacement:
+        if self._desk.is_replacement or not listen:
             await self._informers.wait_synced()
+        if not listen:
+            return
         for name, listener in self.listeners.items():
             if name != "admission":
                 await listener.start()
