@@ -107,6 +107,10 @@ class Chain:
         with status 500 at the handler that does.
         """
         began = perf_counter()
+        return self._answered(request, self.rehearse(request, raw_object), began)
+
+    def rehearse(self, request: Request, raw_object: bytes | msgspec.Raw) -> Response:
+        """Decide as `admit` does, for somebody who only wants to know: it is neither counted nor remembered."""
         try:
             response = self._open(request, raw_object)
             if response is None:
@@ -117,7 +121,7 @@ class Chain:
                 response = _verdict(request)
         except Exception as error:
             response = self._failed(request, error)
-        return self._answered(request, response, began)
+        return response
 
     async def admit_waiting(self, request: Request, raw_object: bytes | msgspec.Raw) -> Response:
         """Decide as `admit` does, waiting for asynchronous handlers. Raises nothing but CancelledError."""
@@ -164,8 +168,9 @@ class Chain:
                 step(request)
                 allowed = True
             finally:
-                duration = self._duration(handler, request.operation, allowed)
-                duration.observe((perf_counter() - began) * 1000)
+                if explanation is None:
+                    duration = self._duration(handler, request.operation, allowed)
+                    duration.observe((perf_counter() - began) * 1000)
             if explanation is not None and document is not None:
                 explanation.changed(document, handler.name)
 
@@ -181,8 +186,9 @@ class Chain:
             await waiting.step(request)
             allowed = True
         finally:
-            duration = self._duration(waiting.handler, request.operation, allowed)
-            duration.observe((perf_counter() - began) * 1000)
+            if explanation is None:
+                duration = self._duration(waiting.handler, request.operation, allowed)
+                duration.observe((perf_counter() - began) * 1000)
         if explanation is not None and document is not None:
             explanation.changed(document, name)
 

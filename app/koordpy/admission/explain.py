@@ -88,7 +88,7 @@ def explain(
         raw_old_object=b"" if old is None else msgspec.json.encode(old),
         explanation=notes,
     )
-    response = chain.admit(request, msgspec.json.encode(document))
+    response = chain.rehearse(request, msgspec.json.encode(document))
     return AdmissionExplanation(
         kind=request.kind.kind,
         namespace=request.namespace,

@@ -17,11 +17,12 @@ from koordpy.admission.handler import UPDATE, Handle
 from koordpy.admission.rolls import Favourable
 from koordpy.api.core import Pod
 from koordpy.api.scheme import resource_of
+from koordpy.api.workloads import as_created_again, pod_of
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import SystemClock
 from koordpy.lib.feature_gates import FeatureGates
 
-from .known import Access, NothingGiven, as_created_again, fill_facts, pod_of, profiles_of, put_profiles
+from .known import Access, NothingGiven, fill_facts, profiles_of, put_profiles
 from .output import counted
 
 MUTATE, VALIDATE = "/mutate-pod", "/validate-pod"

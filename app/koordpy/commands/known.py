@@ -17,25 +17,6 @@ from koordpy.cluster.connection import Connection
 PROFILE = ClusterColocationProfile.__name__
 
 _FACTS: tuple[type[KubeObject], ...] = (Namespace, PriorityClass)
-_SERVED = ("status",)
-_GIVEN = (
-    "uid",
-    "resourceVersion",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "generation",
-    "managedFields",
-    "selfLink",
-)
-_TEMPLATES: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(
-        ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController"),
-        ("spec", "template"),
-    ),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-    "PodTemplate": ("template",),
-}
 
 
 class NothingGiven(LookupError):
@@ -89,51 +70,3 @@ def put_profiles(cluster: Cluster, documents: Iterable[Mapping[str, Any]]) -> No
     store = cluster.store(ClusterColocationProfile)
     for document in documents:
         store.apply(read(ClusterColocationProfile, document))
-
-
-def members(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the object that stands under a name; an empty one where there is none."""
-    value = document.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def name_of(document: Mapping[str, Any]) -> str:
-    """Return an object's name, or what its name is generated from."""
-    metadata = members(document, "metadata")
-    return str(metadata.get("name") or metadata.get("generateName") or "")
-
-
-def as_created_again(pod: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an existing pod as its owner would create it: without what the API server and a node added.
-
-    What earlier admission changed in it stays; there is no record of the pod before that.
-    """
-    document = {key: value for key, value in pod.items() if key not in _SERVED}
-    metadata = {key: value for key, value in members(pod, "metadata").items() if key not in _GIVEN}
-    document["metadata"] = metadata
-    if isinstance(pod.get("spec"), dict):
-        document["spec"] = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
-    return document
-
-
-def pod_of(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a pod, or the pod that a workload (Deployment, Job ...) would create; None for other objects."""
-    kind = document.get("kind")
-    if kind == "Pod":
-        return dict(document)
-    path = _TEMPLATES.get(str(kind))
-    if path is None:
-        return None
-    template: Any = document
-    for name in path:
-        template = template.get(name) if isinstance(template, dict) else None
-    if not isinstance(template, dict):
-        return None
-    own = template.get("metadata")
-    own = dict(own) if isinstance(own, dict) else {}
-    outer = document.get("metadata")
-    own.pop("name", None)
-    own["generateName"] = f"{name_of(document)}-"
-    if isinstance(outer, dict) and outer.get("namespace"):
-        own["namespace"] = outer["namespace"]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": own, "spec": template.get("spec") or {}}

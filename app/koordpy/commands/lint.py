@@ -14,10 +14,11 @@ from koordpy.admission.explain import feed
 from koordpy.admission.handler import Handle
 from koordpy.admission.lint import Finding, Severity
 from koordpy.admission.rolls import Favourable
+from koordpy.api.workloads import name_of
 from koordpy.cluster.cluster import Cluster
 
 from .explain import gates_of
-from .known import PROFILE, Access, NothingGiven, fill_facts, name_of, profiles_of
+from .known import PROFILE, Access, NothingGiven, fill_facts, profiles_of
 from .output import counted
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}

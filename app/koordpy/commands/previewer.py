@@ -18,6 +18,7 @@ from koordpy.admission.explain import ExplainedChange, feed
 from koordpy.api import json_merge, json_patch
 from koordpy.api.patch import equal
 from koordpy.api.scheme import DecodeError
+from koordpy.api.workloads import as_created_again, members, name_of
 from koordpy.cluster.cluster import Cluster
 from koordpy.controllers.host import Registry
 from koordpy.controllers.interface import Controller
@@ -25,7 +26,7 @@ from koordpy.controllers.interface import Handle as ControllerHandle
 from koordpy.lib.feature_gates import FeatureGates
 
 from .explain import VALIDATE, Explainer, Explanation
-from .known import as_created_again, members, name_of, put_profiles
+from .known import put_profiles
 
 _CONTROLLER = "colocationprofile"
 _GENERATED = re.compile(rb"kube-api-access-[a-z0-9]{5}\b")

@@ -3,7 +3,10 @@
 A state is made when an attempt starts and is garbage when it ends; it is never used for a second attempt.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast
+
+from koordpy.api.core import Pod
 
 T = TypeVar("T")
 
@@ -59,3 +62,10 @@ NOMINATED_PODS_TO_IGNORE: StateKey[frozenset[str]] = StateKey(
     "scheduling.koordinator.sh/nominated-pods-to-ignore"
 )
 """UIDs of pods of the same job: their nominations do not count against this pod."""
+
+PLACED: StateKey[Mapping[str, Sequence[Pod]]] = StateKey("koordpy.dev/placed")
+"""In a what-if: the pods that it has placed before, by node name.
+
+The nodes that plugins are shown have these pods on them. A plugin that keeps books of its own about pods
+looks here for those that are not in them.
+"""

@@ -9,7 +9,7 @@ to an attempt, step by step, while it happens.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -21,6 +21,7 @@ from koordpy.api.core import Pod
 from koordpy.api.meta import format_micro_time
 
 from .cycle_state import CycleState
+from .explained import Best, NodeScore, Rejected, Rejection, rejected, rejections
 from .outcome import FilterOutcome, Scores
 from .status import Status
 
@@ -35,7 +36,7 @@ ENDS: frozenset[str] = frozenset(("unschedulable", "error", "bound", "failed", "
 """Outcomes after which nothing more happens to an attempt."""
 
 Step = Literal["begun", "scored"] | Outcome
-"""What happens to an attempt. `filtered` is told whenever filters have run; that no node is left, after it."""
+"""What happens to an attempt. `filtered` is told whenever filters have run; what that means follows."""
 
 Listener = Callable[["Decision", Step], None]
 """Told of steps while they happen. It must be quick, and keep no decision for long that has ended."""
@@ -46,27 +47,6 @@ KEPT = 200
 NODES_IN_FULL = 500_000
 """Nodes of attempts whose arrays are kept, some 60 bytes each; older attempts are cut down to what is shown
 of them. That takes time, and at a few hundred nodes an attempt is forgotten before its turn comes."""
-
-NODES_SHOWN = 10
-"""Best nodes shown with their scores, and examples of refused nodes."""
-
-
-class Rejection(BaseModel):
-    """Nodes that one plugin refused for one reason."""
-
-    plugin: str
-    reason: str
-    code: str
-    nodes: int
-    examples: list[str]
-
-
-class NodeScore(BaseModel):
-    """A node's weighted scores."""
-
-    node: str
-    total: int
-    plugins: dict[str, int]
 
 
 class DecisionModel(BaseModel):
@@ -88,19 +68,6 @@ class DecisionModel(BaseModel):
     milliseconds: dict[str, float]
 
 
-_Rejected = tuple[Status, int, list[str]]
-"""A status, how many nodes have it, and examples of their names."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Best:
-    """The best nodes: names, totals, and scores by plugin, each in the same order."""
-
-    names: list[str]
-    totals: list[int]
-    by_plugin: dict[str, list[int]]
-
-
 @dataclass(frozen=True, slots=True)
 class _Facts:
     """What is kept of an attempt's arrays. Every cycle pays for this, so models are made later."""
@@ -108,8 +75,8 @@ class _Facts:
     evaluated: int = 0
     feasible: int = 0
     message: str = ""
-    rejected: Sequence[_Rejected] = ()
-    best: _Best | None = None
+    rejected: Sequence[Rejected] = ()
+    best: Best | None = None
 
 
 class Decision:
@@ -174,8 +141,8 @@ class Decision:
             len(outcome.nodes),
             int(outcome.feasible.sum()),
             outcome.message() if self.result == "unschedulable" else "",
-            list(_rejected(outcome)),
-            _best(self.scores) if self.scores is not None else None,
+            list(rejected(outcome)),
+            Best.of(self.scores) if self.scores is not None else None,
         )
 
     def model(self) -> DecisionModel:
@@ -192,9 +159,9 @@ class Decision:
             message=self.message or facts.message,
             evaluated_nodes=facts.evaluated,
             feasible_nodes=facts.feasible,
-            rejections=[_rejection(*rejected) for rejected in facts.rejected],
+            rejections=rejections(facts.rejected),
             weights=self.weights,
-            top_nodes=_node_scores(facts.best) if facts.best is not None else [],
+            top_nodes=facts.best.models() if facts.best is not None else [],
             milliseconds=self.milliseconds,
         )
 
@@ -269,42 +236,3 @@ class Decisions:
 
 def _nobody(decision: Decision, step: Step) -> None:
     """Listen to nothing."""
-
-
-def _rejected(outcome: FilterOutcome) -> Iterator[_Rejected]:
-    names = outcome.nodes.names
-    if not outcome.prefilter.is_success or outcome.error is not None:
-        yield outcome.error or outcome.prefilter, len(names), list(names[:NODES_SHOWN])
-        return
-    for refusals in outcome.refusals:
-        for status, indexes in refusals.grouped():
-            yield status, len(indexes), [names[i] for i in indexes[:NODES_SHOWN].tolist()]
-    if outcome.absent:
-        yield outcome.absent_status, len(outcome.absent), list(outcome.absent[:NODES_SHOWN])
-
-
-def _rejection(status: Status, nodes: int, examples: list[str]) -> Rejection:
-    return Rejection(
-        plugin=status.plugin, reason=status.message, code=status.code.name, nodes=nodes, examples=examples
-    )
-
-
-def _best(scores: Scores) -> _Best:
-    indexes = scores.top(NODES_SHOWN)
-    names = scores.nodes.names
-    return _Best(
-        [names[i] for i in indexes],
-        scores.total[indexes].tolist(),
-        {plugin: values[indexes].tolist() for plugin, values in scores.by_plugin.items()},
-    )
-
-
-def _node_scores(best: _Best) -> list[NodeScore]:
-    return [
-        NodeScore(
-            node=name,
-            total=best.totals[i],
-            plugins={plugin: values[i] for plugin, values in best.by_plugin.items()},
-        )
-        for i, name in enumerate(best.names)
-    ]

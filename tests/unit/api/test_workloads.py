@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from koordpy.commands.known import as_created_again, pod_of
+from koordpy.api.workloads import as_created_again, pod_of, pods_at_once
 
 TEMPLATE = {"metadata": {"name": "x", "labels": {"app": "a"}}, "spec": {"containers": [{"name": "c"}]}}
 
@@ -55,3 +55,21 @@ def test_a_pod_created_again_is_without_what_others_added() -> None:
         "spec": {"containers": []},
     }
     assert pod["spec"]["nodeName"] == "n"  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "pods"),
+    [
+        ("Pod", {}, 1),
+        ("Deployment", {}, 1),
+        ("Deployment", {"replicas": 7}, 7),
+        ("StatefulSet", {"replicas": 0}, 0),
+        ("Job", {}, 1),
+        ("Job", {"parallelism": 5}, 5),
+        ("Job", {"parallelism": 5, "completions": 3}, 3),
+        ("DaemonSet", {"replicas": 4}, 1),
+        ("Deployment", {"replicas": "7"}, 1),
+    ],
+)
+def test_workloads_say_how_many_pods_they_have_at_a_time(kind: str, spec: dict[str, Any], pods: int) -> None:
+    assert pods_at_once({"kind": kind, "spec": spec}) == pods

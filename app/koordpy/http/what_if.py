@@ -1,0 +1,277 @@
+"""`POST /apis/v1/whatif`: where would this pod go, or so many pods of this workload, and what stops the rest?
+
+The body is a Pod, Deployment, ReplicaSet, StatefulSet, Job or another workload, as JSON or YAML. Where this
+process also serves the admission webhooks, the pod goes through them first, as it would on its way in.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+import yaml
+from fastapi import APIRouter, HTTPException, Query, Request
+from pydantic import BaseModel
+
+from koordpy.admission.chain import Chain
+from koordpy.admission.explain import ExplainedChange, explain
+from koordpy.api.core import Pod
+from koordpy.api.scheme import MALFORMED, DecodeError, decode
+from koordpy.api.workloads import as_created_again, name_of, pod_of, pods_at_once
+from koordpy.cluster.nodes import NodeTable
+from koordpy.lib.clock import Clock
+from koordpy.scheduling.registry import Profiles
+from koordpy.scheduling.what_if import MOST_PODS, Forecast, Stop, forecast
+
+MAX_BODY: Final = 1 << 20
+"""Bytes of a body."""
+
+MAX_YAML: Final = 256 << 10
+"""Bytes of a body in YAML, which is slow to read."""
+
+_MOST_VALUES: Final = 100_000
+"""Values in a document; aliases of YAML make a lot of them out of few bytes."""
+
+_WAITING: Final = 4
+"""What-ifs that may wait for the one that is running."""
+
+MUTATE, VALIDATE = "/mutate-pod", "/validate-pod"
+
+Wish = Literal["auto", "true", "false"]
+
+
+class AdmissionNote(BaseModel):
+    """What the admission webhooks would do to the pod; `ran` tells whether they were asked."""
+
+    ran: bool
+    message: str
+    changes: list[ExplainedChange]
+
+
+class WhatIf(Forecast):
+    """A forecast, what it is about, and what admission would do first."""
+
+    kind: str
+    namespace: str
+    name: str
+    admission: AdmissionNote
+    notes: list[str]
+
+
+@dataclass
+class Stage:
+    """What a what-if works on. `priority_of` gives the value of a priority class, None for an unknown one."""
+
+    profiles: Profiles
+    nodes: NodeTable
+    clock: Clock
+    chains: Mapping[str, Chain]
+    is_ready: Callable[[], bool]
+    priority_of: Callable[[str], int | None]
+
+
+def router(stage: Callable[[], Stage | None]) -> APIRouter:
+    """Return the route; `stage` is None where no nodes are followed. One what-if runs at a time."""
+    routes = APIRouter()
+    turn = asyncio.Lock()
+    waiting = 0
+
+    @routes.post(
+        "/apis/v1/whatif",
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "content": {
+                    media: {"schema": {"type": "object"}}
+                    for media in ("application/json", "application/yaml")
+                },
+            }
+        },
+    )
+    async def whatif(
+        request: Request,
+        count: Annotated[int | None, Query(ge=1, le=MOST_PODS)] = None,
+        admission: Wish = "auto",
+        top: Annotated[int, Query(ge=1, le=100)] = 3,
+    ) -> WhatIf:
+        nonlocal waiting
+        found = stage()
+        if found is None:
+            raise HTTPException(404, "nodes are not followed: the extender door is closed")
+        if not found.is_ready():
+            raise HTTPException(503, "the cluster has not been listed yet, see /readyz")
+        document = await _document(await _body(request), request.headers.get("content-type", ""))
+        if waiting > _WAITING:
+            raise HTTPException(429, f"{waiting} what-ifs are waiting already; try again later")
+        waiting += 1
+        try:
+            async with turn:
+                return await _what_if(found, document, count, admission, top)
+        finally:
+            waiting -= 1
+
+    return routes
+
+
+async def _what_if(stage: Stage, document: dict[str, Any], count: int | None, wish: Wish, top: int) -> WhatIf:
+    template = pod_of(document)
+    if template is None:
+        raise HTTPException(
+            400,
+            f"kind: got {str(document.get('kind'))[:60]!r}, expected a Pod or a workload with a pod template",
+        )
+    if document.get("kind") == "DaemonSet":
+        raise HTTPException(400, "kind: a DaemonSet has a pod for each node; ask about one of its pods")
+    pods = pods_at_once(document) if count is None else count
+    if not 1 <= pods <= MOST_PODS:
+        raise HTTPException(400, f"count: got {pods}, expected 1 to {MOST_PODS}")
+    raw = as_created_again(template)
+    meta = raw["metadata"]
+    meta["namespace"] = namespace = str(meta.get("namespace") or "default")
+    note, result = _admit(stage, raw, wish)
+    name = name_of(document)
+    notes: list[str] = []
+    told: dict[str, Any] = {
+        "kind": str(document.get("kind")),
+        "namespace": namespace,
+        "name": name,
+        "notes": notes,
+    }
+    if result is None:
+        stop = Stop(
+            pod=name,
+            pods=pods,
+            stage="Admission",
+            message=note.message,
+            rejections=[],
+            preemption_might_help=0,
+        )
+        refused = Forecast(
+            profile="", pods=pods, nodes=len(stage.nodes), weights={}, placed=[], by_node={}, stopped=stop
+        )
+        return WhatIf(**dict(refused), **told, admission=note)
+    pod = _read(result)
+    framework = stage.profiles.whole_of(pod.spec.scheduler_name)
+    if framework is None:
+        served = ", ".join(stage.profiles.frameworks) or "none"
+        raise HTTPException(
+            400, f"spec.schedulerName: no profile for {pod.spec.scheduler_name!r}; profiles: {served}"
+        )
+    _set_priority(stage, pod, notes)
+    copies = [_numbered(pod, name, index, pods) for index in range(pods)]
+    foreseen = await forecast(framework, stage.nodes, copies, stage.clock, top=top)
+    return WhatIf(**dict(foreseen), **told, admission=note)
+
+
+def _admit(stage: Stage, pod: dict[str, Any], wish: Wish) -> tuple[AdmissionNote, dict[str, Any] | None]:
+    """Return what admission does to a pod, and the pod after it, None where it is refused."""
+    mutating, validating = stage.chains.get(MUTATE), stage.chains.get(VALIDATE)
+    if wish == "false":
+        return AdmissionNote(ran=False, message="not asked for", changes=[]), pod
+    if mutating is None:
+        message = "this process does not serve the webhooks: the pod is taken as it is"
+        if wish == "true":
+            raise HTTPException(400, f"admission: {message}")
+        return AdmissionNote(ran=False, message=message, changes=[]), pod
+    told = explain(mutating, pod)
+    if told.result is None:
+        return AdmissionNote(ran=True, message=f"{MUTATE}: {told.message}", changes=told.changes), None
+    if validating is not None:
+        judged = explain(validating, told.result)
+        if not judged.allowed:
+            message = f"{VALIDATE}: {judged.message}"
+            return AdmissionNote(ran=True, message=message, changes=told.changes), None
+    return AdmissionNote(ran=True, message="", changes=told.changes), told.result
+
+
+def _read(document: dict[str, Any]) -> Pod:
+    try:
+        return decode(Pod, msgspec.json.encode(document))
+    except (DecodeError, *MALFORMED) as error:
+        raise HTTPException(400, str(error)) from None
+
+
+def _set_priority(stage: Stage, pod: Pod, notes: list[str]) -> None:
+    """Do what the API server does with a priority class."""
+    name = pod.spec.priority_class_name
+    if pod.spec.priority is not None or not name:
+        return
+    pod.spec.priority = stage.priority_of(name)
+    if pod.spec.priority is None:
+        notes.append(
+            f"the value of priority class {name} is not known here: the pod counts with priority 0; "
+            "set spec.priority to say otherwise"
+        )
+
+
+def _numbered(pod: Pod, name: str, index: int, pods: int) -> Pod:
+    """Return one of several pods, with a name and a UID of its own."""
+    copy = decode(Pod, msgspec.json.encode(pod))
+    meta = copy.metadata
+    meta.name = (name or "pod") if pods == 1 else f"{name.rstrip('-') or 'pod'}-{index}"
+    meta.uid = f"what-if-{index}"
+    return copy
+
+
+# --- the body --------------------------------------------------------------------------------------
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY:
+            raise HTTPException(413, f"the body is larger than {MAX_BODY} bytes")
+    return bytes(body)
+
+
+async def _document(body: bytes, content_type: str) -> dict[str, Any]:
+    """Read an object. Raises HTTPException."""
+    if "json" in content_type or body.lstrip()[:1] == b"{":
+        try:
+            found = msgspec.json.decode(body)
+        except MALFORMED as error:
+            raise HTTPException(400, f"the body is not JSON: {error}") from None
+    else:
+        if len(body) > MAX_YAML:
+            raise HTTPException(413, f"YAML of more than {MAX_YAML} bytes: send JSON")
+        try:
+            found = await asyncio.to_thread(_yaml, body)
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            raise HTTPException(400, f"the body is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(found, dict) or not isinstance(found.get("kind"), str):
+        raise HTTPException(400, f"got {str(found)[:60]!r}, expected one Kubernetes object with a kind")
+    if not isinstance(found.get("metadata") or {}, dict):
+        raise HTTPException(400, f"metadata: got {str(found['metadata'])[:60]!r}, expected an object")
+    return found
+
+
+def _yaml(body: bytes) -> Any:
+    """Read one YAML document of what JSON can say."""
+    found = yaml.load(body, _LOADER)
+    pending, seen = [found], 0
+    while pending:
+        value = pending.pop()
+        seen += 1
+        if seen > _MOST_VALUES:
+            raise ValueError(f"it has more than {_MOST_VALUES} values")
+        if isinstance(value, dict):
+            if not all(isinstance(key, str) for key in value):
+                raise ValueError("it has a key that is no string")
+            pending.extend(value.values())
+        elif isinstance(value, list):
+            pending.extend(value)
+        elif not (value is None or isinstance(value, str | int | float)):
+            raise ValueError(f"it has a {type(value).__name__}, which JSON cannot say")
+    return found
+
+
+class _LOADER(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Reads times as the texts that they are in Kubernetes."""
+
+
+_LOADER.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in _LOADER.yaml_implicit_resolvers.items()
+}
