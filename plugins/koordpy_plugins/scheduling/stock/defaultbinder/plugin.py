@@ -6,13 +6,14 @@ same write that sets the node, so one call does both.
 
 from koordpy.api.core import Pod
 from koordpy.api.needs import Needs, Right
+from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import Bind, Binding, Plugin
 from koordpy.scheduling.status import SUCCESS, Status
 
 
 class DefaultBinder(Plugin, Bind):
-    """Binds every pod it is asked to."""
+    """Binds every pod it is asked to; a reserve pod is none that could be bound, and left to others."""
 
     name = "DefaultBinder"
     watch_suffices = True
@@ -20,6 +21,8 @@ class DefaultBinder(Plugin, Bind):
 
     async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
         """Write the Binding; what the API server answers is for the caller to understand."""
+        if is_reserve_pod(pod):
+            return Status.skip()
         if self.handle.client is None:
             return Status.failed("DefaultBinder has no client to bind with")
         try:

@@ -1,0 +1,328 @@
+"""Schedules Reservations, one after the other, beside the pods that kube-scheduler schedules.
+
+A cycle goes from the queue to the Reserve plugins without a pause, on the event loop on which the extender
+binds pods too: neither can take what the other is about to take. Everything after Reserve (Permit, PreBind,
+the write) runs beside the next cycles. The order of the points, and what a failure leads to, are
+Koordinator's (`pkg/scheduler/frameworkext`).
+
+One process of a cluster runs this at a time, the one that leads.
+"""
+
+import asyncio
+import logging
+
+import numpy as np
+
+from koordpy.api.core import Pod
+from koordpy.api.reservation import Reservation
+from koordpy.api.reserve_pod import new_reserve_pod, reservation_name_of
+from koordpy.cluster.client import Client
+from koordpy.cluster.errors import NotFound
+from koordpy.cluster.events import NORMAL, Recorder
+from koordpy.cluster.nodes import NodeSet
+from koordpy.lib import supervise
+from koordpy.lib.feature_gates import FeatureGates
+from koordpy.scheduling.decisions import Decision, Decisions, Outcome
+from koordpy.scheduling.framework import Framework
+from koordpy.scheduling.gates import DYNAMIC_SCHEDULER_CHECK, scheduling_gates
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface import Bind, QueuedPod
+from koordpy.scheduling.metrics import ATTEMPT_DURATION, ATTEMPTS, count, tally
+from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.queue import SchedulingQueue
+from koordpy.scheduling.registry import Profiles
+from koordpy.scheduling.status import SUCCESS, Code, Status
+
+from . import failures
+from .attempt import Attempt
+from .binding import Binder
+from .reserve_pods import ReservePods
+from .surroundings import Surroundings
+
+log = logging.getLogger(__name__)
+
+CLEARED = PostFilterResult("", override=True)
+"""A nomination is taken back."""
+
+RESERVATION = "Reservation"
+"""The plugin that binds reserve pods: a profile without it schedules no Reservations."""
+
+
+class ReservationScheduler:
+    """Schedules the Reservations of all profiles that have the Reservation plugin; `run` while we lead."""
+
+    def __init__(
+        self,
+        profiles: Profiles,
+        handle: Handle,
+        client: Client,
+        *,
+        gates: FeatureGates | None = None,
+        decisions: Decisions | None = None,
+        initial_backoff: float = 1.0,
+        max_backoff: float = 10.0,
+    ) -> None:
+        self._handle, self._client, self._clock = handle, client, handle.clock
+        self._decisions = decisions or Decisions()
+        self._frameworks = _scheduling(profiles)
+        self._reservations = handle.cluster.store(Reservation)
+        gates = gates or scheduling_gates()
+        self._binder = Binder(
+            handle.cluster,
+            client,
+            handle.waiting_pods,
+            handle.rng,
+            checks_scheduler=gates.enabled(DYNAMIC_SCHEDULER_CHECK),
+        )
+        self._checks_scheduler = gates.enabled(DYNAMIC_SCHEDULER_CHECK)
+        self._backoffs = initial_backoff, max_backoff
+        self._events = {
+            name: Recorder(client, controller=name, clock=self._clock) for name in self._frameworks
+        }
+        self._wake = asyncio.Event()
+        self._binding: dict[str, asyncio.Task[None]] = {}
+        self.queue = self._new_queue()
+
+    @property
+    def profile_names(self) -> list[str]:
+        """The scheduler names whose Reservations are scheduled here."""
+        return list(self._frameworks)
+
+    def _new_queue(self) -> SchedulingQueue:
+        initial, most = self._backoffs
+        return SchedulingQueue(self._clock, admits=self._admits, initial_backoff=initial, max_backoff=most)
+
+    def _admits(self, pod: Pod) -> bool:
+        framework = self._frameworks.get(pod.spec.scheduler_name)
+        return framework is not None and framework.run_pre_enqueue(pod).is_success
+
+    # --- life ------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Schedule until cancelled. What was being bound then is given up; whoever leads next sees to it."""
+        self.queue = self._new_queue()
+        reserve_pods = ReservePods(
+            self.queue,
+            self._handle.waiting_pods,
+            is_ours=lambda reservation: reservation.scheduler_name in self._frameworks,
+            in_hand=self._binding.__contains__,
+            stirred=self._wake.set,
+        )
+        writers = [
+            asyncio.create_task(supervise.forever(f"events of {name}", recorder.run))
+            for name, recorder in self._events.items()
+        ]
+        surroundings = Surroundings(self._handle.cluster, self.queue, self._wake.set)
+        following = self._reservations.subscribe(
+            reserve_pods.added, reserve_pods.updated, reserve_pods.deleted
+        )
+        try:
+            with surroundings:
+                await self._schedule()
+        finally:
+            self._reservations.unsubscribe(following)
+            tasks = [*self._binding.values(), *writers]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _schedule(self) -> None:
+        while True:
+            item = self.queue.pop()
+            if item is None:
+                self._wake.clear()
+                try:
+                    async with asyncio.timeout(self.queue.ready_in()):
+                        await self._wake.wait()
+                except TimeoutError:
+                    pass
+                continue
+            began = self._clock.monotonic()
+            attempt = self._begin(item)
+            if attempt is not None:
+                await self._try(attempt)
+            await asyncio.sleep(self._clock.monotonic() - began)  # half of the time is kube-scheduler's
+
+    # --- one attempt -----------------------------------------------------------------------------
+
+    def _begin(self, item: QueuedPod) -> Attempt | None:
+        """Look at the Reservation as it is now; None, and out of the queue, if it is not to be scheduled."""
+        uid = item.pod.metadata.uid
+        reservation = self._reservations.by_key(reservation_name_of(item.pod))
+        framework = self._frameworks.get(item.pod.spec.scheduler_name)
+        if (
+            reservation is None
+            or reservation.metadata.uid != uid
+            or not reservation.is_unassigned
+            or reservation.is_terminating
+            or framework is None
+            or uid in self._binding
+        ):
+            self.queue.delete(uid)
+            return None
+        pod = new_reserve_pod(reservation)
+        decision = Decision(pod, framework.profile_name, self._clock.now(), framework.weights)
+        self._decisions.begin(decision)
+        state, began = framework.new_state(), self._clock.monotonic()
+        return Attempt(framework, item, reservation, pod, state, decision, began)
+
+    async def _try(self, attempt: Attempt) -> None:
+        """Place a reserve pod and leave its binding to a task; where that fails, see to the failure."""
+        nomination: PostFilterResult | None = CLEARED
+        try:
+            status, outcome = self._place(attempt)
+            if outcome is not None:
+                status, nomination = await self._post_filter(attempt, outcome)
+        except Exception as error:
+            log.exception("scheduling reservation %s failed", attempt.reservation.metadata.name)
+            status = Status.failed(error)
+        if status.is_success:
+            task = asyncio.create_task(self._bind(attempt))
+            self._binding[attempt.uid] = task
+        else:
+            self._give_back(attempt)
+            await self._failed(attempt, status, nomination)
+
+    def _place(self, attempt: Attempt) -> tuple[Status, FilterOutcome | None]:
+        """Find a node and take what is reserved there; return why not, and what filters said where none fits.
+
+        Nothing here waits: nobody else gets in between what filters see and what Reserve takes.
+        """
+        framework, state, pod = attempt.framework, attempt.state, attempt.pod
+        nodes = self._handle.nodes.all()
+        if not len(nodes):
+            return Status.unresolvable("no nodes available to schedule pods"), None
+        outcome = framework.find_feasible(state, pod, nodes)
+        self._decisions.filtered(attempt.decision, outcome, state)
+        if outcome.error is not None:
+            return outcome.error, None
+        if not outcome.prefilter.is_success or not outcome.feasible.any():
+            return outcome.prefilter, outcome
+        node_name, status = self._best(attempt, outcome.kept)
+        if status.is_success:
+            status = framework.nominate_reservation(state, pod, node_name)
+        if not status.is_success:
+            return Status.failed(status.message), None
+        attempt.pod, status = framework.run_resize_pod(state, pod, node_name)
+        if not status.is_success:
+            return Status.failed(status.message), None
+        attempt.node_name = node_name
+        attempt.decision.become("binding", node_name)
+        status = framework.run_reserve(state, attempt.pod, node_name)
+        if status.is_success:
+            self._handle.nodes.touch(node_name)
+            status, attempt.waits = framework.run_permit(state, attempt.pod, node_name)
+        return (SUCCESS if status.code is Code.WAIT else status), None
+
+    def _best(self, attempt: Attempt, nodes: NodeSet) -> tuple[str, Status]:
+        if len(nodes) == 1 or not attempt.framework.scores:
+            return nodes.names[0], SUCCESS
+        scores, status = attempt.framework.run_score(attempt.state, attempt.pod, nodes)
+        if scores is None:
+            return "", status
+        attempt.decision.scored(scores)
+        best = np.flatnonzero(scores.total == scores.total.max())
+        return nodes.names[int(best[self._handle.rng.randrange(len(best))])], SUCCESS
+
+    async def _post_filter(
+        self, attempt: Attempt, outcome: FilterOutcome
+    ) -> tuple[Status, PostFilterResult | None]:
+        nomination, after = await attempt.framework.run_post_filter(attempt.state, attempt.pod, outcome)
+        return Status.unschedulable(outcome.message(after.message)), nomination
+
+    async def _bind(self, attempt: Attempt) -> None:
+        try:
+            status = await self._binder.bind(attempt)
+        except asyncio.CancelledError:
+            self._give_back(attempt)
+            raise
+        except Exception as error:
+            log.exception("binding reservation %s failed", attempt.reservation.metadata.name)
+            status = Status.failed(error)
+        finally:
+            self._binding.pop(attempt.uid, None)
+        if status.is_success:
+            self._bound(attempt)
+            return
+        self._give_back(attempt)
+        await self._failed(attempt, status, CLEARED, freed=True)
+
+    def _bound(self, attempt: Attempt) -> None:
+        self.queue.done(attempt.uid)
+        name, node_name = attempt.reservation.metadata.name, attempt.node_name
+        attempt.decision.become("bound", node_name)
+        note = f"Successfully assigned {name} to {node_name}"
+        recorder = self._events[attempt.framework.profile_name]
+        recorder.event(attempt.reservation, NORMAL, "Scheduled", note, action="Binding")
+        attempt.framework.run_post_bind(attempt.state, attempt.pod, node_name)
+        self._observe(attempt, "scheduled")
+
+    def _give_back(self, attempt: Attempt) -> None:
+        """Give back what Reserve took, once."""
+        node_name, attempt.node_name = attempt.node_name, ""
+        if node_name:
+            attempt.framework.run_unreserve(attempt.state, attempt.pod, node_name)
+            attempt.framework.handle.forget_pod(attempt.pod, node_name)
+
+    # --- failures --------------------------------------------------------------------------------
+
+    async def _failed(
+        self,
+        attempt: Attempt,
+        status: Status,
+        nomination: PostFilterResult | None,
+        *,
+        freed: bool = False,
+    ) -> None:
+        """Queue the Reservation again and leave word of it. `freed`: others may want what it had taken."""
+        framework, uid = attempt.framework, attempt.uid
+        result: Outcome = "unschedulable" if status.is_rejected else "error"
+        attempt.decision.fail("failed" if freed else result, status)
+        promised = nomination.nominated_node_name if nomination and nomination.override else ""
+        self._observe(attempt, result)
+        nominator = framework.reservations.nominator
+        if nominator is not None and not promised:
+            nominator.delete_nominated_reservation(attempt.pod)
+        framework.handle.report_failure(attempt.pod, status)
+        reservation = self._reservations.by_key(attempt.reservation.metadata.name)
+        if (
+            reservation is None
+            or reservation.metadata.uid != uid
+            or (self._checks_scheduler and reservation.scheduler_name != framework.profile_name)
+        ):
+            self.queue.delete(uid)
+            return
+        if not reservation.is_unassigned:
+            self.queue.done(uid)
+        else:
+            self.queue.update(new_reserve_pod(reservation))
+            self.queue.requeue(attempt.item, rejected=status.is_rejected, placements_help=True)
+        if freed:
+            self.queue.move_all(but=uid if status.is_rejected else "")
+        self._wake.set()
+        if nominator is not None and promised:
+            nominator.add_nominated_reserve_pod(attempt.pod, promised)
+        recorder = self._events[framework.profile_name]
+        try:
+            await failures.leave_word(
+                self._client, recorder, self._clock, self._handle.rng, reservation, status
+            )
+        except NotFound:
+            self.queue.delete(uid)
+
+    def _observe(self, attempt: Attempt, result: str) -> None:
+        profile = attempt.framework.profile_name
+        elapsed = self._clock.monotonic() - attempt.began
+        attempt.decision.took("total", elapsed)
+        count(ATTEMPTS, result, profile).inc()
+        tally(ATTEMPT_DURATION, result, profile).observe(elapsed)
+
+
+def _scheduling(profiles: Profiles) -> dict[str, Framework]:
+    """Return the whole frameworks of the profiles that schedule Reservations."""
+    wholes = {name: profiles.whole_of(name) for name in profiles.frameworks}
+    return {
+        name: whole
+        for name, whole in wholes.items()
+        if whole is not None and any(plugin == RESERVATION for plugin, _ in whole.lineup.at("bind", Bind))
+    }
