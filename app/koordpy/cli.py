@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import click
 
@@ -214,15 +215,23 @@ def health(debug_server: str, live: bool) -> None:
 
 @cli.command()
 @click.argument("pod", metavar="NAMESPACE/POD")
+@click.option("--history", is_flag=True, help="Tell the pod's whole life, and why it waits if it does.")
+@click.option("--uid", default="", help="With --history: one of several pods that had the name.")
 @server_option
 @output_option
-def why(pod: str, debug_server: str, output: Format) -> None:
+def why(pod: str, history: bool, uid: str, debug_server: str, output: Format) -> None:
     """Tell what the last scheduling decision about a pod was, and why."""
+    from koordpy.commands import history as histories
     from koordpy.commands import why as decisions
 
     namespace, slash, name = pod.partition("/")
     if not slash or not namespace or not name:
         raise Failure(f"got {pod!r}, expected NAMESPACE/POD")
+    if history:
+        query = f"?uid={quote(uid)}" if uid else ""
+        life = _ask(debug_server, f"/apis/v1/pods/{quote(namespace)}/{quote(name)}/history{query}")
+        emit(life, output, lambda to: histories.show(to, life))
+        return
     found = _ask(debug_server, f"/apis/v1/decisions/{namespace}/{name}")
     emit(found, output, lambda to: decisions.show(to, found))
 
@@ -294,8 +303,9 @@ def _ask(server: str, path: str) -> Any:
         raise Failure(f"{server}: {error}; is koordpy serve running with the debug door open?") from None
     if answer.status_code != 200:
         try:
-            message = answer.json()["message"]
-        except (ValueError, KeyError, TypeError):
+            told = answer.json()
+            message = told.get("detail") or told["message"]
+        except (ValueError, KeyError, TypeError, AttributeError):
             message = f"{path} answered {answer.status_code}"
         raise Failure(message)
     return answer.json()

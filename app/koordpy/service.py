@@ -21,7 +21,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Channel, Connection
 from koordpy.cluster.informers import Informers
-from koordpy.http import debug, health, webhook_server
+from koordpy.http import debug, health, histories, webhook_server
 from koordpy.http.admission import webhooks
 from koordpy.http.app import Doorway
 from koordpy.http.asgi import ASGIApp
@@ -168,7 +168,11 @@ class Service:
             log.warning("%s: not installed, left out as configured: %s", path, missing)
         decisions = Decisions(settings.decisions)
         self.extender = Extender(
-            self.profiles, handle_of(None), decisions=decisions, is_light=settings.mode == "light"
+            self.profiles,
+            handle_of(None),
+            decisions=decisions,
+            is_light=settings.mode == "light",
+            histories=settings.histories,
         )
         self._listen("extender", settings, endpoints(self.extender))
 
@@ -190,7 +194,7 @@ class Service:
             gates=dict(self._gates),
             quotas=self._quotas,
         )
-        self._listen("debug", settings, {}, debug.router(sources))
+        self._listen("debug", settings, {}, debug.router(sources), histories.router(self.extender))
         if self._desk.own is not None:
             own = Doorway("koordpy worker", [debug.router(sources)], {})
             self.listeners["worker"] = Listener("worker", own, host="", port=0, bound=self._desk.own)

@@ -100,6 +100,8 @@ class ExtenderSettings(ListenerSettings):
     """Leave out plugins of the configuration that are not installed, instead of refusing to start."""
     decisions: int = Field(default=1000, ge=0)
     """How many scheduling cycles are remembered for the debug API."""
+    histories: int = Field(default=5000, ge=0)
+    """Of how many pods it is remembered what happened to them, for the debug API."""
 
     @property
     def profiles_file(self) -> Path:

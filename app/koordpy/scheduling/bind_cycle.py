@@ -21,6 +21,7 @@ from .attempts import Attempt, Attempts
 from .decisions import Decision, Decisions
 from .framework import Framework
 from .handle import Handle
+from .history import Histories
 from .interface import Binding
 from .metrics import ATTEMPT_DURATION, ATTEMPTS, ATTEMPTS_KEPT, WAITING_PODS, count, tally
 from .registry import Profiles
@@ -50,12 +51,20 @@ class _Bound:
 class BindCycle:
     """Runs bind calls, each on its own."""
 
-    def __init__(self, profiles: Profiles, handle: Handle, attempts: Attempts, decisions: Decisions) -> None:
+    def __init__(
+        self,
+        profiles: Profiles,
+        handle: Handle,
+        attempts: Attempts,
+        decisions: Decisions,
+        histories: Histories,
+    ) -> None:
         self.profiles = profiles
         self.handle = handle
         self.nodes = handle.nodes
         self.attempts = attempts
         self.decisions = decisions
+        self.histories = histories
         self._running: dict[str, tuple[str, asyncio.Future[str]]] = {}
         self._closed = ""
         self._bound: deque[_Bound] = deque()
@@ -71,6 +80,7 @@ class BindCycle:
         future = asyncio.get_running_loop().create_future()
         self._running[args.pod_uid] = (args.node, future)
         error = f"bind of pod {_key(args)} was cancelled"
+        self.histories.binding(args.pod_uid, args.node)
         try:
             error = await self._bind(args, gone)
         except Exception as unforeseen:
@@ -79,6 +89,7 @@ class BindCycle:
         finally:
             del self._running[args.pod_uid]
             future.set_result(error)
+            self.histories.bind_ended(args.pod_uid, args.node, error)
         return error
 
     def supersede(self, attempt: Attempt) -> str:
@@ -221,6 +232,8 @@ class BindCycle:
         if self._closed:
             return Status.failed(self._closed)
         attempt.waiting = True
+        waiting_for = ", ".join(f"{plugin} (at most {seconds:g} s)" for plugin, seconds in waits.items())
+        self.histories.waiting(attempt.pod.metadata.uid, waiting_for)
         attempt.decision.become("waiting")
         hang_up = asyncio.ensure_future(self._end_when_gone(attempt, gone)) if gone is not None else None
         with WAITING_PODS.track_inprogress():
@@ -232,6 +245,8 @@ class BindCycle:
         if attempt.ended:
             return Status.failed(attempt.ended)
         attempt.waiting = False
+        if status.is_success:
+            self.histories.allowed(attempt.pod.metadata.uid)
         attempt.decision.become("binding")
         return status
 

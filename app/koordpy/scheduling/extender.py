@@ -27,6 +27,7 @@ from .bind_cycle import BindCycle, Gone
 from .config import SchedulerConfiguration
 from .decisions import Decision, Decisions
 from .handle import Handle
+from .history import PODS, Histories
 from .interface import Plugin, Victims
 from .metrics import (
     ATTEMPT_DURATION,
@@ -81,6 +82,7 @@ class Extender:
 
     All methods take a body and return a body; they raise BadBody (HTTP 400) and nothing else. With `is_light`
     kube-scheduler binds by itself. Raises ConfigError where a plugin cannot do without the bind call then.
+    `histories` is the number of pods whose lives are remembered.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Extender:
         *,
         decisions: Decisions | None = None,
         is_light: bool = False,
+        histories: int = PODS,
     ) -> None:
         self.profiles = profiles
         self.is_light = is_light
@@ -98,7 +101,8 @@ class Extender:
         self.clock = handle.clock
         self.decisions = decisions or Decisions()
         self.attempts = Attempts(handle.clock)
-        self.binds = BindCycle(profiles, handle, self.attempts, self.decisions)
+        self.histories = Histories(handle, pods=histories, is_light=is_light)
+        self.binds = BindCycle(profiles, handle, self.attempts, self.decisions, self.histories)
         handle.on(Pod, delete=self._pod_deleted)
         if is_light:
             light.check(profiles.frameworks.values())
@@ -121,6 +125,7 @@ class Extender:
         self.binds.forget_vanished()
         framework = self.profiles.of(pod.spec.scheduler_name)
         if framework is None:
+            self.histories.broke(pod, self._no_profile(pod))
             return wire.error_result(self._no_profile(pod)), None
         decision = Decision(pod, framework.profile_name, self.clock.now(), framework.weights)
         attempt = Attempt(pod, framework, framework.new_state(), decision, self.clock.monotonic())
@@ -128,16 +133,18 @@ class Extender:
         refusal = self.binds.supersede(attempt)
         if refusal:
             decision.fail("error", Status.failed(refusal))
+            self.histories.broke(pod, refusal)
             return wire.error_result(refusal), None
         nodes, unknown = self.nodes.select(names)
         attempt.moment = self.nodes.moment
         outcome = framework.find_feasible(attempt.state, pod, nodes)
-        self.decisions.filtered(decision, outcome)
+        self.decisions.filtered(decision, outcome, attempt.state)
         self._observe(framework.profile_name, "Filter", began, outcome)
         decision.took("filter", time.perf_counter() - began)
         if outcome.error is not None:
             decision.fail("error", outcome.error)
             self._failed(attempt, outcome.error)
+            self.histories.broke(pod, outcome.error.message)
             return wire.error_result(outcome.error.message), None
         kept = outcome.kept if outcome.prefilter.is_success else nodes.subset(outcome.feasible)
         failed, unresolvable = _failures(outcome)
@@ -149,12 +156,15 @@ class Extender:
             attempt.kept_names = bytes(args.node_names) if whole else wire.encode_names(kept.names)
             self.attempts.put(attempt)
             ATTEMPTS_KEPT.set(len(self.attempts))
+            message = ""
         else:
             status = outcome.prefilter
             if status.is_success:
                 status = Status(Code.UNSCHEDULABLE, (outcome.message(),))
             decision.fail("unschedulable", status)
             self._failed(attempt, status)
+            message = status.message
+        self.histories.filtered(pod, decision.started, outcome, len(kept), message)
         if full_nodes:
             items = [bytes(full_nodes[name]) for name in kept.names]
             answer = wire.filter_result(b"[" + b",".join(items) + b"]", failed, unresolvable, full_nodes=True)
@@ -238,7 +248,8 @@ class Extender:
             attempt.decision.message = status.message
             attempt.priorities = wire.host_priorities(nodes.names, [0] * len(nodes))
         else:
-            attempt.scores = attempt.decision.scores = scores
+            attempt.scores = scores
+            attempt.decision.scored(scores)
             attempt.priorities = wire.host_priorities(nodes.names, scores.total.tolist())
         took = time.perf_counter() - began
         attempt.decision.took("score", took)

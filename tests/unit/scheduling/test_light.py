@@ -9,7 +9,7 @@ from koordpy.api.core import Pod
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.interface import Filter, Permit, Plugin, PostBind, Reserve, ResizePod
+from koordpy.scheduling.interface import Filter, Permit, Plugin, PostBind, Reserve, ResizePod, Score
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.registry import Place, build
 from koordpy.scheduling.status import SUCCESS, Status
@@ -50,8 +50,11 @@ class Allocates(Counts, Permit, PostBind):
         pass
 
 
-class Resizes(Plugin, ResizePod):
+class Resizes(Plugin, Score, ResizePod):
     name = "Resizes"
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 0
 
     def resize_pod(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Pod, Status]:
         return pod, SUCCESS

@@ -1,0 +1,89 @@
+"""`koordpy why --history`: the life of a pod, told to people."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+_COLOURS = {
+    "bound": "green",
+    "unschedulable": "red",
+    "error": "red",
+    "failed": "red",
+    "bound-by-others": "yellow",
+    "deleted": "dim",
+}
+
+
+def show(to: Console, history: dict[str, Any]) -> None:
+    """Print a pod's life as a timeline, and why the pod waits."""
+    where = f" on {history['node']}" if history["node"] else ""
+    to.print(
+        f"pod {escape(history['namespace'])}/{escape(history['pod'])} "
+        f"(schedulerName {escape(history['scheduler_name'])}): "
+        f"[{_COLOURS.get(history['state'], 'yellow')}]{history['state']}[/]{escape(where)}"
+    )
+    to.print(
+        f"  [dim]UID {escape(history['uid'])}, created {history['created'] or 'nobody knows when'}[/dim]"
+    )
+    if history["steps"]:
+        to.print(_timeline(history["steps"]))
+    if history["dropped_steps"]:
+        to.print(f"  [dim]{history['dropped_steps']} earlier steps are not remembered[/dim]")
+    if history["state"] == "pending" and not history["cycles"]:
+        to.print("  [yellow]kube-scheduler never asked koordpy about this pod.[/yellow]")
+    for cause in history["causes"]:
+        to.print(f"  [bold]{cause['certainty']}[/bold] {cause['cause']}: {escape(cause['message'])}")
+        to.print(f"    [dim]{escape(cause['fix'])}[/dim]")
+    if history["other_uids"]:
+        others = ", ".join(history["other_uids"])
+        to.print(f"  [dim]other pods of that name (--uid): {escape(others)}[/dim]")
+
+
+def _timeline(steps: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, padding=(0, 2), pad_edge=True, show_header=False)
+    for name in ("time", "after", "what", "how"):
+        table.add_column(name, justify="right" if name == "after" else "left", no_wrap=name != "how")
+    for step in steps:
+        what = step["what"]
+        colour = _COLOURS.get(what, "default")
+        again = f" ({step['times']} times, last {step['last_time']})" if step["times"] > 1 else ""
+        table.add_row(
+            step["time"], _after(step["after_seconds"]), f"[{colour}]{what}[/]", escape(_how(step) + again)
+        )
+    return table
+
+
+def _how(step: dict[str, Any]) -> str:
+    """Say in a line what there is to say of a step."""
+    refused = ", ".join(f"{plugin} refused {nodes}" for plugin, nodes in step["refused_by"].items())
+    match step["what"]:
+        case "filtered":
+            counts = f"{step['feasible_nodes']} of {step['evaluated_nodes']} nodes are possible"
+            return f"{counts}: {refused}" if refused else counts
+        case "unschedulable":
+            return f"{step['message']} [{refused}]" if refused else str(step["message"])
+        case "reported":
+            return f"kube-scheduler: {step['message']}"
+        case "gated":
+            return f"by {step['message']}"
+        case "ungated":
+            return f"{step['message']} gone"
+        case "waiting":
+            return f"at Permit, for {step['message']}"
+        case "binding" | "bound" | "nominated" | "allowed":
+            return f"to {step['node']}" if step["node"] else ""
+    where = f"{step['node']}: " if step["node"] and step["message"] else step["node"]
+    return f"{where}{step['message']}"
+
+
+def _after(seconds: float) -> str:
+    if seconds <= 0:
+        return ""
+    if seconds < 1:
+        return f"+{seconds * 1000:.0f} ms"
+    if seconds < 120:
+        return f"+{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"+{minutes} min {rest} s" if minutes < 120 else f"+{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,95 @@
+"""The life of a pod, by REST: `/apis/v1/pods/{namespace}/{name}/history`."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Query
+from pydantic import BaseModel
+
+from koordpy.api.core import Pod
+from koordpy.api.meta import format_micro_time
+from koordpy.scheduling.causes import Cause, Causes
+from koordpy.scheduling.extender import Extender
+from koordpy.scheduling.history import Life, StepModel, What
+
+
+class HistoryModel(BaseModel):
+    """What happened to a pod, oldest first, and why it is where it is.
+
+    `state` is `pending`, `bound` or `deleted`. `cycles` counts kube-scheduler's filter calls, `dropped_steps`
+    what was forgotten after `first_seen`. `other_uids` are other pods of that name that are remembered.
+    """
+
+    namespace: str
+    pod: str
+    uid: str
+    scheduler_name: str
+    state: str
+    node: str
+    created: str
+    first_seen: str
+    cycles: int
+    dropped_steps: int
+    steps: list[StepModel]
+    causes: list[Cause]
+    other_uids: list[str]
+
+
+def router(extender: Extender | None) -> APIRouter:
+    """Return the route; without the extender door it says that nothing is known."""
+    routes = APIRouter()
+
+    @routes.get("/apis/v1/pods/{namespace}/{name}/history")
+    async def history(
+        namespace: str, name: str, uid: Annotated[str, Query(description="One of several of that name.")] = ""
+    ) -> HistoryModel:
+        if extender is None:
+            raise HTTPException(404, "pods are not followed: the extender door is closed")
+        found = find(extender, namespace, name, uid)
+        if found is None:
+            which = f" with UID {uid}" if uid else ""
+            raise HTTPException(
+                404, f"pod {namespace}/{name}{which} is not there, and nothing is remembered of it"
+            )
+        return found
+
+    return routes
+
+
+def find(extender: Extender, namespace: str, name: str, uid: str = "") -> HistoryModel | None:
+    """Return the life of a pod (without a UID: the latest of that name), None where nothing is known."""
+    lives = extender.histories.lives(namespace, name)
+    live = extender.handle.cluster.store(Pod).get(namespace, name)
+    uids = list(dict.fromkeys([*([live.metadata.uid] if live else []), *(_uid(life) for life in lives)]))
+    wanted = uid or next(iter(uids), "")
+    life = next((life for life in lives if _uid(life) == wanted), None)
+    pod = live if live is not None and live.metadata.uid == wanted else life.pod if life else None
+    if pod is None:
+        return None
+    is_gone = live is None or live.metadata.uid != wanted
+    state = "deleted" if is_gone else "bound" if pod.spec.node_name else "pending"
+    causes = [] if is_gone else Causes(extender.profiles, extender.histories).of(pod, life)
+    return HistoryModel(
+        namespace=namespace,
+        pod=name,
+        uid=wanted,
+        scheduler_name=pod.spec.scheduler_name or "default-scheduler",
+        state=state,
+        node=pod.spec.node_name or _node_of(life),
+        created=pod.metadata.creation_timestamp or "",
+        first_seen="" if life is None else format_micro_time(life.first_seen),
+        cycles=0 if life is None else life.cycles,
+        dropped_steps=0 if life is None else life.dropped,
+        steps=[] if life is None else life.models(),
+        causes=causes,
+        other_uids=[other for other in uids if other != wanted],
+    )
+
+
+def _uid(life: Life) -> str:
+    return life.pod.metadata.uid
+
+
+def _node_of(life: Life | None) -> str:
+    """Return the node that a deleted pod had been bound to, as far as that was seen."""
+    bound = (What.BOUND, What.BOUND_BY_OTHERS)
+    return next((step.node for step in (life.steps if life else ()) if step.what in bound), "")
