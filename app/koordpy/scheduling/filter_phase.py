@@ -53,6 +53,7 @@ class FilterPhase:
         self._prefer_nodes = lineup.having(PreferNodes)[:1]
         self._before_filter = lineup.at("filter", BeforeFilter)
         self._filter = lineup.at("filter", Filter)
+        self._followers = [(name, plugin) for name, plugin in self._pre_filter if _follows_pods(plugin)]
 
     def run_pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> PreFilterOutcome:
         """Run BeforePreFilter, PreFilter, AfterPreFilter, FindOneNode and PreferNodes."""
@@ -256,7 +257,7 @@ class FilterPhase:
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> None:
         """Tell the PreFilter plugins that another pod is on a node in this state. Raises Broken."""
-        for name, plugin in self._pre_filter:
+        for name, plugin in self._followers:
             if name not in state.skip_filter:
                 status = call(state, "AddPod", name, plugin.add_pod, state, pod, added, node)
                 if not status.is_success:
@@ -264,11 +265,29 @@ class FilterPhase:
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node: NodeInfo) -> None:
         """Tell the PreFilter plugins that a pod is no longer on a node in this state. Raises Broken."""
-        for name, plugin in self._pre_filter:
+        for name, plugin in self._followers:
             if name not in state.skip_filter:
                 status = call(state, "RemovePod", name, plugin.remove_pod, state, pod, removed, node)
                 if not status.is_success:
                     raise Broken(as_error(f'running RemovePod on PreFilter plugin "{name}"', status, name))
+
+    def entangled(self, state: CycleState) -> list[str]:
+        """Return the Filter plugins from the first on whose answer for a node depends on other nodes' pods.
+
+        Where there is none, pods can be moved in thought on many nodes at once, in one state.
+        """
+        names = [name for name, _ in self._filter]
+        elsewhere = {name for name, plugin in self._followers if not plugin.node_local}
+        for place, name in enumerate(names):
+            if name in elsewhere and name not in state.skip_filter:
+                return names[place:]
+        return []
+
+
+def _follows_pods(plugin: PreFilter) -> bool:
+    """Tell whether a plugin wants to hear of pods that are moved in thought."""
+    kind = type(plugin)
+    return kind.add_pod is not PreFilter.add_pod or kind.remove_pod is not PreFilter.remove_pod
 
 
 def _readmit(outcome: FilterOutcome, indexes: Int64) -> None:

@@ -59,6 +59,7 @@ class Framework:
         self.run_filters = filters.run_filters
         self.add_pod = filters.add_pod
         self.remove_pod = filters.remove_pod
+        self.entangled = filters.entangled
         post_filters = PostFilterPhase(lineup)
         self.run_post_filter = post_filters.run_post_filter
         self.run_preempt = post_filters.run_preempt

@@ -1,7 +1,8 @@
 """What plugins get to work with: the cluster, writes, time, and each other's notices."""
 
+import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from koordpy.api.core import Pod
@@ -19,6 +20,9 @@ from .waiting_pods import WaitingPods
 
 if TYPE_CHECKING:
     from koordpy.cluster.client import Client
+    from koordpy.cluster.events import Recorder
+
+    from .preemption.extenders import PreemptExtender
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -52,6 +56,10 @@ class WhatIf(Protocol):
         """Tell the PreFilter plugins that a pod is no longer on a node in this state."""
         ...
 
+    def entangled(self, state: CycleState) -> list[str]:
+        """Return the Filter plugins from the first on whose answer depends on other nodes' pods."""
+        ...
+
     def run_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Scores | None, Status]:
         """Return normalised, weighted scores of the nodes."""
         ...
@@ -60,7 +68,8 @@ class WhatIf(Protocol):
 class Handle:
     """One per profile, shared by its plugins.
 
-    `client` is None where nothing can be written (what-ifs, tests); plugins that need it say so.
+    `client` is None where nothing can be written (what-ifs, tests); plugins that need it say so. `events` is
+    None where nobody writes events. `extenders` are those that preemption has to ask.
     """
 
     def __init__(
@@ -72,6 +81,8 @@ class Handle:
         rng: random.Random | None = None,
         nominator: Nominator | None = None,
         waiting_pods: WaitingPods | None = None,
+        events: "Recorder | None" = None,
+        extenders: "Sequence[PreemptExtender]" = (),
     ) -> None:
         self.cluster = cluster
         self.nodes: NodeTable = cluster.nodes
@@ -80,7 +91,11 @@ class Handle:
         self.rng = rng or random.Random()
         self.nominator = nominator or Nominator(cluster)
         self.waiting_pods = waiting_pods or WaitingPods()
+        self.events = events
+        self.extenders = extenders
         self._framework: WhatIf | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._activators: list[Callable[[Pod], None]] = []
         self._forget_handlers: list[Callable[[Pod, str], None]] = []
         self._failure_filters: list[FailureHandler] = []
         self._failure_observers: list[FailureHandler] = []
@@ -94,6 +109,8 @@ class Handle:
             rng=self.rng,
             nominator=self.nominator,
             waiting_pods=self.waiting_pods,
+            events=self.events,
+            extenders=self.extenders,
         )
 
     @property
@@ -108,6 +125,30 @@ class Handle:
     def attach(self, framework: WhatIf) -> None:
         """Set the framework; its constructor calls this."""
         self._framework = framework
+
+    # --- beside the cycle ------------------------------------------------------------------------
+
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        """Have something done beside the scheduling of other pods; `close` gives it up."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Give up what is under way beside the cycle."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def on_activate(self, handler: Callable[[Pod], None]) -> None:
+        """Call a handler with each pod that should be tried again now; queues register here."""
+        self._activators.append(handler)
+
+    def activate(self, pod: Pod) -> None:
+        """Ask for another attempt for a waiting pod, now."""
+        for handler in self._activators:
+            handler(pod)
 
     # --- following the cluster -------------------------------------------------------------------
 

@@ -53,6 +53,14 @@ FEASIBLE_NODES = Histogram(
     "Nodes found for a pod.",
     buckets=_exponential(1, 2, 24),
 )
+PREEMPTION_ATTEMPTS = Counter(
+    "scheduler_preemption_attempts_total", "Times that preemption was considered for a pod."
+)
+PREEMPTION_VICTIMS = Histogram(
+    "scheduler_preemption_victims",
+    "Pods evicted for one pod.",
+    buckets=_exponential(1, 2, 7),
+)
 WAITING_PODS = Gauge(
     "koordpy_extender_waiting_pods", "Binds that are held because a Permit plugin lets the pod wait."
 )

@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 
+from .fit_error import fit_error
 from .status import SUCCESS, Code, Status, Verdict
+
+_NOT_LOOKED_AT = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
 @dataclass(slots=True)
@@ -105,19 +108,28 @@ class FilterOutcome:
         if self.absent:
             yield self.absent_status, list(self.absent)
 
-    def message(self) -> str:
-        """Say why no node was found, as kube-scheduler's FitError does."""
-        total = len(self.nodes) + len(self.absent)
-        text = f"0/{total} nodes are available:"
+    def status_of(self, name: str) -> Status:
+        """Return the status of a node by its name; one that nobody looked at is beyond help."""
         if not self.prefilter.is_success:
-            return f"{text} {self.prefilter.message}."
+            return self.prefilter
+        if name in self.nodes.names:
+            return self.status(self.nodes.names.index(name))
+        return self.absent_status if name in self.absent else _NOT_LOOKED_AT
+
+    def refused_with(self, code: Code) -> list[str]:
+        """Return the names of the nodes that were refused with a code."""
+        if not self.prefilter.is_success:
+            return list(self.nodes.names) if self.prefilter.code is code else []
+        return [name for status, names in self.failed() if status.code is code for name in names]
+
+    def message(self, post_filter: str = "") -> str:
+        """Say why no node was found, as kube-scheduler does; `post_filter` is what PostFilter said to it."""
         counts: Counter[str] = Counter()
         for status, names in self.failed():
             for reason in status.reasons:
                 counts[reason] += len(names)
-        if not counts:
-            return text
-        return f"{text} {', '.join(sorted(f'{count} {reason}' for reason, count in counts.items()))}."
+        total = len(self.nodes) + len(self.absent)
+        return fit_error(total, counts, pre_filter=self.prefilter.message, post_filter=post_filter)
 
 
 @dataclass(slots=True)

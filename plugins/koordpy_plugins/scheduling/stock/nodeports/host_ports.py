@@ -4,7 +4,7 @@ Source: Kubernetes, `k8s.io/kube-scheduler/framework` (`HostPortInfo`).
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from koordpy.api.core import Pod
@@ -38,12 +38,17 @@ class UsedPorts:
 
     __slots__ = ("_addresses", "_ports")
 
-    def __init__(self) -> None:
-        self._ports: Counter[HostPort] = Counter()
-        self._addresses: Counter[tuple[str, int]] = Counter()
+    def __init__(self, ports: Iterable[HostPort] = ()) -> None:
+        self._ports: Counter[HostPort] = Counter(ports)
+        self._addresses: Counter[tuple[str, int]] = Counter((p.protocol, p.port) for p in self._ports)
 
     def __bool__(self) -> bool:
         return bool(self._ports)
+
+    @property
+    def ports(self) -> Iterable[HostPort]:
+        """The ports, each once."""
+        return self._ports.keys()
 
     def add(self, pod: Pod) -> None:
         """Count a pod's ports."""

@@ -7,20 +7,32 @@ import numpy as np
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.args import PluginArgs
-from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.cycle_state import CycleState, StateKey
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Filter, Plugin, PreFilter
+from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.status import SUCCESS, Status, Verdict
 
-from .host_ports import UsedPorts, host_ports
+from .host_ports import HostPort, UsedPorts, host_ports
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
+
+
+class _Moved(dict[int, set[HostPort]]):
+    """The ports in use, by row, where pods were moved in thought."""
+
+    def clone(self) -> "_Moved":
+        return _Moved({row: set(ports) for row, ports in self.items()})
+
+
+_MOVED: StateKey[_Moved] = StateKey("MovedNodePorts")
 
 
 class NodePorts(Plugin, PreFilter, Filter):
     """Refuses nodes on which a host port of the pod is taken."""
 
     name = "NodePorts"
+    node_local = True
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -40,15 +52,41 @@ class NodePorts(Plugin, PreFilter, Filter):
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
         """Skip pods without host ports."""
-        return None, SUCCESS if any(host_ports(pod)) else Status.skip()
+        if not any(host_ports(pod)):
+            return None, Status.skip()
+        return None, SUCCESS
+
+    def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> Status:
+        """Take the ports of another pod."""
+        self._move(state, node.row).update(host_ports(added))
+        return SUCCESS
+
+    def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node: NodeInfo) -> Status:
+        """Free the ports of a pod, also those that others have too: kube-scheduler counts none twice."""
+        self._move(state, node.row).difference_update(host_ports(removed))
+        return SUCCESS
+
+    def _move(self, state: CycleState, row: int) -> set[HostPort]:
+        """Return the ports in use on a row in this state, to be changed."""
+        moved = state.read(_MOVED)
+        if moved is None:
+            moved = _Moved()
+            state.write(_MOVED, moved)
+        if row not in moved:
+            used = self._used.get(row)
+            moved[row] = set() if used is None else set(used.ports)
+        return moved[row]
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
         """Look at the ports in use on each node that has any."""
         wanted = list(host_ports(pod))
         refused = np.zeros(len(nodes), np.bool_)
         shown = nodes.overlay.pods if nodes.overlay is not None else {}
+        moved = state.read(_MOVED) or {}
         for index, row in enumerate(nodes.rows.tolist()):
-            if row in shown:
+            if row in moved:
+                used = UsedPorts(moved[row])
+            elif row in shown:
                 used = UsedPorts()
                 for other in shown[row]:
                     used.add(other)

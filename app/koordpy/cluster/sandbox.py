@@ -1,0 +1,53 @@
+"""Nodes of one's own, from which pods can be taken and to which they can be put back. Nobody else sees it."""
+
+from collections.abc import Collection
+
+import numpy as np
+
+from koordpy.api.core import Pod
+
+from .nodes import NodeSet
+from .overlay import Overlay
+
+
+class Sandbox:
+    """The n nodes of a set, in its order; `nodes` always shows how they are now."""
+
+    def __init__(self, nodes: NodeSet) -> None:
+        table, base = nodes.table, nodes.overlay
+        self._table, self._base = table, nodes
+        self._requested = (table.requested[nodes.rows] if base is None else base.requested).copy()
+        self._nonzero = (
+            table.nonzero_requested[nodes.rows] if base is None else base.nonzero_requested
+        ).copy()
+        self._pods: dict[int, list[Pod]] = (
+            {} if base is None else {row: list(pods) for row, pods in base.pods.items()}
+        )
+        self._rows = nodes.rows.tolist()
+        self.nodes = NodeSet(
+            table, nodes.names, nodes.rows, Overlay(self._requested, self._nonzero, self._pods)
+        )
+
+    def take(self, index: int, pods: Collection[Pod]) -> None:
+        """Take pods off the node at an index; they must be on it."""
+        row = self._rows[index]
+        gone = {pod.metadata.uid for pod in pods}
+        self._pods[row] = [pod for pod in self._base_pods(row) if pod.metadata.uid not in gone]
+        for pod in pods:
+            self._count(index, pod, -1)
+
+    def put_back(self, index: int, pod: Pod) -> None:
+        """Put a pod that was taken off the node at an index back on it."""
+        self._pods[self._rows[index]].append(pod)
+        self._count(index, pod, 1)
+
+    def _base_pods(self, row: int) -> Collection[Pod]:
+        known = self._pods.get(row)
+        return list(self._base.pods_on(row)) if known is None else known
+
+    def _count(self, index: int, pod: Pod, sign: int) -> None:
+        columns, amounts, nonzero = self._table.share_of(pod)
+        requested = self._requested[index]
+        for column, amount in zip(columns, amounts, strict=True):
+            requested[column] += sign * amount
+        self._nonzero[index] += np.multiply(sign, nonzero, dtype=np.int64)

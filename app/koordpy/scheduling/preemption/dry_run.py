@@ -1,0 +1,217 @@
+"""Who would have to go from a node so that a pod fits there.
+
+On each node all pods that may be evicted are taken off in thought; where the pod fits then, they are put back
+one by one, the greatest loss first, and those that still leave room stay. Many nodes are looked at in one go:
+each step is one pass of the filters over all of them. Only where a plugin looks at the pods of several nodes
+at once (spread constraints, affinity between pods) each node has its own state and its own passes.
+
+Source: Kubernetes, `SelectVictimsOnNode` in `framework/plugins/defaultpreemption` and `DryRunPreemption` in
+`pkg/scheduler/framework/preemption`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import numpy as np
+
+from koordpy.api.core import Pod
+from koordpy.cluster.nodes import NodeSet
+from koordpy.cluster.sandbox import Sandbox
+from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.handle import WhatIf
+from koordpy.scheduling.interface import Victims
+from koordpy.scheduling.node_info import NodeInfo
+from koordpy.scheduling.outcome import FilterOutcome
+from koordpy.scheduling.plugin_call import Broken
+from koordpy.scheduling.status import SUCCESS, Status
+
+from .budgets import Budgets
+from .importance import by_importance
+
+NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
+
+_FEW = 32
+"""Fewer nodes than this are not worth a pass of their own."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What came of each node that was looked at."""
+
+    candidates: dict[str, Victims] = field(default_factory=dict)
+    """By node name. Those that violate no budget come first."""
+    refused: dict[str, Status] = field(default_factory=dict)
+    """The other nodes, and why not."""
+
+    @property
+    def errors(self) -> list[str]:
+        """What broke, each text once."""
+        broken = [s.message for s in self.refused.values() if not s.is_rejected]
+        return list(dict.fromkeys(broken))
+
+
+class DryRun:
+    """One pod that wants room. `may_go(victim)` says which pods it may evict, `now` when others start."""
+
+    def __init__(
+        self,
+        framework: WhatIf,
+        state: CycleState,
+        pod: Pod,
+        may_go: Callable[[Pod], bool],
+        budgets: Budgets,
+        now: datetime,
+    ) -> None:
+        self.framework, self.state, self.pod = framework, state, pod
+        self.may_go, self.budgets, self.now = may_go, budgets, now
+        self.entangled = framework.entangled(state)
+
+    def run(self, nodes: NodeSet, wanted: int) -> Findings:
+        """Look at nodes in their order until so many candidates are found.
+
+        One of them at least has to violate no budget.
+        """
+        clean: dict[str, Victims] = {}
+        violating: dict[str, Victims] = {}
+        refused: dict[str, Status] = {}
+        begin = 0
+        while begin < len(nodes):
+            size = max(wanted - len(clean) - len(violating), _FEW)
+            chunk = nodes.pick(np.arange(begin, min(begin + size, len(nodes))))
+            begin += size
+            for name, answer in self._look_at(chunk).items():
+                if isinstance(answer, Status):
+                    refused[name] = answer
+                    continue
+                found = violating if answer.pdb_violations else clean
+                if len(found) < wanted:
+                    found[name] = answer
+                if clean and len(clean) + len(violating) >= wanted:
+                    return Findings(clean | violating, refused)
+        return Findings(clean | violating, refused)
+
+    def _look_at(self, nodes: NodeSet) -> dict[str, Victims | Status]:
+        """Return the victims, or why the node does not help, by name in the order of the nodes."""
+        if not self.entangled:
+            return _Pass(self, self.state.clone(), nodes).run()
+        answers: dict[str, Victims | Status] = dict.fromkeys(nodes.names, SUCCESS)
+        hopeless = self._hopeless(nodes)
+        answers.update(hopeless)
+        for index, name in enumerate(nodes.names):
+            if name not in hopeless:
+                one = nodes.pick(np.array([index]))
+                answers.update(_Pass(self, self.state.clone(), one).run())
+        return answers
+
+    def _hopeless(self, nodes: NodeSet) -> dict[str, Status]:
+        """Return the nodes that fail already at plugins that look at one node at a time."""
+        state = self.state.clone()
+        state.skip_filter.update(self.entangled)
+        return _Pass(self, state, nodes).without_victims()
+
+
+class _Pass:
+    """Some nodes, looked at together in one state."""
+
+    def __init__(self, ask: DryRun, state: CycleState, nodes: NodeSet) -> None:
+        self._ask, self._state, self._nodes = ask, state, nodes
+        self._sandbox = Sandbox(nodes)
+        self._answers: dict[int, Victims | Status] = {}
+        self._potential: dict[int, list[Pod]] = {}
+
+    def run(self) -> dict[str, Victims | Status]:
+        try:
+            self._evict_all()
+            self._reprieve()
+        except Broken as failure:
+            return self._alone(failure.status)
+        return {name: self._answers[index] for index, name in enumerate(self._nodes.names)}
+
+    def without_victims(self) -> dict[str, Status]:
+        """Return the nodes on which the pod does not fit with all victims gone."""
+        try:
+            self._evict_all()
+        except Broken:
+            return {}
+        names = self._nodes.names
+        return {names[index]: answer for index, answer in self._answers.items() if isinstance(answer, Status)}
+
+    def _alone(self, broken: Status) -> dict[str, Victims | Status]:
+        """Look at each node by itself, so that what breaks on one is no other's misfortune."""
+        if len(self._nodes) == 1:
+            return {self._nodes.names[0]: broken}
+        answers: dict[str, Victims | Status] = {}
+        for index in range(len(self._nodes)):
+            one = self._nodes.pick(np.array([index]))
+            answers.update(_Pass(self._ask, self._ask.state.clone(), one).run())
+        return answers
+
+    def _evict_all(self) -> None:
+        for index, row in enumerate(self._nodes.rows.tolist()):
+            victims = [pod for pod in self._nodes.pods_on(row) if self._ask.may_go(pod)]
+            if not victims:
+                self._answers[index] = NO_VICTIMS
+                continue
+            self._potential[index] = victims
+            self._take(index, victims)
+        if not self._potential:
+            return
+        indexes = list(self._potential)
+        for index, status in self._refusals(indexes).items():
+            self._answers[index] = status
+            del self._potential[index]
+
+    def _reprieve(self) -> None:
+        """Put back who can stay, on all nodes at once: first their most important pod, then the second..."""
+        ask = self._ask
+        queues: dict[int, list[Pod]] = {}
+        threatened: dict[int, int] = {}
+        both: dict[int, bool] = {}
+        for index, pods in self._potential.items():
+            violating, others = ask.budgets.split(by_importance(pods, ask.now))
+            queues[index] = violating + others
+            threatened[index] = len(violating)
+            both[index] = bool(violating and others)
+        gone: dict[int, list[Pod]] = {index: [] for index in queues}
+        violations = dict.fromkeys(queues, 0)
+        turn = 0
+        active = list(queues)
+        while active:
+            for index in active:
+                self._put_back(index, queues[index][turn])
+            for index in self._refusals(active):
+                victim = queues[index][turn]
+                self._take(index, [victim])
+                gone[index].append(victim)
+                violations[index] += turn < threatened[index]
+            turn += 1
+            active = [index for index in active if turn < len(queues[index])]
+        for index, victims in gone.items():
+            if not victims:
+                name = self._nodes.names[index]
+                self._answers[index] = Status.failed(f'expected at least one victim pod on node "{name}"')
+                continue
+            if both[index]:
+                victims = by_importance(victims, ask.now)
+            self._answers[index] = Victims(victims, violations[index])
+
+    def _refusals(self, indexes: Sequence[int]) -> dict[int, Status]:
+        """Return the nodes of these where the pod does not fit now. Raises Broken."""
+        at = np.array(indexes, np.int64)
+        outcome: FilterOutcome = self._ask.framework.run_filters(
+            self._state, self._ask.pod, self._sandbox.nodes.pick(at)
+        )
+        if outcome.error is not None:
+            raise Broken(outcome.error)
+        return {indexes[i]: outcome.status(i) for i in np.flatnonzero(~outcome.feasible).tolist()}
+
+    def _take(self, index: int, pods: Sequence[Pod]) -> None:
+        self._sandbox.take(index, pods)
+        node = NodeInfo(self._sandbox.nodes, index)
+        for pod in pods:
+            self._ask.framework.remove_pod(self._state, self._ask.pod, pod, node)
+
+    def _put_back(self, index: int, pod: Pod) -> None:
+        self._sandbox.put_back(index, pod)
+        self._ask.framework.add_pod(self._state, self._ask.pod, pod, NodeInfo(self._sandbox.nodes, index))

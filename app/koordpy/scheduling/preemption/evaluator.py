@@ -1,0 +1,164 @@
+"""From a pod that fits nowhere to the node that is made free for it.
+
+Source: Kubernetes, `Evaluator.Preempt` in `pkg/scheduler/framework/preemption` and the methods of
+`framework/plugins/defaultpreemption` that it calls.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from koordpy.api.core import Pod, PodDisruptionBudget
+from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.fit_error import fit_error
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.metrics import PREEMPTION_ATTEMPTS
+from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.status import SUCCESS, Code, Status
+
+from .budgets import Budgets
+from .choice import least_loss
+from .dry_run import DryRun, Findings
+from .executor import Executor
+from .extenders import agreed
+from .importance import priority_of
+
+NEVER = "not eligible due to preemptionPolicy=Never."
+STILL_TERMINATING = "not eligible due to a terminating pod on the nominated node."
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """In what plugins that preempt differ."""
+
+    min_candidate_nodes_percentage: int
+    """Of the nodes that may help, so many are looked at for candidates at least, in percent..."""
+    min_candidate_nodes_absolute: int
+    """...and in number."""
+    latest: Callable[[Pod], Pod | None]
+    """Return the pod as it is now, None when it is gone."""
+    spares: Callable[[Pod], bool] = lambda _: False
+    """Tell whether a pod must not be evicted although it is less important."""
+    in_background: bool = True
+    """Whether the scheduler goes on while victims are evicted."""
+
+    def candidates_wanted(self, nodes: int) -> int:
+        """Return after how many candidates to stop looking at so many nodes."""
+        share = nodes * self.min_candidate_nodes_percentage // 100
+        return min(max(share, self.min_candidate_nodes_absolute), nodes)
+
+
+class Evaluator:
+    """Preempts in the name of one plugin."""
+
+    def __init__(self, plugin: str, handle: Handle, rules: Rules) -> None:
+        self._handle, self._rules = handle, rules
+        self._budgets = handle.cluster.store(PodDisruptionBudget)
+        self.executor = Executor(plugin, handle)
+
+    async def preempt(
+        self, state: CycleState, pod: Pod, outcome: FilterOutcome
+    ) -> tuple[PostFilterResult | None, Status]:
+        """Evict for a pod that found no node and nominate it to the one it gets.
+
+        A result without a node clears the pod's nomination; no result leaves it as it is. What the status
+        says begins with "preemption: ".
+        """
+        PREEMPTION_ATTEMPTS.inc()
+        result, status = await self._preempt(state, pod, outcome)
+        if status.message:
+            status = Status(status.code, (f"preemption: {status.message}",), error=status.error)
+        return result, status
+
+    async def _preempt(
+        self, state: CycleState, pod: Pod, outcome: FilterOutcome
+    ) -> tuple[PostFilterResult | None, Status]:
+        latest = self._rules.latest(pod)
+        if latest is None:
+            return None, Status.failed(f'pod "{pod.metadata.name}" not found')
+        pod = latest
+        refusal = self.ineligible(pod, outcome)
+        if refusal:
+            return None, Status.unschedulable(refusal)
+        nodes = self._handle.nodes.all()
+        if not len(nodes):
+            return None, Status.failed("no nodes available")
+        findings = self.find(state, pod, outcome)
+        if not findings.candidates:
+            return self._nothing_found(findings, len(nodes))
+        candidates, status = await agreed(self._handle.extenders, pod, findings.candidates)
+        if not status.is_success:
+            return None, status
+        node_name = least_loss(candidates, self._handle.clock.now())
+        if not node_name:
+            return None, Status.unschedulable("no candidate node for preemption")
+        victims = candidates[node_name].pods
+        if self._rules.in_background:
+            self.executor.evict_in_background(pod, node_name, victims)
+        else:
+            status = await self.executor.evict(pod, node_name, victims)
+            if not status.is_success:
+                return None, status
+        return PostFilterResult(node_name, override=True), SUCCESS
+
+    def ineligible(self, pod: Pod, outcome: FilterOutcome) -> str:
+        """Say why a pod must not preempt; empty when it may."""
+        if pod.spec.preemption_policy == "Never":
+            return NEVER
+        name = pod.status.nominated_node_name
+        if not name or outcome.status_of(name).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return ""
+        row = self._handle.nodes.row_of(name)
+        if row is None:
+            return ""
+        for victim in self._handle.nodes.pods_on(row):
+            if priority_of(victim) < priority_of(pod) and _is_preempted(victim):
+                return STILL_TERMINATING
+        return ""
+
+    def potential(self, outcome: FilterOutcome) -> NodeSet:
+        """Return the nodes on which evictions may help: those refused with the code Unschedulable."""
+        refused = outcome.refused_with(Code.UNSCHEDULABLE)
+        return self._handle.nodes.select(refused)[0]
+
+    def find(self, state: CycleState, pod: Pod, outcome: FilterOutcome) -> Findings:
+        """Look for candidates, beginning at a random node; nothing is evicted."""
+        nodes = self.potential(outcome)
+        if not len(nodes):
+            return Findings()
+        offset = self._handle.rng.randrange(len(nodes))
+        mine = priority_of(pod)
+
+        def may_go(victim: Pod) -> bool:
+            return priority_of(victim) < mine and not self._rules.spares(victim)
+
+        run = DryRun(
+            self._handle.framework, state, pod, may_go, Budgets(self._budgets), self._handle.clock.now()
+        )
+        order = np.roll(np.arange(len(nodes)), -offset)
+        return run.run(nodes.pick(order), self._rules.candidates_wanted(len(nodes)))
+
+    @staticmethod
+    def _nothing_found(findings: Findings, total: int) -> tuple[PostFilterResult | None, Status]:
+        errors = findings.errors
+        if errors:
+            return None, Status.failed(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+        reasons: Counter[str] = Counter()
+        for status in findings.refused.values():
+            reasons.update(status.reasons)
+        reasons[NOT_HELPFUL] += total - len(findings.refused)
+        return PostFilterResult("", override=True), Status.unschedulable(fit_error(total, reasons))
+
+
+def _is_preempted(pod: Pod) -> bool:
+    """Tell whether a pod is terminating because a scheduler evicted it."""
+    if pod.metadata.deletion_timestamp is None:
+        return False
+    for condition in pod.status.conditions:
+        if condition.type == "DisruptionTarget":
+            return condition.status == "True" and condition.reason == "PreemptionByScheduler"
+    return False

@@ -1,0 +1,162 @@
+"""The eviction of victims: at once, or beside the scheduling of other pods.
+
+Victims are deleted, not evicted through the API: where it must be, preemption violates budgets. A victim that
+still waits for its Permit is only rejected. Less important pods that were promised the node lose the promise.
+
+Source: Kubernetes, `prepareCandidate` and `prepareCandidateAsync` in `pkg/scheduler/framework/preemption`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from koordpy.api.core import Pod
+from koordpy.api.meta import format_time
+from koordpy.cluster.client import Client, PatchType
+from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
+from koordpy.cluster.events import NORMAL
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.metrics import PREEMPTION_VICTIMS, tally
+from koordpy.scheduling.status import SUCCESS, Status
+
+from .importance import priority_of
+
+log = logging.getLogger(__name__)
+
+DISRUPTION_TARGET = "DisruptionTarget"
+PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
+
+
+class Executor:
+    """Evicts in the name of one plugin."""
+
+    def __init__(self, plugin: str, handle: Handle) -> None:
+        self._plugin, self._handle = plugin, handle
+        self._running: dict[str, Pod | None] = {}
+        """By the UID of who preempts, the last victim once it is the only one left."""
+
+    def is_running(self, uid: str) -> bool:
+        """Tell whether evictions for a pod are under way, so that another attempt would be too early."""
+        if uid not in self._running:
+            return False
+        last = self._running[uid]
+        if last is None:
+            return True
+        known = self._handle.cluster.store(Pod).by_key(last.metadata.key)
+        return known is not None and known.metadata.deletion_timestamp is None
+
+    async def evict(self, preemptor: Pod, node_name: str, victims: Sequence[Pod]) -> Status:
+        """Evict all victims, then clear nominations; the first failure is the answer."""
+        client = self._client()
+        try:
+            await self._evict_all(client, preemptor, node_name, _staying(victims))
+        except (ApiError, ConnectionFailed) as error:
+            return Status.failed(error)
+        tally(PREEMPTION_VICTIMS).observe(len(victims))
+        await self._clear_nominations(client, preemptor, node_name)
+        return SUCCESS
+
+    def evict_in_background(self, preemptor: Pod, node_name: str, victims: Sequence[Pod]) -> None:
+        """Do the same beside the scheduling of other pods. On a failure the pod is tried again."""
+        tally(PREEMPTION_VICTIMS).observe(len(victims))
+        staying = _staying(victims)
+        if not staying:
+            return
+        client = self._client()
+        self._running[preemptor.metadata.uid] = None
+        self._handle.spawn(self._evict_beside(client, preemptor, node_name, staying))
+
+    async def _evict_beside(
+        self, client: Client, preemptor: Pod, node_name: str, victims: Sequence[Pod]
+    ) -> None:
+        uid = preemptor.metadata.uid
+        complete = await self._clear_nominations(client, preemptor, node_name)
+        try:
+            # The last victim goes by itself: when it is seen to go, the pod may be tried again, also if
+            # the answer to its deletion is still on its way.
+            await self._evict_all(client, preemptor, node_name, victims[:-1])
+            self._running[uid] = victims[-1]
+            await self._evict_one(client, preemptor, node_name, victims[-1])
+        except (ApiError, ConnectionFailed) as error:
+            log.warning("pod %s cannot preempt on %s: %s", preemptor.metadata.key, node_name, error)
+            complete = False
+        finally:
+            del self._running[uid]
+        if not complete:
+            self._handle.activate(preemptor)
+
+    def _client(self) -> Client:
+        client = self._handle.client
+        if client is None:
+            raise RuntimeError(f"{self._plugin} cannot evict: this process writes nothing")
+        return client
+
+    async def _evict_all(
+        self, client: Client, preemptor: Pod, node_name: str, victims: Sequence[Pod]
+    ) -> None:
+        """Evict side by side. Raises the first error."""
+        evictions = (self._evict_one(client, preemptor, node_name, victim) for victim in victims)
+        for outcome in await asyncio.gather(*evictions, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _evict_one(self, client: Client, preemptor: Pod, node_name: str, victim: Pod) -> None:
+        meta = victim.metadata
+        waiting = self._handle.waiting_pods.get(meta.uid)
+        if waiting is not None:
+            waiting.reject(self._plugin, "preempted")
+        else:
+            try:
+                condition = self._condition(preemptor, victim)
+                if condition is not None:
+                    patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
+                    await client.patch_status(Pod, meta.namespace, meta.name, patch, PatchType.STRATEGIC)
+                await client.delete(Pod, meta.namespace, meta.name, uid=meta.uid)
+            except NotFound:
+                log.info("victim %s is gone already", meta.key)
+                return
+        log.info("pod %s preempted pod %s on node %s", preemptor.metadata.key, meta.key, node_name)
+        if self._handle.events is not None:
+            note = f"Preempted by pod {preemptor.metadata.uid} on node {node_name}"
+            self._handle.events.event(
+                victim, NORMAL, "Preempted", note, action="Preempting", related=preemptor
+            )
+
+    def _condition(self, preemptor: Pod, victim: Pod) -> dict[str, Any] | None:
+        """Return the DisruptionTarget condition where it differs from what the victim has."""
+        message = f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority pod"
+        fresh: dict[str, Any] = {
+            "type": DISRUPTION_TARGET,
+            "status": "True",
+            "reason": PREEMPTION_BY_SCHEDULER,
+            "message": message,
+        }
+        if victim.metadata.generation:
+            fresh["observedGeneration"] = victim.metadata.generation
+        known = next((c for c in victim.status.conditions if c.type == DISRUPTION_TARGET), None)
+        if known is None or known.status != "True":
+            return {**fresh, "lastTransitionTime": format_time(self._handle.clock.now())}
+        if (known.reason, known.message) == (PREEMPTION_BY_SCHEDULER, message):
+            return None
+        return fresh
+
+    async def _clear_nominations(self, client: Client, preemptor: Pod, node_name: str) -> bool:
+        """Take the node back from less important pods that were promised it; tell whether all went well."""
+        complete = True
+        for pod in self._handle.nominator.pods_on(node_name):
+            if priority_of(pod) >= priority_of(preemptor) or not pod.status.nominated_node_name:
+                continue
+            meta = pod.metadata
+            patch = {"metadata": {"uid": meta.uid}, "status": {"nominatedNodeName": None}}
+            try:
+                await client.patch_status(Pod, meta.namespace, meta.name, patch, PatchType.STRATEGIC)
+            except (ApiError, ConnectionFailed) as error:
+                log.warning("cannot clear the nomination of pod %s to %s: %s", meta.key, node_name, error)
+                complete = False
+        return complete
+
+
+def _staying(victims: Sequence[Pod]) -> list[Pod]:
+    """Return the victims that are not being deleted yet."""
+    return [pod for pod in victims if pod.metadata.deletion_timestamp is None]

@@ -1,0 +1,52 @@
+"""A pod that fits nowhere takes the place of less important ones.
+
+Victims are evicted beside the scheduling of other pods; until then the pod is kept out of the queue. Source:
+Kubernetes, `framework/plugins/defaultpreemption` (release 1.35, with the gate SchedulerAsyncPreemption as it
+is by default: on).
+"""
+
+from koordpy.api.core import Pod
+from koordpy.api.reserve_pod import is_reserve_pod
+from koordpy.scheduling.args import PluginArgs
+from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface import Plugin, PostFilter, PreEnqueue
+from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.preemption import Evaluator, Rules
+from koordpy.scheduling.status import SUCCESS, Status
+
+from .args import DefaultPreemptionArgs
+
+UNDER_WAY = Status.unresolvable("waiting for the preemption for this pod to be finished")
+
+
+class DefaultPreemption(Plugin, PreEnqueue, PostFilter):
+    """Finds the node where the least is lost, evicts there, and nominates the pod to it."""
+
+    name = "DefaultPreemption"
+    args_type = DefaultPreemptionArgs
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        assert isinstance(args, DefaultPreemptionArgs)
+        self.evaluator = Evaluator(
+            self.name,
+            handle,
+            Rules(
+                args.min_candidate_nodes_percentage,
+                args.min_candidate_nodes_absolute,
+                latest=lambda pod: handle.cluster.store(Pod).by_key(pod.metadata.key),
+            ),
+        )
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        """Keep a pod out of the queue while its victims are evicted."""
+        return UNDER_WAY if self.evaluator.executor.is_running(pod.metadata.uid) else SUCCESS
+
+    async def post_filter(
+        self, state: CycleState, pod: Pod, outcome: FilterOutcome
+    ) -> tuple[PostFilterResult | None, Status]:
+        """Preempt. A Reservation's pod is no pod that evictions could be made for here."""
+        if is_reserve_pod(pod):
+            return None, Status.unschedulable()
+        return await self.evaluator.preempt(state, pod, outcome)
