@@ -1,0 +1,1 @@
+"""What keeps the status of placed Reservations true: their owners, amounts and ends."""
