@@ -67,6 +67,11 @@ def _process_options(command: Any) -> Any:
 @click.option("--cert-dir", help="Folder of the webhooks' certificate; made there when it holds none.")
 @click.option("--tls-host", multiple=True, help="Host name or address in a certificate that is made.")
 @click.option("--scheduler-config", help="KubeSchedulerConfiguration with the plugins to run.")
+@click.option(
+    "--node-choice",
+    type=click.Choice(["kube-scheduler", "koordpy"]),
+    help="Who chooses among the nodes that fit (default: kube-scheduler).",
+)
 @click.pass_obj
 def serve(obj: dict[str, Any], /, **options: Any) -> None:
     """Serve webhooks, the scheduler extender and the debug API."""
@@ -84,6 +89,7 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
     overrides["extender"] = {
         **_bind(options["extender_bind"], "--extender-bind"),
         "schedulerConfig": options["scheduler_config"],
+        "nodeChoice": options["node_choice"],
     }
     runtime.set_up_logging(obj["verbose"])
     runtime.serve(process_settings.load(options["config"], overrides, os.environ))

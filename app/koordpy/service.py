@@ -172,6 +172,7 @@ class Service:
             handle_of(None),
             decisions=decisions,
             is_light=settings.mode == "light",
+            node_choice=settings.node_choice,
             histories=settings.histories,
         )
         self._listen("extender", settings, endpoints(self.extender))

@@ -16,6 +16,7 @@ from koordpy.admission.serving.config import CertificateSettings, Mode, Registra
 from koordpy.api import config_document, config_model
 from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
 from koordpy.cluster.leader import JITTER
+from koordpy.scheduling.node_choice import NodeChoice
 
 API_VERSION: Final = "config.koordpy.dev/v1alpha1"
 KIND: Final = "KoordpyConfiguration"
@@ -94,6 +95,8 @@ class ExtenderSettings(ListenerSettings):
     port: int = Field(default=9877, ge=0, le=65535)
     mode: ExtenderMode = "full"
     """`light` leaves binding to kube-scheduler; plugins that cannot do without the bind call are refused."""
+    node_choice: NodeChoice = "kube-scheduler"
+    """Who chooses among the nodes that fit; `koordpy` answers filter with the best node alone."""
     scheduler_config: str | None = None
     """A KubeSchedulerConfiguration with the plugins to run; the shipped one of the mode where None."""
     skip_missing_plugins: bool = False

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
+import numpy as np
 
 from koordpy.api.core import Pod
 from koordpy.cluster.client import Client
@@ -39,6 +40,7 @@ from .metrics import (
     count,
     tally,
 )
+from .node_choice import Chooser, NodeChoice
 from .outcome import FilterOutcome
 from .registry import Place, Profiles, build
 from .status import Code, Status
@@ -82,6 +84,7 @@ class Extender:
 
     All methods take a body and return a body; they raise BadBody (HTTP 400) and nothing else. With `is_light`
     kube-scheduler binds by itself. Raises ConfigError where a plugin cannot do without the bind call then.
+    With `node_choice` koordpy, filter keeps the best node alone (`koordpy.scheduling.node_choice`).
     `histories` is the number of pods whose lives are remembered.
     """
 
@@ -92,10 +95,12 @@ class Extender:
         *,
         decisions: Decisions | None = None,
         is_light: bool = False,
+        node_choice: NodeChoice = "kube-scheduler",
         histories: int = PODS,
     ) -> None:
         self.profiles = profiles
         self.is_light = is_light
+        self._chooser = Chooser(profiles, handle.rng) if node_choice == "koordpy" else None
         self.handle = handle
         self.nodes = handle.nodes
         self.clock = handle.clock
@@ -127,7 +132,10 @@ class Extender:
         if framework is None:
             self.histories.broke(pod, self._no_profile(pod))
             return wire.error_result(self._no_profile(pod)), None
-        decision = Decision(pod, framework.profile_name, self.clock.now(), framework.weights)
+        weights = (
+            framework.weights if self._chooser is None else self._chooser.weights(pod.spec.scheduler_name)
+        )
+        decision = Decision(pod, framework.profile_name, self.clock.now(), weights)
         attempt = Attempt(pod, framework, framework.new_state(), decision, self.clock.monotonic())
         self.decisions.begin(decision)
         refusal = self.binds.supersede(attempt)
@@ -150,6 +158,9 @@ class Extender:
         failed, unresolvable = _failures(outcome)
         for name in unknown:
             unresolvable[name] = f'node "{name}" is not known to koordpy (yet)'
+        fitting = len(kept)
+        if self._chooser is not None and fitting > 1:
+            kept = self._choose(self._chooser, attempt, kept)
         if len(kept):
             attempt.kept = kept
             whole = len(kept) == len(names) and not full_nodes
@@ -164,13 +175,26 @@ class Extender:
             decision.fail("unschedulable", status)
             self._failed(attempt, status)
             message = status.message
-        self.histories.filtered(pod, decision.started, outcome, len(kept), message)
+        self.histories.filtered(pod, decision.started, outcome, fitting, message)
         if full_nodes:
             items = [bytes(full_nodes[name]) for name in kept.names]
             answer = wire.filter_result(b"[" + b",".join(items) + b"]", failed, unresolvable, full_nodes=True)
         else:
             answer = wire.filter_result(attempt.kept_names or b"[]", failed, unresolvable)
         return answer, attempt if len(kept) > 1 and framework.scores else None
+
+    def _choose(self, chooser: Chooser, attempt: Attempt, kept: NodeSet) -> NodeSet:
+        """Return the best node alone, or all of them where kube-scheduler has to choose."""
+        began = time.perf_counter()
+        chosen = chooser.choose(attempt, kept)
+        if chosen is None:
+            return kept
+        best, attempt.scores = chosen
+        attempt.decision.scored(attempt.scores)
+        took = time.perf_counter() - began
+        attempt.decision.took("score", took)
+        tally(POINT_DURATION, "Score", "SUCCESS", attempt.framework.profile_name).observe(took)
+        return kept.pick(np.array([best], np.int64))
 
     def score_ahead(self, attempt: Attempt) -> None:
         """Score while kube-scheduler is busy with its own plugins, so that prioritize finds the answer."""

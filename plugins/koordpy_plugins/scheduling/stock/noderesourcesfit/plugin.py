@@ -40,6 +40,7 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score):
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._needs_of = LastAnswer(self._needs, surely_alike).of  # workloads come in one go
+        self._counted_of = LastAnswer(self._counted, surely_alike).of
         strategy = args.scoring_strategy
         self._weights = strategy.weights
         self._drop_zeros = strategy.type == "RequestedToCapacityRatio"
@@ -107,7 +108,7 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
         """Add up the requests once, with defaults for containers without any."""
-        state.write(_PRE_SCORE, self._counted(pod))
+        state.write(_PRE_SCORE, self._counted_of(pod))
         return SUCCESS
 
     def _counted(self, pod: Pod) -> dict[str, int]:
@@ -126,7 +127,7 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score):
         """Rank by what would be requested of each resource of the strategy."""
         counted = state.read(_PRE_SCORE)
         if counted is None:
-            counted = self._counted(pod)
+            counted = self._counted_of(pod)
         parts = []
         for name, weight in self._weights:
             amount = counted.get(name, 0)
