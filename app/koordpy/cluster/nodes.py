@@ -391,6 +391,10 @@ class NodeTable:
             leaves(placement.row, placement.pod)
         self._release_if_empty(placement.row)
 
+    def touch(self, row: int) -> None:
+        """Say that something else that pods of a row depend on has changed, so that binds look again."""
+        self._touch_pods(row)
+
     def _touch_pods(self, row: int) -> None:
         self._pods_clock += 1
         self.pods_generation[row] = self._pods_clock
