@@ -7,19 +7,10 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from koordpy.api.config_model import ConfigError
+from koordpy.lib.selection import is_selected as is_selected
 
 KOORDINATORS: Final = ("colocationprofile", "nodemetric", "noderesource", "nodeslo", "quotaprofile")
 """The controllers that koord-manager has; its flag may name them all, whichever of them are installed."""
-
-
-def is_selected(name: str, selection: Sequence[str]) -> bool:
-    """Tell whether a list selects a controller: the first `name` or `-name` decides, else a `*` anywhere."""
-    for item in selection:
-        if item == name:
-            return True
-        if item == f"-{name}":
-            return False
-    return "*" in selection
 
 
 def check(selection: Sequence[str], installed: Collection[str]) -> list[str]:

@@ -1,0 +1,13 @@
+"""Lists that switch things on and off by name, as Koordinator's flags have them: `*,-this`."""
+
+from collections.abc import Sequence
+
+
+def is_selected(name: str, selection: Sequence[str]) -> bool:
+    """Tell whether a list selects a name: the first `name` or `-name` decides, else a `*` anywhere."""
+    for item in selection:
+        if item == name:
+            return True
+        if item == f"-{name}":
+            return False
+    return "*" in selection
