@@ -48,7 +48,7 @@ class Causes:
     def of(self, pod: Pod, life: Life | None) -> list[Cause]:
         """Return why a pod is where it is, the surest cause first; empty where it is all in its life."""
         certain = list(self._certain(pod, life))
-        if certain:
+        if certain or pod.spec.node_name:
             return certain
         if life is not None and life.cycles:
             return [self._between(pod, life)]

@@ -1,0 +1,162 @@
+"""The life of a pod over HTTP and on the command line, with a scheduler that really asks."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+from click.testing import CliRunner
+
+from koordpy.api.core import Pod
+from koordpy.api.scheme import resource_of
+from koordpy.cli import cli
+from koordpy.cluster.client import PatchType
+from tests.integration.service.scheduling import node_of, scheduling, shipped
+from tests.integration.service.stage import Stage, pod_document, serving, until
+
+Document = dict[str, Any]
+
+
+async def history(stage: Stage, name: str, query: str = "") -> Document:
+    answer = await stage.get(f"/apis/v1/pods/default/{name}/history{query}")
+    assert answer.status_code == 200, answer.text
+    document: Document = answer.json()
+    return document
+
+
+def whats(found: Document) -> list[str]:
+    return [step["what"] for step in found["steps"]]
+
+
+async def why(stage: Stage, *args: str) -> Any:
+    command = ["why", "--history", "--debug-server", stage.url("debug"), *args]
+    return await asyncio.to_thread(CliRunner().invoke, cli, command)
+
+
+async def test_a_gated_pod_is_followed_from_its_creation_to_its_node(stage: Stage) -> None:
+    async with scheduling(stage, shipped(stage)):
+        document = pod_document("p")
+        document["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
+        await stage.client.create_raw(resource_of(Pod), "default", document)
+        await until(lambda: stage.service.cluster.store(Pod).get("default", "p") is not None)
+        found = await history(stage, "p")
+        assert (found["state"], whats(found)) == ("pending", ["seen", "gated"])
+        assert [cause["cause"] for cause in found["causes"]] == ["Gated"]
+        await stage.client.patch(Pod, "default", "p", {"spec": {"schedulingGates": None}}, PatchType.MERGE)
+        await until(lambda: node_of(stage, "p") != "")
+
+        async def is_bound() -> bool:
+            return whats(await history(stage, "p"))[-1] == "bound"
+
+        async with asyncio.timeout(10):
+            while not await is_bound():
+                await asyncio.sleep(0.02)
+    found = await history(stage, "p")
+    assert whats(found) == ["seen", "gated", "ungated", "filtered", "binding", "bound"]
+    assert (found["state"], found["cycles"], found["causes"]) == ("bound", 1, [])
+    assert found["steps"][3]["evaluated_nodes"] == 2
+    assert found["node"] == found["steps"][-1]["node"] == node_of(stage, "p")
+
+
+async def test_a_pod_that_fits_nowhere_in_tree_is_told_so(stage: Stage) -> None:
+    async with scheduling(stage, shipped(stage)):
+        await stage.add_pod("huge", cpu="64")
+
+        async with asyncio.timeout(10):
+            while "reported" not in whats(await history(stage, "huge")):
+                await asyncio.sleep(0.02)
+    found = await history(stage, "huge")
+    assert found["cycles"] == 0
+    [cause] = found["causes"]
+    assert (cause["cause"], cause["certainty"]) == ("RefusedInTree", "certain")
+    assert "Insufficient cpu" in cause["message"]
+
+
+async def test_without_the_extender_entry_pods_go_by_and_the_cause_is_found(stage: Stage) -> None:
+    document = shipped(stage)
+    del document["extenders"]
+    async with scheduling(stage, document):
+        await stage.add_pod("goes-by")
+        await until(lambda: node_of(stage, "goes-by") != "")
+    found = await history(stage, "goes-by")
+    assert whats(found)[-1] == "bound-by-others"
+    assert [cause["cause"] for cause in found["causes"]] == ["AlreadyBound"]
+    await stage.add_pod("waits")
+    causes = [cause["cause"] for cause in (await history(stage, "waits"))["causes"]]
+    assert causes[0] == "ExtenderNotConfigured"
+
+
+async def test_managed_resources_keep_a_pod_from_us(stage: Stage) -> None:
+    document = shipped(stage)
+    for entry in document["extenders"]:
+        entry["managedResources"] = [{"name": "memory"}]
+    async with scheduling(stage, document):
+        await stage.add_pod("ours")
+        await until(lambda: node_of(stage, "ours") != "")
+        plain = pod_document("plain")
+        plain["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}}
+        await stage.client.create_raw(resource_of(Pod), "default", plain)
+        await until(lambda: node_of(stage, "plain") != "")
+    assert whats(await history(stage, "plain"))[-1] == "bound-by-others"
+    assert whats(await history(stage, "ours"))[-1] == "bound"
+
+
+async def test_a_deleted_pod_is_remembered_and_its_successor_is_told_apart(stage: Stage) -> None:
+    first = await stage.add_pod("p")
+    await stage.delete_pod("p")
+    await until(lambda: stage.service.cluster.store(Pod).get("default", "p") is None)
+    found = await history(stage, "p")
+    assert (found["state"], whats(found), found["causes"]) == ("deleted", ["seen", "deleted"], [])
+    second = await stage.add_pod("p")
+    uid, other = first["metadata"]["uid"], second["metadata"]["uid"]
+    found = await history(stage, "p")
+    assert (found["uid"], found["other_uids"], found["state"]) == (other, [uid], "pending")
+    found = await history(stage, "p", f"?uid={uid}")
+    assert (found["uid"], found["other_uids"], found["state"]) == (uid, [other], "deleted")
+
+
+async def test_a_pod_that_nobody_knows_is_404(stage: Stage) -> None:
+    answer = await stage.get("/apis/v1/pods/default/ghost/history")
+    assert (answer.status_code, answer.json()["detail"]) == (
+        404,
+        "pod default/ghost is not there, and nothing is remembered of it",
+    )
+    told = await why(stage, "default/ghost")
+    assert told.exit_code == 1
+    assert "pod default/ghost is not there" in told.output
+
+
+async def test_without_the_extender_door_nothing_is_followed(tmp_path: Path) -> None:
+    async with serving(tmp_path, doors=["debug"]) as stage:
+        answer = await stage.get("/apis/v1/pods/default/p/history")
+        assert (answer.status_code, answer.json()["detail"]) == (
+            404,
+            "pods are not followed: the extender door is closed",
+        )
+
+
+async def test_the_command_line_tells_the_life_as_text_json_and_yaml(stage: Stage) -> None:
+    pod = await stage.add_pod("p")
+    await stage.filter(pod, "n0", "n1")
+    assert await stage.bind(pod, "n1") == ""
+    text = await why(stage, "default/p")
+    assert text.exit_code == 0, text.output
+    lines = text.output.splitlines()
+    assert lines[0] == "pod default/p (schedulerName default-scheduler): bound on n1"
+    assert [line.split()[1 if i == 0 else -1] for i, line in enumerate(lines[2:3])] == ["seen"]
+    assert any("2 of 2 nodes are possible" in line for line in lines)
+    assert any("bound" in line and "to n1" in line for line in lines[3:])
+    as_json = json.loads((await why(stage, "default/p", "-o", "json")).output)
+    assert whats(as_json) == ["seen", "filtered", "binding", "bound"]
+    assert yaml.safe_load((await why(stage, "default/p", "-o", "yaml")).output) == as_json
+
+
+async def test_the_command_line_tells_why_a_pod_waits(stage: Stage) -> None:
+    document = pod_document("p")
+    document["spec"]["schedulerName"] = "volcano"
+    await stage.client.create_raw(resource_of(Pod), "default", document)
+    await until(lambda: stage.service.cluster.store(Pod).get("default", "p") is not None)
+    text = (await why(stage, "default/p")).output
+    assert "kube-scheduler never asked koordpy about this pod." in text
+    assert "certain OtherScheduler: spec.schedulerName is 'volcano'" in text
