@@ -88,6 +88,29 @@ class AdmissionSettings(ListenerSettings):
         return self.certificates.generates if enabled is None else enabled
 
 
+class LeaseSettings(ConfigModel):
+    """The Lease that one of several processes holds; times are seconds."""
+
+    namespace: str = "koordinator-system"
+    name: str = "koordinator-manager"
+    lease_duration: Seconds = Field(default=15.0, ge=1)
+    renew_deadline: Seconds = 10.0
+    retry_period: Seconds = Field(default=2.0, gt=0)
+
+    @model_validator(mode="after")
+    def _leaves_time(self) -> "LeaseSettings":
+        """A leader that cannot renew stops before anybody else begins, and tries more than once before."""
+        if not self.lease_duration > self.renew_deadline > JITTER * self.retry_period:
+            raise ValueError(f"expected leaseDuration > renewDeadline > {JITTER} * retryPeriod")
+        return self
+
+
+class SchedulerLeaseSettings(LeaseSettings):
+    """Koordinator's own: koord-scheduler and koordpy never schedule Reservations at the same time."""
+
+    name: str = "koord-scheduler"
+
+
 class ExtenderSettings(ListenerSettings):
     """The kube-scheduler extender door."""
 
@@ -105,6 +128,12 @@ class ExtenderSettings(ListenerSettings):
     """How many scheduling cycles are remembered for the debug API."""
     histories: int = Field(default=5000, ge=0)
     """Of how many pods it is remembered what happened to them, for the debug API."""
+    controller_plugins: tuple[str, ...] = Field(default=("*",), strict=False)
+    """Koordinator's `--controller-plugins`: whose controllers run; `NAME` switches on, `-NAME` off, `*` all
+    that are not named."""
+    leader_elect: bool = True
+    """False where no other process schedules Reservations or runs the plugins' controllers."""
+    lease: SchedulerLeaseSettings = SchedulerLeaseSettings()
 
     @property
     def profiles_file(self) -> Path:
@@ -142,23 +171,6 @@ class QOSSettings(ConfigModel):
     sys_root: str = "/sys"
     flags: dict[str, int | float | bool | str] = {}
     sync_timeout: Seconds = 120.0
-
-
-class LeaseSettings(ConfigModel):
-    """The Lease that one of several workers holds; times are seconds."""
-
-    namespace: str = "koordinator-system"
-    name: str = "koordinator-manager"
-    lease_duration: Seconds = Field(default=15.0, ge=1)
-    renew_deadline: Seconds = 10.0
-    retry_period: Seconds = Field(default=2.0, gt=0)
-
-    @model_validator(mode="after")
-    def _leaves_time(self) -> "LeaseSettings":
-        """A leader that cannot renew stops before anybody else begins, and tries more than once before."""
-        if not self.lease_duration > self.renew_deadline > JITTER * self.retry_period:
-            raise ValueError(f"expected leaseDuration > renewDeadline > {JITTER} * retryPeriod")
-        return self
 
 
 class ControllersSettings(ConfigModel):
