@@ -39,6 +39,14 @@ def load(text: str) -> Any:
         raise ConfigError(f"not YAML: {error}") from None
 
 
+def load_all(text: str) -> list[Any]:
+    """Decode every document of a text as `load` does. Raises ConfigError."""
+    try:
+        return list(yaml.load_all(text, Loader=_Loader))
+    except yaml.YAMLError as error:
+        raise ConfigError(f"not YAML: {error}") from None
+
+
 class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[object] = set()

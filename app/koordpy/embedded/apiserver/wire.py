@@ -102,7 +102,7 @@ class Stream:
         self.on_start = on_start
         self.on_close: Callable[[], None] = lambda: None
         self._transport: asyncio.Transport | None = None
-        self._sink: Callable[[bytes], None] | None = None
+        self._sink: Callable[[bytes], object] | None = None
         self._pending: list[bytes] = []
         self._pending_size = 0
         self._flush_scheduled = False
@@ -117,7 +117,7 @@ class Stream:
         transport.write(head.encode())
         self.on_start(self)
 
-    def open_here(self, sink: Callable[[bytes], None], ended: Callable[[], None]) -> None:
+    def open_here(self, sink: Callable[[bytes], object], ended: Callable[[], None]) -> None:
         """Answer a reader in this process: what is written goes to `sink`, without HTTP around it."""
         self._sink = sink
         self._ended = ended

@@ -1,0 +1,132 @@
+"""The network of a simulation: callers and servers of one process, without sockets and HTTP between them.
+
+Requests and answers are the same bytes as on the wire, and the same code reads and writes them. What is left
+out is what guards against a network: connections, timeouts, bookmarks and the renewal of watches.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from koordpy.cluster.connection import JSON
+from koordpy.embedded.apiserver import ApiServer
+from koordpy.embedded.apiserver.wire import Answer, Request, Stream
+from koordpy.embedded.apiserver.wire import Response as Answered
+from koordpy.http.direct import Direct, Reply
+from koordpy.lib.http1 import ConnectionLost, Response, StreamingResponse
+
+_FOR_EVER = "timeoutSeconds=2000000000"
+_RENEWALS = re.compile(r"timeoutSeconds=\d+")
+_BOOKMARKS = re.compile(r"&?allowWatchBookmarks=\w+")
+
+
+class ServerChannel:
+    """A way to an API server of this process, for `koordpy.cluster.client.Client`."""
+
+    server = "in-process"
+
+    def __init__(self, server: ApiServer) -> None:
+        self._handle = server.handle
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        content_type: str = JSON,
+        timeout: float = 30.0,
+        gzip: bool = False,
+    ) -> Response:
+        """Have one request answered."""
+        answer = await self._answer(method, path, body, content_type)
+        if not isinstance(answer, Answered):
+            raise ConnectionLost("a watch was asked for as if it had an end", answered=True)
+        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
+        return Response(answer.status, headers, answer.body)
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, path: str, *, timeout: float = 30.0
+    ) -> AsyncIterator[StreamingResponse]:
+        """Open a watch. It lasts: a server of the same process does not vanish without a word."""
+        path = _BOOKMARKS.sub("", _RENEWALS.sub(_FOR_EVER, path))
+        answer = await self._answer(method, path, b"", JSON)
+        if isinstance(answer, Answered):
+            response = _Patient(answer.status)
+            response.feed(answer.body)
+            response.end(None)
+            yield response
+            return
+        response = _Patient(200)
+        answer.open_here(response.feed, lambda: response.end(None))
+        try:
+            yield response
+        finally:
+            answer.connection_lost()
+
+    async def close(self) -> None:
+        """Nothing is open but watches, and these end with their readers."""
+
+    async def _answer(self, method: str, path: str, body: bytes, content_type: str) -> Answer:
+        headers = {b"content-type": content_type.encode("latin-1"), b"accept": b"application/json"}
+        found = self._handle(Request(method, path.encode("latin-1"), headers, body))
+        if not isinstance(found, Answered | Stream):
+            found = await found
+        return found
+
+
+class _Patient(StreamingResponse):
+    """A stream whose silence means that nothing happens."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(self, status, [])
+
+    def resume(self) -> None:
+        """Nothing was paused: who writes does not wait for who reads."""
+
+    async def read(self, timeout: float | None = None) -> bytes:
+        """Return what has come, waiting for it as long as it takes."""
+        return await super().read(None)
+
+
+class EndpointCaller:
+    """Speaks to endpoints of this process as an `HttpClient` speaks to their origin.
+
+    An endpoint is found by its whole path, or by the last part of it: where an extender is mounted is up to
+    the scheduler's configuration.
+    """
+
+    def __init__(self, origin: str, endpoints: Mapping[str, Direct]) -> None:
+        self.origin = origin
+        self._endpoints = dict(endpoints)
+        self._by_verb = {path.rpartition("/")[2]: endpoint for path, endpoint in endpoints.items()}
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | bytes = b"",
+        body: bytes = b"",
+        timeout: float = 30.0,
+        repeatable: bool | None = None,
+    ) -> Response:
+        """Have one request answered; one to a path that nobody serves gets a 404."""
+        path = path.partition("?")[0]
+        endpoint = self._endpoints.get(path) or self._by_verb.get(path.rpartition("/")[2])
+        if endpoint is None:
+            return Response(404, [], b"not found")
+        answer = endpoint.begin([(b"content-type", b"application/json")]).respond(method, body, _never)
+        reply = answer if isinstance(answer, Reply) else await answer
+        if reply.after is not None:
+            reply.after()
+        return Response(reply.status, [], reply.body)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def _never() -> None:
+    await asyncio.get_running_loop().create_future()

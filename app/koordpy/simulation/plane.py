@@ -1,0 +1,278 @@
+"""The control plane of a simulation: production parts in one process, spoken to without a network.
+
+The API server and kube-scheduler are the embedded ones; webhooks, extender, controllers and descheduler are
+what `koordpy serve` and `koordpy worker` run, made by the same code from the same configuration files.
+"""
+
+import asyncio
+import random
+import tempfile
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+import yaml
+
+from koordpy import data, gates
+from koordpy import settings as process_settings
+from koordpy.api import config_document
+from koordpy.api.config_model import ConfigError
+from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.errors import AlreadyExists, ApiError
+from koordpy.cluster.events import Recorder
+from koordpy.cluster.informers import Informers
+from koordpy.controllers.host import ControllerHost
+from koordpy.controllers.host import Registry as ControllerRegistry
+from koordpy.controllers.interface import Handle as ControllerHandle
+from koordpy.descheduling import config as descheduling_config
+from koordpy.descheduling.descheduler import Descheduler
+from koordpy.descheduling.registry import Registry
+from koordpy.embedded.apiserver import ApiServer
+from koordpy.embedded.apiserver.controllers import DisruptionController
+from koordpy.embedded.scheduler import Scheduler
+from koordpy.http.admission import webhooks
+from koordpy.http.direct import Direct
+from koordpy.http.extender import endpoints
+from koordpy.lib import supervise
+from koordpy.lib.clock import Clock
+from koordpy.lib.http1 import Caller
+from koordpy.scheduling import config as scheduling_config
+from koordpy.scheduling.config import SchedulerConfiguration
+from koordpy.service import Service
+
+from .inprocess import EndpointCaller, ServerChannel
+from .scenario import SchedulerSetup, Source
+
+Document = dict[str, Any]
+
+_SERVICE = ("koordinator-system", "koordinator-webhook-service")
+
+
+class ControlPlane:
+    """Everything that runs beside the nodes. Enter it on the loop that it is to live on.
+
+    Files that the setup names are in `folder`. Raises ConfigError for a configuration that cannot run.
+    """
+
+    def __init__(self, setup: SchedulerSetup, folder: Path, clock: Clock, seed: int) -> None:
+        self.setup, self._folder, self._clock = setup, folder, clock
+        self._seed = seed
+        self._stack = AsyncExitStack()
+        self._endpoints: dict[str, Direct] = {}
+        self._tasks: list[asyncio.Task[Any]] = []
+        self.api = ApiServer(
+            crds=sorted(data.deploy("crds").glob("*.yaml")),
+            clock=clock,
+            rng=self._rng("apiserver"),
+            resolve_service={_SERVICE: ("koordpy", 443)},
+            connect=self._connect,
+        )
+        self.channel = ServerChannel(self.api)
+        self.client = Client(self.channel, rng=self._rng("client"))
+        self.service: Service | None = None
+        self.descheduler: Descheduler | None = None
+
+    async def __aenter__(self) -> Self:
+        """Start everything, in the order in which a cluster comes up."""
+        try:
+            await self.api.load()
+            await self.create_all(self._shipped("priorityclasses", "koordinator.yaml"))
+            self._run("disruption controller", DisruptionController(self.api.catalog, self._clock).run())
+            if self.setup.koordpy or self.setup.webhooks:
+                await self._serve()
+            await self._schedule()
+            if self.setup.controllers:
+                await self._control()
+            if self.setup.descheduler is not None:
+                await self._deschedule(self.setup.descheduler)
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop everything."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._stack.aclose()
+
+    # --- objects ---------------------------------------------------------------------------------
+
+    async def create_all(self, documents: list[Document]) -> list[Document]:
+        """Create objects of any served kind; those that are there already are merged with what is given.
+
+        Raises ApiError naming the object, LookupError for a kind that is not served.
+        """
+        return [await self.create(document) for document in documents]
+
+    async def create(self, document: Document) -> Document:
+        """Create one object, its status too; return what is stored."""
+        metadata = document.setdefault("metadata", {})
+        path, is_namespaced = self._collection(document)
+        if is_namespaced:
+            await self.ensure_namespace(metadata.setdefault("namespace", "default"))
+            path = path.replace("{namespace}", metadata["namespace"])
+        body = msgspec.json.encode(document)
+        try:
+            stored = await self.client.send("POST", path, body)
+        except AlreadyExists:
+            merge = "application/merge-patch+json"
+            stored = await self.client.send("PATCH", f"{path}/{metadata['name']}", body, content_type=merge)
+        found: Document = msgspec.json.decode(stored.body)
+        if "status" in document and "status" not in found:
+            name = found["metadata"]["name"]
+            status = msgspec.json.encode({"status": document["status"]})
+            merge = "application/merge-patch+json"
+            with suppress(ApiError):  # a kind without a status of its own has kept it or has none
+                await self.client.send("PATCH", f"{path}/{name}/status", status, content_type=merge)
+        return found
+
+    async def delete(self, document: Document) -> None:
+        """Delete an object that was created before, at once."""
+        metadata = document["metadata"]
+        path, _ = self._collection(document)
+        path = path.replace("{namespace}", metadata.get("namespace", "default"))
+        await self.client.send("DELETE", f"{path}/{metadata['name']}?gracePeriodSeconds=0", repeatable=True)
+
+    async def ensure_namespace(self, name: str) -> None:
+        """Create a namespace unless it is there."""
+        served = self.api.catalog.find("", "v1", "namespaces")
+        assert served is not None
+        if served.table.get(name) is None:
+            body = msgspec.json.encode({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            with suppress(AlreadyExists):
+                await self.client.send("POST", "/api/v1/namespaces", body)
+
+    def _collection(self, document: Document) -> tuple[str, bool]:
+        version, kind = document.get("apiVersion"), document.get("kind")
+        for served in self.api.catalog:
+            if served.kind == kind and served.api_version == version:
+                root = f"/apis/{version}" if served.group else f"/api/{version}"
+                if served.namespaced:
+                    return f"{root}/namespaces/{{namespace}}/{served.plural}", True
+                return f"{root}/{served.plural}", False
+        raise LookupError(f"objects of kind {kind!r} in apiVersion {version!r} are not served")
+
+    @staticmethod
+    def _shipped(*parts: str) -> list[Document]:
+        return [d for d in yaml.safe_load_all(data.deploy(*parts).read_text(encoding="utf-8")) if d]
+
+    # --- parts -----------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        """Have what `koordpy serve` has, its doors aside: they are called from within."""
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="koordpy-simulation-"))
+        profiles = self._text(self.setup.profiles, "scheduler", "koordpy-profiles.yaml")
+        path = Path(folder) / "profiles.yaml"
+        path.write_text(profiles, encoding="utf-8")
+        doors = (["extender"] if self.setup.koordpy else []) + (["admission"] if self.setup.webhooks else [])
+        loopback = {"bindAddress": "127.0.0.1", "port": 0}
+        settings = process_settings.load(
+            None,
+            {
+                "doors": doors,
+                "featureGates": self.setup.feature_gates or None,
+                "shutdownDelay": 0,
+                "admission": {
+                    **loopback,
+                    "certDir": folder,
+                    "certificates": {"mode": "fs"},
+                    "registration": {"enabled": False},
+                },
+                "extender": {**loopback, "schedulerConfig": str(path)},
+            },
+        )
+        try:
+            self.service = Service(
+                settings, connection=self.channel, clock=self._clock, rng=self._rng("koordpy")
+            )
+        except ConfigError as error:
+            raise error.under(f"scheduler {self.setup.name!r}: profiles") from None
+        self._stack.push_async_callback(self.service.stop)
+        if self.service.extender is not None:
+            self._endpoints |= endpoints(self.service.extender)
+        for endpoint_path, endpoint in webhooks(self.service.chains).items():
+            if isinstance(endpoint, Direct):
+                self._endpoints[endpoint_path] = endpoint
+        await self.service.start(listen=False)
+        if self.setup.webhooks:
+            for name in ("mutating.yaml", "validating.yaml"):
+                for document in self._shipped("webhooks", name):
+                    document["webhooks"] = [
+                        webhook
+                        for webhook in document["webhooks"]
+                        if webhook["clientConfig"]["service"]["path"] in self.service.chains
+                    ]
+                    await self.create(document)
+
+    async def _schedule(self) -> None:
+        """Stand in for kube-scheduler."""
+        where = f"scheduler {self.setup.name!r}: kubeScheduler"
+        text = self._text(self.setup.kube_scheduler, "scheduler", "kube-scheduler-config.yaml")
+        try:
+            config: SchedulerConfiguration = scheduling_config.read(config_document.load(text))
+            if not self.setup.koordpy:
+                config = config.model_copy(update={"extenders": ()})
+            self.scheduler = Scheduler(
+                config, self.client, clock=self._clock, rng=self._rng("scheduler"), connect=self._connect
+            )
+        except ConfigError as error:
+            raise error.under(where) from None
+        self._stack.push_async_callback(self.scheduler.stop)
+        await self.scheduler.start()
+
+    async def _control(self) -> None:
+        """Host koord-manager's controllers."""
+        registry = ControllerRegistry.installed()
+        cluster = Cluster(self._clock)
+        own = gates.chosen(registry.specs, self.setup.feature_gates)
+        handle = ControllerHandle(cluster, own, self.client, self._clock)
+        host = ControllerHost(registry.build(self.setup.controllers, {}, handle))
+        if not host.controllers:
+            return
+        host.setup()
+        await self._follow(cluster)
+        self._run("controllers", host.run())
+
+    async def _deschedule(self, source: Source) -> None:
+        """Run the descheduler; it is the only one, so it takes no lease."""
+        cluster = Cluster(self._clock)
+        events = Recorder(self.client, clock=self._clock)
+        try:
+            self.descheduler = Descheduler(
+                descheduling_config.load(self._text(source)),
+                Registry.installed(),
+                cluster,
+                self.client,
+                events,
+                substitutes=self.setup.substitute_evictors,
+            )
+        except ConfigError as error:
+            raise error.under(f"scheduler {self.setup.name!r}: descheduler") from None
+        await self._follow(cluster)
+        self._run("descheduler events", supervise.forever("descheduler events", events.run))
+        self._run("descheduler", self.descheduler.serve())
+
+    async def _follow(self, cluster: Cluster) -> None:
+        informers = Informers(cluster, self.client, rng=self._rng("informers"))
+        await self._stack.enter_async_context(informers)
+        await informers.wait_synced()
+
+    def _text(self, source: Source | None, *shipped: str) -> str:
+        if source is None:
+            return data.deploy(*shipped).read_text(encoding="utf-8")
+        if source.manifest is not None:
+            return yaml.safe_dump(source.manifest)
+        return (self._folder / str(source.file)).read_text(encoding="utf-8")
+
+    def _connect(self, origin: str) -> Caller:
+        return EndpointCaller(origin, self._endpoints)
+
+    def _rng(self, whose: str) -> random.Random:
+        return random.Random(f"{self._seed}/{whose}")
+
+    def _run(self, name: str, work: Any) -> None:
+        self._tasks.append(asyncio.create_task(work, name=name))

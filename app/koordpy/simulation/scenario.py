@@ -1,0 +1,397 @@
+"""The kind `Scenario`: what a simulation is told. `docs/simulation.md` describes it for its users.
+
+Files that a scenario names are found beside it. Amounts are Kubernetes quantities, times are durations since
+the start (`90s`, `1h30m`, or a number of seconds).
+"""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from koordpy.api import config_document, config_model, quantity
+from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
+from koordpy.api.field_error import FieldError
+from koordpy.api.meta import parse_time
+
+API_VERSION: Final = "simulation.koordpy.dev/v1alpha1"
+KIND: Final = "Scenario"
+SETUP_KIND: Final = "SchedulerSetup"
+
+Document = dict[str, Any]
+
+
+def _not_negative(seconds: float) -> float:
+    if seconds < 0:
+        raise ValueError("expected a time that is not negative")
+    return seconds
+
+
+def _positive(seconds: float) -> float:
+    if seconds <= 0:
+        raise ValueError("expected more than 0s")
+    return seconds
+
+
+def _amounts(given: dict[str, int | float | str]) -> dict[str, int | float | str]:
+    for name, amount in given.items():
+        try:
+            quantity.from_wire(amount)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    return given
+
+
+Moment = Annotated[Seconds, AfterValidator(_not_negative)]
+Interval = Annotated[Seconds, AfterValidator(_positive)]
+Amounts = Annotated[dict[str, int | float | str], AfterValidator(_amounts)]
+"""Quantities by resource."""
+
+
+class Source(ConfigModel):
+    """Something that is written out here (`manifest`), or in a `file`."""
+
+    file: str | None = None
+    manifest: Document | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "Source":
+        if (self.file is None) == (self.manifest is None):
+            raise ValueError("expected either file or manifest")
+        return self
+
+
+# --- what pods use ---------------------------------------------------------------------------------
+
+
+class Step(ConfigModel):
+    """From a time on another value."""
+
+    at: Moment
+    value: float = Field(ge=0)
+
+
+class Curve(ConfigModel):
+    """How much of a resource a pod uses over time.
+
+    It is `base * (1 + noise * r)`, where base is a share of the pod's request (`factor`) or an `amount`,
+    times the shape; r is between -1 and 1, another one for every pod and every report.
+    """
+
+    factor: float | None = Field(default=None, ge=0, strict=False)
+    amount: int | float | str | None = None
+    shape: Literal["constant", "sine", "steps"] = "constant"
+    amplitude: float = Field(default=0.5, ge=0, le=1, strict=False)
+    """Of a sine: it goes from `1 - amplitude` to `1 + amplitude`."""
+    period: Interval = 86400.0
+    peak_at: Moment = 0.0
+    """When in its period a sine is highest."""
+    steps: tuple[Step, ...] = Field(default=(), strict=False)
+    """What the base is multiplied with from each time on; 1 before the first one."""
+    since: Literal["start", "running"] = "start"
+    """Whether the times of sine and steps count from the scenario's start or from the pod's."""
+    noise: float = Field(default=0.0, ge=0, le=1, strict=False)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Curve":
+        if self.factor is not None and self.amount is not None:
+            raise ValueError("expected either factor or amount")
+        if self.amount is not None:
+            try:
+                quantity.from_wire(self.amount)
+            except ValueError as error:
+                raise ValueError(f"amount: {error}") from None
+        if (self.shape == "steps") != bool(self.steps):
+            raise ValueError("expected steps with shape steps, and only there")
+        if any(a.at >= b.at for a, b in zip(self.steps, self.steps[1:], strict=False)):
+            raise ValueError("expected steps in the order of their times")
+        return self
+
+
+Usage = dict[Literal["cpu", "memory"], Curve]
+
+
+class UsageReports(ConfigModel):
+    """How usage is reported: the koordlet's part."""
+
+    enabled: bool = True
+    interval: Interval = 60.0
+    refresh: Interval | None = None
+    """How long a node may go without a report when nothing about it changes; by default `interval`."""
+    aggregate: tuple[Interval, ...] = Field(default=(), strict=False)
+    """Windows over which percentiles are reported."""
+    default: Usage = {}
+    """What pods use whose workload does not say it; by default half of their cpu request, 0.6 of memory."""
+
+
+# --- nodes -----------------------------------------------------------------------------------------
+
+
+class NodeColumns(ConfigModel):
+    """Where a table of nodes has what."""
+
+    name: str = "name"
+    amounts: dict[str, str] = {"cpu": "cpu", "memory": "memory"}
+    """By resource, the column: `cpu_milli*m` multiplies by a unit (m, k, Ki, Mi, Gi), or a number."""
+    labels: dict[str, str] = {}
+
+
+class NodeGroup(ConfigModel):
+    """Nodes that are alike, or a table of nodes."""
+
+    name: str | None = None
+    """The first part of the names `NAME-0`, `NAME-1` ...; of a single node all of it."""
+    count: int = Field(default=1, ge=0)
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    taints: tuple[Document, ...] = Field(default=(), strict=False)
+    allocatable: Amounts = {}
+    table: str | None = None
+    """A CSV file (`.gz` too) or a file of JSON lines with a node each."""
+    columns: NodeColumns = NodeColumns()
+    system_usage: Amounts = {}
+    """What the node itself uses, all the time."""
+    joins: Moment = 0.0
+    every: Moment = 0.0
+    """How long after each other the nodes join."""
+    leaves: Moment | None = None
+    """When the nodes go, and their pods with them."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "NodeGroup":
+        if (self.name is None) == (self.table is None):
+            raise ValueError("expected either name or table")
+        if self.name is not None and not self.allocatable:
+            raise ValueError("expected allocatable")
+        if self.leaves is not None and self.leaves <= self.joins:
+            raise ValueError("expected leaves to be later than joins")
+        return self
+
+
+# --- workloads -------------------------------------------------------------------------------------
+
+
+class Arrivals(ConfigModel):
+    """When pods are created: every so often from a time on, or at random with that mean distance."""
+
+    at: Moment = 0.0
+    every: Moment = 0.0
+    random: bool = False
+
+
+class Pods(ConfigModel):
+    """Pods that are alike and run for some time, as those of a Job."""
+
+    count: int = Field(ge=0)
+    arrivals: Arrivals = Arrivals()
+    duration: Interval | None = None
+    """How long each runs; None: to the end."""
+    spread: float = Field(default=0.0, ge=0, le=1, strict=False)
+    """Durations are drawn from `duration * (1 ± spread)`."""
+    template: Document | None = None
+    """A pod template: metadata and spec."""
+    requests: Amounts = {}
+    """Instead of a template: one container that requests this."""
+
+    @model_validator(mode="after")
+    def _one(self) -> "Pods":
+        if (self.template is None) == (not self.requests):
+            raise ValueError("expected either template or requests")
+        return self
+
+
+class Scale(ConfigModel):
+    """Another number of replicas from a time on."""
+
+    at: Moment
+    replicas: int = Field(ge=0)
+
+
+class Deployment(ConfigModel):
+    """A Deployment: its pods are replaced when they go."""
+
+    source: Source
+    at: Moment = 0.0
+    scale: tuple[Scale, ...] = Field(default=(), strict=False)
+
+
+class TraceColumns(ConfigModel):
+    """Where a table of pods has what. Times are seconds since the start."""
+
+    name: str = "name"
+    namespace: str | None = None
+    arrival: str = "arrival"
+    duration: str | None = "duration"
+    end: tuple[str, ...] | None = Field(default=None, strict=False)
+    """Instead of `duration`: the column of the end, then those of the begin, of which the first that is not
+    empty counts."""
+    requests: dict[str, str] = {"cpu": "cpu", "memory": "memory"}
+    """By resource, the column: `cpu_milli*m` multiplies by a unit (m, k, Ki, Mi, Gi), a number or another
+    column. Amounts of 0 are left out."""
+    labels: dict[str, str] = {}
+    node_affinity: dict[str, str] = {}
+    """By node label, the column with the allowed values, joined by `|`; an empty cell allows all."""
+
+
+class Trace(ConfigModel):
+    """Pods from a table: CSV with a heading line, or JSON lines as `koordpy record` writes them."""
+
+    file: str
+    columns: TraceColumns = TraceColumns()
+    namespace: str = "default"
+    limit: int | None = Field(default=None, ge=1)
+    """Only the first rows."""
+    template: Document = {}
+    """What all pods have in common: metadata and spec of a pod template, laid under each pod of the table."""
+
+
+class Workload(ConfigModel):
+    """Pods from one source."""
+
+    name: str = Field(min_length=1, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    namespace: str = "default"
+    pods: Pods | None = None
+    deployment: Deployment | None = None
+    trace: Trace | None = None
+    usage: Usage = {}
+    when_evicted: Literal["restart", "lost"] = "restart"
+    """What happens to a pod that is evicted or loses its node: it comes back (with its whole duration), or
+    it is gone. Those of a Deployment always come back."""
+
+    @model_validator(mode="after")
+    def _one(self) -> "Workload":
+        if sum(kind is not None for kind in (self.pods, self.deployment, self.trace)) != 1:
+            raise ValueError("expected one of pods, deployment, trace")
+        return self
+
+
+# --- objects and schedulers ------------------------------------------------------------------------
+
+
+class Objects(Source):
+    """Objects of any served kind, created at a time and deleted at another one."""
+
+    at: Moment = 0.0
+    until: Moment | None = None
+
+
+class SchedulerSetup(ConfigModel):
+    """One way to schedule: kube-scheduler's configuration, and what of koordpy there is beside it."""
+
+    name: str = "koordpy"
+    kube_scheduler: Source | None = None
+    """A KubeSchedulerConfiguration; by default the shipped one (without extenders where `koordpy` is off)."""
+    koordpy: bool = True
+    """Whether kube-scheduler asks koordpy's extender."""
+    profiles: Source | None = None
+    """The KubeSchedulerConfiguration of the extender; by default the shipped one."""
+    webhooks: bool = True
+    """Whether koordpy's webhooks are called."""
+    controllers: tuple[str, ...] = Field(default=("*",), strict=False)
+    """Koordinator's `--controllers`; empty: none."""
+    descheduler: Source | None = None
+    """A DeschedulerConfiguration; None: no descheduler."""
+    substitute_evictors: dict[str, str] = {}
+    feature_gates: dict[str, bool] = {}
+
+
+class Sampling(ConfigModel):
+    """What is measured for the report."""
+
+    interval: Interval | None = None
+    """How often; by default a four-hundredth of the duration."""
+    hot: dict[str, float] = Field(default={"cpu": 65.0, "memory": 95.0}, strict=False)
+    """From which usage on, in percent of allocatable, a node is hot."""
+
+
+class Scenario(ConfigModel):
+    """A whole simulation."""
+
+    api_version: Literal["simulation.koordpy.dev/v1alpha1"]
+    kind: Literal["Scenario"]
+    name: str = Field(min_length=1)
+    description: str = ""
+    start: datetime = Field(default=datetime.fromisoformat("2026-01-01T00:00:00+00:00"), strict=False)
+    duration: Interval | None = None
+    """How long; None: until nothing runs or waits any more."""
+    seed: int = Field(default=0, ge=0)
+    nodes: tuple[NodeGroup, ...] = Field(strict=False, min_length=1)
+    objects: tuple[Objects, ...] = Field(default=(), strict=False)
+    workloads: tuple[Workload, ...] = Field(default=(), strict=False)
+    usage: UsageReports = UsageReports()
+    sampling: Sampling = Sampling()
+    schedulers: tuple[SchedulerSetup, ...] = Field(default=(SchedulerSetup(),), strict=False, min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_start(cls, given: Any) -> Any:
+        if isinstance(given, dict) and isinstance(given.get("start"), str):
+            try:
+                return {**given, "start": parse_time(given["start"])}
+            except ValueError:
+                raise ValueError(
+                    f"start: got {given['start']!r}, expected a time such as 2026-01-01T00:00:00Z"
+                ) from None
+        return given
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "Scenario":
+        for what, names in (
+            ("schedulers", [setup.name for setup in self.schedulers]),
+            ("workloads", [workload.name for workload in self.workloads]),
+        ):
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None:
+                raise ValueError(f"{what}: the name {twice!r} is given twice")
+        if self.start.tzinfo is None:
+            raise ValueError("start: expected a time with a zone, such as 2026-01-01T00:00:00Z")
+        if self.duration is None and any(w.deployment is not None for w in self.workloads):
+            raise ValueError("duration: expected one, because Deployments never end")
+        return self
+
+
+def load(path: Path) -> Scenario:
+    """Read a scenario. Raises ConfigError naming the file, the path and what was expected; OSError."""
+    try:
+        document = config_document.parse(path.read_text(encoding="utf-8"), KIND)
+        config_model.check_type(document, API_VERSION, KIND)
+        return config_model.read(Scenario, document)
+    except ConfigError as error:
+        raise error.under(path) from None
+
+
+def load_setup(path: Path) -> SchedulerSetup:
+    """Read one side of a comparison, named after its file.
+
+    It is a SchedulerSetup, or a KubeSchedulerConfiguration: kube-scheduler's where it has extenders, else the
+    one of koordpy's extender. Files that a setup names are found beside it. Raises ConfigError, OSError.
+    """
+    try:
+        document = config_document.load(path.read_text(encoding="utf-8"))
+        kind = document.get("kind") if isinstance(document, dict) else None
+        if kind in ("KubeSchedulerConfiguration", "ConfigMap"):
+            field = "kubeScheduler" if document.get("extenders") else "profiles"
+            return config_model.read(
+                SchedulerSetup, {"name": path.stem, field: {"file": str(path.absolute())}}
+            )
+        if kind != SETUP_KIND:
+            told = f"got {kind!r}, expected {SETUP_KIND} or KubeSchedulerConfiguration"
+            raise ConfigError(FieldError("kind", told))
+        config_model.check_type(document, API_VERSION, SETUP_KIND)
+        fields = {key: value for key, value in document.items() if key not in ("apiVersion", "kind")}
+        setup = config_model.read(SchedulerSetup, {"name": path.stem, **fields})
+        return setup.model_copy(
+            update={
+                name: _beside(path, getattr(setup, name))
+                for name in ("kube_scheduler", "profiles", "descheduler")
+            }
+        )
+    except ConfigError as error:
+        raise error.under(path) from None
+
+
+def _beside(path: Path, source: Source | None) -> Source | None:
+    if source is None or source.file is None:
+        return source
+    return source.model_copy(update={"file": str((path.parent / source.file).absolute())})

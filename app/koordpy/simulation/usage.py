@@ -1,0 +1,168 @@
+"""What runs where and how much of it is used: arrays with a row per pod, added up by node.
+
+Noise is a function of the pod's number and the time alone, so that two schedulers see the same pods.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .plan import MEASURED, PlannedNode, PlannedPod
+from .scenario import Curve
+
+Float64 = NDArray[np.float64]
+Int64 = NDArray[np.int64]
+
+_FIRST_SLOTS = 256
+
+
+class Usage:
+    """The nodes of a scenario (whether they have joined or not) and the pods that run on them.
+
+    Arrays of nodes have their rows in the order in which the nodes are given; columns are `MEASURED`.
+    """
+
+    def __init__(self, nodes: Sequence[PlannedNode]) -> None:
+        self.names = [node.name for node in nodes]
+        self.row_of = {name: row for row, name in enumerate(self.names)}
+        self.capacity = np.array([node.capacity for node in nodes], np.float64).reshape(-1, len(MEASURED))
+        self._system = np.array([node.system for node in nodes], np.float64).reshape(-1, len(MEASURED))
+        self.joined = np.zeros(len(nodes), np.bool_)
+        self._curves: list[Curve] = []
+        self._curve_ids: dict[int, int] = {}
+        self._pods: list[PlannedPod | None] = []
+        self._keys: list[tuple[str, str]] = []
+        self._free: list[int] = []
+        self._node = np.zeros(0, np.int64)
+        self._number = np.zeros(0, np.int64)
+        self._began = np.zeros(0, np.float64)
+        self._base = np.zeros((0, len(MEASURED)), np.float64)
+        self._curve = np.zeros((0, len(MEASURED)), np.int64)
+        self._on: list[set[int]] = [set() for _ in nodes]
+        self.changes = 0
+        """Counts what makes the usage another one, apart from time."""
+        self.varies = False
+        """Whether any curve so far changes with time."""
+
+    @property
+    def system(self) -> Float64:
+        """What nodes use themselves."""
+        return self._system
+
+    def join(self, name: str) -> None:
+        """Let a node be there."""
+        self.joined[self.row_of[name]] = True
+        self.changes += 1
+
+    def leave(self, name: str) -> None:
+        """Let a node be gone."""
+        self.joined[self.row_of[name]] = False
+        self.changes += 1
+
+    def begin(self, pod: PlannedPod, key: tuple[str, str], node: str, now: float) -> int:
+        """Let a pod run; returns its slot. `key` is namespace and name of this incarnation of it."""
+        if not self._free:
+            self._grow()
+        slot = self._free.pop()
+        row = self.row_of[node]
+        self._pods[slot], self._keys[slot] = pod, key
+        self._node[slot], self._number[slot], self._began[slot] = row, pod.number, now
+        self._base[slot] = pod.base
+        self._curve[slot] = [self._curve_id(curve) for curve in pod.curves]
+        self._on[row].add(slot)
+        self.changes += 1
+        return slot
+
+    def end(self, slot: int) -> None:
+        """Let a pod be over."""
+        self._on[int(self._node[slot])].discard(slot)
+        self._pods[slot] = None
+        self._base[slot] = 0.0
+        self._free.append(slot)
+        self.changes += 1
+
+    def of_pods(self, now: float) -> Float64:
+        """Return (slots, 2) what each pod uses now; free slots use nothing."""
+        result = np.empty_like(self._base)
+        constants = np.array([_shape(curve, now) for curve in self._curves], np.float64)
+        noises = np.array([curve.noise for curve in self._curves], np.float64)
+        own_time = [i for i, curve in enumerate(self._curves) if curve.since == "running" and _moves(curve)]
+        for column in range(len(MEASURED)):
+            curve = self._curve[:, column]
+            if not len(self._curves):
+                result[:, column] = 0.0
+                continue
+            factor = constants[curve]
+            for index in own_time:
+                for slot in np.flatnonzero((curve == index) & (self._base[:, column] > 0)).tolist():
+                    factor[slot] = _shape(self._curves[index], now - float(self._began[slot]))
+            noise = noises[curve]
+            if noise.any():
+                factor = factor * (1.0 + noise * _noise(self._number, now, column))
+            result[:, column] = self._base[:, column] * factor
+        return result
+
+    def of_nodes(self, pods: Float64) -> Float64:
+        """Return (nodes, 2) what each node uses, pods and itself; no more than it has."""
+        total = self._system.copy()
+        for column in range(len(MEASURED)):
+            total[:, column] += np.bincount(self._node, pods[:, column], len(self.names))[: len(self.names)]
+        total[~self.joined] = 0.0
+        return np.minimum(total, self.capacity)
+
+    def on(self, row: int) -> list[tuple[int, PlannedPod, tuple[str, str]]]:
+        """Return the pods of a node: slot, pod, and its key."""
+        found = []
+        for slot in sorted(self._on[row]):
+            pod = self._pods[slot]
+            assert pod is not None
+            found.append((slot, pod, self._keys[slot]))
+        return found
+
+    def _curve_id(self, curve: Curve) -> int:
+        known = self._curve_ids.get(id(curve))
+        if known is None:
+            known = self._curve_ids[id(curve)] = len(self._curves)
+            self._curves.append(curve)
+            self.varies = self.varies or _moves(curve) or curve.noise > 0
+        return known
+
+    def _grow(self) -> None:
+        old = len(self._pods)
+        more = max(old, _FIRST_SLOTS)
+        self._pods += [None] * more
+        self._keys += [("", "")] * more
+        self._free += range(old + more - 1, old - 1, -1)
+        self._node = np.concatenate([self._node, np.zeros(more, np.int64)])
+        self._number = np.concatenate([self._number, np.zeros(more, np.int64)])
+        self._began = np.concatenate([self._began, np.zeros(more, np.float64)])
+        self._base = np.concatenate([self._base, np.zeros((more, len(MEASURED)), np.float64)])
+        self._curve = np.concatenate([self._curve, np.zeros((more, len(MEASURED)), np.int64)])
+
+
+def _moves(curve: Curve) -> bool:
+    return curve.shape != "constant"
+
+
+def _shape(curve: Curve, at: float) -> float:
+    """Return what the base is multiplied with at a time, noise aside."""
+    if curve.shape == "sine":
+        return 1.0 + curve.amplitude * math.cos(2 * math.pi * (at - curve.peak_at) / curve.period)
+    if curve.shape == "steps":
+        index = bisect_right([step.at for step in curve.steps], at)
+        return curve.steps[index - 1].value if index else 1.0
+    return 1.0
+
+
+def _noise(numbers: Int64, now: float, column: int) -> Float64:
+    """Return a number between -1 and 1 for every pod: its number, the time and the resource, well mixed."""
+    with np.errstate(over="ignore"):
+        mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        mixed += np.uint64(int(now * 1000) * 2 + column) * np.uint64(0xD1B54A32D192ED03)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+        mixed ^= mixed >> np.uint64(31)
+    return mixed.astype(np.float64) / float(1 << 63) - 1.0
