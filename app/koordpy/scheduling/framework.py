@@ -50,7 +50,7 @@ class Framework:
         self._pre_enqueue = lineup.at("pre_enqueue", PreEnqueue)
         self.next_pod: NextPod | None = next((p for _, p in lineup.having(NextPod)), None)
         self.numa_hint_providers = [p for _, p in lineup.having(NUMATopologyHintProvider)]
-        self.reservations = ReservationPoints(self.plugins)
+        self.reservations = ReservationPoints(self.plugins, handle.debug_flags)
 
         # The phases do the work; their methods are the framework's.
         filters = FilterPhase(lineup, handle.nominator, gates, local_schedulers | {profile_name})

@@ -12,6 +12,7 @@ from koordpy.cluster.nodes import NodeSet, NodeTable
 from koordpy.lib.clock import Clock
 
 from .cycle_state import CycleState
+from .debug_flags import DebugFlags
 from .node_info import NodeInfo
 from .nominator import Nominator
 from .outcome import FilterOutcome, Scores
@@ -83,6 +84,7 @@ class Handle:
         waiting_pods: WaitingPods | None = None,
         events: "Recorder | None" = None,
         extenders: "Sequence[PreemptExtender]" = (),
+        debug_flags: DebugFlags | None = None,
     ) -> None:
         self.cluster = cluster
         self.nodes: NodeTable = cluster.nodes
@@ -91,6 +93,7 @@ class Handle:
         self.rng = rng or random.Random()
         self.nominator = nominator or Nominator(cluster)
         self.waiting_pods = waiting_pods or WaitingPods()
+        self.debug_flags = debug_flags or DebugFlags()
         self.events = events
         self.extenders = extenders
         self._framework: WhatIf | None = None
@@ -111,6 +114,7 @@ class Handle:
             waiting_pods=self.waiting_pods,
             events=self.events,
             extenders=self.extenders,
+            debug_flags=self.debug_flags,
         )
 
     @property

@@ -2,10 +2,12 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 
 from koordpy.api.core import Pod
 
 from .cycle_state import SCHEDULING_PHASE, CycleState
+from .diagnosis import existing_diagnosis
 from .interface import AfterPostFilter, PostFilter, Preempt, Victims
 from .lineup import Lineup
 from .outcome import FilterOutcome, PostFilterResult
@@ -50,6 +52,7 @@ class PostFilterPhase:
             rejector = rejector or name
         if final is None:
             final = Status(Code.UNSCHEDULABLE, tuple(reasons), rejector)
+        final = _with_suggestion(state, final)
         for name, observer in self._after_post_filter:
             try:
                 observer.after_post_filter(state, pod, outcome, final)
@@ -71,3 +74,11 @@ class PostFilterPhase:
         finally:
             state.delete(SCHEDULING_PHASE)
         return victims, SUCCESS
+
+
+def _with_suggestion(state: CycleState, status: Status) -> Status:
+    """Add what a plugin suggests to the reasons, which end in the pod's condition and event."""
+    diagnosis = existing_diagnosis(state)
+    if diagnosis is None or diagnosis.suggestion is None:
+        return status
+    return replace(status, reasons=(*status.reasons, diagnosis.suggestion.reason))

@@ -4,12 +4,14 @@ The caller is whoever owns reservations (the Reservation plugin); the framework 
 Source: Koordinator, `pkg/scheduler/frameworkext` (`framework_extender.go`, `normalize_score.go`).
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from koordpy.api.core import Pod
 from koordpy.lib.int64 import quotient
 
 from .cycle_state import CycleState
+from .debug_flags import DebugFlags
 from .interface import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
@@ -24,12 +26,15 @@ from .interface import (
 from .node_info import NodeInfo
 from .status import SUCCESS, Status
 
+log = logging.getLogger(__name__)
+
 
 class ReservationPoints:
     """The plugins of one profile that take part in reservations, in the order of their configuration."""
 
-    def __init__(self, plugins: Iterable[Plugin]) -> None:
+    def __init__(self, plugins: Iterable[Plugin], flags: DebugFlags | None = None) -> None:
         plugins = list(plugins)
+        self._flags = flags or DebugFlags()
         self._restores = [p for p in plugins if isinstance(p, ReservationRestore)]
         self._pre_allocations = [p for p in plugins if isinstance(p, ReservationPreAllocationRestore)]
         self._filters = [p for p in plugins if isinstance(p, ReservationFilter)]
@@ -99,6 +104,7 @@ class ReservationPoints:
         for plugin in self._filters:
             status = plugin.filter_reservation(state, pod, reservation, node)
             if not status.is_success:
+                self._log_failure("FilterWithReservation", pod, reservation, node.name, plugin, status)
                 return status
         return SUCCESS
 
@@ -109,8 +115,29 @@ class ReservationPoints:
         for plugin in self._filters:
             status = plugin.filter_nominate_reservation(state, pod, reservation, node_name)
             if not status.is_success:
+                self._log_failure("FilterNominateReservation", pod, reservation, node_name, plugin, status)
                 return status
         return SUCCESS
+
+    def _log_failure(
+        self,
+        point: str,
+        pod: Pod,
+        reservation: ReservationInfo,
+        node_name: str,
+        plugin: object,
+        status: Status,
+    ) -> None:
+        if self._flags.filter_failures:
+            log.info(
+                "Failed to %s for Pod %r with Reservation %r on Node %r, failedPlugin: %s, reason: %s",
+                point,
+                pod.metadata.key,
+                reservation.meta.name,
+                node_name,
+                _name(plugin),
+                status.message,
+            )
 
     def score(
         self, state: CycleState, pod: Pod, reservations: Sequence[ReservationInfo], node_name: str
