@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from koordpy.api.core import Pod
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
 
+from .asked import Asked
 from .attempts import Attempt, Attempts
 from .decisions import Decision, Decisions
 from .framework import Framework
@@ -65,12 +66,14 @@ class BindCycle:
         self.attempts = attempts
         self.decisions = decisions
         self.histories = histories
+        self.asked = Asked()
         self._running: dict[str, tuple[str, asyncio.Future[str]]] = {}
         self._closed = ""
         self._bound: deque[_Bound] = deque()
 
     async def bind(self, args: BindingArgs, gone: Gone | None) -> str:
         """Bind a pod; return why not, empty when it is bound. A repeated call shares the running one."""
+        self.asked.note(args.pod_uid)
         running = self._running.get(args.pod_uid)
         if running is not None:
             node, future = running
