@@ -84,6 +84,14 @@ class Requirement:
             return False
         return number > self._bound if self.operator is Operator.GREATER_THAN else number < self._bound
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Requirement):
+            return NotImplemented
+        return (self.key, self.operator, self.values) == (other.key, other.operator, other.values)
+
+    def __hash__(self) -> int:
+        return hash((self.key, self.operator, self.values))
+
     def __str__(self) -> str:
         values = ",".join(sorted(self.values))
         match self.operator:
@@ -158,6 +166,14 @@ class Selector:
             if item.key == key:
                 return item.values[0] if item.operator in _IN and len(item.values) == 1 else None
         return None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Selector):
+            return NotImplemented
+        return self._nothing == other._nothing and self.requirements == other.requirements
+
+    def __hash__(self) -> int:
+        return hash((self._nothing, self.requirements))
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements))

@@ -11,6 +11,7 @@ from koordpy.api.meta import KubeObject
 from koordpy.lib.clock import Clock, SystemClock
 
 from .nodes import NodeTable
+from .pod_counts import PodCounts
 from .store import Store
 
 T = TypeVar("T", bound=KubeObject)
@@ -23,6 +24,7 @@ class Cluster:
         self.clock: Clock = clock or SystemClock()
         self._stores: dict[type[KubeObject], Store[Any]] = {}
         self._nodes: NodeTable | None = None
+        self._pod_counts: PodCounts | None = None
 
     def store(self, type_: type[T]) -> Store[T]:
         """Return the store of a type, making it on first use."""
@@ -52,6 +54,13 @@ class Cluster:
                 on_delete=lambda pod: table.remove_pod(pod.metadata.uid),
             )
         return self._nodes
+
+    @property
+    def pod_counts(self) -> PodCounts:
+        """How many pods of which labels are on the nodes. Counting begins with the first use."""
+        if self._pod_counts is None:
+            self._pod_counts = PodCounts(self.nodes)
+        return self._pod_counts
 
     @property
     def synced(self) -> bool:

@@ -1,0 +1,173 @@
+"""How many pods every node has that some labels pick out.
+
+Spreading and pod affinity ask the same few questions again and again: how many pods of this namespace and
+with these labels are on each node? A question that was asked keeps its counts, and pods that come and go
+change them, so that asking again about 5,000 nodes costs nothing but reading an array.
+
+Pods are looked at by kind: pods with equal labels in one namespace have one answer together.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+import msgspec
+import numpy as np
+
+from koordpy.api.core import Pod
+from koordpy.api.label_selector import Selector
+
+from .columns import Int64
+from .nodes import NodeSet, NodeTable
+
+QUESTIONS_KEPT = 256
+"""Questions whose counts are kept up to date; of more, those not asked for longest are dropped."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class PodMatch:
+    """Which pods are counted: those to which every condition applies."""
+
+    conditions: tuple[tuple[frozenset[str] | None, Selector], ...]
+    """Namespaces (None: all of them), and the labels."""
+    terminating: bool = True
+    """Whether pods that are being deleted count."""
+
+    def matches(self, pod: Pod) -> bool:
+        """Tell whether a pod is counted."""
+        meta = pod.metadata
+        return self.matches_kind(meta.namespace, meta.labels, meta.deletion_timestamp is not None)
+
+    def matches_kind(self, namespace: str, labels: Mapping[str, str], terminating: bool) -> bool:
+        """Tell whether pods with these labels are counted."""
+        if terminating and not self.terminating:
+            return False
+        return all(
+            (namespaces is None or namespace in namespaces) and selector.matches(labels)
+            for namespaces, selector in self.conditions
+        )
+
+    @property
+    def namespaces(self) -> frozenset[str] | None:
+        """Where such pods can be; None is everywhere."""
+        limits = [namespaces for namespaces, _ in self.conditions if namespaces is not None]
+        return frozenset.intersection(*limits) if limits else None
+
+
+class _Kind:
+    """Pods with equal labels: how many are on which row, and who counts them."""
+
+    __slots__ = ("counters", "labels", "namespace", "rows", "terminating")
+
+    def __init__(self, namespace: str, labels: Mapping[str, str], terminating: bool) -> None:
+        self.namespace, self.labels, self.terminating = namespace, labels, terminating
+        self.rows: dict[int, int] = {}
+        self.counters: list[_Counter] = []
+
+    def matches(self, match: PodMatch) -> bool:
+        return match.matches_kind(self.namespace, self.labels, self.terminating)
+
+
+class _Counter:
+    """The counts of one question by row."""
+
+    __slots__ = ("match", "values")
+
+    def __init__(self, match: PodMatch) -> None:
+        self.match = match
+        self.values: Int64 = np.zeros(0, np.int64)
+
+    def grow(self, rows: int) -> None:
+        if len(self.values) < rows:
+            self.values = np.concatenate([self.values, np.zeros(rows - len(self.values), np.int64)])
+
+
+class PodCounts:
+    """Counts of the pods placed in a node table, assumed ones included."""
+
+    def __init__(self, table: NodeTable, kept: int = QUESTIONS_KEPT) -> None:
+        self._table, self._kept = table, kept
+        self._kinds: dict[bytes, _Kind] = {}
+        self._by_namespace: dict[str, dict[bytes, _Kind]] = {}
+        self._counters: OrderedDict[PodMatch, _Counter] = OrderedDict()
+        table.on_pods(self._place, self._displace)
+
+    def by_row(self, match: PodMatch, nodes: NodeSet) -> Int64:
+        """(rows of the table,) the matching pods on each row, as the nodes' overlay shows them.
+
+        The array changes with the next pod that comes or goes: take what you need out of it at once, and do
+        not write to it.
+        """
+        counter = self._counters.get(match)
+        if counter is None:
+            counter = self._count(match)
+        else:
+            self._counters.move_to_end(match)
+        counter.grow(self._table.capacity)
+        overlay = nodes.overlay
+        if overlay is None or not overlay.pods:
+            return counter.values
+        values = counter.values.copy()
+        for row, pods in overlay.pods.items():
+            values[row] = sum(map(match.matches, pods))
+        return values
+
+    def _count(self, match: PodMatch) -> _Counter:
+        """Begin to keep the counts of a question."""
+        if len(self._counters) >= self._kept:
+            _, dropped = self._counters.popitem(last=False)
+            for kind in self._kinds_in(dropped.match.namespaces):
+                if dropped in kind.counters:
+                    kind.counters.remove(dropped)
+        counter = self._counters[match] = _Counter(match)
+        counter.grow(self._table.capacity)
+        for kind in self._kinds_in(match.namespaces):
+            if kind.matches(match):
+                kind.counters.append(counter)
+                for row, number in kind.rows.items():
+                    counter.values[row] += number
+        return counter
+
+    def _kinds_in(self, namespaces: frozenset[str] | None) -> Iterator[_Kind]:
+        if namespaces is None:
+            return iter(self._kinds.values())
+        return chain.from_iterable(self._by_namespace.get(name, {}).values() for name in namespaces)
+
+    # --- following pods --------------------------------------------------------------------------
+
+    def _place(self, row: int, pod: Pod) -> None:
+        meta = pod.metadata
+        key = _key(pod)
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = _Kind(meta.namespace, meta.labels, meta.deletion_timestamp is not None)
+            self._by_namespace.setdefault(meta.namespace, {})[key] = kind
+            kind.counters = [counter for counter in self._counters.values() if kind.matches(counter.match)]
+        kind.rows[row] = kind.rows.get(row, 0) + 1
+        for counter in kind.counters:
+            counter.grow(self._table.capacity)
+            counter.values[row] += 1
+
+    def _displace(self, row: int, pod: Pod) -> None:
+        key = _key(pod)
+        kind = self._kinds[key]
+        kind.rows[row] -= 1
+        if not kind.rows[row]:
+            del kind.rows[row]
+        for counter in kind.counters:
+            counter.values[row] -= 1
+        if not kind.rows:
+            del self._kinds[key]
+            others = self._by_namespace[kind.namespace]
+            del others[key]
+            if not others:
+                del self._by_namespace[kind.namespace]
+
+
+def _key(pod: Pod) -> bytes:
+    """Name a pod's kind. Equal labels in another order are another kind, which does no harm."""
+    meta = pod.metadata
+    return _encode((meta.namespace, meta.labels, meta.deletion_timestamp is not None))

@@ -1,0 +1,270 @@
+"""Pods that want to be near other pods, or far from them.
+
+Source: Kubernetes, `framework/plugins/interpodaffinity`. What pods want is a number per domain of a label of
+the nodes: how many pods there are meant by the pod's terms, and how many there have terms that mean the pod.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from koordpy.api.core import Namespace, Pod
+from koordpy.api.label_selector import NOTHING
+from koordpy.cluster.columns import Bool, Int64
+from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.args import PluginArgs
+from koordpy.scheduling.cycle_state import CycleState, StateKey
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface import MAX_NODE_SCORE, Filter, Plugin, PreFilter, PreScore, Score
+from koordpy.scheduling.node_info import NodeInfo
+from koordpy.scheduling.status import SUCCESS, Code, Codes, Keys, Status, Verdict
+from koordpy.scheduling.topology import DomainCounts, Topology
+
+from .args import InterPodAffinityArgs
+from .bound_terms import BoundTerms
+from .terms import NO_LABELS, NO_TERMS, PodTerms, Term, all_of, has_preferred, read
+
+REASON_AFFINITY = "node(s) didn't match pod affinity rules"
+REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
+_REASONS = ((REASON_AFFINITY,), (REASON_ANTI_AFFINITY,), (REASON_EXISTING,))
+
+_Counts = dict[str, DomainCounts]
+"""By the key of the nodes' label."""
+
+
+@dataclass(slots=True)
+class _Filtered:
+    """What PreFilter counted."""
+
+    terms: PodTerms
+    of_namespace: Mapping[str, str]
+    """The labels of the pod's namespace."""
+    existing: _Counts
+    """Terms of pods that want the pod far from them."""
+    near: _Counts
+    """Pods that all the pod's affinity terms mean."""
+    far: _Counts
+    """Pods that its anti-affinity terms mean, once a term."""
+
+    def clone(self) -> "_Filtered":
+        """Return a copy for a what-if."""
+        return replace(self, existing=_copy(self.existing), near=_copy(self.near), far=_copy(self.far))
+
+
+_PRE_FILTER: StateKey[_Filtered] = StateKey("PreFilterInterPodAffinity")
+_PRE_SCORE: StateKey[_Counts] = StateKey("PreScoreInterPodAffinity")
+
+
+class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score):
+    """Refuses nodes that required terms rule out, the pod's own and those of pods that run; preferred terms
+    add and take away."""
+
+    name = "InterPodAffinity"
+    args_type = InterPodAffinityArgs
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        assert isinstance(args, InterPodAffinityArgs)
+        self._hard_weight = args.hard_pod_affinity_weight
+        self._only_own_preferences = args.ignore_preferred_terms_of_existing_pods
+        self._topology = Topology(handle.nodes)
+        self._bound = BoundTerms(handle.nodes, self._scored)
+        self._namespaces = handle.cluster.store(Namespace)
+
+    def _scored(self, terms: PodTerms) -> tuple[Term, ...]:
+        """The terms of a pod that runs which count for scores."""
+        if not self._hard_weight:
+            return terms.preferred
+        return terms.preferred + tuple(replace(term, weight=self._hard_weight) for term in terms.required)
+
+    # --- filter ----------------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
+        """Count who is meant where. Skip pods that want nothing and that nobody wants far away."""
+        terms = read(pod)
+        if terms.problems:
+            return None, Status.unresolvable(f"parsing pod: {'; '.join(terms.problems)}")
+        if terms is NO_TERMS and not self._bound.required_anti and nodes.overlay is None:
+            return None, Status.skip()
+        counted = self._count(pod, terms, nodes)
+        if not counted.existing and not terms.required and not terms.required_anti:
+            return None, Status.skip()
+        state.write(_PRE_FILTER, counted)
+        return None, SUCCESS
+
+    def _count(self, pod: Pod, terms: PodTerms, nodes: NodeSet) -> _Filtered:
+        counted = _Filtered(
+            replace(
+                terms,
+                required=tuple(map(self._unrolled, terms.required)),
+                required_anti=tuple(map(self._unrolled, terms.required_anti)),
+            ),
+            self._labels_of(pod.metadata.namespace),
+            existing={},
+            near={},
+            far={},
+        )
+        everywhere = nodes.table.all()
+        for term, rows, pods in self._bound.required_anti.wishes(pod, counted.of_namespace, nodes):
+            self._add_rows(counted.existing, term.topology_key, rows, pods, everywhere)
+        if counted.terms.required:
+            meant = self._meant(counted.terms.required, nodes)[everywhere.rows]
+            for key in {term.topology_key for term in counted.terms.required}:
+                self._add(counted.near, key, meant, everywhere)
+        for term in counted.terms.required_anti:
+            meant = self._meant((term,), nodes)[everywhere.rows]
+            self._add(counted.far, term.topology_key, meant, everywhere)
+        return counted
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
+        """Look at the domains that the nodes are in: affinity first, then anti-affinity of both sides."""
+        counted = state.read(_PRE_FILTER)
+        if counted is None:
+            counted = self._count(pod, read(pod), nodes)
+        refused = np.zeros((len(nodes), 3), np.bool_)
+        if counted.terms.required:
+            refused[:, 0] = ~self._is_near(counted, pod, nodes)
+        for column, counts in ((1, counted.far), (2, counted.existing)):
+            for of_key in counts.values():
+                refused[:, column] |= of_key.at(of_key.domains.of(nodes)) > 0
+        keys: Keys = refused.argmax(axis=1)
+        codes: Codes = np.where(
+            refused[:, 0], np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE), np.int8(Code.UNSCHEDULABLE)
+        )
+        return Verdict.keyed(np.where(refused.any(axis=1), codes, np.int8(0)), keys, _REASONS)
+
+    @staticmethod
+    def _is_near(counted: _Filtered, pod: Pod, nodes: NodeSet) -> Bool:
+        """(n,) whether nodes have all the labels, and a pod that is meant in all their domains.
+
+        The first of pods that want to be near each other finds none; it may go anywhere.
+        """
+        labelled = np.ones(len(nodes), np.bool_)
+        met = np.ones(len(nodes), np.bool_)
+        for of_key in counted.near.values():
+            numbers = of_key.domains.of(nodes)
+            labelled &= numbers > 0
+            met &= of_key.at(numbers) > 0
+        is_first = not any(of_key.values.any() for of_key in counted.near.values()) and all(
+            term.means(pod) for term in counted.terms.required
+        )
+        return labelled if is_first else labelled & met
+
+    def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> Status:
+        """Count a pod that comes to a node."""
+        return self._recount(state, pod, added, node, 1)
+
+    def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node: NodeInfo) -> Status:
+        """Count a pod that leaves a node no more."""
+        return self._recount(state, pod, removed, node, -1)
+
+    def _recount(self, state: CycleState, pod: Pod, other: Pod, node: NodeInfo, sign: int) -> Status:
+        counted = state.read(_PRE_FILTER)
+        if counted is None:
+            return SUCCESS
+        for term in read(other).required_anti:
+            if term.matches(pod.metadata.namespace, pod.metadata.labels, counted.of_namespace):
+                self._add_one(counted.existing, term.topology_key, node, sign)
+        own = counted.terms
+        if own.required and all(term.means(other) for term in own.required):
+            for key in counted.near:
+                self._add_one(counted.near, key, node, sign)
+        for term in own.required_anti:
+            if term.means(other):
+                self._add_one(counted.far, term.topology_key, node, sign)
+        return SUCCESS
+
+    # --- score -----------------------------------------------------------------------------------
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
+        """Add up weights by domain. Skip when no term, of the pod or of one that runs, finds anything."""
+        prefers = has_preferred(pod)
+        if self._only_own_preferences and not prefers:
+            return Status.skip()
+        terms = read(pod)
+        if terms.problems:
+            return Status.failed(f"parsing pod: {'; '.join(terms.problems)}")
+        if not prefers and not self._bound.scored and nodes.overlay is None:
+            return Status.skip()
+        everywhere = nodes.table.all()
+        scores: _Counts = {}
+        found = False
+        for term in map(self._unrolled, terms.preferred):
+            meant = self._meant((term,), nodes)[everywhere.rows]
+            found |= self._add(scores, term.topology_key, meant, everywhere, term.weight)
+        of_namespace = self._labels_of(pod.metadata.namespace)
+        for term, rows, pods in self._bound.scored.wishes(pod, of_namespace, nodes):
+            found |= self._add_rows(scores, term.topology_key, rows, pods, everywhere, term.weight)
+        if not found:
+            return Status.skip()
+        state.write(_PRE_SCORE, scores)
+        return SUCCESS
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
+        """Add up what the domains of a node have."""
+        total = np.zeros(len(nodes), np.int64)
+        for of_key in (state.read(_PRE_SCORE) or {}).values():
+            total += of_key.at(of_key.domains.of(nodes))
+        return total
+
+    def normalize_scores(self, state: CycleState, pod: Pod, scores: Int64) -> Int64:
+        """Give 0 to the least and 100 to the most."""
+        if not len(scores) or scores.min() == scores.max():
+            return np.zeros_like(scores)
+        least, most = int(scores.min()), int(scores.max())
+        return (float(MAX_NODE_SCORE) * ((scores - least) / (most - least))).astype(np.int64)
+
+    # --- counting --------------------------------------------------------------------------------
+
+    def _labels_of(self, namespace: str) -> Mapping[str, str]:
+        known = self._namespaces.get("", namespace)
+        return NO_LABELS if known is None else known.metadata.labels
+
+    def _unrolled(self, term: Term) -> Term:
+        """Return a term of the pod to be placed with the namespaces that its selector finds now."""
+        if term.namespace_selector.is_empty or term.namespace_selector == NOTHING:
+            return term
+        return term.within(
+            namespace.metadata.name
+            for namespace in self._namespaces
+            if term.namespace_selector.matches(namespace.metadata.labels)
+        )
+
+    def _meant(self, terms: tuple[Term, ...], nodes: NodeSet) -> Int64:
+        """(rows of the table,) the pods that all terms mean."""
+        return self.handle.cluster.pod_counts.by_row(all_of(terms), nodes)
+
+    def _add(self, counts: _Counts, key: str, pods: Int64, nodes: NodeSet, weight: int = 1) -> bool:
+        """Add pods (n,) on nodes to their domains; tell whether there was one with a domain."""
+        of_key = self._of_key(counts, key)
+        numbers = of_key.domains.of(nodes)
+        of_key.add_all(numbers, pods * weight)
+        return bool((pods[numbers > 0] > 0).any())
+
+    def _add_rows(
+        self, counts: _Counts, key: str, rows: Int64, pods: Int64, nodes: NodeSet, weight: int = 1
+    ) -> bool:
+        """Add pods (k,) on rows (k,), those of nodes that exist, to their domains, if any has one."""
+        of_key = counts[key] if key in counts else DomainCounts(self._topology.domains(key))
+        numbers = of_key.domains.by_row(nodes)[rows]
+        if not numbers.any():
+            return False
+        counts[key] = of_key
+        of_key.add_all(numbers, pods * weight)
+        return True
+
+    def _add_one(self, counts: _Counts, key: str, node: NodeInfo, sign: int) -> None:
+        of_key = self._of_key(counts, key)
+        of_key.add(of_key.domains.of_node(node.node), sign)
+
+    def _of_key(self, counts: _Counts, key: str) -> DomainCounts:
+        known = counts.get(key)
+        if known is None:
+            known = counts[key] = DomainCounts(self._topology.domains(key))
+        return known
+
+
+def _copy(counts: _Counts) -> _Counts:
+    return {key: of_key.clone() for key, of_key in counts.items()}
