@@ -20,6 +20,7 @@ from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
 from .asked import Asked
 from .attempts import Attempt, Attempts
 from .decisions import Decision, Decisions
+from .failure import Failure
 from .framework import Framework
 from .handle import Handle
 from .history import Histories
@@ -274,7 +275,9 @@ class BindCycle:
         if not status.is_success:
             self._undo(attempt)
             decision.fail("superseded" if attempt.ended else "failed", status)
-            framework.handle.report_failure(attempt.pod, status)
+            framework.handle.report_failure(
+                Failure(attempt.pod, status, node_name=node_name, state=attempt.state)
+            )
             result = "unschedulable" if status.is_rejected else "error"
         else:
             decision.become("bound", node_name)

@@ -27,6 +27,7 @@ from .attempts import Attempt, Attempts
 from .bind_cycle import BindCycle, Gone
 from .config import SchedulerConfiguration
 from .decisions import Decision, Decisions
+from .failure import Failure
 from .handle import Handle
 from .history import PODS, Histories
 from .interface import Plugin, Victims
@@ -151,7 +152,7 @@ class Extender:
         decision.took("filter", time.perf_counter() - began)
         if outcome.error is not None:
             decision.fail("error", outcome.error)
-            self._failed(attempt, outcome.error)
+            self._failed(attempt, outcome.error, outcome)
             self.histories.broke(pod, outcome.error.message)
             return wire.error_result(outcome.error.message), None
         kept = outcome.kept if outcome.prefilter.is_success else nodes.subset(outcome.feasible)
@@ -173,7 +174,7 @@ class Extender:
             if status.is_success:
                 status = Status(Code.UNSCHEDULABLE, (outcome.message(),))
             decision.fail("unschedulable", status)
-            self._failed(attempt, status)
+            self._failed(attempt, status, outcome)
             message = status.message
         self.histories.filtered(pod, decision.started, outcome, fitting, message)
         if full_nodes:
@@ -355,13 +356,14 @@ class Extender:
         elif not attempt.binding_to:
             self.attempts.discard(attempt)
 
-    def _failed(self, attempt: Attempt, status: Status) -> None:
+    def _failed(self, attempt: Attempt, status: Status, outcome: FilterOutcome) -> None:
         result = "unschedulable" if status.is_rejected else "error"
         count(ATTEMPTS, result, attempt.framework.profile_name).inc()
         tally(ATTEMPT_DURATION, result, attempt.framework.profile_name).observe(
             self.clock.monotonic() - attempt.began
         )
-        attempt.framework.handle.report_failure(attempt.pod, status)
+        failure = Failure(attempt.pod, status, state=attempt.state, outcome=outcome)
+        attempt.framework.handle.report_failure(failure)
 
     @staticmethod
     def _observe(profile: str, point: str, began: float, outcome: FilterOutcome) -> None:

@@ -62,6 +62,8 @@ class Framework:
         self.entangled = filters.entangled
         post_filters = PostFilterPhase(lineup)
         self.run_post_filter = post_filters.run_post_filter
+        self.has_post_filter = post_filters.enabled
+        """Whether any plugin makes room for pods that fit nowhere."""
         self.run_preempt = post_filters.run_preempt
         scores = ScorePhase(lineup, weights)
         self.run_score = scores.run_score

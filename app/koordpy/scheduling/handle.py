@@ -13,6 +13,7 @@ from koordpy.lib.clock import Clock
 
 from .cycle_state import CycleState
 from .debug_flags import DebugFlags
+from .failure import Failure, FailureHandler
 from .node_info import NodeInfo
 from .nominator import Nominator
 from .outcome import FilterOutcome, Scores
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from .preemption.extenders import PreemptExtender
 
 T = TypeVar("T", bound=KubeObject)
-
-FailureHandler = Callable[[Pod, Status], bool]
-"""Told that an attempt failed; returning true claims the failure, and later handlers are not asked."""
 
 
 class WhatIf(Protocol):
@@ -184,15 +182,22 @@ class Handle:
     def on_failure(self, handler: FailureHandler, *, claims: bool = False) -> None:
         """Call a handler when an attempt of this profile failed.
 
-        With `claims` it is asked before the ordinary treatment and may claim the failure for itself;
-        otherwise it is told afterwards, until one of them returns true.
+        With `claims` it is asked before the ordinary treatment and may claim the failure for itself: then no
+        event, condition or further attempt follows from it. Otherwise it is told afterwards, claimed or not,
+        until one of these returns true.
         """
         (self._failure_filters if claims else self._failure_observers).append(handler)
 
-    def report_failure(self, pod: Pod, status: Status) -> bool:
-        """Tell the failure handlers; return whether one of them claimed the failure."""
-        claimed = any(handler(pod, status) for handler in self._failure_filters)
-        for handler in self._failure_observers:
-            if handler(pod, status):
-                break
+    def claim_failure(self, failure: Failure) -> bool:
+        """Ask, before the ordinary treatment, whether a handler claims a failure for itself."""
+        return any(handler(failure) for handler in self._failure_filters)
+
+    def tell_failure(self, failure: Failure) -> None:
+        """Tell of a failure after the ordinary treatment."""
+        any(handler(failure) for handler in self._failure_observers)
+
+    def report_failure(self, failure: Failure) -> bool:
+        """Do both, where the ordinary treatment is kube-scheduler's; return whether it was claimed."""
+        claimed = self.claim_failure(failure)
+        self.tell_failure(failure)
         return claimed

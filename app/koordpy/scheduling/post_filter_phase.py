@@ -11,7 +11,7 @@ from .diagnosis import existing_diagnosis
 from .interface import AfterPostFilter, PostFilter, Preempt, Victims
 from .lineup import Lineup
 from .outcome import FilterOutcome, PostFilterResult
-from .plugin_call import Broken, as_error, broken, call
+from .plugin_call import Broken, broken, call
 from .status import SUCCESS, Code, Status
 
 log = logging.getLogger(__name__)
@@ -22,6 +22,8 @@ class PostFilterPhase:
 
     def __init__(self, lineup: Lineup) -> None:
         self._post_filter = lineup.at("post_filter", PostFilter)
+        self.enabled = bool(self._post_filter)
+        """Whether any plugin is asked."""
         self._preempt = lineup.at("post_filter", Preempt)
         self._after_post_filter = lineup.at("post_filter", AfterPostFilter)
 
@@ -38,13 +40,13 @@ class PostFilterPhase:
             try:
                 nominated, status = await plugin.post_filter(state, pod, outcome)
             except Exception as error:
-                final = broken("PostFilter", name, error).status
+                result, final = None, broken("PostFilter", name, error).status
                 break
             if status.is_success or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 result, final = nominated, status.by(name)
                 break
             if not status.is_rejected:
-                final = as_error(f'running PostFilter plugin "{name}"', status, name)
+                result, final = None, Status(Code.ERROR, status.reasons, name, error=status.error)
                 break
             if nominated is not None and nominated.override:
                 result = nominated

@@ -199,6 +199,16 @@ class SchedulingQueue:
         for uid in uids:
             self._reactivate(self._entries[uid])
 
+    def activate(self, uid: str) -> None:
+        """Try a waiting pod again at once, whatever it waits for; one in flight, should its attempt fail."""
+        entry = self._entries.get(uid)
+        if entry is None or entry.pool == ACTIVE:
+            return
+        if entry.pool == IN_FLIGHT:
+            entry.changed = True
+        else:
+            self._put(entry.item, ACTIVE)
+
     # --- pools -----------------------------------------------------------------------------------
 
     def _take_off(self, entry: _Entry) -> QueuedPod:

@@ -4,6 +4,7 @@ import json
 from koordpy.api.core import Pod
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.extender import Extender
+from koordpy.scheduling.failure import Failure
 from koordpy.scheduling.interface import Bind, Binding, Filter, Permit, Plugin, PostBind, PreBind, Reserve
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.status import SUCCESS, Status
@@ -302,8 +303,8 @@ async def test_a_failure_is_reported_to_the_failure_handlers() -> None:
     told: list[str] = []
     framework = w.extender.profiles.frameworks["default-scheduler"]
 
-    def handler(failed: Pod, status: Status) -> bool:
-        told.append(f"{failed.metadata.name}: {status.message}")
+    def handler(failure: Failure) -> bool:
+        told.append(f"{failure.pod.metadata.name}: {failure.status.message}")
         return True
 
     framework.handle.on_failure(handler)

@@ -9,7 +9,7 @@ import asyncio
 import base64
 import ssl
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,16 +18,14 @@ import numpy as np
 
 from koordpy.api.core import Node, Pod
 from koordpy.cluster.columns import Int64
-from koordpy.cluster.nodes import NodeSet
+from koordpy.cluster.nodes import NodeSet, NodeTable
 from koordpy.lib.http1 import Caller, Connect, HttpClient, HttpError
 from koordpy.scheduling.config import ExtenderConfig, ExtenderTLSConfig, Profile, SchedulerConfiguration
+from koordpy.scheduling.interface import Victims
+from koordpy.scheduling.preemption.extenders import ExtenderError
 
 SCALE = 10
 """What an extender's score is multiplied with: MaxNodeScore (100) / MaxExtenderPriority (10)."""
-
-
-class ExtenderError(Exception):
-    """An extender did not answer, answered something else than expected, or reported an error."""
 
 
 class FilterResult(msgspec.Struct):
@@ -81,13 +79,37 @@ class _BindingArgs(msgspec.Struct, rename="pascal"):
     node: str = ""
 
 
+class _Victims(msgspec.Struct, rename="pascal"):
+    pods: list[Any]
+    violations: int = msgspec.field(name="NumPDBViolations")
+
+
+class _PreemptionArgs(msgspec.Struct, rename="pascal"):
+    pod: msgspec.Raw
+    node_name_to_victims: dict[str, _Victims] | None = None
+    node_name_to_meta_victims: dict[str, _Victims] | None = None
+
+
+class _PreemptAnswer(msgspec.Struct, rename="pascal", forbid_unknown_fields=True):
+    node_name_to_meta_victims: dict[str, dict[str, Any]] | None = None
+
+
+class _MetaPod(msgspec.Struct, forbid_unknown_fields=True):
+    uid: str = msgspec.field(default="", name="UID")
+
+
+class _MetaVictims(msgspec.Struct, rename="pascal", forbid_unknown_fields=True):
+    pods: list[dict[str, Any]] | None = None
+    violations: int = msgspec.field(default=0, name="NumPDBViolations")
+
+
 class _BindAnswer(msgspec.Struct, rename="pascal", forbid_unknown_fields=True):
     error: str | None = None
 
 
 _NAMES = {
     name.lower(): name
-    for struct in (_FilterAnswer, _HostPriority, _BindAnswer)
+    for struct in (_FilterAnswer, _HostPriority, _PreemptAnswer, _MetaVictims, _MetaPod, _BindAnswer)
     for name in struct.__struct_encode_fields__
 }
 
@@ -113,6 +135,16 @@ class Extender:
             )
         )
         self._managed = {resource.name for resource in config.managed_resources}
+
+    @property
+    def ignorable(self) -> bool:
+        """Whether scheduling goes on without the extender when it fails."""
+        return self.config.ignorable
+
+    @property
+    def supports_preemption(self) -> bool:
+        """Whether the extender wants to be asked about victims."""
+        return bool(self.config.preempt_verb)
 
     @property
     def name(self) -> str:
@@ -162,6 +194,47 @@ class Extender:
         raw = np.fromiter((scores.get(name, 0) for name in nodes.names), np.int64, len(nodes))
         return raw * self.config.weight * SCALE
 
+    async def preempt(self, pod: Pod, victims: Mapping[str, Victims], nodes: NodeTable) -> dict[str, Victims]:
+        """Ask what the extender makes of proposed victims, by node name. Raises ExtenderError."""
+        args = _PreemptionArgs(encoded(pod))
+        if self.config.node_cache_capable:
+            args.node_name_to_meta_victims = {
+                name: _Victims(
+                    [{"UID": victim.metadata.uid} for victim in proposed.pods], proposed.pdb_violations
+                )
+                for name, proposed in victims.items()
+            }
+        else:
+            args.node_name_to_victims = {
+                name: _Victims(proposed.pods, proposed.pdb_violations) for name, proposed in victims.items()
+            }
+        answer = await self._call(self.config.preempt_verb, args, _PreemptAnswer)
+        return {
+            name: self._victims(name, document, nodes)
+            for name, document in (answer.node_name_to_meta_victims or {}).items()
+        }
+
+    def _victims(self, node_name: str, document: dict[str, Any], nodes: NodeTable) -> Victims:
+        """Look up the victims that an answer names on one node."""
+        try:
+            meta = msgspec.convert(_spelled(document), _MetaVictims)
+            uids = [msgspec.convert(_spelled(pod), _MetaPod).uid for pod in meta.pods or ()]
+        except msgspec.ValidationError as error:
+            raise ExtenderError(
+                f'extender "{self.name}" answered what are no victims on node "{node_name}": {error}'
+            ) from error
+        row = nodes.row_of(node_name)
+        if row is None:
+            raise ExtenderError(f'nodeinfo not found for node name "{node_name}"')
+        pods = {pod.metadata.uid: pod for pod in nodes.pods_on(row)}
+        for uid in uids:
+            if uid not in pods:
+                raise ExtenderError(
+                    f"extender: {self.name} claims to preempt pod (UID: {uid}) on node: {node_name}, but the "
+                    "pod is not found on that node"
+                )
+        return Victims([pods[uid] for uid in uids], meta.violations)
+
     async def bind(self, pod: Pod, node_name: str) -> None:
         """Have a pod bound. Raises ExtenderError."""
         meta = pod.metadata
@@ -175,7 +248,7 @@ class Extender:
             return _Args(pod, None, nodes.names)
         return _Args(pod, _NodeList([nodes.table.node(row) for row in nodes.rows.tolist()]), None)
 
-    async def _call(self, verb: str, args: _Args | _BindingArgs, expected: Any) -> Any:
+    async def _call(self, verb: str, args: _Args | _PreemptionArgs | _BindingArgs, expected: Any) -> Any:
         path = f"{self._prefix}/{verb}"
         try:
             response = await self._client.request(

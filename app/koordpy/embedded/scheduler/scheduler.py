@@ -23,18 +23,20 @@ from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.http1 import Connect
 from koordpy.scheduling.config import Profile, SchedulerConfiguration
 from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.failure import Failure, taken_over
 from koordpy.scheduling.framework import Framework
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Binding, QueuedPod
 from koordpy.scheduling.nominator import Nominator
 from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.preemption.extenders import ExtenderError
 from koordpy.scheduling.queue import SchedulingQueue, by_priority
 from koordpy.scheduling.registry import Place, build
 from koordpy.scheduling.status import SUCCESS, Code, Status
 from koordpy.scheduling.waiting_pods import WaitingPods
 
 from . import failures
-from .extenders import ExtenderError, in_order, without_ignored_resources
+from .extenders import in_order, without_ignored_resources
 from .failures import CLEARED
 from .search import NodeSearch
 
@@ -79,6 +81,8 @@ class Scheduler:
         self._nominator = Nominator(self.cluster)
         self._waiting_pods = WaitingPods()
         self._extenders = in_order(config.extenders, connect)
+        self._events = Recorder(client, controller="default-scheduler", clock=self._clock)
+        self._handles: list[Handle] = []
         profiles = build(
             without_ignored_resources(config), self._handle, place=Place.SCHEDULER, skip_missing=True
         )
@@ -95,7 +99,6 @@ class Scheduler:
         )
         self._next_pod = next((f.next_pod for f in self._profiles.values() if f.next_pod is not None), None)
         self._informers = Informers(self.cluster, client)
-        self._events = Recorder(client, controller="default-scheduler", clock=self._clock)
         self._wake = asyncio.Event()
         self._binding: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
@@ -104,14 +107,19 @@ class Scheduler:
         self._follow()
 
     def _handle(self, profile: Profile) -> Handle:
-        return Handle(
+        handle = Handle(
             self.cluster,
             client=self._client,
             clock=self._clock,
             rng=self._rng,
             nominator=self._nominator,
             waiting_pods=self._waiting_pods,
+            events=self._events,
+            extenders=self._extenders,
         )
+        handle.on_activate(self._activate)
+        self._handles.append(handle)
+        return handle
 
     # --- life ------------------------------------------------------------------------------------
 
@@ -129,6 +137,8 @@ class Scheduler:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._loops.clear()
+        for handle in self._handles:
+            await handle.close()
         await self._informers.stop()
         for extender in self._extenders:
             await extender.close()
@@ -204,6 +214,10 @@ class Scheduler:
         if pod.spec.node_name:
             self._changed(pod)
 
+    def _activate(self, pod: Pod) -> None:
+        self.queue.activate(pod.metadata.uid)
+        self._wake.set()
+
     def _placed(self) -> None:
         self.queue.placed()
         self._wake.set()
@@ -256,7 +270,13 @@ class Scheduler:
             nomination: PostFilterResult | None = CLEARED
             if found.outcome is not None:
                 status, nomination = await self._post_filter(attempt, found.outcome)
-            await self._failed(attempt, status, nomination, placements_help=found.extender_refused)
+            await self._failed(
+                attempt,
+                status,
+                nomination,
+                outcome=found.outcome,
+                placements_help=found.extender_refused,
+            )
             return status
         attempt.node_name = found.node_name
         status = self._reserve(attempt)
@@ -271,11 +291,10 @@ class Scheduler:
     async def _post_filter(
         self, attempt: _Attempt, outcome: FilterOutcome
     ) -> tuple[Status, PostFilterResult | None]:
+        if not attempt.framework.has_post_filter:
+            return Status.unschedulable(outcome.message()), CLEARED
         nomination, after = await attempt.framework.run_post_filter(attempt.state, attempt.pod, outcome)
-        message = outcome.message()
-        if after.message:
-            message += f" {after.message}"
-        return Status.unschedulable(message), nomination
+        return Status.unschedulable(outcome.message(after.message)), nomination
 
     def _reserve(self, attempt: _Attempt) -> Status:
         framework, state, node_name = attempt.framework, attempt.state, attempt.node_name
@@ -364,14 +383,26 @@ class Scheduler:
         status: Status,
         nomination: PostFilterResult | None,
         *,
+        outcome: FilterOutcome | None = None,
         placements_help: bool = False,
         freed: bool = False,
     ) -> None:
-        """Queue the pod again and leave word of it. `freed`: others may want what it had taken."""
-        pod, uid = attempt.pod, attempt.pod.metadata.uid
-        if attempt.framework.handle.report_failure(pod, status):
-            self.queue.done(uid)
-            return
+        """See to a failed attempt. `freed`: others may want what it had taken."""
+        handle = attempt.framework.handle
+        nomination = taken_over(status, nomination, attempt.node_name)
+        failure = Failure(attempt.pod, status, nomination, attempt.node_name, attempt.state, outcome)
+        if handle.claim_failure(failure):
+            self.queue.done(attempt.pod.metadata.uid)
+        else:
+            await self._treat(attempt, failure, placements_help=placements_help, freed=freed)
+        handle.tell_failure(failure)
+
+    async def _treat(
+        self, attempt: _Attempt, failure: Failure, *, placements_help: bool, freed: bool
+    ) -> None:
+        """Queue the pod again and leave word of the failure, as kube-scheduler does."""
+        pod, status, nomination = failure.pod, failure.status, failure.nomination
+        uid = pod.metadata.uid
         known = self.queue.requeue(
             attempt.item,
             rejected=status.is_rejected,

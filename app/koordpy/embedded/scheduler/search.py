@@ -20,9 +20,10 @@ from koordpy.scheduling.config import SchedulerConfiguration
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.framework import Framework
 from koordpy.scheduling.outcome import FilterOutcome, Refusals
+from koordpy.scheduling.preemption.extenders import ExtenderError
 from koordpy.scheduling.status import SUCCESS, Code, Status, Verdict
 
-from .extenders import Extender, ExtenderError, encoded
+from .extenders import Extender, encoded
 
 log = logging.getLogger(__name__)
 

@@ -23,6 +23,7 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.lib import supervise
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.decisions import Decision, Decisions, Outcome
+from koordpy.scheduling.failure import Failure
 from koordpy.scheduling.framework import Framework
 from koordpy.scheduling.gates import DYNAMIC_SCHEDULER_CHECK, scheduling_gates
 from koordpy.scheduling.handle import Handle
@@ -83,10 +84,8 @@ class ReservationScheduler:
         self._binding: dict[str, asyncio.Task[None]] = {}
         self.queue = self._new_queue()
 
-    @property
-    def profile_names(self) -> list[str]:
-        """The scheduler names whose Reservations are scheduled here."""
-        return list(self._frameworks)
+    def __bool__(self) -> bool:
+        return bool(self._frameworks)
 
     def _new_queue(self) -> SchedulingQueue:
         initial, most = self._backoffs
@@ -283,7 +282,7 @@ class ReservationScheduler:
         nominator = framework.reservations.nominator
         if nominator is not None and not promised:
             nominator.delete_nominated_reservation(attempt.pod)
-        framework.handle.report_failure(attempt.pod, status)
+        framework.handle.report_failure(Failure(attempt.pod, status, nomination, state=attempt.state))
         reservation = self._reservations.by_key(attempt.reservation.metadata.name)
         if (
             reservation is None

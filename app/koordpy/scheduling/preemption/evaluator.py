@@ -90,7 +90,9 @@ class Evaluator:
         findings = self.find(state, pod, outcome)
         if not findings.candidates:
             return self._nothing_found(findings, len(nodes))
-        candidates, status = await agreed(self._handle.extenders, pod, findings.candidates)
+        candidates, status = await agreed(
+            self._handle.extenders, pod, findings.candidates, self._handle.nodes
+        )
         if not status.is_success:
             return None, status
         node_name = least_loss(candidates, self._handle.clock.now())

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from koordpy.api.core import Pod
+from koordpy.cluster.nodes import NodeTable
 from koordpy.scheduling.interface import Victims
 from koordpy.scheduling.status import SUCCESS, Status
 
@@ -40,13 +41,15 @@ class PreemptExtender(Protocol):
         """Tell whether a pod concerns it."""
         ...
 
-    async def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> dict[str, Victims]:
+    async def preempt(
+        self, pod: Pod, victims: Mapping[str, Victims], nodes: NodeTable
+    ) -> dict[str, Victims]:
         """Return the victims by node name to go on with. Raises ExtenderError."""
         ...
 
 
 async def agreed(
-    extenders: Sequence[PreemptExtender], pod: Pod, candidates: dict[str, Victims]
+    extenders: Sequence[PreemptExtender], pod: Pod, candidates: dict[str, Victims], nodes: NodeTable
 ) -> tuple[dict[str, Victims], Status]:
     """Ask one extender after another; each sees what the one before left. Return the rest, or an Error."""
     for extender in extenders:
@@ -55,7 +58,7 @@ async def agreed(
         if not extender.supports_preemption or not extender.is_interested(pod):
             continue
         try:
-            left = await extender.preempt(pod, candidates)
+            left = await extender.preempt(pod, candidates, nodes)
         except ExtenderError as error:
             if extender.ignorable:
                 log.warning("skipping extender %s, which is ignorable: %s", extender.name, error)

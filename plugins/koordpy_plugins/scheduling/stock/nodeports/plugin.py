@@ -82,7 +82,7 @@ class NodePorts(Plugin, PreFilter, Filter):
         wanted = list(host_ports(pod))
         refused = np.zeros(len(nodes), np.bool_)
         shown = nodes.overlay.pods if nodes.overlay is not None else {}
-        moved = state.read(_MOVED) or {}
+        moved = state.read(_MOVED) or _Moved()
         for index, row in enumerate(nodes.rows.tolist()):
             if row in moved:
                 used = UsedPorts(moved[row])

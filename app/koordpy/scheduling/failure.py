@@ -1,0 +1,67 @@
+"""An attempt that failed, as plugins hear of it, and what becomes of the pod's nomination.
+
+Source: Koordinator, `pkg/scheduler/frameworkext` (`errorhandler_dispatcher.go`,
+`nominating_info_takeover.go`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from koordpy.api.core import Pod
+
+from .cycle_state import CycleState
+from .outcome import FilterOutcome, PostFilterResult
+from .status import Code, Status
+
+JOB_PREEMPTION_SUCCESS = "JobPreemptionSuccessPlugin"
+"""Rejects a waiting pod for whose job room was made: the pod is promised the node on which it waited."""
+
+JOB_PREEMPTION_FAILURE = "JobPreemptionFailurePlugin"
+"""Rejects a waiting pod for whose job no room can be made: the pod loses the node it was promised."""
+
+JOB_REJECT = "JobRejectPlugin"
+"""Rejects a waiting pod because its job does not come together: its nomination stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is known of a failed attempt. `nomination` None leaves the pod's nomination as it is."""
+
+    pod: Pod
+    status: Status
+    nomination: PostFilterResult | None = None
+    node_name: str = ""
+    """The node that had been chosen when the attempt failed."""
+    state: CycleState | None = None
+    outcome: FilterOutcome | None = None
+    """Set when nodes were looked at and none fits."""
+
+    @property
+    def keeps_no_node(self) -> bool:
+        """Whether the pod is promised no node after this."""
+        if self.nomination is not None and self.nomination.override:
+            return not self.nomination.nominated_node_name
+        return self.nomination is None or not self.pod.status.nominated_node_name
+
+
+FailureHandler = Callable[[Failure], bool]
+"""Told that an attempt failed; returning true claims the failure, and later handlers are not asked."""
+
+
+def taken_over(
+    status: Status, nomination: PostFilterResult | None, node_name: str
+) -> PostFilterResult | None:
+    """Return the nomination that a failed attempt ends with.
+
+    A plugin that rejects the waiting pods of a job knows better than the scheduler what they were promised;
+    `node_name` is where the pod waited. Koordinator compares two different names of the rejecting plugin, of
+    which the second is empty since Kubernetes 1.33; here it is one.
+    """
+    if status.code is not Code.UNSCHEDULABLE:
+        return nomination
+    decided = {
+        JOB_PREEMPTION_SUCCESS: PostFilterResult(node_name, override=True),
+        JOB_REJECT: PostFilterResult(),
+        JOB_PREEMPTION_FAILURE: PostFilterResult(override=True),
+    }
+    return decided.get(status.plugin, nomination)
