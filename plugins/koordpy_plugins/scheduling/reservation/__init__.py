@@ -1,0 +1,1 @@
+"""Reservation: resources that are set aside on nodes, and the pods that may use them."""

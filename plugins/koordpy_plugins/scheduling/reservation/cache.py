@@ -1,0 +1,273 @@
+"""Which reservations there are, where, and which pods use them: rebuilt from objects, whatever their order.
+
+Reservations come from their own store and from pods that act as reservations; pods say in an annotation which
+reservation they use. A pod that is seen before its reservation waits here for it. Assumptions (a reserve pod
+that was reserved, a pod that is about to be bound) stand until an event confirms or somebody takes them back.
+
+One cache serves all profiles of a process: what one of them takes, the others see. Source: Koordinator,
+`pkg/scheduler/plugins/reservation/cache.go`, `eventhandler.go`, `pod_eventhandler.go`.
+"""
+
+import logging
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
+
+from koordpy.api import extension
+from koordpy.api import reservation_annotations as annotations
+from koordpy.api.core import Pod
+from koordpy.api.quantity import QuantityError
+from koordpy.api.reservation import Reservation, validate
+from koordpy.api.scheme import DecodeError
+from koordpy.cluster.cluster import Cluster
+from koordpy.scheduling.reservation_info import AssignedPod, ReservationInfo
+
+log = logging.getLogger(__name__)
+
+_SHARED: "WeakKeyDictionary[Cluster, ReservationCache]" = WeakKeyDictionary()
+
+
+class UnknownReservation(LookupError):
+    """A pod cannot be assumed: the reservation is gone or going. The message is Koordinator's."""
+
+
+class ReservationCache:
+    """The reservations of a cluster."""
+
+    def __init__(self) -> None:
+        self.infos: dict[str, ReservationInfo] = {}
+        self.on_node: dict[str, dict[str, ReservationInfo]] = {}
+        """Everything placed, by node and UID."""
+        self.offered: dict[str, dict[str, ReservationInfo]] = {}
+        """What pods may use, by node and UID, as of the last time the reservation itself changed."""
+        self.allocated_on: dict[str, set[str]] = {}
+        """UIDs of reservations that have pods and can take more, by node."""
+        self.assumed: set[str] = set()
+        """UIDs of Reservations that are about to be bound."""
+        self.generation = 0
+        """Raised whenever a reservation comes, goes or is offered in another way."""
+        self._current: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._users: dict[str, dict[str, Pod]] = {}
+        self._changed: list[Callable[[str], None]] = []
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> "ReservationCache":
+        """Return the cache of a cluster, following its stores from the first time on."""
+        cache = _SHARED.get(cluster)
+        if cache is None:
+            cache = _SHARED[cluster] = cls()
+            cluster.store(Reservation).subscribe(
+                cache.put, lambda _, new: cache.put(new), lambda gone: cache.remove(gone.metadata.uid)
+            )
+            cluster.store(Pod).subscribe(cache.add_pod, cache.update_pod, cache.delete_pod)
+        return cache
+
+    def on_change(self, changed: Callable[[str], None]) -> None:
+        """Call a handler with the name of each node whose reservations changed; known ones are replayed."""
+        self._changed.append(changed)
+        for node_name in self.on_node:
+            changed(node_name)
+
+    def get(self, name: str) -> ReservationInfo | None:
+        """Return a reservation by its name."""
+        uid = self._names.get(name)
+        return None if uid is None else self.infos.get(uid)
+
+    def occupies(self, info: ReservationInfo) -> bool:
+        """Tell whether a reservation holds resources of its node beside what pods there hold."""
+        reservation = info.reservation
+        return reservation is not None and (reservation.is_available or info.uid in self.assumed)
+
+    # --- reservations ----------------------------------------------------------------------------
+
+    def put(self, reservation: Reservation) -> None:
+        """Take in a Reservation as the API server has it."""
+        uid = reservation.metadata.uid
+        if reservation.is_active:
+            if validate(reservation):
+                return
+            self.assumed.discard(uid)
+            self._upsert(reservation)
+        elif reservation.is_terminated or uid not in self.assumed:
+            self.remove(uid)
+
+    def assume(self, reservation: Reservation) -> None:
+        """Count a Reservation on the node in its status before the API server says so."""
+        self.assumed.add(reservation.metadata.uid)
+        self._upsert(reservation)
+
+    def forget(self, uid: str) -> None:
+        """Take back an assumption, if it is still one."""
+        if uid in self.assumed:
+            self.remove(uid)
+
+    def remove(self, uid: str) -> None:
+        """Forget a reservation; the pods that use it wait for its return."""
+        self.assumed.discard(uid)
+        self._current.pop(uid, None)
+        info = self.infos.pop(uid, None)
+        if info is None:
+            return
+        if self._names.get(info.name) == uid:
+            del self._names[info.name]
+        self._displace(info)
+
+    def _upsert(self, subject: Reservation | Pod, user: AssignedPod | None = None) -> None:
+        uid = subject.metadata.uid
+        try:
+            info = self.infos.get(uid)
+            if info is None:
+                info = ReservationInfo(subject)
+                for pod in self._users.get(uid, {}).values():
+                    info.assign(AssignedPod.of(pod))
+                self.infos[uid] = info
+            else:
+                self._displace(info)
+                info.update(subject)
+        except QuantityError as error:
+            log.warning("reservation %s: %s", subject.metadata.name, error)
+            return
+        if user is not None:
+            info.assign(user)
+        self._names[info.name] = uid
+        if info.node_name:
+            self._place(info)
+
+    def _place(self, info: ReservationInfo) -> None:
+        node_name, uid = info.node_name, info.uid
+        self.on_node.setdefault(node_name, {})[uid] = info
+        if info.is_matchable:
+            self.offered.setdefault(node_name, {})[uid] = info
+            if info.assigned:
+                self.allocated_on.setdefault(node_name, set()).add(uid)
+        self._tell(node_name)
+
+    def _displace(self, info: ReservationInfo) -> None:
+        node_name, uid = info.node_name, info.uid
+        for index in (self.on_node, self.offered):
+            _discard(index, node_name, uid)
+        self._unallocate(node_name, uid)
+        if node_name:
+            self._tell(node_name)
+
+    def _unallocate(self, node_name: str, uid: str) -> None:
+        allocated = self.allocated_on.get(node_name)
+        if allocated is not None:
+            allocated.discard(uid)
+            if not allocated:
+                del self.allocated_on[node_name]
+
+    def _tell(self, node_name: str) -> None:
+        self.generation += 1
+        for changed in self._changed:
+            changed(node_name)
+
+    # --- the pods that use them ------------------------------------------------------------------
+
+    def assume_pod(self, uid: str, pod: Pod) -> ReservationInfo:
+        """Count a pod in a reservation before the API server says so. Raises UnknownReservation."""
+        info = self.infos.get(uid)
+        if info is None:
+            raise UnknownReservation("cannot find target reservation")
+        if info.is_terminating:
+            raise UnknownReservation("target reservation is terminating")
+        self._use(uid, pod)
+        return info
+
+    def forget_pod(self, uid: str, pod_uid: str) -> None:
+        """Take a pod out of a reservation."""
+        self._leave(uid, pod_uid)
+
+    def _use(self, uid: str, pod: Pod) -> None:
+        self._users.setdefault(uid, {})[pod.metadata.uid] = pod
+        info = self.infos.get(uid)
+        if info is None:
+            return
+        try:
+            info.assign(AssignedPod.of(pod))
+        except QuantityError as error:
+            log.warning("pod %s: %s", pod.metadata.key, error)
+            return
+        if info.node_name:
+            if info.is_matchable:
+                self.allocated_on.setdefault(info.node_name, set()).add(uid)
+            self._tell(info.node_name)
+
+    def _leave(self, uid: str, pod_uid: str) -> None:
+        users = self._users.get(uid)
+        if users is not None:
+            users.pop(pod_uid, None)
+            if not users:
+                del self._users[uid]
+        info = self.infos.get(uid)
+        if info is None or pod_uid not in info.assigned:
+            return
+        info.unassign(pod_uid)
+        if not info.assigned:
+            self._unallocate(info.node_name, uid)
+        if info.node_name:
+            self._tell(info.node_name)
+
+    # --- pods as the API server has them ---------------------------------------------------------
+
+    def add_pod(self, pod: Pod) -> None:
+        """Take in a pod; only bound ones that have not ended matter."""
+        if pod.is_terminal:
+            self.delete_pod(pod)
+        elif pod.spec.node_name:
+            used = annotations.allocated(pod.metadata.annotations)
+            if used is not None:
+                self._leave(used.uid, pod.metadata.uid)
+                self._use(used.uid, pod)
+            if annotations.is_operating(pod.metadata):
+                self._operate(pod)
+
+    def update_pod(self, old: Pod, pod: Pod) -> None:
+        """Take in a changed pod; its requests count as they are now."""
+        if pod.is_terminal:
+            self.delete_pod(pod)
+            return
+        if not pod.spec.node_name:
+            if old.spec.node_name:
+                self.delete_pod(old)
+            return
+        if extension.ANNOTATION_RESERVATION_ALLOCATED in old.metadata.annotations:
+            before = annotations.allocated(old.metadata.annotations)
+            if before is not None:
+                self._leave(before.uid, old.metadata.uid)
+        if annotations.is_operating(old.metadata) and not annotations.is_operating(pod.metadata):
+            self.remove(old.metadata.uid)
+        self.add_pod(pod)
+
+    def delete_pod(self, pod: Pod) -> None:
+        """Forget a pod that ended or was deleted."""
+        used = annotations.allocated(pod.metadata.annotations)
+        if used is not None:
+            self._leave(used.uid, pod.metadata.uid)
+        if annotations.is_operating(pod.metadata):
+            self.remove(pod.metadata.uid)
+
+    def _operate(self, pod: Pod) -> None:
+        """Take in a pod that acts as a reservation, and who it says uses it."""
+        uid = pod.metadata.uid
+        try:
+            owner = annotations.current_owner(pod.metadata.annotations)
+        except DecodeError as error:
+            log.warning("pod %s: %s", pod.metadata.key, error)
+            owner = None
+        known, before = self.infos.get(uid), self._current.pop(uid, None)
+        if known is not None and before is not None:
+            known.unassign(before)
+        if owner is None:
+            self._upsert(pod)
+        else:
+            self._current[uid] = owner.uid
+            self._upsert(pod, AssignedPod(owner.namespace, owner.name, owner.uid, {}))
+
+
+def _discard(index: dict[str, dict[str, ReservationInfo]], node_name: str, uid: str) -> None:
+    known = index.get(node_name)
+    if known is not None:
+        known.pop(uid, None)
+        if not known:
+            del index[node_name]

@@ -1,0 +1,172 @@
+"""What reservations take of their nodes, in columns beside the node table.
+
+Pods live in the table, reservations here: what a pod may not have of a node is what other pods request and
+what reservations that are not for it hold. What the pods of a reservation use is part of both, so it is given
+back once. Most pods match no reservation; for them everything is one addition of two columns.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koordpy.api.core import Node, Pod
+from koordpy.api.resources import Vector
+from koordpy.cluster.columns import PODS
+from koordpy.cluster.nodes import NodeTable
+from koordpy.cluster.store import Store
+from koordpy.scheduling.reservation_info import ReservationInfo
+
+from .cache import ReservationCache
+
+Int64 = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+
+class Withheld:
+    """Columns by row of the node table, kept up to date with a cache. Read `held` and so on afresh."""
+
+    def __init__(self, table: NodeTable, nodes: Store[Node], cache: ReservationCache) -> None:
+        self._table, self._cache = table, cache
+        width = len(table.resources)
+        self._held = table.add_column(width=width)
+        self._held_nonzero = table.add_column(width=2)
+        self._given = table.add_column(width=width)
+        self._given_nonzero = table.add_column(width=2)
+        self._used = table.add_column(dtype=np.bool_, fill=False)
+        self._allocated = table.add_column(dtype=np.bool_, fill=False)
+        self._default = table.add_column(dtype=np.bool_, fill=False)
+        self._strict = table.add_column(dtype=np.bool_, fill=False)
+        nodes.subscribe(on_add=lambda node: self.refresh(node.metadata.name))
+        cache.on_change(self.refresh)
+
+    @property
+    def held(self) -> Int64:
+        """(rows, resources) what reservations hold; `pods` counts them."""
+        return self._held.values
+
+    @property
+    def held_nonzero(self) -> Int64:
+        """(rows, 2) milli-CPU and bytes, with kube-scheduler's defaults."""
+        return self._held_nonzero.values
+
+    @property
+    def given(self) -> Int64:
+        """(rows, resources) what pods use of reservations that are offered."""
+        return self._given.values
+
+    @property
+    def given_nonzero(self) -> Int64:
+        """(rows, 2) the same as it counts for scores."""
+        return self._given_nonzero.values
+
+    @property
+    def used(self) -> Bool:
+        """(rows,) whether an offered reservation has pods."""
+        return self._used.values
+
+    @property
+    def allocated(self) -> Bool:
+        """(rows,) whether a reservation that can take more pods has some."""
+        return self._allocated.values
+
+    def conflicting(self, rows: Int64, policy: str) -> Bool:
+        """(n,) whether a reservation of this policy can not be beside the ones that are offered there.
+
+        The default policy goes with no other.
+        """
+        column = self._default if policy else self._strict
+        conflicts: Bool = column.values[rows]
+        return conflicts
+
+    def refresh(self, node_name: str) -> None:
+        """Work out the row of a node anew."""
+        row = self._table.row_of(node_name)
+        if row is None:
+            return
+        columns = (self._held, self._held_nonzero, self._given, self._given_nonzero)
+        for column in (*columns, self._used, self._allocated, self._default, self._strict):
+            column.reset(row)
+        for info in self._cache.on_node.get(node_name, {}).values():
+            if self._cache.occupies(info):
+                self._held.values[row] += self.vector(info.held, pods=1)
+                self._held_nonzero.values[row] += info.nonzero_held
+        for info in self._cache.offered.get(node_name, {}).values():
+            if info.policy:
+                self._strict.values[row] = True
+            else:
+                self._default.values[row] = True
+            if info.assigned:
+                self._used.values[row] = True
+                self._given.values[row] += self.vector(info.allocated_vector)
+                self._given_nonzero.values[row] += info.nonzero_allocated
+        self._allocated.values[row] = node_name in self._cache.allocated_on
+        self._table.touch(row)
+
+    def vector(self, amounts: Vector, *, pods: int = 0) -> Int64:
+        """Return (resources,) amounts in the order of the table's columns; `pods` is counted apart."""
+        columns = {self._table.resource_column(name): amount for name, amount in amounts.items()}
+        width = len(self._table.resources)
+        for column in (self._held, self._given):
+            column.widen(width)
+        result = np.zeros(width, np.int64)
+        for column_index, amount in columns.items():
+            result[column_index] = amount
+        result[PODS] = pods
+        return result
+
+
+class ShownPods(Mapping[int, Sequence[Pod]]):
+    """The pods of nodes with the reserve pods that take part: those of an attempt's own nodes are given,
+    other nodes have all of theirs. Lists are made when somebody asks for them."""
+
+    def __init__(
+        self,
+        table: NodeTable,
+        cache: ReservationCache,
+        base: Mapping[int, Sequence[Pod]],
+        matched: Mapping[int, Iterable[ReservationInfo]],
+        absent: Mapping[int, frozenset[str]],
+    ) -> None:
+        self._table, self._cache, self._base = table, cache, base
+        self._matched, self._absent = matched, absent
+        self._known: dict[int, Sequence[Pod]] = {}
+
+    def __getitem__(self, row: int) -> Sequence[Pod]:
+        pods = self._known.get(row)
+        if pods is None:
+            pods = self._known[row] = self._pods(row)
+        return pods
+
+    def _pods(self, row: int) -> Sequence[Pod]:
+        base = self._base.get(row)
+        name = self._table.name_of(row)
+        infos = self._cache.on_node.get(name, {})
+        absent = self._absent.get(row, frozenset())
+        if not any(self._cache.occupies(info) for info in infos.values()) and not absent:
+            if base is None:
+                raise KeyError(row)
+            return base
+        gone = absent | {info.uid for info in self._matched.get(row, ())}
+        pods = list(self._table.pods_on(row) if base is None else base)
+        pods.extend(info.pod for info in infos.values() if self._cache.occupies(info))
+        return [pod for pod in pods if pod.metadata.uid not in gone]
+
+    def __contains__(self, row: object) -> bool:
+        try:
+            self[row]  # type: ignore[index]
+        except KeyError:
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[int]:
+        rows = dict.fromkeys(self._base)
+        for name in self._cache.on_node:
+            row = self._table.row_of(name)
+            if row is not None:
+                rows[row] = None
+        rows.update(dict.fromkeys(self._absent))
+        return (row for row in rows if row in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
