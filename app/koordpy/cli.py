@@ -72,6 +72,12 @@ def _process_options(command: Any) -> Any:
     type=click.Choice(["kube-scheduler", "koordpy"]),
     help="Who chooses among the nodes that fit (default: kube-scheduler).",
 )
+@click.option(
+    "--controller-plugins",
+    metavar="LIST",
+    help="Plugins whose controllers run, such as *,-Reservation (default: all).",
+)
+@click.option("--no-leader-elect", is_flag=True, help="Do what the leader does without holding the lease.")
 @click.pass_obj
 def serve(obj: dict[str, Any], /, **options: Any) -> None:
     """Serve webhooks, the scheduler extender and the debug API."""
@@ -90,6 +96,8 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
         **_bind(options["extender_bind"], "--extender-bind"),
         "schedulerConfig": options["scheduler_config"],
         "nodeChoice": options["node_choice"],
+        "controllerPlugins": _controllers(options["controller_plugins"]),
+        "leaderElect": False if options["no_leader_elect"] else None,
     }
     runtime.set_up_logging(obj["verbose"])
     runtime.serve(process_settings.load(options["config"], overrides, os.environ))

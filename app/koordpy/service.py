@@ -29,6 +29,7 @@ from koordpy.http.authentication import Authenticated
 from koordpy.http.extender import endpoints
 from koordpy.http.listener import Listener
 from koordpy.http.siblings import Collective, Desk
+from koordpy.leading import Lead, Part
 from koordpy.lib import certificates
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.scheduling import config as scheduling_config
@@ -37,6 +38,8 @@ from koordpy.scheduling.decisions import Decisions
 from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.handle import Handle as SchedulingHandle
 from koordpy.scheduling.nominator import Nominator
+from koordpy.scheduling.own_cycle.scheduler import ReservationScheduler
+from koordpy.scheduling.plugin_controllers import PluginControllers
 from koordpy.scheduling.registry import Place, Profiles, build
 from koordpy.scheduling.waiting_pods import WaitingPods
 from koordpy.settings import DOORS, ListenerSettings, Settings
@@ -73,7 +76,9 @@ class Service:
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()
         access = settings.client
-        self.connection: Channel = connection or Connection.find(access.kubeconfig, access.context, access.server)
+        self.connection: Channel = connection or Connection.find(
+            access.kubeconfig, access.context, access.server
+        )
         self.client = Client(self.connection)
         self.cluster = Cluster(self._clock)
         self.health = health.Health()
@@ -84,6 +89,7 @@ class Service:
         self._serves = False
         self.profiles = Profiles()
         self.extender: Extender | None = None
+        self.lead: Lead | None = None
         self._gates = gates.chosen(gates.SERVING, settings.feature_gates)
         self._informers = Informers(self.cluster, self.client, rng=self._rng)
         self.health.ready["informers"] = self._informers_problem
@@ -176,6 +182,29 @@ class Service:
             histories=settings.histories,
         )
         self._listen("extender", settings, endpoints(self.extender))
+        self._stand_for_election(self.extender, handle_of(None), decisions)
+
+    def _stand_for_election(self, extender: Extender, handle: SchedulingHandle, decisions: Decisions) -> None:
+        """Prepare what only one of several processes does."""
+        settings = self.settings.extender
+        reservations = ReservationScheduler(
+            self.profiles, handle, self.client, gates=self._gates, decisions=decisions
+        )
+        controllers = PluginControllers(self.profiles.frameworks.values(), settings.controller_plugins)
+        parts: dict[str, Part] = {}
+        if reservations:
+            parts["scheduling of Reservations"] = reservations.run
+        if controllers:
+            parts["plugin controllers"] = controllers.run
+        if parts:
+            self.lead = Lead(
+                parts,
+                extender,
+                self.client,
+                settings.lease if settings.leader_elect else None,
+                clock=self._clock,
+                rng=self._rng,
+            )
 
     def _open_debug(self) -> None:
         settings = self.settings.debug
@@ -258,6 +287,8 @@ class Service:
             await self.webhooks.prepare()
             await self.listeners["admission"].start()
             self.webhooks.begin_to_call()
+        if self.lead is not None:
+            self.lead.begin(self._informers.wait_synced)
         self._serves = True
 
     async def wait_ready(self, timeout: float | None = None) -> None:
@@ -285,6 +316,8 @@ class Service:
             listener.leave()
         if self._serves:
             await asyncio.sleep(self.settings.shutdown_seconds)
+        if self.lead is not None:
+            await self.lead.stop()
         if self.extender is not None:
             self.extender.close("koordpy is shutting down")
         if self.webhooks is not None:
