@@ -73,3 +73,6 @@ EXTENDER_DURATION = Histogram(
     ["verb", "result"],
     buckets=_exponential(0.0001, 2, 18),
 )
+SCHEDULING_TIMEOUT = Gauge(  # it only grows, but the library lets no counter have Koordinator's name
+    "scheduler_scheduling_timeout", "Attempts that took too long, counted once a period.", ["profile"]
+)

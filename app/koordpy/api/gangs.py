@@ -1,0 +1,19 @@
+"""Which gang a pod belongs to. Source: Koordinator, `apis/extension/coscheduling.go`."""
+
+from typing import Final
+
+from .core import Pod
+
+LABEL_POD_GROUP: Final = "pod-group.scheduling.sigs.k8s.io"
+LABEL_LIGHTWEIGHT_POD_GROUP: Final = "pod-group.scheduling.sigs.k8s.io/name"
+ANNOTATION_GANG_NAME: Final = "gang.scheduling.koordinator.sh/name"
+
+
+def gang_name(pod: Pod) -> str:
+    """Return the name of a pod's gang, empty where it has none."""
+    meta = pod.metadata
+    return (
+        meta.labels.get(LABEL_POD_GROUP)
+        or meta.labels.get(LABEL_LIGHTWEIGHT_POD_GROUP)
+        or meta.annotations.get(ANNOTATION_GANG_NAME, "")
+    )

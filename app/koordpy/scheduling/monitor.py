@@ -1,0 +1,87 @@
+"""Says so when an attempt takes too long.
+
+Between the filter call and the bind call an attempt is in kube-scheduler's hands, which does not tell when it
+gives a pod up. So an attempt counts as under way from its beginning, but only once a node was chosen for it;
+one that stays without a node is forgotten after a while. Source: Koordinator,
+`pkg/scheduler/frameworkext/scheduler_monitor.go`.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from koordpy.api.config_model import ConfigModel, Seconds
+from koordpy.lib import duration
+from koordpy.lib.clock import Clock
+
+from .decisions import ENDS, Decision, Step
+from .metrics import SCHEDULING_TIMEOUT
+
+log = logging.getLogger(__name__)
+
+
+class MonitorSettings(ConfigModel):
+    """Koordinator's `--scheduler-monitor-period`, `--scheduling-timeout` and so on, in seconds."""
+
+    period: Seconds = Field(default=10.0, gt=0)
+    scheduling_timeout: Seconds = Field(default=30.0, gt=0)
+    drop_unhandled_timeout: Seconds = Field(default=5.0, gt=0)
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    decision: Decision
+    began: float
+    has_node: bool = False
+
+
+class Monitor:
+    """Listens to attempts; `look` is called every period."""
+
+    def __init__(self, settings: MonitorSettings, clock: Clock) -> None:
+        self.settings, self._clock = settings, clock
+        self._attempts: dict[str, _UnderWay] = {}
+
+    def __len__(self) -> int:
+        return len(self._attempts)
+
+    def __call__(self, decision: Decision, step: Step) -> None:
+        """Take in a step of an attempt."""
+        uid = decision.pod.metadata.uid
+        if step == "begun":
+            self._attempts[uid] = _UnderWay(decision, self._clock.monotonic())
+        elif step == "binding":
+            known = self._attempts.get(uid)
+            if known is None or known.decision is not decision:
+                since = (self._clock.now() - decision.started).total_seconds()
+                known = self._attempts[uid] = _UnderWay(decision, self._clock.monotonic() - max(since, 0.0))
+            known.has_node = True
+        elif step in ENDS:
+            known = self._attempts.get(uid)
+            if known is not None and known.decision is decision:
+                del self._attempts[uid]
+                if known.has_node:
+                    self._judge(known)
+
+    def look(self) -> None:
+        """Report what has taken too long so far, and forget what nobody has chosen a node for."""
+        now = self._clock.monotonic()
+        for uid, attempt in list(self._attempts.items()):
+            if attempt.has_node:
+                self._judge(attempt)
+            elif now - attempt.began > self.settings.drop_unhandled_timeout:
+                del self._attempts[uid]
+
+    def _judge(self, attempt: _UnderWay) -> None:
+        took, timeout = self._clock.monotonic() - attempt.began, self.settings.scheduling_timeout
+        if took > timeout:
+            meta = attempt.decision.pod.metadata
+            log.warning(
+                "!!!CRITICAL TIMEOUT!!! scheduling pod %s(%s) took longer (%s) than the timeout %s",
+                meta.key,
+                meta.uid,
+                duration.format(round(took * 1e9)),
+                duration.format(round(timeout * 1e9)),
+            )
+            SCHEDULING_TIMEOUT.labels(attempt.decision.profile).inc()
