@@ -23,7 +23,7 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.lib import supervise
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.decisions import Decision, Decisions, Outcome
-from koordpy.scheduling.failure import Failure
+from koordpy.scheduling.failure import Failure, taken_over
 from koordpy.scheduling.framework import Framework
 from koordpy.scheduling.gates import DYNAMIC_SCHEDULER_CHECK, scheduling_gates
 from koordpy.scheduling.handle import Handle
@@ -168,6 +168,7 @@ class ReservationScheduler:
     async def _try(self, attempt: Attempt) -> None:
         """Place a reserve pod and leave its binding to a task; where that fails, see to the failure."""
         nomination: PostFilterResult | None = CLEARED
+        outcome: FilterOutcome | None = None
         try:
             status, outcome = self._place(attempt)
             if outcome is not None:
@@ -179,8 +180,9 @@ class ReservationScheduler:
             task = asyncio.create_task(self._bind(attempt))
             self._binding[attempt.uid] = task
         else:
-            self._give_back(attempt)
-            await self._failed(attempt, status, nomination)
+            node_name = self._give_back(attempt)
+            failure = Failure(attempt.pod, status, nomination, node_name, attempt.state, outcome)
+            await self._failed(attempt, failure)
 
     def _place(self, attempt: Attempt) -> tuple[Status, FilterOutcome | None]:
         """Find a node and take what is reserved there; return why not, and what filters said where none fits.
@@ -243,8 +245,10 @@ class ReservationScheduler:
         if status.is_success:
             self._bound(attempt)
             return
-        self._give_back(attempt)
-        await self._failed(attempt, status, CLEARED, freed=True)
+        node_name = self._give_back(attempt)
+        nomination = taken_over(status, CLEARED, node_name)
+        failure = Failure(attempt.pod, status, nomination, node_name, attempt.state)
+        await self._failed(attempt, failure, freed=True)
 
     def _bound(self, attempt: Attempt) -> None:
         self.queue.done(attempt.uid)
@@ -256,42 +260,31 @@ class ReservationScheduler:
         attempt.framework.run_post_bind(attempt.state, attempt.pod, node_name)
         self._observe(attempt, "scheduled")
 
-    def _give_back(self, attempt: Attempt) -> None:
-        """Give back what Reserve took, once."""
+    def _give_back(self, attempt: Attempt) -> str:
+        """Give back what Reserve took, once; return where that was."""
         node_name, attempt.node_name = attempt.node_name, ""
         if node_name:
             attempt.framework.run_unreserve(attempt.state, attempt.pod, node_name)
             attempt.framework.handle.forget_pod(attempt.pod, node_name)
+        return node_name
 
     # --- failures --------------------------------------------------------------------------------
 
-    async def _failed(
-        self,
-        attempt: Attempt,
-        status: Status,
-        nomination: PostFilterResult | None,
-        *,
-        freed: bool = False,
-    ) -> None:
+    async def _failed(self, attempt: Attempt, failure: Failure, *, freed: bool = False) -> None:
         """Queue the Reservation again and leave word of it. `freed`: others may want what it had taken."""
-        framework, uid = attempt.framework, attempt.uid
+        framework, uid, status = attempt.framework, attempt.uid, failure.status
         result: Outcome = "unschedulable" if status.is_rejected else "error"
         attempt.decision.fail("failed" if freed else result, status)
-        promised = nomination.nominated_node_name if nomination and nomination.override else ""
         self._observe(attempt, result)
-        nominator = framework.reservations.nominator
-        if nominator is not None and not promised:
-            nominator.delete_nominated_reservation(attempt.pod)
-        framework.handle.report_failure(Failure(attempt.pod, status, nomination, state=attempt.state))
         reservation = self._reservations.by_key(attempt.reservation.metadata.name)
-        if (
-            reservation is None
-            or reservation.metadata.uid != uid
-            or (self._checks_scheduler and reservation.scheduler_name != framework.profile_name)
-        ):
+        is_ours = (
+            reservation is not None
+            and reservation.metadata.uid == uid
+            and not (self._checks_scheduler and reservation.scheduler_name != framework.profile_name)
+        )
+        if reservation is None or not is_ours or framework.handle.claim_failure(failure):
             self.queue.delete(uid)
-            return
-        if not reservation.is_unassigned:
+        elif not reservation.is_unassigned:
             self.queue.done(uid)
         else:
             self.queue.update(new_reserve_pod(reservation))
@@ -299,15 +292,28 @@ class ReservationScheduler:
         if freed:
             self.queue.move_all(but=uid if status.is_rejected else "")
         self._wake.set()
-        if nominator is not None and promised:
-            nominator.add_nominated_reserve_pod(attempt.pod, promised)
-        recorder = self._events[framework.profile_name]
+        if reservation is not None and is_ours:
+            self._nominate(attempt, failure)
+            await self._leave_word(reservation, framework.profile_name, status)
+        framework.handle.tell_failure(failure)
+
+    def _nominate(self, attempt: Attempt, failure: Failure) -> None:
+        """Hold room for the next attempt where preemption makes it, and nowhere else."""
+        nominator = attempt.framework.reservations.nominator
+        if nominator is None:
+            return
+        if failure.keeps_no_node or failure.nomination is None:
+            nominator.delete_nominated_reservation(attempt.pod)
+        else:
+            nominator.add_nominated_reserve_pod(attempt.pod, failure.nomination.nominated_node_name)
+
+    async def _leave_word(self, reservation: Reservation, profile: str, status: Status) -> None:
         try:
             await failures.leave_word(
-                self._client, recorder, self._clock, self._handle.rng, reservation, status
+                self._client, self._events[profile], self._clock, self._handle.rng, reservation, status
             )
         except NotFound:
-            self.queue.delete(uid)
+            self.queue.delete(reservation.metadata.uid)
 
     def _observe(self, attempt: Attempt, result: str) -> None:
         profile = attempt.framework.profile_name
