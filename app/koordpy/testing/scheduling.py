@@ -1,44 +1,219 @@
-"""Call the filter points of one scheduling plugin on a cluster that a test describes."""
+"""Run scheduling plugins on a cluster that a test describes, one attempt at a time.
 
-from collections.abc import Iterable, Mapping
+>>> from koordpy.testing.cluster import cluster
+>>> from koordpy.testing.objects import node, pod
+>>> from koordpy.testing.scheduling import Scheduling
+>>> scheduling = Scheduling(cluster(node("small", cpu=1), node("large")), in_tree=True)
+>>> found = scheduling.find(pod("web", cpu=4))
+>>> found.fits, found.refused["small"]
+(['large'], 'Insufficient cpu')
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from koordpy.api.core import Node, Pod
-from koordpy.api.scheme import decode
+import msgspec
+
+from koordpy.api.core import Pod
 from koordpy.cluster.cluster import Cluster
+from koordpy.lib.feature_gates import FeatureGates
+from koordpy.scheduling.config import PluginConfig, PluginRef, Plugins, PluginSet, Profile
+from koordpy.scheduling.config import SchedulerConfiguration as Configuration
 from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.interface import Filter, Plugin, PreFilter
-from koordpy.scheduling.status import Status
+from koordpy.scheduling.framework import Framework
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface import Bind, Binding, Plugin
+from koordpy.scheduling.registry import Place, build, installed
+from koordpy.scheduling.status import SUCCESS, Code, Status
+
+from .cluster import settle
 
 
-def cluster(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]] = ()) -> Cluster:
-    """Return a cluster of nodes and pods, given as the API server has them."""
-    known = Cluster()
-    _ = known.nodes  # the table follows the stores from its first use on
-    for node in nodes:
-        known.store(Node).apply(decode(Node, dict(node)))
-    for pod in pods:
-        known.store(Pod).apply(decode(Pod, dict(pod)))
-    return known
+class AttemptFailed(AssertionError):
+    """An attempt broke, which no test expects of a plugin: a point raised, or returned an Error."""
 
 
-def refusals(plugin: Plugin, pod: Mapping[str, Any]) -> dict[str, Status]:
-    """Return the plugin's status of each node that it refuses; all of them when PreFilter refuses the pod."""
-    nodes = plugin.handle.nodes.all()
-    state, candidate = CycleState(), decode(Pod, dict(pod))
-    names: frozenset[str] | None = None
-    if isinstance(plugin, PreFilter):
-        names, status = plugin.pre_filter(state, candidate, nodes)
-        if status.is_skip:
-            return {}
+@dataclass
+class Found:
+    """What filtering and scoring came to."""
+
+    fits: list[str] = field(default_factory=list)
+    """The nodes that the pod fits, by name, in the order of the cluster."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """Why not, by node."""
+    statuses: dict[str, Status] = field(default_factory=dict)
+    """The same with code and plugin."""
+    scores: dict[str, int] = field(default_factory=dict)
+    """The weighted total of each node that fits."""
+    scores_by_plugin: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Normalised scores with the plugin's weight, by plugin, then node."""
+
+    @property
+    def best(self) -> str:
+        """The node with the highest total, the first by name of several; empty when no node fits."""
+        return min(self.fits, key=lambda name: (-self.scores.get(name, 0), name), default="")
+
+
+@dataclass
+class Placed:
+    """Where a pod was bound, and what was written into it; or why it was not."""
+
+    node: str = ""
+    annotations: dict[str, str] = field(default_factory=dict)
+    status: Status = SUCCESS
+    waits: dict[str, float] = field(default_factory=dict)
+    """The Permit plugins that let the pod wait, with their timeouts; it was not bound then."""
+
+
+class Scheduling:
+    """One profile with some plugins, on one cluster.
+
+    Plugins are classes, or names of installed ones. `args` are the plugins' arguments by name, as in a
+    configuration file; `weights` those of Score. With `in_tree` kube-scheduler's default plugins run as well.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *plugins: type[Plugin] | str,
+        args: Mapping[str, Mapping[str, Any]] | None = None,
+        weights: Mapping[str, int] | None = None,
+        in_tree: bool = False,
+        gates: FeatureGates | None = None,
+    ) -> None:
+        given = [plugin if isinstance(plugin, str) else plugin.name for plugin in plugins]
+        classes = dict(installed()) | {p.name: p for p in plugins if not isinstance(p, str)}
+        classes["DefaultBinder"] = _Binder
+        refs = tuple(PluginRef(name=name, weight=(weights or {}).get(name, 1)) for name in given)
+        config = tuple(
+            PluginConfig(name=name, args=dict(document)) for name, document in (args or {}).items()
+        )
+        profile = Profile(plugins=Plugins(multi_point=PluginSet(enabled=refs)), plugin_config=config)
+        self.cluster = cluster
+        self.handle = Handle(cluster)
+        profiles = build(
+            Configuration(profiles=(profile,)),
+            lambda _: self.handle,
+            place=Place.EXTENDER,
+            classes=classes,
+            gates=gates,
+        )
+        framework = profiles.whole_of("") if in_tree else profiles.of("")
+        assert framework is not None
+        self.framework: Framework = framework
+        settle(cluster)
+
+    def plugin(self, name: str) -> Plugin:
+        """Return a plugin as it runs here."""
+        return next(plugin for plugin in self.framework.plugins if plugin.name == name)
+
+    def find(self, pod: Pod) -> Found:
+        """Filter and score all nodes for a pod; nothing is handed out. Raises AttemptFailed."""
+        return self._find(self.framework.new_state(), pod)
+
+    def _find(self, state: CycleState, pod: Pod) -> Found:
+        nodes = self.cluster.nodes.all()
+        outcome = self.framework.find_feasible(state, pod, nodes)
+        broken = outcome.error
+        if broken is None and outcome.prefilter.code is Code.ERROR:
+            broken = outcome.prefilter
+        if broken is not None:
+            raise AttemptFailed(f"filtering nodes for pod {pod.metadata.key}: {broken.message}")
+        found = Found()
+        if not outcome.prefilter.is_success:
+            found.statuses = dict.fromkeys(nodes.names, outcome.prefilter)
+        else:
+            found.statuses = {name: status for status, names in outcome.failed() for name in names}
+            found.fits = list(outcome.kept.names)
+        found.refused = {name: status.message for name, status in found.statuses.items()}
+        if found.fits and self.framework.scores:
+            scores, status = self.framework.run_score(state, pod, outcome.kept)
+            if scores is None:
+                raise AttemptFailed(f"scoring nodes for pod {pod.metadata.key}: {status.message}")
+            found.scores = dict(zip(found.fits, scores.total.tolist(), strict=True))
+            found.scores_by_plugin = {
+                plugin: dict(zip(found.fits, values.tolist(), strict=True))
+                for plugin, values in scores.by_plugin.items()
+            }
+        return found
+
+    async def place(self, pod: Pod, node: str = "") -> Placed:
+        """Run a whole cycle, from filtering to a bound pod in the cluster's store.
+
+        The best node is taken, or the one that is named. A failure after Filter takes everything back.
+        """
+        framework, state = self.framework, self.framework.new_state()
+        self.cluster.store(Pod).apply(pod)
+        found = self._find(state, pod)
+        node = node or found.best
+        if node not in found.fits:
+            return Placed(status=found.statuses.get(node, Status.unschedulable("no node fits")))
+        status = framework.nominate_reservation(state, pod, node)
         if not status.is_success:
-            return dict.fromkeys(nodes.names, status)
-    refused: dict[str, Status] = {}
-    if isinstance(plugin, Filter):
-        verdict = plugin.filter_nodes(state, candidate, nodes)
-        answers = {name: verdict.status(index) for index, name in enumerate(nodes.names)}
-        refused = {name: status for name, status in answers.items() if not status.is_success}
-    if names is not None:
-        for name in set(nodes.names) - names:
-            refused[name] = Status.unresolvable(f"node(s) didn't satisfy plugin {plugin.name}")
-    return refused
+            return Placed(status=status)
+        self.cluster.nodes.assume(pod, node)
+        binding = Binding(pod, node)
+        waits: dict[str, float] = {}
+        status = framework.run_reserve(state, pod, node)
+        if status.is_success:
+            status, waits = framework.run_permit(state, pod, node)
+        if status.is_success:
+            status = await framework.run_pre_bind(state, pod, binding)
+        if status.is_success:
+            status = await framework.run_bind(state, pod, binding)
+        if status.is_success:
+            framework.run_post_bind(state, pod, node)
+            return Placed(node, binding.annotations)
+        framework.run_unreserve(state, pod, node)
+        self.handle.forget_pod(pod, node)
+        return Placed(status=status, waits=waits)
+
+
+class _Binder(Plugin, Bind):
+    """Binds as the watch would show it."""
+
+    name = "DefaultBinder"
+
+    async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
+        """Put the bound pod into the store."""
+        annotations = {**pod.metadata.annotations, **binding.annotations}
+        self.handle.cluster.store(Pod).apply(
+            msgspec.structs.replace(
+                pod,
+                metadata=msgspec.structs.replace(pod.metadata, annotations=annotations),
+                spec=msgspec.structs.replace(pod.spec, node_name=binding.node_name),
+                status=msgspec.structs.replace(pod.status, phase="Running"),
+            )
+        )
+        return SUCCESS
+
+
+# --- expectations --------------------------------------------------------------------------------
+
+
+def assert_fits(found: Found, *nodes: str) -> None:
+    """Expect that the pod fits these nodes and no others."""
+    wrong = sorted(set(nodes) ^ set(found.fits))
+    told = "; ".join(f"{name}: {found.refused.get(name, 'fits')}" for name in wrong)
+    assert not wrong, f"expected nodes {sorted(nodes)} to fit, got {sorted(found.fits)} ({told})"
+
+
+def assert_refused(found: Found, node: str, because: str, *, by: str = "") -> None:
+    """Expect that a node is refused with a message that contains some words, by a plugin if one is named."""
+    assert node in found.statuses, (
+        f"expected node {node} to be refused because of {because!r}, but it "
+        f"{'fits' if node in found.fits else 'is not in the cluster'}"
+    )
+    status = found.statuses[node]
+    assert because in status.message, f"node {node}: expected {because!r} in {status.message!r}"
+    assert by in ("", status.plugin), f"node {node}: expected plugin {by} to refuse it, got {status.plugin}"
+
+
+def assert_prefers(found: Found, node: str, *, over: str) -> None:
+    """Expect that a node has a higher total than another one."""
+    for name in (node, over):
+        assert name in found.scores, f"node {name} has no score: {found.refused.get(name, 'unknown node')}"
+    mine, other = found.scores[node], found.scores[over]
+    told = {plugin: (s[node], s[over]) for plugin, s in found.scores_by_plugin.items()}
+    assert mine > other, f"expected {node} ({mine}) before {over} ({other}); by plugin: {told}"
