@@ -5,7 +5,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from . import core, koordinator, reservation
+from . import core, koordinator, reservation, schedule_explanation
 from .meta import KubeObject
 
 T = TypeVar("T")
@@ -115,6 +115,14 @@ RESOURCES: dict[type[KubeObject], Resource] = {
             "Reservation",
             False,
             reservation.Reservation,
+        ),
+        Resource(
+            "scheduling.koordinator.sh",
+            "v1alpha1",
+            "scheduleexplanations",
+            "ScheduleExplanation",
+            True,
+            schedule_explanation.ScheduleExplanation,
         ),
         Resource("slo.koordinator.sh", "v1alpha1", "nodeslos", "NodeSLO", False, koordinator.NodeSLO),
         Resource(

@@ -1,0 +1,231 @@
+"""Keeps a ScheduleExplanation beside every pod that stays unschedulable.
+
+The answer is that of a what-if with the whole profile, so it also tells of pods that kube-scheduler refuses
+by itself and never sends to us, and of those that would fit by now. Objects that we made go when their pod
+is bound or deleted; an object that somebody else made asks, and is answered for as long as its pod waits.
+
+Koordinator has the type, but its public sources have nothing that reads or writes it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import Field
+
+from koordpy.api.config_model import ConfigModel, Seconds
+from koordpy.api.core import Pod
+from koordpy.api.meta import format_time, parse_time
+from koordpy.api.schedule_explanation import ScheduleExplanation
+from koordpy.api.scheme import resource_of
+from koordpy.cluster.client import Client
+from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
+from koordpy.lib.token_bucket import TokenBucket
+
+from .diagnosis import node_failed_details
+from .handle import Handle
+from .outcome import FilterOutcome
+from .registry import Profiles
+from .status import Status
+from .what_if import Rehearsal, Trial
+
+log = logging.getLogger(__name__)
+
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+OURS: Final = "koordpy"
+
+_ROUND: Final = 2.0
+"""Seconds between two looks at what is due."""
+
+
+class ExplanationSettings(ConfigModel):
+    """Whether and how ScheduleExplanations are written."""
+
+    enabled: bool = False
+    after: Seconds = Field(default=60.0, ge=0)
+    """Seconds that a pod has been unschedulable before it is explained."""
+    refresh: Seconds = Field(default=60.0, gt=0)
+    """Seconds after which an explanation is worked out and written again, at the earliest."""
+    writes_per_second: float = Field(default=2.0, gt=0)
+    nodes: int = Field(default=100, ge=1)
+    """Names of refused nodes that are listed for one reason; all are counted in the message."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A pod that is unschedulable, and when it was explained last (monotonic)."""
+
+    pod: Pod
+    explained_at: float | None = None
+
+
+class ScheduleExplanations:
+    """Follows pods and explanations; `run` writes."""
+
+    def __init__(
+        self, settings: ExplanationSettings, profiles: Profiles, handle: Handle, client: Client
+    ) -> None:
+        self.settings = settings
+        self._profiles, self._handle, self._client, self._clock = profiles, handle, client, handle.clock
+        self._bucket = TokenBucket(
+            settings.writes_per_second, max(1, round(settings.writes_per_second)), handle.clock
+        )
+        self._waiting: dict[str, _Waiting] = {}
+        self._known = handle.cluster.store(ScheduleExplanation)
+        handle.on(Pod, self._seen, lambda _, pod: self._seen(pod), lambda pod: self._gone(pod))
+
+    def _seen(self, pod: Pod) -> None:
+        if not is_unschedulable(pod) or self._profiles.whole_of(pod.spec.scheduler_name) is None:
+            self._gone(pod)
+            return
+        known = self._waiting.get(pod.metadata.key)
+        if known is None or known.pod.metadata.uid != pod.metadata.uid:
+            self._waiting[pod.metadata.key] = _Waiting(pod)
+        else:
+            known.pod = pod
+
+    def _gone(self, pod: Pod) -> None:
+        known = self._waiting.get(pod.metadata.key)
+        if known is not None and known.pod.metadata.uid == pod.metadata.uid:
+            del self._waiting[pod.metadata.key]
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await asyncio.sleep(_ROUND)
+            await self.round()
+
+    async def round(self) -> None:
+        """Write what is due, as far as the rate allows; the rest comes in the next round."""
+        if not self._handle.cluster.synced:
+            return
+        for explanation in list(self._known):
+            meta = explanation.metadata
+            if meta.labels.get(MANAGED_BY) == OURS and self._asked(explanation) not in self._waiting:
+                if not self._bucket.take():
+                    return
+                await self._do(self._delete(explanation), meta.key)
+        now = self._clock.now()
+        for key, waiting in list(self._waiting.items()):
+            if self._waiting.get(key) is not waiting or not self._is_due(waiting, now):
+                continue
+            if not self._bucket.take():
+                return
+            waiting.explained_at = self._clock.monotonic()
+            await self._do(self._explain(waiting.pod), key)
+
+    def _is_due(self, waiting: _Waiting, now: datetime) -> bool:
+        if waiting.explained_at is not None:
+            return self._clock.monotonic() - waiting.explained_at >= self.settings.refresh
+        return (now - since(waiting.pod, now)).total_seconds() >= self.settings.after
+
+    async def _do(self, work: Any, key: str) -> None:
+        try:
+            await work
+        except (ApiError, ConnectionFailed) as error:
+            log.warning("ScheduleExplanation for pod %s: %s", key, error)
+
+    def _asked(self, explanation: ScheduleExplanation) -> str:
+        meta = explanation.metadata
+        key = explanation.spec.question_object_key
+        return key if key.startswith(f"{meta.namespace}/") else ""
+
+    async def _explain(self, pod: Pod) -> None:
+        framework = self._profiles.whole_of(pod.spec.scheduler_name)
+        if framework is None:
+            return
+        trial = Rehearsal(framework, self._handle.nodes).try_pod(pod)
+        status = answer(pod, trial, self._clock.now(), self.settings.nodes)
+        meta = pod.metadata
+        asking = [item for item in self._known if self._asked(item) == meta.key]
+        ours = [item for item in asking if item.metadata.labels.get(MANAGED_BY) == OURS]
+        for item in ours:
+            if not any(owner.uid == meta.uid for owner in item.metadata.owner_references):
+                await self._delete(item)  # an earlier pod of this name
+                asking.remove(item)
+        names = [item.metadata.name for item in asking]
+        if not names:
+            await self._create(pod)
+            names = [meta.name]
+        for name in names:
+            await self._client.patch_status(ScheduleExplanation, meta.namespace, name, {"status": status})
+
+    async def _create(self, pod: Pod) -> None:
+        resource, meta = resource_of(ScheduleExplanation), pod.metadata
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": meta.name, "uid": meta.uid}
+        document = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {
+                "name": meta.name,
+                "namespace": meta.namespace,
+                "labels": {MANAGED_BY: OURS},
+                "ownerReferences": [owner],
+            },
+            "spec": {"questionObjectKey": meta.key},
+        }
+        await self._client.create_raw(resource, meta.namespace, document)
+
+    async def _delete(self, explanation: ScheduleExplanation) -> None:
+        meta = explanation.metadata
+        with suppress(NotFound):
+            await self._client.delete(ScheduleExplanation, meta.namespace, meta.name, uid=meta.uid)
+
+
+def is_unschedulable(pod: Pod) -> bool:
+    """Tell whether a scheduler has said that a pod fits nowhere, and it still has no node."""
+    if pod.spec.node_name or pod.is_terminal or pod.metadata.deletion_timestamp:
+        return False
+    return any(
+        condition.type == "PodScheduled"
+        and condition.status == "False"
+        and condition.reason == "Unschedulable"
+        for condition in pod.status.conditions
+    )
+
+
+def since(pod: Pod, now: datetime) -> datetime:
+    """Return since when a pod has been unschedulable; `now` where nobody wrote that down."""
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.last_transition_time:
+            try:
+                return parse_time(condition.last_transition_time)
+            except ValueError:
+                break
+    return now
+
+
+def answer(pod: Pod, trial: Trial, now: datetime, nodes: int) -> dict[str, Any]:
+    """Return a status: what a cycle came to. Members that do not apply are null, which clears them."""
+    fits = trial.best is not None
+    message = None if fits else trial.message
+    meta = pod.metadata
+    level: dict[str, Any] = {"schedulable": fits}
+    if fits:
+        placed = {"namespace": meta.namespace, "name": meta.name, "uid": meta.uid, "nodeName": trial.node}
+        level["feasibleSchedulingResult"] = [placed]
+    else:
+        level["failedMessage"] = message
+        details = [] if trial.outcome is None else node_failed_details(_statuses(trial.outcome))
+        level["nodeFailedDetails"] = [
+            {**detail, "failedNodes": detail["failedNodes"][:nodes]} for detail in details
+        ]
+    domain = {"schedulable": fits, "scheduleExplanation": level}
+    return {
+        "schedulable": fits,
+        "failedMessage": message,
+        "lastUpdateTime": format_time(now),
+        "detailedExplanation": [domain if fits else {**domain, "failedMessage": message}],
+    }
+
+
+def _statuses(outcome: FilterOutcome) -> Mapping[str, Status]:
+    if not outcome.prefilter.is_success:
+        return dict.fromkeys(outcome.nodes.names, outcome.prefilter)
+    return {name: status for status, names in outcome.failed() for name in names}
