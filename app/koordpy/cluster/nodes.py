@@ -349,12 +349,6 @@ class NodeTable:
         placement = self._placements.get(uid)
         return placement is not None and placement.assumed
 
-    def touch(self, name: str) -> None:
-        """Say that what pods can have of a node has changed otherwise than by pods: `changed_since` tells."""
-        row = self._rows.get(name)
-        if row is not None:
-            self._touch_pods(row)
-
     def _place(self, pod: Pod, node_name: str, *, assumed: bool) -> None:
         uid = pod.metadata.uid
         row = self._claim(node_name)

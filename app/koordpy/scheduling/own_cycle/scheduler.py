@@ -211,7 +211,6 @@ class ReservationScheduler:
         attempt.decision.become("binding", node_name)
         status = framework.run_reserve(state, attempt.pod, node_name)
         if status.is_success:
-            self._handle.nodes.touch(node_name)
             status, attempt.waits = framework.run_permit(state, attempt.pod, node_name)
         return (SUCCESS if status.code is Code.WAIT else status), None
 
