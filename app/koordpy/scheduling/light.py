@@ -85,7 +85,7 @@ class WatchedBinds:
             return
         self._attempts.discard(attempt)
         ATTEMPTS_KEPT.set(len(self._attempts))
-        attempt.decision.result, attempt.decision.node = "bound", pod.spec.node_name
+        attempt.decision.become("bound", pod.spec.node_name)
         elapsed = self._clock.monotonic() - attempt.began
         attempt.decision.took("total", elapsed)
         profile = attempt.framework.profile_name
