@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from koordpy.api.core import Event, Node, Pod, PriorityClass
+from koordpy.api.core import Event, Node, Pod, PodDisruptionBudget, PriorityClass
 from koordpy.api.meta import KubeObject
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
@@ -60,11 +60,16 @@ async def _emptied(client: Client) -> None:
             meta = obj.metadata
             await client.delete(type(obj), meta.namespace, meta.name, grace_period_seconds=0)
 
-    mine = [item for item in await client.list_all(PriorityClass) if item.metadata.name in ("high", "low")]
+    mine = [
+        item
+        for item in await client.list_all(PriorityClass)
+        if item.metadata.name in ("high", "mid", "low", "never")
+    ]
     objects = [
         *await client.list_all(Pod),
         *await client.list_all(Node),
         *await client.list_all(Event),
+        *await client.list_all(PodDisruptionBudget),
         *mine,
     ]
     await asyncio.gather(*(deleted(obj) for obj in objects))

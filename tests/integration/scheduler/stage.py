@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from koordpy.api.core import Event, Node, Pod, PriorityClass
+from koordpy.api.core import Event, Node, Pod, PodDisruptionBudget, PriorityClass
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.errors import ApiError
@@ -73,7 +73,12 @@ class Stage:
         await self.client.create_raw(resource_of(Node), "", document)
 
     async def add_pod(
-        self, name: str, cpu: str = "100m", limits: dict[str, str] | None = None, **spec: Any
+        self,
+        name: str,
+        cpu: str = "100m",
+        limits: dict[str, str] | None = None,
+        labels: dict[str, str] | None = None,
+        **spec: Any,
     ) -> None:
         """Create a pod of one container."""
         resources = {"requests": {"cpu": cpu, **(limits or {})}, "limits": limits or {}}
@@ -81,20 +86,33 @@ class Stage:
         document = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name},
+            "metadata": {"name": name, "labels": labels or {}},
             "spec": {"containers": [container], **spec},
         }
         await self.client.create_raw(resource_of(Pod), NAMESPACE, document)
 
-    async def add_priority(self, name: str, value: int) -> None:
+    async def add_priority(self, name: str, value: int, **fields: Any) -> None:
         """Create a PriorityClass."""
         document = {
             "apiVersion": "scheduling.k8s.io/v1",
             "kind": "PriorityClass",
             "metadata": {"name": name},
             "value": value,
+            **fields,
         }
         await self.client.create_raw(resource_of(PriorityClass), "", document)
+
+    async def add_budget(self, name: str, labels: dict[str, str], allowed: int) -> None:
+        """Create a PodDisruptionBudget with a status, which no controller writes here."""
+        document = {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": name},
+            "spec": {"selector": {"matchLabels": labels}, "minAvailable": 1},
+        }
+        await self.client.create_raw(resource_of(PodDisruptionBudget), NAMESPACE, document)
+        status = {"disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}
+        await self.client.patch_status(PodDisruptionBudget, NAMESPACE, name, {"status": status})
 
     async def pod(self, name: str) -> Pod:
         """Return a pod as it is now."""
@@ -133,6 +151,21 @@ class Stage:
             assert asyncio.get_running_loop().time() < deadline, f"pod {name} is not bound: {pod.status}"
             await asyncio.sleep(0.02)
 
+    async def gone(self, *names: str, seconds: float = 20) -> None:
+        """Wait until pods do not exist any more."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while left := {pod.metadata.name for pod in await self.pods()} & set(names):
+            assert asyncio.get_running_loop().time() < deadline, f"pods {sorted(left)} are still there"
+            await asyncio.sleep(0.02)
+
+    async def nominated(self, name: str, node_name: str, seconds: float = 20) -> Pod:
+        """Wait until a pod is promised a node (empty: none) and return the pod."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while (pod := await self.pod(name)).status.nominated_node_name != node_name:
+            assert asyncio.get_running_loop().time() < deadline, f"pod {name} has {pod.status}"
+            await asyncio.sleep(0.02)
+        return pod
+
     async def all_bound(self, count: int, seconds: float = 60) -> list[Pod]:
         """Wait until so many pods exist and all are bound; return them."""
         deadline = asyncio.get_running_loop().time() + seconds
@@ -143,6 +176,22 @@ class Stage:
                 return bound
             assert asyncio.get_running_loop().time() < deadline, f"{len(bound)} of {count} pods are bound"
             await asyncio.sleep(0.05)
+
+    async def all_events(self, reason: str, seconds: float = 20) -> list[Event]:
+        """Wait until there are events with a reason and return them."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while not (events := await self.events(reason)):
+            assert asyncio.get_running_loop().time() < deadline, f"there is no event {reason}"
+            await asyncio.sleep(0.05)
+        return events
+
+    async def refusal_with(self, name: str, text: str, seconds: float = 20) -> str:
+        """Wait until a pod is refused with a text in the message and return the message."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while text not in (message := await self.refusal(name)):
+            assert asyncio.get_running_loop().time() < deadline, f"pod {name} is told {message!r}"
+            await asyncio.sleep(0.05)
+        return message
 
     async def refusal(self, name: str, reason: str = "Unschedulable", seconds: float = 20) -> str:
         """Wait until a pod's PodScheduled condition is False for a reason and return the message."""
