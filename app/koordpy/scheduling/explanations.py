@@ -15,9 +15,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from pydantic import Field
-
-from koordpy.api.config_model import ConfigModel, Seconds
 from koordpy.api.core import Pod
 from koordpy.api.meta import format_time, parse_time
 from koordpy.api.schedule_explanation import ScheduleExplanation
@@ -28,6 +25,7 @@ from koordpy.lib.token_bucket import TokenBucket
 
 from .diagnosis import node_failed_details
 from .handle import Handle
+from .observer_settings import ExplanationSettings
 from .outcome import FilterOutcome
 from .registry import Profiles
 from .status import Status
@@ -40,19 +38,6 @@ OURS: Final = "koordpy"
 
 _ROUND: Final = 2.0
 """Seconds between two looks at what is due."""
-
-
-class ExplanationSettings(ConfigModel):
-    """Whether and how ScheduleExplanations are written."""
-
-    enabled: bool = False
-    after: Seconds = Field(default=60.0, ge=0)
-    """Seconds that a pod has been unschedulable before it is explained."""
-    refresh: Seconds = Field(default=60.0, gt=0)
-    """Seconds after which an explanation is worked out and written again, at the earliest."""
-    writes_per_second: float = Field(default=2.0, gt=0)
-    nodes: int = Field(default=100, ge=1)
-    """Names of refused nodes that are listed for one reason; all are counted in the message."""
 
 
 @dataclass(slots=True)

@@ -9,24 +9,14 @@ one that stays without a node is forgotten after a while. Source: Koordinator,
 import logging
 from dataclasses import dataclass
 
-from pydantic import Field
-
-from koordpy.api.config_model import ConfigModel, Seconds
 from koordpy.lib import duration
 from koordpy.lib.clock import Clock
 
 from .decisions import ENDS, Decision, Step
 from .metrics import SCHEDULING_TIMEOUT
+from .observer_settings import MonitorSettings
 
 log = logging.getLogger(__name__)
-
-
-class MonitorSettings(ConfigModel):
-    """Koordinator's `--scheduler-monitor-period`, `--scheduling-timeout` and so on, in seconds."""
-
-    period: Seconds = Field(default=10.0, gt=0)
-    scheduling_timeout: Seconds = Field(default=30.0, gt=0)
-    drop_unhandled_timeout: Seconds = Field(default=5.0, gt=0)
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ kube-scheduler's own event counts nodes. Source: Koordinator,
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from koordpy.api.extension import ANNOTATION_RESERVATION_AFFINITY
@@ -22,9 +23,12 @@ _DETAIL = re.compile(r"[0-9]+ Reservation\(s\) .*")
 
 
 class ReservationEvents:
-    """Listens to attempts, and reports those that fail for want of a reservation."""
+    """Listens to attempts, and reports those that fail for want of a reservation.
 
-    def __init__(self, events: Recorder) -> None:
+    `events` are the recorders of profiles.
+    """
+
+    def __init__(self, events: Mapping[str, Recorder]) -> None:
         self._events = events
 
     def __call__(self, decision: Decision, step: Step) -> None:
@@ -35,8 +39,9 @@ class ReservationEvents:
         ):
             return
         note = "" if decision.outcome is None else reservation_note(decision.outcome.message())
-        if note:
-            self._events.event(decision.pod, WARNING, REASON, truncated(note), action="Scheduling")
+        recorder = self._events.get(decision.profile)
+        if note and recorder is not None:
+            recorder.event(decision.pod, WARNING, REASON, truncated(note), action="Scheduling")
 
 
 def reservation_note(message: str) -> str:
