@@ -14,9 +14,20 @@ import pytest
 import yaml
 
 from koordpy import settings
-from koordpy.api.core import Event, Namespace, Node, Pod, Secret
+from koordpy.api import core
+from koordpy.api.core import (
+    Event,
+    Namespace,
+    Node,
+    Pod,
+    ReplicaSet,
+    ReplicationController,
+    Secret,
+    StatefulSet,
+)
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
-from koordpy.api.scheme import RESOURCES, Resource, resource_of
+from koordpy.api.meta import KubeObject
+from koordpy.api.scheme import RESOURCES, Resource, decode, resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
 from koordpy.embedded.apiserver import ApiServer
@@ -30,6 +41,8 @@ from tests.manifests.rights import Request, refused, request_of, shipped_grants,
 
 BASE = DEPLOY / "kustomize" / "base"
 SYSTEM = "koordinator-system"
+LATE: tuple[type[KubeObject], ...] = (core.Service, ReplicationController, ReplicaSet, StatefulSet)
+"""What is followed only once koordpy ranks nodes itself."""
 LOOPBACK = {"debug": {"port": 0, "bindAddress": "127.0.0.1"}}
 SECRET = "koordinator-webhook-certs"
 
@@ -136,6 +149,11 @@ async def test_extender(server: ApiServer, client: Client, connection: Recording
         assert await stage.bind(pod, "n0") == ""
         ghost = {"metadata": {"name": "ghost", "namespace": "default", "uid": "1"}}
         assert "ghost" in await stage.bind(ghost, "n0")
+        cluster = stage.service.cluster
+        for whole in stage.service.profiles.wholes.values():
+            whole.run_score(whole.new_state(), decode(Pod, pod), cluster.nodes.all())
+        late = [cluster.late_store(type_) for type_ in LATE]
+        await until(lambda: all(store.synced for store in late))
     assert_fits("extender", "koordpy-scheduler", connection)
 
 

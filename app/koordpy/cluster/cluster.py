@@ -4,6 +4,7 @@
 read it: asking for a type's store before the start is what makes the informers watch that type.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from koordpy.api.core import Node, Pod
@@ -25,6 +26,7 @@ class Cluster:
         self._stores: dict[type[KubeObject], Store[Any]] = {}
         self._nodes: NodeTable | None = None
         self._pod_counts: PodCounts | None = None
+        self._on_late: Callable[[Store[Any]], None] | None = None
 
     def store(self, type_: type[T]) -> Store[T]:
         """Return the store of a type, making it on first use."""
@@ -32,6 +34,24 @@ class Cluster:
         if known is None:
             known = self._stores[type_] = Store(type_)
         return cast(Store[T], known)
+
+    def late_store(self, type_: type[T]) -> Store[T]:
+        """Return the store of a type that only some processes ever read.
+
+        Asked for after the informers' start, the type is followed from then on. Nothing waits for it: its
+        store is empty until the first list has come.
+        """
+        store = self._stores.get(type_)
+        if store is None:
+            store = self.store(type_)
+            if self._on_late is not None:
+                store.late = True
+                self._on_late(store)
+        return store
+
+    def on_late_store(self, follow: Callable[[Store[Any]], None] | None) -> None:
+        """Have late stores followed; None ends it."""
+        self._on_late = follow
 
     @property
     def stores(self) -> list[Store[Any]]:
@@ -64,5 +84,5 @@ class Cluster:
 
     @property
     def synced(self) -> bool:
-        """Whether every store has been filled once since the start."""
-        return all(store.synced for store in self._stores.values())
+        """Whether every store has been filled once since the start, late ones aside."""
+        return all(store.synced or store.late for store in self._stores.values())

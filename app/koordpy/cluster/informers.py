@@ -12,6 +12,7 @@ from .client import PAGE_SIZE, Client
 from .cluster import Cluster
 from .informer import SILENCE, Health, Informer, Selector
 from .sharing import Sharing
+from .store import Store
 
 _LOOK_EVERY = 0.02
 
@@ -49,25 +50,32 @@ class Informers:
         await self.stop()
 
     async def start(self) -> None:
-        """Start to follow every type that was asked for; types asked for later need another start."""
+        """Start to follow every type that was asked for, and late ones as they are asked for.
+
+        Types that are asked for later in the ordinary way need another start.
+        """
         for store in self._cluster.stores:
-            if store.type in self._informers:
-                continue
-            informer = self._informers[store.type] = Informer(
-                store,
-                self._client,
-                selector=self._selectors.get(store.type),
-                optional=store.type in self._optional,
-                page_size=self._page_size,
-                silence=self._silence,
-                sharing=self._sharing,
-                rng=self._rng,
-            )
-            name = f"informer {informer.kind}"
-            self._tasks.append(asyncio.create_task(supervise.forever(name, informer.run), name=name))
+            if store.type not in self._informers:
+                self._follow(store)
+        self._cluster.on_late_store(self._follow)
+
+    def _follow(self, store: Store[Any]) -> None:
+        informer = self._informers[store.type] = Informer(
+            store,
+            self._client,
+            selector=self._selectors.get(store.type),
+            optional=store.type in self._optional,
+            page_size=self._page_size,
+            silence=self._silence,
+            sharing=self._sharing,
+            rng=self._rng,
+        )
+        name = f"informer {informer.kind}"
+        self._tasks.append(asyncio.create_task(supervise.forever(name, informer.run), name=name))
 
     async def stop(self) -> None:
         """Stop following; the stores keep what they have."""
+        self._cluster.on_late_store(None)
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -76,8 +84,9 @@ class Informers:
 
     @property
     def synced(self) -> bool:
-        """Whether every type has been listed once, or is optional and absent."""
-        return all(informer.store.synced for informer in self._informers.values())
+        """Whether every type has been listed once, or is optional and absent; late ones aside."""
+        stores = [informer.store for informer in self._informers.values()]
+        return all(store.synced or store.late for store in stores)
 
     @property
     def health(self) -> list[Health]:

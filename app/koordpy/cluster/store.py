@@ -55,6 +55,8 @@ class Store(Generic[T]):
     def __init__(self, type_: type[T]) -> None:
         self.type = type_
         self.synced = False
+        self.late = False
+        """Whether it was asked for only after the start, so that nobody waits until it is synced."""
         self.lists_begun = self.lists_ended = 0
         """Numbers of the last list that was begun, and of the last one that was taken in completely: what
         existed when a list began is in the store when it has ended, or was deleted since."""

@@ -11,7 +11,7 @@ import logging
 import random
 from dataclasses import dataclass, field
 
-from koordpy.api.core import Node, Pod
+from koordpy.api.core import Node, Pod, ReplicaSet, ReplicationController, Service, StatefulSet
 from koordpy.api.meta import KubeObject
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
@@ -41,6 +41,9 @@ from .failures import CLEARED
 from .search import NodeSearch
 
 log = logging.getLogger(__name__)
+
+_LIKES: tuple[type[KubeObject], ...] = (ReplicaSet, ReplicationController, Service, StatefulSet)
+"""What tells PodTopologySpread which pods are alike: followed from the start, for the first pod to find it."""
 
 
 @dataclass(slots=True)
@@ -170,6 +173,8 @@ class Scheduler:
                 store.subscribe(self._changed, lambda _, new: self._changed(new), self._changed)
         self.cluster.store(Node).subscribe(self._changed, self._node_updated, self._changed)
         self.cluster.store(Pod).subscribe(self._pod_added, self._pod_updated, self._pod_deleted)
+        for type_ in _LIKES:
+            self.cluster.store(type_)
 
     def _changed(self, _: KubeObject) -> None:
         self.queue.move_all()

@@ -1,55 +1,23 @@
-"""Taints keep pods away that do not tolerate them. Source: Kubernetes, `framework/plugins/tainttoleration`.
+"""Taints keep pods away that do not tolerate them.
 
-Few different sets of taints exist in a cluster. Each gets a number, kept per node until the node changes, and
-a pod's tolerations are tried against the sets, not against the nodes.
+Source: Kubernetes, `framework/plugins/tainttoleration`.
 """
-
-from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from koordpy.api.core import Node, Pod, Taint
+from koordpy.api.core import Pod
 from koordpy.api.taints import PREFER_NO_SCHEDULE, find_untolerated, tolerated
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Filter, Plugin, PreScore, Score
-from koordpy.scheduling.node_memo import NodeMemo
 from koordpy.scheduling.normalize import default_normalize
 from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
+from koordpy.scheduling.taint_sets import TaintSets
 
 REASON = "node(s) had untolerated taint(s)"
-
-
-class TaintSets:
-    """The different sets of taints that nodes have, numbered from 1; 0 is a node without taints."""
-
-    def __init__(self, handle: Handle) -> None:
-        self.sets: list[Sequence[Taint]] = [()]
-        self._numbers: dict[tuple[tuple[str, str, str], ...], int] = {(): 0}
-        self._memo = NodeMemo(handle.nodes, self._number_of, np.int64)
-
-    def of(self, nodes: NodeSet) -> NDArray[np.int64]:
-        """Return (n,) the number of each node's set."""
-        return self._memo.of(nodes)
-
-    def each(self, numbers: NDArray[np.int64], answer: Callable[[Sequence[Taint]], int]) -> NDArray[np.int64]:
-        """Return (n,) the answers about the sets with these numbers (n,), asking once a set."""
-        answers = np.zeros(len(self.sets), np.int64)
-        for number in np.flatnonzero(np.bincount(numbers)).tolist():
-            answers[number] = answer(self.sets[number])
-        return answers[numbers]
-
-    def _number_of(self, node: Node) -> int:
-        taints = node.spec.taints
-        key = tuple((taint.key, taint.value, taint.effect) for taint in taints)
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self.sets)
-            self.sets.append(taints)
-        return number
 
 
 class TaintToleration(Plugin, Filter, PreScore, Score):
@@ -60,7 +28,7 @@ class TaintToleration(Plugin, Filter, PreScore, Score):
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._taints = TaintSets(handle)
+        self._taints = TaintSets(handle.nodes)
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
         """Find the first untolerated taint of each set of taints."""

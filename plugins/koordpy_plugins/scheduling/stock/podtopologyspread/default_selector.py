@@ -1,0 +1,78 @@
+"""Which pods belong together with a pod that says nothing of it: those of its Services and of its owner.
+
+Source: Kubernetes, `framework/plugins/helper` (`DefaultSelector`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from koordpy.api import label_selector
+from koordpy.api.core import Pod, ReplicaSet, ReplicationController, Service, StatefulSet
+from koordpy.api.label_selector import Requirement, Selector, SelectorError
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.store import Store
+
+_INDEX = "first label of the selector"
+
+
+class DefaultSelectors:
+    """Selectors by Services, ReplicationControllers, ReplicaSets and StatefulSets.
+
+    These are followed from the first question on: many processes never ask.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def of(self, pod: Pod) -> Selector:
+        """Return the selector for a pod's likes; an empty one when nothing tells who they are."""
+        late = self._cluster.late_store
+        services, controllers = late(Service), late(ReplicationController)
+        workloads: dict[str, Store[ReplicaSet] | Store[StatefulSet]] = {
+            "ReplicaSet": late(ReplicaSet),
+            "StatefulSet": late(StatefulSet),
+        }
+        labels: dict[str, str] = {}
+        for of_service in _service_selectors(services, pod):
+            labels.update(of_service)
+        owner = pod.metadata.controller
+        requirements: tuple[Requirement, ...] = ()
+        if owner is not None:
+            namespace, name = pod.metadata.namespace, owner.name
+            if owner.api_version == "v1" and owner.kind == "ReplicationController":
+                controller = controllers.get(namespace, name)
+                labels.update({} if controller is None else controller.spec.selector)
+            elif owner.api_version == "apps/v1" and owner.kind in workloads:
+                requirements = _requirements(workloads[owner.kind].get(namespace, name))
+        return Selector((*label_selector.of_labels(labels).requirements, *requirements))
+
+
+def _service_selectors(services: Store[Service], pod: Pod) -> Iterator[Mapping[str, str]]:
+    """Yield the selectors of the Services that a pod belongs to."""
+    if not services.has_index(_INDEX):
+        services.add_index(_INDEX, _places)
+    labels = pod.metadata.labels
+    for key, value in labels.items():
+        for service in services.by_index(_INDEX, _place(pod.metadata.namespace, key, value)):
+            selector = service.spec.selector
+            if all(labels.get(name) == wanted for name, wanted in selector.items()):
+                yield selector
+
+
+def _places(service: Service) -> Iterable[str]:
+    for key, value in service.spec.selector.items():
+        return (_place(service.metadata.namespace, key, value),)
+    return ()
+
+
+def _place(namespace: str, key: str, value: str) -> str:
+    return f"{namespace}/{key}={value}"
+
+
+def _requirements(workload: ReplicaSet | None) -> tuple[Requirement, ...]:
+    """Return what a workload's selector asks for; nothing when there is none, or none that can be read."""
+    if workload is None:
+        return ()
+    try:
+        return label_selector.of(workload.spec.selector).requirements
+    except SelectorError:
+        return ()
