@@ -13,8 +13,10 @@ from urllib.parse import quote
 import click
 
 from koordpy import __version__
+from koordpy.commands.features import features
 from koordpy.commands.options import Failure, output_option
 from koordpy.commands.output import Format, console, emit
+from koordpy.commands.plugin import plugin
 from koordpy.commands.profile import profile
 
 if TYPE_CHECKING:
@@ -250,6 +252,8 @@ def why(pod: str, history: bool, uid: str, debug_server: str, output: Format) ->
     emit(found, output, lambda to: decisions.show(to, found))
 
 
+cli.add_command(features)
+cli.add_command(plugin)
 cli.add_command(profile)
 
 

@@ -98,7 +98,7 @@ def build_chains(
     if not handle.gates.enabled("WebhookFramework"):
         return {}
     points = entry_points.find(GROUP) if points is None else points
-    types = [(entry, _load(entry.name, points)) for entry in order(config)]
+    types = [(entry, load_handler(entry.name, points)) for entry in order(config)]
     handlers: dict[str, list[Handler]] = {}
     for entry, type_ in types:
         gate = webhook_path(type_.path).gate
@@ -119,7 +119,8 @@ def make_chains(
     }
 
 
-def _load(name: str, points: Mapping[str, EntryPoint]) -> type[Handler]:
+def load_handler(name: str, points: Mapping[str, EntryPoint]) -> type[Handler]:
+    """Return an installed handler's class. Raises ConfigError or PluginLoadError."""
     loaded = entry_points.load(GROUP, name, points)
     if not isinstance(loaded, type) or not issubclass(loaded, Handler):
         raise ConfigError(f"handler {name!r}: its entry point is {loaded!r}, expected a class of handlers")

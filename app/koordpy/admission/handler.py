@@ -20,6 +20,7 @@ from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Pod
 from koordpy.api.document import Document, Path
 from koordpy.api.meta import Struct
+from koordpy.api.needs import Needs
 from koordpy.api.quantity import Quantity, from_wire, parse
 from koordpy.api.scheme import decode, decoder
 from koordpy.cluster.client import Client
@@ -267,7 +268,8 @@ class Handler(ABC):
     """What all kinds of handlers declare.
 
     `name` and `path` together identify a handler (`mutate-pod.ClusterColocationProfile`); its entry point has
-    that name. `enabled_by` and `disabled_by` name feature gates, which are read once, at the start.
+    that name. `enabled_by` and `disabled_by` name feature gates, which are read once, at the start. `needs` is
+    what the handler cannot work without beyond the objects that it follows.
     """
 
     name: ClassVar[str]
@@ -277,6 +279,7 @@ class Handler(ABC):
     enabled_by: ClassVar[str | None] = None
     disabled_by: ClassVar[str | None] = None
     args_type: ClassVar[type[ConfigModel]] = NoArgs
+    needs: ClassVar[Needs] = Needs()
 
     def __init__(self, args: ConfigModel, handle: Handle) -> None:
         self.args = args

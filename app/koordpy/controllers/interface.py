@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from koordpy.api.config_model import ConfigModel
+from koordpy.api.needs import Needs
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import Clock, SystemClock
@@ -64,13 +65,15 @@ class Controller(ABC):
     """A loop that brings objects to what other objects say.
 
     `name` is what `--controllers` calls it, and its entry point. `feature` is the gate that it needs, None
-    for none; a gate that koordpy does not know comes with its `feature_spec`.
+    for none; a gate that koordpy does not know comes with its `feature_spec`. `needs` is what it cannot work
+    without beyond the objects that it follows.
     """
 
     name: ClassVar[str]
     feature: ClassVar[str | None] = None
     feature_spec: ClassVar[FeatureSpec | None] = None
     args_type: ClassVar[type[ConfigModel]] = NoArgs
+    needs: ClassVar[Needs] = Needs()
 
     def __init__(self, args: ConfigModel, handle: Handle) -> None:
         self.args = args

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from pydantic import BaseModel
 
 from koordpy.api.core import Node, Pod
+from koordpy.api.needs import Needs
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.events import Recorder
@@ -33,9 +34,10 @@ class EvictOptions:
 
 
 class Plugin(ABC):
-    """Anything with a name."""
+    """Anything with a name; `needs` is what it cannot work without beyond the objects that it follows."""
 
     name: ClassVar[str]
+    needs: ClassVar[Needs] = Needs()
 
 
 class DeschedulePlugin(Plugin):

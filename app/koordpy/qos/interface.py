@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from koordpy.api.needs import Needs
 from koordpy.lib.clock import Clock
 from koordpy.lib.feature_gates import FeatureGates, FeatureSpec
 
@@ -113,6 +114,8 @@ class ExtensionPlugin(ABC):
     """The feature gate that switches the plugin; Koordinator's own or one that the plugin brings."""
     feature_spec: ClassVar[FeatureSpec | None] = None
     """Default and stage of a gate that the plugin brings; None for one of Koordinator's gates."""
+    needs: ClassVar[Needs] = Needs()
+    """What the plugin cannot work without beyond the states of its node."""
 
     def init_flags(self, flags: FlagSet) -> None:
         """Declare flags. Called once, before flags are set and before `setup`, whether enabled or not."""

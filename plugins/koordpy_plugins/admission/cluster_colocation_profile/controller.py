@@ -20,6 +20,7 @@ from koordpy.api.core import Namespace, Pod, PriorityClass
 from koordpy.api.document import Document
 from koordpy.api.koordinator import ClusterColocationProfile
 from koordpy.api.label_selector import SelectorError, fast_of
+from koordpy.api.needs import Needs, Right
 from koordpy.api.patch import clone
 from koordpy.api.scheme import DecodeError, decode, resource_of
 from koordpy.cluster.errors import ApiError, ConnectionFailed
@@ -60,6 +61,7 @@ class ColocationProfileController(Controller):
 
     name: ClassVar[str] = "colocationprofile"
     feature: ClassVar[str | None] = COLOCATION_PROFILE_CONTROLLER
+    needs: ClassVar[Needs] = Needs(rights=(Right("get", "pods"), Right("patch", "pods")))
     args_type: ClassVar[type[ConfigModel]] = ColocationProfileArgs
     args: ColocationProfileArgs
 

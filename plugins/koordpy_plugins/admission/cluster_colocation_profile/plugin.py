@@ -11,6 +11,7 @@ from koordpy.api import extension
 from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Namespace
 from koordpy.api.document import Document
+from koordpy.api.needs import Needs
 
 from .application import Target
 from .profiles import Profiles
@@ -23,6 +24,7 @@ class ClusterColocationProfilePlugin(MutatingHandler):
     """The colocation profile step of pod admission."""
 
     name: ClassVar[str] = "ClusterColocationProfile"
+    needs: ClassVar[Needs] = Needs(elsewhere=("the priority classes that profiles name",))
     path: ClassVar[str] = "/mutate-pod"
 
     def __init__(self, args: ConfigModel, handle: Handle) -> None:

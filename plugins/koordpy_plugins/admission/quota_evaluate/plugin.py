@@ -14,6 +14,7 @@ from koordpy.admission.quota.membership import QuotaMembership
 from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import ElasticQuota
+from koordpy.api.needs import Needs, Right
 from koordpy.api.replace_resources import replaced
 from koordpy.lib.queue_metrics import QueueMetrics
 
@@ -33,6 +34,7 @@ class EvaluateQuotaPlugin(AsyncValidatingHandler):
     path: ClassVar[str] = "/validate-pod"
     enabled_by: ClassVar[str | None] = "EnableQuotaAdmission"
     args_type: ClassVar[type[ConfigModel]] = EvaluateQuotaArgs
+    needs: ClassVar[Needs] = Needs(rights=(Right("patch", "elasticquotas", "scheduling.sigs.k8s.io"),))
     args: EvaluateQuotaArgs
 
     def __init__(self, args: EvaluateQuotaArgs, handle: Handle) -> None:

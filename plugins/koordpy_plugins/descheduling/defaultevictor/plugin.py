@@ -9,6 +9,7 @@ import logging
 from koordpy.api import label_selector
 from koordpy.api.core import Namespace, Node, Pod
 from koordpy.api.field_error import aggregate
+from koordpy.api.needs import Needs, Right
 from koordpy.descheduling import evictability, nodes
 from koordpy.descheduling.interface import EvictOptions, EvictPlugin, FilterPlugin, Handle
 from koordpy.descheduling.pod_evictor import PodEvictor
@@ -25,6 +26,7 @@ class DefaultEvictor(EvictPlugin, FilterPlugin):
     """Evict and filter. Raises ValueError for args that are not valid."""
 
     name = "DefaultEvictor"
+    needs = Needs(rights=(Right("create", "pods/eviction"),))
     args_type = DefaultEvictorArgs
 
     def __init__(self, args: DefaultEvictorArgs, handle: Handle) -> None:

@@ -13,6 +13,7 @@ from koordpy.api import label_selector
 from koordpy.api.core import Node, Pod
 from koordpy.api.field_error import aggregate
 from koordpy.api.koordinator import NodeMetric
+from koordpy.api.needs import Needs
 from koordpy.descheduling import pods as pod_filters
 from koordpy.descheduling import usage_score
 from koordpy.descheduling.interface import BalancePlugin, EvictOptions, Handle
@@ -34,6 +35,7 @@ class LowNodeLoad(BalancePlugin):
     """Balance by usage. Raises ValueError for args that are not valid."""
 
     name = "LowNodeLoad"
+    needs = Needs(elsewhere=("an agent on every node that reports NodeMetrics (koordlet)",))
     args_type = LowNodeLoadArgs
 
     def __init__(self, args: LowNodeLoadArgs, handle: Handle) -> None:

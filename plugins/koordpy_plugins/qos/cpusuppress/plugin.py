@@ -19,6 +19,7 @@ from prometheus_client import Gauge
 from koordpy.api import extension, qos, quantity
 from koordpy.api.core import Node
 from koordpy.api.koordinator import NodeResourceTopology
+from koordpy.api.needs import Needs
 from koordpy.lib import cpuset
 from koordpy.qos import usage
 from koordpy.qos.cgroup import CgroupError
@@ -62,6 +63,12 @@ class CPUSuppress(ExtensionPlugin):
 
     name: ClassVar[str] = "CPUSuppresss"  # Koordinator's spelling
     feature: ClassVar[str] = BE_CPU_SUPPRESS
+    needs: ClassVar[Needs] = Needs(
+        elsewhere=(
+            "cgroup files of the node, writable",
+            "NodeSLOs with resourceUsedThresholdWithBE.enable (koord-manager makes them)",
+        )
+    )
 
     def __init__(self) -> None:
         self.policies: dict[str, str] = {}

@@ -4,7 +4,7 @@ Usage comes from NodeMetric; pods that it has not seen yet count with an estimat
 `pkg/scheduler/plugins/loadaware`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from koordpy.api import qos
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
+from koordpy.api.needs import Lack, Needs
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState, StateKey
@@ -24,6 +25,7 @@ from .args import LoadAwareSchedulingArgs
 from .assign_cache import AssignCache, micros
 from .columns import LoadColumns
 from .estimator import Estimator, surely_alike
+from .lacks import lacks
 from .service import node_assign_info
 
 REASON_EXPIRED = "node(s) nodeMetric expired"
@@ -37,6 +39,7 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService)
     name = "LoadAwareScheduling"
     args_type = LoadAwareSchedulingArgs
     watch_suffices = True
+    needs = Needs(elsewhere=("an agent on every node that reports NodeMetrics (koordlet)",))
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -156,6 +159,14 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService)
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Stop counting it."""
         self.columns.refresh(self.cache.unassign(node_name, pod.metadata.uid))
+
+    # --- beside the cycle -------------------------------------------------------------------------
+
+    def lacks(self) -> Iterable[Lack]:
+        """Return the NodeMetrics that are missing or too old to be believed."""
+        cluster = self.handle.cluster
+        expiration = self.settings.node_metric_expiration_seconds
+        return lacks(cluster.store(Node), cluster.store(NodeMetric), self._now(), expiration)
 
     # --- REST ------------------------------------------------------------------------------------
 

@@ -1,0 +1,208 @@
+"""All features that are installed, from what their plugins say and do when they are made.
+
+A plugin that is made asks its cluster for the stores that it follows; nothing is connected to it here, so
+nothing happens. Third parties' plugins are found like the in-tree ones.
+"""
+
+import random
+from collections.abc import Iterator
+from functools import cache
+
+from koordpy import data
+from koordpy.admission import config as admission_config
+from koordpy.admission import gates as admission_gates
+from koordpy.admission.handler import Handle as AdmissionHandle
+from koordpy.admission.handler import Handler
+from koordpy.admission.paths import webhook_path
+from koordpy.api.core import Node, Pod
+from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
+from koordpy.api.meta import KubeObject
+from koordpy.api.needs import Needs
+from koordpy.api.scheme import Resource
+from koordpy.cluster.cluster import Cluster
+from koordpy.controllers.host import Registry as ControllerRegistry
+from koordpy.controllers.interface import Handle as ControllerHandle
+from koordpy.descheduling.decisions import Decisions
+from koordpy.descheduling.evictor import EvictorProxy
+from koordpy.descheduling.framework import decode_args
+from koordpy.descheduling.interface import Handle as DeschedulingHandle
+from koordpy.descheduling.interface import Plugin as DeschedulingPlugin
+from koordpy.descheduling.limiter import EvictionLimiter
+from koordpy.descheduling.registry import Registry as DeschedulingRegistry
+from koordpy.lib import entry_points
+from koordpy.lib.feature_gates import FeatureGates
+from koordpy.qos.manager import QOSPlugins
+from koordpy.scheduling import config as scheduling_config
+from koordpy.scheduling import light, registry
+from koordpy.scheduling.args import read_args
+from koordpy.scheduling.handle import Handle as SchedulingHandle
+from koordpy.scheduling.interface import (
+    BeforeFilter,
+    BeforePreFilter,
+    BeforeScore,
+    Filter,
+    FindOneNode,
+    Plugin,
+    Preempt,
+    PreFilter,
+    PreScore,
+    ResizePod,
+    Score,
+)
+
+from .feature import Feature, Part, followed
+from .parts import PARTS
+
+_FILTER = (PreFilter, Filter, BeforePreFilter, BeforeFilter, FindOneNode)
+_PRIORITIZE = (PreScore, Score, BeforeScore)
+_BIND = (*(role for _, role in light.NOT_CALLED), ResizePod)
+
+OF_A_NODE: tuple[type[KubeObject], ...] = (Node, NodeResourceTopology, NodeSLO, Pod)
+"""What the QoS manager follows, each narrowed to its own node."""
+
+
+def features() -> list[Feature]:
+    """Return all installed features, by part and name. Raises PluginLoadError, ConfigError."""
+    found = [*_webhooks(), *_extender(), *_controllers(), *_descheduler(), *_qos()]
+    order = list(Part)
+    return sorted(found, key=lambda feature: (order.index(feature.part), feature.name))
+
+
+def verbs_of(plugin: type[Plugin]) -> tuple[str, ...]:
+    """Return the extender verbs without which a plugin is not asked."""
+    by_verb = (("filter", _FILTER), ("prioritize", _PRIORITIZE), ("preempt", (Preempt,)), ("bind", _BIND))
+    return tuple(verb for verb, roles in by_verb if issubclass(plugin, roles))
+
+
+def scheduling_plugin(plugin: type[Plugin], document: object = None) -> Feature:
+    """Return what a scheduling plugin needs, with the arguments of a configuration."""
+    cluster = Cluster()
+    args = read_args(plugin.args_type, plugin.name, document or {}, plugin.name)
+    plugin(args, SchedulingHandle(cluster))
+    shipped = _shipped_plugins()
+    verbs = verbs_of(plugin)
+    return Feature(
+        part=Part.EXTENDER,
+        name=plugin.name,
+        follows=followed(store.type for store in cluster.stores),
+        rights=plugin.needs.rights,
+        verbs=verbs,
+        elsewhere=plugin.needs.elsewhere,
+        on_by_default=plugin.name in shipped,
+        in_light_mode=plugin.watch_suffices or "bind" not in verbs,
+    )
+
+
+def handler(plugin: type[Handler]) -> Feature:
+    """Return what an admission handler needs."""
+    cluster = Cluster()
+    everything = admission_gates.feature_gates(dict.fromkeys(admission_gates.SPECS, True))
+    offline = AdmissionHandle(cluster, everything, random.Random())
+    plugin(plugin.args_type(), offline)
+    path_gate = webhook_path(plugin.path).gate
+    gates = tuple(
+        dict.fromkeys(
+            gate
+            for gate in (path_gate, plugin.enabled_by, plugin.disabled_by and f"-{plugin.disabled_by}")
+            if gate
+        )
+    )
+    defaults = admission_gates.feature_gates()
+    return Feature(
+        part=Part.WEBHOOKS,
+        name=plugin.identity(),
+        follows=followed(store.type for store in cluster.stores),
+        rights=plugin.needs.rights,
+        webhooks=(plugin.path,),
+        gates=gates,
+        on_by_default=(path_gate is None or defaults.enabled(path_gate)) and plugin.is_enabled(defaults),
+        elsewhere=plugin.needs.elsewhere,
+    )
+
+
+def _webhooks() -> Iterator[Feature]:
+    points = entry_points.find(admission_config.GROUP)
+    for name in points:
+        yield handler(admission_config.load_handler(name, points))
+
+
+def _extender() -> Iterator[Feature]:
+    for plugin in registry.installed().values():
+        yield scheduling_plugin(plugin)
+
+
+@cache
+def _shipped_plugins() -> frozenset[str]:
+    """Return the plugins that the shipped profiles run, beside kube-scheduler's own."""
+    config = scheduling_config.load(data.deploy("scheduler", "koordpy-profiles.yaml"))
+    handle = SchedulingHandle(Cluster())
+    profiles = registry.build(config, lambda _: handle.sibling(), place=registry.Place.EXTENDER)
+    return frozenset(p.name for framework in profiles.frameworks.values() for p in framework.plugins)
+
+
+def frame_follows(part: Part) -> tuple[Resource, ...]:
+    """Return what a part follows whichever of its features are on.
+
+    The extender runs kube-scheduler's plugins too, when it tries out what kube-scheduler would do.
+    """
+    types = set(followed(PARTS[part].follows))
+    if part is Part.EXTENDER:
+        for name, plugin in registry.installed().items():
+            if name in registry.IN_TREE:
+                types |= set(scheduling_plugin(plugin).follows)
+    return tuple(sorted(types, key=lambda found: (found.group, found.plural)))
+
+
+def _controllers() -> Iterator[Feature]:
+    installed = ControllerRegistry.installed()
+    for name, type_ in installed.types.items():
+        cluster = Cluster()
+        controller = installed.make(name, {}, ControllerHandle(cluster, installed.gates()))
+        controller.setup()
+        yield Feature(
+            part=Part.CONTROLLERS,
+            name=name,
+            follows=followed(store.type for store in cluster.stores),
+            rights=type_.needs.rights,
+            gates=(type_.feature,) if type_.feature else (),
+            on_by_default=type_.feature is None or installed.gates().enabled(type_.feature),
+            elsewhere=type_.needs.elsewhere,
+        )
+
+
+def _descheduler() -> Iterator[Feature]:
+    installed = DeschedulingRegistry.installed()
+    for name in installed.names:
+        factory = installed.get(name)
+        assert factory is not None
+        cluster = Cluster()
+        made = factory(decode_args(name, {}, installed), _offline(cluster))
+        needs = made.needs if isinstance(made, DeschedulingPlugin) else Needs()
+        yield Feature(
+            part=Part.DESCHEDULER,
+            name=name,
+            follows=followed({store.type for store in cluster.stores} | {Node, Pod}),
+            rights=needs.rights,
+            on_by_default=None,
+            elsewhere=needs.elsewhere,
+        )
+
+
+def _offline(cluster: Cluster) -> DeschedulingHandle:
+    evictor = EvictorProxy(EvictionLimiter(), Decisions(), dry_run=True)
+    return DeschedulingHandle(cluster, None, None, cluster.clock, evictor, True, lambda _: None)
+
+
+def _qos() -> Iterator[Feature]:
+    installed = QOSPlugins.installed()
+    gates: FeatureGates = installed.gates()
+    for plugin in installed:
+        yield Feature(
+            part=Part.QOS,
+            name=plugin.name,
+            follows=followed(OF_A_NODE),
+            rights=plugin.needs.rights,
+            gates=(plugin.feature,),
+            on_by_default=gates.enabled(plugin.feature),
+            elsewhere=plugin.needs.elsewhere,
+        )
