@@ -31,15 +31,21 @@ class OwnersError(ValueError):
 class OwnerMatchers:
     """The owners of one reservation; a pod need match only one of them."""
 
-    __slots__ = ("_owners", "names_pods")
+    __slots__ = ("_owners", "anchors")
 
     def __init__(self, owners: Iterable[tuple[ReservationOwner, Selector | None]]) -> None:
         self._owners = tuple(owners)
-        self.names_pods = any(
-            owner.object is not None and bool(owner.object.name or owner.object.uid)
-            for owner, _ in self._owners
+        self.anchors = frozenset(_anchor(owner, selector) for owner, selector in self._owners)
+        """What a pod must have to match: at least one of these pairs or triples; an empty one says nothing.
+
+        `label` with key and value, `name` or `uid` of the pod, `owner name` or `owner uid` of a reference.
+        """
+
+    def selects(self, pod: Pod) -> bool:
+        """Tell whether the label selector of some owner picks out a pod, whatever else the owner says."""
+        return any(
+            selector is not None and selector.matches(pod.metadata.labels) for _, selector in self._owners
         )
-        """Whether an owner names a single pod, so that pods of one workload may differ."""
 
     def matches(self, pod: Pod) -> bool:
         """Tell whether a pod is an owner."""
@@ -50,10 +56,22 @@ class OwnerMatchers:
             for owner, selector in self._owners
         )
 
-    @property
-    def selectors(self) -> Sequence[Selector]:
-        """The label selectors of the owners that have one."""
-        return [selector for _, selector in self._owners if selector is not None]
+
+def _anchor(owner: ReservationOwner, selector: Selector | None) -> tuple[str, ...]:
+    """Return the most telling thing that a pod must have to match an owner."""
+    if owner.object is not None and owner.object.uid:
+        return "uid", owner.object.uid
+    if owner.object is not None and owner.object.name:
+        return "name", owner.object.name
+    if owner.controller is not None and owner.controller.uid:
+        return "owner uid", owner.controller.uid
+    if owner.controller is not None and owner.controller.name:
+        return "owner name", owner.controller.name
+    for requirement in selector.requirements if selector is not None else ():
+        value = selector.exact_value(requirement.key) if selector is not None else None
+        if value is not None:
+            return "label", requirement.key, value
+    return ()
 
 
 NOBODY = OwnerMatchers(())

@@ -43,7 +43,7 @@ class Framework:
         self.profile_name = profile_name
         self.plugins = tuple(plugins)
         self.handle = handle
-        gates = gates or scheduling_gates()
+        gates = handle.gates = gates or scheduling_gates()
         self.lineup = lineup = Lineup(self.plugins, enabled)
         sorters = lineup.at("queue_sort", QueueSort)
         self.queue_sort: QueueSort | None = sorters[0][1] if sorters else None

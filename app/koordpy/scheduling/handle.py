@@ -14,6 +14,7 @@ from koordpy.lib.clock import Clock
 from .cycle_state import CycleState
 from .debug_flags import DebugFlags
 from .failure import Failure, FailureHandler
+from .gates import scheduling_gates
 from .node_info import NodeInfo
 from .nominator import Nominator
 from .outcome import FilterOutcome, Scores
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from koordpy.cluster.events import Recorder
 
     from .preemption.extenders import PreemptExtender
+    from .reservation_points import ReservationPoints
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -34,6 +36,11 @@ class WhatIf(Protocol):
 
     States and node sets are the asker's own, so that nothing of it is seen by others.
     """
+
+    @property
+    def reservations(self) -> "ReservationPoints":
+        """The profile's plugins that take part in reservations."""
+        ...
 
     def new_state(self) -> CycleState:
         """Return the state of a new attempt."""
@@ -92,6 +99,8 @@ class Handle:
         self.nominator = nominator or Nominator(cluster)
         self.waiting_pods = waiting_pods or WaitingPods()
         self.debug_flags = debug_flags or DebugFlags()
+        self.gates = scheduling_gates()
+        """The feature gates; the framework of the profile sets them."""
         self.events = events
         self.extenders = extenders
         self._framework: WhatIf | None = None

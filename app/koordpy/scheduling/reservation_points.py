@@ -28,6 +28,9 @@ from .status import SUCCESS, Status
 
 log = logging.getLogger(__name__)
 
+_Question = tuple[str, ReservationScore, str, Pod, ReservationInfo]
+"""A plugin with its name, what an error says it was asked about, and the pod and reservation in question."""
+
 
 class ReservationPoints:
     """The plugins of one profile that take part in reservations, in the order of their configuration."""
@@ -143,20 +146,47 @@ class ReservationPoints:
         self, state: CycleState, pod: Pod, reservations: Sequence[ReservationInfo], node_name: str
     ) -> tuple[dict[str, list[int]], Status]:
         """Run ScoreReservation and the normalisation; return lists by plugin name, aligned with the input."""
-        if not reservations:
-            return {}, SUCCESS
+        return self._scored(
+            state,
+            pod,
+            [
+                (plugin_name, plugin, "", pod, reservation)
+                for plugin_name, plugin in self._scores
+                for reservation in reservations
+            ],
+            node_name,
+        )
+
+    def pre_allocation_score(
+        self, state: CycleState, reservation: ReservationInfo, pods: Sequence[Pod], node_name: str
+    ) -> tuple[dict[str, list[int]], Status]:
+        """Run ScoreReservation for running pods that a Reservation may take over; aligned with `pods`."""
+        return self._scored(
+            state,
+            reservation.pod,
+            [
+                (plugin_name, plugin, f" for pod {pod.metadata.key}", pod, reservation)
+                for plugin_name, plugin in self._scores
+                for pod in pods
+            ],
+            node_name,
+        )
+
+    def _scored(
+        self, state: CycleState, asking: Pod, questions: Iterable[_Question], node_name: str
+    ) -> tuple[dict[str, list[int]], Status]:
         scores: dict[str, list[int]] = {}
-        for name, plugin in self._scores:
+        for name, plugin, about, pod, reservation in questions:
             try:
-                scores[name] = [
-                    plugin.score_reservation(state, pod, reservation, node_name)
-                    for reservation in reservations
-                ]
+                score = plugin.score_reservation(state, pod, reservation, node_name)
             except Exception as error:
-                return {}, Status.failed(f'plugin "{name}" failed with: {error}')
+                return {}, Status.failed(f'plugin "{name}"{about} failed with: {error}')
+            scores.setdefault(name, []).append(score)
         for name, plugin in self._scores:
+            if name not in scores:
+                continue
             try:
-                normalized = plugin.normalize_reservation_scores(state, pod, scores[name])
+                normalized = plugin.normalize_reservation_scores(state, asking, scores[name])
             except Exception as error:
                 return {}, Status.failed(f"running Normalize on Score plugins: {error}")
             for score in normalized:
