@@ -131,7 +131,7 @@ class Recorder:
         """Write events until cancelled."""
         while True:
             try:
-                async with asyncio.timeout(_SWEEP):
+                async with asyncio.timeout(_SWEEP if self._known else None):
                     await self._arrived.wait()
             except TimeoutError:
                 pass

@@ -1,0 +1,100 @@
+"""Nodes that join and leave, and objects that come and go, at their times."""
+
+import asyncio
+import heapq
+import itertools
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from koordpy.api.core import Node
+from koordpy.api.koordinator import NodeMetric
+from koordpy.cluster.errors import ApiError, NotFound
+from koordpy.lib.clock import Clock
+
+from .journal import Journal
+from .koordlets import Koordlets
+from .plan import Plan, PlannedNode, PlannedObject
+from .plane import ControlPlane
+from .usage import Usage
+from .workloads import Workloads
+
+log = logging.getLogger(__name__)
+
+
+class Fleet:
+    """Carries out what a plan says about nodes and objects. `problems` are objects that were refused."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        plane: ControlPlane,
+        clock: Clock,
+        journal: Journal,
+        usage: Usage,
+        workloads: Workloads,
+        koordlets: Koordlets,
+    ) -> None:
+        self._plane, self._clock, self._journal, self._usage = plane, clock, journal, usage
+        self._workloads, self._koordlets = workloads, koordlets
+        self._events: list[tuple[float, int, Callable[[], Awaitable[None]]]] = []
+        self._numbers = itertools.count()
+        self.problems: list[str] = []
+        for thing in plan.objects:
+            self._at(thing.at, self._creation(thing))
+        for node in plan.nodes:
+            self._at(node.joins, self._joining(node))
+
+    async def begin(self) -> None:
+        """Do everything that is due at once."""
+        await self._until(self._clock.monotonic())
+
+    async def run(self) -> None:
+        """Do the rest as its time comes."""
+        while self._events:
+            await asyncio.sleep(max(self._events[0][0] - self._clock.monotonic(), 0.0))
+            await self._until(self._clock.monotonic())
+
+    async def _until(self, now: float) -> None:
+        while self._events and self._events[0][0] <= now + 1e-6:
+            _, _, happen = heapq.heappop(self._events)
+            await happen()
+
+    def _at(self, moment: float, happen: Callable[[], Awaitable[None]]) -> None:
+        heapq.heappush(self._events, (moment, next(self._numbers), happen))
+
+    def _creation(self, thing: PlannedObject) -> Callable[[], Awaitable[None]]:
+        async def create() -> None:
+            try:
+                await self._plane.create(thing.document)
+            except (ApiError, LookupError) as error:
+                meta = thing.document.get("metadata") or {}
+                told = error.message if isinstance(error, ApiError) else str(error)
+                self.problems.append(f"{thing.document.get('kind')} {meta.get('name', '')}: {told}")
+                return
+            if thing.until is not None:
+                self._at(thing.until, delete)
+
+        async def delete() -> None:
+            with suppress(NotFound):
+                await self._plane.delete(thing.document)
+
+        return create
+
+    def _joining(self, node: PlannedNode) -> Callable[[], Awaitable[None]]:
+        async def join() -> None:
+            await self._plane.create(node.document)
+            self._usage.join(node.name)
+            if node.leaves is not None:
+                self._at(node.leaves, leave)
+
+        async def leave() -> None:
+            for pod in [pod for pod in self._journal.alive.values() if pod.node == node.name]:
+                await self._workloads.delete(pod, "node-left")
+            for type_ in (NodeMetric, Node):
+                with suppress(NotFound):
+                    await self._plane.client.delete(type_, "", node.name)
+            self._usage.leave(node.name)
+            self._koordlets.gone(node.name)
+
+        return join

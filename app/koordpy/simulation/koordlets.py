@@ -1,0 +1,165 @@
+"""The koordlets' part: NodeMetrics with what nodes and their pods use.
+
+All nodes report at the same moments, after `interval`; a node about which nothing has changed may be silent
+for `refresh`. Percentiles are over the reports of a window.
+"""
+
+import asyncio
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koordpy.api import qos
+from koordpy.api.core import Pod
+from koordpy.api.koordinator import NodeMetric
+from koordpy.api.meta import format_time
+from koordpy.api.scheme import resource_of
+from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.errors import NotFound
+from koordpy.lib import duration
+from koordpy.lib.clock import Clock
+
+from .plan import MEASURED
+from .scenario import UsageReports
+from .usage import Float64, Usage
+
+Document = dict[str, Any]
+
+_PERCENTILES = (50, 90, 95, 99)
+_BREATH = 50
+"""Reports after which others get their turn."""
+
+
+class Koordlets:
+    """Reports usage to the API server. `reported` counts the reports."""
+
+    def __init__(
+        self, settings: UsageReports, usage: Usage, cluster: Cluster, client: Client, clock: Clock
+    ) -> None:
+        self._settings, self._usage, self._client, self._clock = settings, usage, client, clock
+        self._pods = cluster.store(Pod)
+        self._last: Float64 = np.full_like(usage.capacity, -1.0)
+        self._told: NDArray[np.float64] = np.full(len(usage.names), -np.inf)
+        self._there: set[str] = set()
+        longest = max(settings.aggregate, default=0.0)
+        self._history: deque[Float64] = deque(maxlen=max(1, round(longest / settings.interval)))
+        self._changes = -1
+        self.reported = 0
+
+    async def run(self) -> None:
+        """Report until cancelled."""
+        rounds = 0
+        while True:
+            now = self._clock.monotonic()
+            if self._is_due(now):
+                await self.report(now)
+            rounds += 1
+            await asyncio.sleep(rounds * self._settings.interval - self._clock.monotonic())
+
+    def gone(self, node: str) -> None:
+        """Forget a node that has left."""
+        self._there.discard(node)
+        self._told[self._usage.row_of[node]] = -np.inf
+
+    async def report(self, now: float) -> None:
+        """Report all nodes that have something to say."""
+        usage = self._usage
+        self._changes = usage.changes
+        pods = usage.of_pods(now)
+        nodes = usage.of_nodes(pods)
+        self._history.append(nodes)
+        refresh = self._settings.refresh or self._settings.interval
+        due = (nodes != self._last).any(axis=1) | (now - self._told >= refresh - 1e-6)
+        if self._settings.aggregate:  # percentiles move on by themselves
+            due[:] = True
+        rows = np.flatnonzero(due & usage.joined).tolist()
+        percentiles = self._percentiles()
+        for count, row in enumerate(rows, 1):
+            await self._write(row, nodes[row], pods, percentiles)
+            if count % _BREATH == 0:
+                await asyncio.sleep(0)
+        self._last[rows] = nodes[rows]
+        self._told[rows] = now
+        self.reported += len(rows)
+
+    def _is_due(self, now: float) -> bool:
+        """Tell whether any node may have something to say."""
+        usage = self._usage
+        if usage.varies or usage.changes != self._changes or self._settings.aggregate:
+            return True
+        refresh = self._settings.refresh or self._settings.interval
+        joined = self._told[usage.joined]
+        return bool(len(joined)) and now - float(joined.min()) >= refresh - 1e-6
+
+    async def _write(
+        self, row: int, node: Float64, pods: Float64, percentiles: dict[float, dict[str, Float64]]
+    ) -> None:
+        usage, name = self._usage, self._usage.names[row]
+        status: Document = {
+            "updateTime": format_time(self._clock.now()),
+            "nodeMetric": {
+                "nodeUsage": _resources(node),
+                "systemUsage": _resources(usage.system[row]),
+            },
+            "podsMetric": [
+                _pod_metric(pod, pods[slot])
+                for slot, _, key in usage.on(row)
+                if (pod := self._pods.get(*key)) is not None
+            ],
+        }
+        if percentiles:
+            status["nodeMetric"]["aggregatedNodeUsages"] = [
+                {
+                    "duration": duration.format(int(window * duration.SECOND)),
+                    "usage": {kind: _resources(values[row]) for kind, values in kinds.items()},
+                }
+                for window, kinds in percentiles.items()
+            ]
+        if name not in self._there:
+            await self._create(name)
+            self._there.add(name)
+        try:
+            await self._client.patch_status(NodeMetric, "", name, {"status": status})
+        except NotFound:
+            await self._create(name)
+
+    async def _create(self, name: str) -> None:
+        policy = {"reportIntervalSeconds": max(int(self._settings.interval), 1)}
+        if self._settings.aggregate:
+            policy["aggregateDurationSeconds"] = int(max(self._settings.aggregate))
+        document = {
+            "apiVersion": "slo.koordinator.sh/v1alpha1",
+            "kind": "NodeMetric",
+            "metadata": {"name": name},
+            "spec": {"metricCollectPolicy": policy},
+        }
+        await self._client.create_raw(resource_of(NodeMetric), "", document)
+
+    def _percentiles(self) -> dict[float, dict[str, Float64]]:
+        found: dict[float, dict[str, Float64]] = {}
+        for window in self._settings.aggregate:
+            count = max(1, round(window / self._settings.interval))
+            recent = np.stack(list(self._history)[-count:])
+            kinds: dict[str, Float64] = {"avg": recent.mean(axis=0)}
+            for percentile in _PERCENTILES:
+                kinds[f"p{percentile}"] = np.percentile(recent, percentile, axis=0)
+            found[window] = kinds
+        return found
+
+
+def _pod_metric(pod: Pod, used: Float64) -> Document:
+    return {
+        "namespace": pod.metadata.namespace,
+        "name": pod.metadata.name,
+        "priority": str(qos.priority_class(pod)),
+        "qos": str(qos.qos_class(pod)),
+        "podUsage": _resources(used),
+    }
+
+
+def _resources(values: Float64) -> Document:
+    cpu, memory = (int(value) for value in values)
+    return {"resources": dict(zip(MEASURED, (f"{cpu}m", str(memory)), strict=True))}

@@ -1,0 +1,117 @@
+"""What a simulation came to: numbers for tables, series for plots, and where every pod went."""
+
+from typing import Any
+
+import msgspec
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """What many values are like."""
+
+    mean: float = 0.0
+    p50: float = 0.0
+    p95: float = 0.0
+    max: float = 0.0
+
+    @classmethod
+    def of(cls, values: Any) -> "Spread":
+        """Return the spread of some numbers; zeros where there are none."""
+        import numpy as np
+
+        array = np.asarray(values, np.float64)
+        if not array.size:
+            return cls()
+        p50, p95 = np.percentile(array, (50, 95), method="higher")
+        return cls(float(array.mean()), float(p50), float(p95), float(array.max()))
+
+
+class ResourceUse(msgspec.Struct):
+    """One resource over time, in percent of what the nodes offer together."""
+
+    requested: Spread
+    used: Spread | None = None
+    """None for resources whose usage is not simulated."""
+    hottest: Spread | None = None
+    """The 95th percentile over the nodes' usage, over time: how uneven it is."""
+
+
+class Series(msgspec.Struct):
+    """Measurements by their times, in seconds since the start. Shares are percent."""
+
+    times: list[float] = []
+    nodes: list[int] = []
+    pending: list[int] = []
+    running: list[int] = []
+    hot: list[int] = []
+    requested: dict[str, list[float]] = {}
+    used: dict[str, list[float]] = {}
+    used_p95: dict[str, list[float]] = {}
+
+
+class PodOutcome(msgspec.Struct, omit_defaults=True):
+    """One pod; times in seconds since the start."""
+
+    name: str
+    workload: str
+    created: float
+    bound: float | None = None
+    node: str = ""
+    ended: float | None = None
+    outcome: str = ""
+    """`finished`, `evicted`, `scaled-down`, `node-left`; empty for a pod that is there at the end."""
+
+
+class Pods(msgspec.Struct):
+    """What became of the pods."""
+
+    created: int = 0
+    bound: int = 0
+    finished: int = 0
+    evicted: int = 0
+    """Evictions, and pods whose node left."""
+    refused: int = 0
+    """By the API server or a webhook."""
+    pending_at_end: int = 0
+    running_at_end: int = 0
+
+
+class Hot(msgspec.Struct):
+    """Nodes at or above a threshold."""
+
+    thresholds: dict[str, float]
+    share: float
+    """Of the node-time, in percent."""
+    at_most: int
+    """At one time."""
+    nodes: int
+    """That were hot at any time."""
+
+
+class Result(msgspec.Struct):
+    """One scenario under one scheduler."""
+
+    scenario: str
+    scheduler: str
+    seed: int
+    simulated_seconds: float
+    wall_seconds: float
+    nodes: int
+    pods: Pods
+    pending_seconds: Spread
+    """From creation to binding; pods that are still pending count with the time they have waited."""
+    pods_per_node: Spread
+    """Bound pods of each node over the whole time."""
+    nodes_used: int
+    resources: dict[str, ResourceUse]
+    hot: Hot
+    reports: int
+    """NodeMetrics that were written."""
+    series: Series
+    placements: list[PodOutcome] = []
+    problems: list[str] = []
+    """Objects and pods that were refused, and why; the first of many."""
+
+    @property
+    def speed_up(self) -> float:
+        """How many times faster than real time it ran."""
+        return self.simulated_seconds / self.wall_seconds if self.wall_seconds else 0.0

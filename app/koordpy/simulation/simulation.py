@@ -1,0 +1,204 @@
+"""One scenario under one scheduler, from its beginning to its end."""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from koordpy.lib import simulated_time
+from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
+
+from . import plan as planning
+from .fleet import Fleet
+from .journal import Incarnation, Journal
+from .koordlets import Koordlets
+from .kubelets import Kubelets
+from .plan import Plan
+from .plane import ControlPlane
+from .result import PodOutcome, Pods, Result, Spread
+from .sampler import Sampler
+from .scenario import Scenario, SchedulerSetup
+from .usage import Usage
+from .workloads import Workloads
+
+log = logging.getLogger(__name__)
+
+SAMPLES = 400
+"""How many measurements there are by default."""
+
+_SETTLING = 600.0
+"""How long pods are given a chance when nothing else happens any more."""
+_MOST_PROBLEMS = 20
+
+Progress = Callable[[float, float], None]
+"""Told now and then how far it is: simulated seconds, and how many there will be about."""
+
+
+def simulate(
+    scenario: Scenario, setup: SchedulerSetup, folder: Path, *, progress: Progress | None = None
+) -> Result:
+    """Run a scenario under one scheduler. Files that it names are in `folder`.
+
+    Raises ConfigError for a scenario or a configuration that cannot run, ApiError for nodes that the API
+    server refuses.
+    """
+    plan = planning.of(scenario, folder)
+
+    async def program(loop: SimulatedLoop) -> Result:
+        return await _Run(scenario, setup, folder, plan, loop).run(progress)
+
+    return simulated_time.run(program)
+
+
+class _Run:
+    def __init__(
+        self, scenario: Scenario, setup: SchedulerSetup, folder: Path, plan: Plan, loop: SimulatedLoop
+    ) -> None:
+        self._scenario, self._setup, self._folder, self._plan = scenario, setup, folder, plan
+        self._clock = SimulatedClock(loop, scenario.start)
+        self._journal = Journal()
+        self._usage = Usage(plan.nodes)
+
+    async def run(self, progress: Progress | None) -> Result:
+        began = time.perf_counter()
+        scenario = self._scenario
+        async with AsyncExitStack() as stack:
+            plane = await stack.enter_async_context(
+                ControlPlane(self._setup, self._folder, self._clock, scenario.seed)
+            )
+            cluster = plane.scheduler.cluster
+            self._workloads = Workloads(self._plan, plane, self._clock, self._journal, scenario.seed)
+            stack.push_async_callback(self._workloads.stop)
+            kubelets = Kubelets(
+                cluster, plane.client, self._clock, self._journal, self._usage, self._workloads.gone
+            )
+            stack.push_async_callback(kubelets.stop)
+            self._koordlets = Koordlets(scenario.usage, self._usage, cluster, plane.client, self._clock)
+            self._fleet = Fleet(
+                self._plan,
+                plane,
+                self._clock,
+                self._journal,
+                self._usage,
+                self._workloads,
+                self._koordlets,
+            )
+            self._sampler = Sampler(
+                self._interval(),
+                scenario.sampling.hot,
+                plane.scheduler.cluster.nodes,
+                self._usage,
+                self._journal,
+                self._clock,
+            )
+            await self._fleet.begin()
+            if scenario.usage.enabled:
+                await self._koordlets.report(self._clock.monotonic())
+            await self._live(progress)
+            self._sampler.sample()
+        return self._result(time.perf_counter() - began)
+
+    async def _live(self, progress: Progress | None) -> None:
+        """Let things happen until it is over. What breaks in between ends it."""
+        works = [self._fleet.run(), self._workloads.run(), self._sampler.run()]
+        if self._scenario.usage.enabled:
+            works.append(self._koordlets.run())
+        tasks = {asyncio.create_task(work) for work in works}
+        end = asyncio.create_task(self._end(progress))
+        try:
+            while not end.done():
+                done, _ = await asyncio.wait({end, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+                tasks -= done
+            end.result()
+        finally:
+            for task in (end, *tasks):
+                task.cancel()
+            await asyncio.gather(end, *tasks, return_exceptions=True)
+
+    async def _end(self, progress: Progress | None) -> None:
+        """Return when the scenario is over."""
+        horizon = self._horizon()
+        step = horizon / 100
+        quiet_since: float | None = None
+        while True:
+            now = self._clock.monotonic()
+            if progress is not None:
+                progress(now, horizon)
+            if self._scenario.duration is not None:
+                if now >= horizon - 1e-6:
+                    return
+                await asyncio.sleep(min(step, horizon - now))
+                continue
+            if self._workloads.is_over and not self._journal.running:
+                quiet_since = now if quiet_since is None else quiet_since
+                if not self._journal.alive or now - quiet_since >= _SETTLING:
+                    return
+            else:
+                quiet_since = None
+            await asyncio.sleep(min(step, 60.0) if self._workloads.is_over else step)
+
+    def _horizon(self) -> float:
+        """Return about when it will be over."""
+        if self._scenario.duration is not None:
+            return self._scenario.duration
+        return max((pod.arrival + (pod.duration or 0.0) for pod in self._plan.pods), default=0.0) + 60.0
+
+    def _interval(self) -> float:
+        return self._scenario.sampling.interval or max(self._horizon() / SAMPLES, 1.0)
+
+    # --- what came of it -------------------------------------------------------------------------
+
+    def _result(self, wall: float) -> Result:
+        journal, end = self._journal, self._clock.monotonic()
+        placed = [pod for pod in journal.pods if pod.bound is not None]
+        per_node = Counter(pod.node for pod in placed)
+        outcomes = Counter(pod.outcome for pod in journal.pods if pod.ended is not None)
+        refused = [f"pod {key}: {why}" for key, why in journal.refused]
+        return Result(
+            scenario=self._scenario.name,
+            scheduler=self._setup.name,
+            seed=self._scenario.seed,
+            simulated_seconds=end,
+            wall_seconds=wall,
+            nodes=len(self._plan.nodes),
+            pods=Pods(
+                created=len(journal.pods),
+                bound=len(placed),
+                finished=outcomes["finished"],
+                evicted=journal.evictions,
+                refused=len(refused),
+                pending_at_end=journal.pending,
+                running_at_end=journal.running,
+            ),
+            pending_seconds=Spread.of([_waited(pod, end) for pod in journal.pods]),
+            pods_per_node=Spread.of([per_node[node.name] for node in self._plan.nodes]),
+            nodes_used=len(per_node),
+            resources=self._sampler.resources(),
+            hot=self._sampler.hot(),
+            reports=self._koordlets.reported,
+            series=self._sampler.series,
+            placements=[
+                PodOutcome(
+                    f"{pod.namespace}/{pod.name}",
+                    pod.planned.workload,
+                    pod.created,
+                    pod.bound,
+                    pod.node,
+                    pod.ended,
+                    pod.outcome,
+                )
+                for pod in journal.pods
+            ],
+            problems=[*self._fleet.problems, *refused][:_MOST_PROBLEMS],
+        )
+
+
+def _waited(pod: Incarnation, end: float) -> float:
+    if pod.bound is not None:
+        return pod.bound - pod.created
+    return (end if pod.ended is None else pod.ended) - pod.created
