@@ -69,6 +69,7 @@ class Lead:
         """End all parts and give up the lease."""
         if self._following is not None:
             self._pods.unsubscribe(self._following)
+            self._following = None
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
