@@ -12,6 +12,7 @@ from prometheus_client import disable_created_metrics
 
 from koordpy.http.siblings import Desk
 from koordpy.lib.prefork import Seat
+from koordpy.lib.verbosity import set_verbosity
 from koordpy.service import Service
 from koordpy.settings import Settings
 from koordpy.worker import Worker
@@ -28,11 +29,8 @@ _LOG_FORMAT = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
 
 def set_up_logging(verbosity: int) -> None:
     """Log to standard error; `verbosity` 0 shows warnings and what matters, 1 more, 2 everything."""
-    level = (logging.INFO, logging.INFO, logging.DEBUG)[min(verbosity, 2)]
-    logging.basicConfig(stream=sys.stderr, level=level, format=_LOG_FORMAT)
-    if verbosity < 1:
-        for name in ("uvicorn", "httpx"):
-            logging.getLogger(name).setLevel(logging.WARNING)
+    logging.basicConfig(stream=sys.stderr, format=_LOG_FORMAT)
+    set_verbosity(verbosity)
 
 
 def serve(settings: Settings) -> None:

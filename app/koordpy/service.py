@@ -30,14 +30,17 @@ from koordpy.http.extender import endpoints
 from koordpy.http.listener import Listener
 from koordpy.http.siblings import Collective, Desk
 from koordpy.leading import Lead, Part
-from koordpy.lib import certificates
+from koordpy.lib import certificates, supervise
 from koordpy.lib.clock import Clock, SystemClock
+from koordpy.lib.verbosity import set_verbosity
 from koordpy.scheduling import config as scheduling_config
 from koordpy.scheduling.config import Profile
+from koordpy.scheduling.debug_flags import DebugFlags
 from koordpy.scheduling.decisions import Decisions
 from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.handle import Handle as SchedulingHandle
 from koordpy.scheduling.nominator import Nominator
+from koordpy.scheduling.observers import Observers
 from koordpy.scheduling.own_cycle.scheduler import ReservationScheduler
 from koordpy.scheduling.plugin_controllers import PluginControllers
 from koordpy.scheduling.registry import Place, Profiles, build
@@ -89,6 +92,9 @@ class Service:
         self._serves = False
         self.profiles = Profiles()
         self.extender: Extender | None = None
+        self.debug_flags = DebugFlags(set_verbosity=set_verbosity)
+        self.observers: Observers | None = None
+        self._observing: asyncio.Task[None] | None = None
         self.lead: Lead | None = None
         self._gates = gates.chosen(gates.SERVING, settings.feature_gates)
         self._informers = Informers(self.cluster, self.client, rng=self._rng)
@@ -151,6 +157,7 @@ class Service:
         settings = self.settings.extender
         path = settings.profiles_file
         config = scheduling_config.load(path)
+        self.debug_flags = settings.debug_log.flags(set_verbosity)
         nominator, waiting_pods = Nominator(self.cluster), WaitingPods()
 
         def handle_of(_: Profile | None) -> SchedulingHandle:
@@ -161,6 +168,7 @@ class Service:
                 rng=self._rng,
                 nominator=nominator,
                 waiting_pods=waiting_pods,
+                debug_flags=self.debug_flags,
             )
 
         self.profiles = build(
@@ -182,6 +190,7 @@ class Service:
             histories=settings.histories,
         )
         self._listen("extender", settings, endpoints(self.extender))
+        self.observers = Observers(settings, self.profiles, self.extender.handle, decisions, self.client)
         self._stand_for_election(self.extender, handle_of(None), decisions)
 
     def _stand_for_election(self, extender: Extender, handle: SchedulingHandle, decisions: Decisions) -> None:
@@ -196,6 +205,8 @@ class Service:
             parts["scheduling of Reservations"] = reservations.run
         if controllers:
             parts["plugin controllers"] = controllers.run
+        if self.observers is not None and self.observers.explanations is not None:
+            parts["ScheduleExplanations"] = self.observers.explanations.run
         if parts:
             self.lead = Lead(
                 parts,
@@ -216,10 +227,14 @@ class Service:
         if settings.bind_address not in LOOPBACK and settings.cert_dir is None:
             log.warning("debug.certDir is not set: bearer tokens cross the network in clear text")
         sources = debug.Sources(
-            nodes=self.cluster.nodes if self.extender else None,
+            cluster=self.cluster if self.extender else None,
+            clock=self._clock,
             chains=self.chains,
             profiles=self.profiles,
             decisions=self.extender.decisions if self.extender else None,
+            streams=self.observers.streams if self.observers else None,
+            flags=self.debug_flags,
+            is_ready=lambda: self._informers.synced,
             configz={"koordpy": self.settings.model_dump(mode="json", by_alias=True)},
             gates=dict(self._gates),
             quotas=self._quotas,
@@ -287,6 +302,8 @@ class Service:
             await self.webhooks.prepare()
             await self.listeners["admission"].start()
             self.webhooks.begin_to_call()
+        if self.observers is not None:
+            self._observing = asyncio.create_task(supervise.forever("observers", self.observers.run))
         if self.lead is not None:
             self.lead.begin(self._informers.wait_synced)
         self._serves = True
@@ -320,11 +337,19 @@ class Service:
             await self.lead.stop()
         if self.extender is not None:
             self.extender.close("koordpy is shutting down")
+        await self._stop_observing()
         if self.webhooks is not None:
             await self.webhooks.stop()
         await asyncio.gather(*(listener.stop() for listener in self.listeners.values()))
         await self._informers.stop()
         await self.client.close()
+
+    async def _stop_observing(self) -> None:
+        if self._observing is not None:
+            self._observing.cancel()
+            await asyncio.gather(self._observing, return_exceptions=True)
+        if self.observers is not None:
+            await self.observers.close()
 
     def _informers_problem(self) -> str | None:
         return None if self._informers.synced else "not all informers have listed yet"

@@ -17,6 +17,7 @@ from koordpy.api import config_document, config_model
 from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
 from koordpy.cluster.leader import JITTER
 from koordpy.scheduling.node_choice import NodeChoice
+from koordpy.scheduling.observer_settings import ObserverSettings
 
 API_VERSION: Final = "config.koordpy.dev/v1alpha1"
 KIND: Final = "KoordpyConfiguration"
@@ -111,7 +112,7 @@ class SchedulerLeaseSettings(LeaseSettings):
     name: str = "koord-scheduler"
 
 
-class ExtenderSettings(ListenerSettings):
+class ExtenderSettings(ListenerSettings, ObserverSettings):
     """The kube-scheduler extender door."""
 
     bind_address: str = "127.0.0.1"

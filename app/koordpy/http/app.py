@@ -5,9 +5,11 @@ paths that a cluster calls for every pod are looked up in a dict before FastAPI 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
 
 from fastapi import APIRouter, FastAPI, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from starlette.exceptions import HTTPException
 
 from .asgi import TEXT, ASGIApp, Receive, Scope, Send, send_answer
 from .direct import Direct
@@ -34,6 +36,7 @@ class Doorway:
         self._is_ready, self._ready = is_ready, False
         self.rest = FastAPI(title=title, docs_url=None, redoc_url=None, openapi_url="/openapi.json")
         self.rest.add_exception_handler(Exception, _internal_error)
+        self.rest.add_exception_handler(HTTPException, _refusal)
         for router in routers:
             self.rest.include_router(router)
 
@@ -60,3 +63,11 @@ class Doorway:
 async def _internal_error(_: Request, error: Exception) -> JSONResponse:
     # uvicorn logs the trace; the caller learns that it was not their fault, and no internals.
     return JSONResponse({"message": f"internal error ({type(error).__name__})"}, status_code=500)
+
+
+async def _refusal(request: Request, error: Exception) -> Response:
+    """Answer in Koordinator's shape."""
+    assert isinstance(error, HTTPException)
+    if error.detail == HTTPStatus.NOT_FOUND.phrase and request.url.path.startswith("/apis/v1/"):
+        return PlainTextResponse("404 page not found", error.status_code)
+    return JSONResponse({"message": str(error.detail)}, error.status_code, headers=error.headers)

@@ -1,11 +1,14 @@
-"""The debug door: what this process knows, is configured to do, and has decided. Read-only.
+"""The debug door: what this process knows, is configured to do, and has decided.
 
-Routes are coroutines, though none of them waits: so they run on the event loop, which owns what they show,
-and never see it half changed.
+Nothing here changes the cluster or what is decided; `/debug/flags` alone changes something, which is what is
+logged. Routes are coroutines, though few of them wait: so they run on the event loop, which owns what they
+show, and never see it half changed.
 
 Paths and formats that Koordinator has are Koordinator's (`pkg/scheduler/frameworkext/services`).
 """
 
+import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -17,23 +20,33 @@ from starlette.routing import compile_path
 
 from koordpy.admission.chain import Chain
 from koordpy.admission.quota.topology import QuotaTopology
-from koordpy.cluster.columns import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
-from koordpy.cluster.nodes import NodeTable
-from koordpy.scheduling.decisions import DecisionModel, Decisions
+from koordpy.api.core import PriorityClass
+from koordpy.cluster.cluster import Cluster
+from koordpy.lib.clock import Clock, SystemClock
+from koordpy.scheduling.debug_flags import DebugFlags
+from koordpy.scheduling.decision_stream import DecisionStreams
+from koordpy.scheduling.decisions import Decisions
 from koordpy.scheduling.interface import APIService
 from koordpy.scheduling.registry import Profiles
 
-from . import metrics, pprof
+from . import decisions, flags, metrics, pprof, what_if
+from .node_dump import node_dump
+
+API = "/apis/v1/"
 
 
 @dataclass
 class Sources:
-    """What the debug door shows. Parts of doors that are closed are empty."""
+    """What the debug door shows. Parts of doors that are closed are empty, without nodes `cluster` is None."""
 
-    nodes: NodeTable | None = None
+    cluster: Cluster | None = None
+    clock: Clock = field(default_factory=SystemClock)
     chains: Mapping[str, Chain] = field(default_factory=dict)
     profiles: Profiles = field(default_factory=Profiles)
     decisions: Decisions | None = None
+    streams: DecisionStreams | None = None
+    flags: DebugFlags = field(default_factory=DebugFlags)
+    is_ready: Callable[[], bool] = lambda: True
     configz: Mapping[str, Any] = field(default_factory=dict)
     gates: Mapping[str, bool] = field(default_factory=dict)
     quotas: QuotaTopology | None = None
@@ -60,6 +73,9 @@ def router(sources: Sources) -> APIRouter:
     routes = APIRouter()
     routes.include_router(metrics.router())
     routes.include_router(pprof.router())
+    routes.include_router(flags.router(sources.flags))
+    routes.include_router(decisions.router(lambda: sources.decisions, lambda: sources.streams))
+    routes.include_router(what_if.router(lambda: _stage(sources)))
 
     @routes.get("/configz")
     async def configz() -> dict[str, Any]:
@@ -73,26 +89,23 @@ def router(sources: Sources) -> APIRouter:
 
     @routes.get("/apis/v1/__services__")
     async def services(request: Request) -> dict[str, list[str]]:
-        paths: set[str] = set(_plugin_endpoints(sources.profiles))
-        for path in request.app.openapi()["paths"]:
-            paths.add(path)
-        return {"GET": sorted(paths)}
+        found: dict[str, set[str]] = {"GET": set(_plugin_endpoints(sources.profiles))}
+        for path, operations in request.app.openapi()["paths"].items():
+            for method in operations if path.startswith(API) else ():
+                found.setdefault(method.upper(), set()).add(path)
+        return {method: sorted(map(_as_gin, paths)) for method, paths in sorted(found.items())}
 
-    @routes.get("/apis/v1/nodes/{node_name}")
     async def node(node_name: str) -> Response:
-        return _json(_node_dump(_followed(sources), node_name))
+        if sources.cluster is None:
+            raise HTTPException(404, "nodes are not followed: the extender door is closed")
+        _check_ready(sources)
+        try:
+            return _json(node_dump(sources.cluster.nodes, node_name))
+        except LookupError as error:
+            raise HTTPException(404, str(error.args[0])) from None
 
-    @routes.get("/apis/v1/decisions")
-    async def decisions(limit: Annotated[int, Query(ge=1, le=10_000)] = 50) -> list[DecisionModel]:
-        return [] if sources.decisions is None else sources.decisions.recent(limit)
-
-    @routes.get("/apis/v1/decisions/{namespace}/{pod}")
-    async def decisions_of(namespace: str, pod: str) -> list[DecisionModel]:
-        found = [] if sources.decisions is None else sources.decisions.of(namespace, pod)
-        if not found:
-            reason = "the extender door is closed" if sources.decisions is None else "none is remembered"
-            raise HTTPException(404, f"no scheduling decision about pod {namespace}/{pod}: {reason}")
-        return found
+    routes.add_api_route("/apis/v1/nodes/{node_name}", node, methods=["GET"])
+    routes.add_api_route("/nodes/{node_name}", node, methods=["GET"], include_in_schema=False)
 
     @routes.get("/apis/v1/admissions")
     async def admissions(limit: Annotated[int, Query(ge=1, le=10_000)] = 50) -> list[AdmissionModel]:
@@ -121,9 +134,45 @@ def router(sources: Sources) -> APIRouter:
 
     for path, endpoint in _plugin_endpoints(sources.profiles).items():
         routes.add_api_route(
-            path, _plugin_route(endpoint), methods=["GET"], openapi_extra={"parameters": _parameters(path)}
+            path,
+            _plugin_route(sources, path, endpoint),
+            methods=["GET"],
+            openapi_extra={"parameters": _parameters(path, endpoint)},
         )
     return routes
+
+
+def _stage(sources: Sources) -> what_if.Stage | None:
+    cluster = sources.cluster
+    if cluster is None:
+        return None
+
+    def priority_of(name: str) -> int | None:
+        for store in cluster.stores:
+            if store.type is PriorityClass:
+                known = store.get("", name)
+                return None if known is None else int(known.value)
+        return None
+
+    return what_if.Stage(
+        sources.profiles, cluster.nodes, sources.clock, sources.chains, sources.is_ready, priority_of
+    )
+
+
+def _check_ready(sources: Sources) -> None:
+    """Raise 503 while the cluster is not known, as Koordinator does before its start is over."""
+    if not sources.is_ready():
+        raise HTTPException(503, "The component is initializing and temporarily unavailable")
+
+
+def _as_gin(path: str) -> str:
+    """Write a path's parameters as Koordinator does: `:nodeName` for `{node_name}`."""
+
+    def camel(match: re.Match[str]) -> str:
+        head, *rest = match[1].split("_")
+        return f":{head}{''.join(word.title() for word in rest)}"
+
+    return re.sub(r"\{(\w+)\}", camel, path)
 
 
 def _plugin_endpoints(profiles: Profiles) -> dict[str, Callable[..., object]]:
@@ -133,31 +182,43 @@ def _plugin_endpoints(profiles: Profiles) -> dict[str, Callable[..., object]]:
         for plugin in framework.plugins:
             if isinstance(plugin, APIService):
                 for template, endpoint in plugin.endpoints().items():
-                    path = f"/apis/v1/plugins/{plugin.name}/{template.strip('/')}"
+                    path = f"{API}plugins/{plugin.name}/{template.strip('/')}"
                     found.setdefault(path, endpoint)
     return found
 
 
-def _plugin_route(endpoint: Callable[..., object]) -> Callable[[Request], Awaitable[Response]]:
+def _plugin_route(
+    sources: Sources, path: str, endpoint: Callable[..., object]
+) -> Callable[[Request], Awaitable[Response]]:
+    options = _options(path, endpoint)
+
     async def route(request: Request) -> Response:
+        _check_ready(sources)
+        given = {name: request.query_params[name] for name in options if name in request.query_params}
         try:
-            return _json(endpoint(**request.path_params))
+            return _json(endpoint(**request.path_params, **given))
         except LookupError as error:
             raise HTTPException(404, str(error.args[0]) if error.args else "not found") from None
 
     return route
 
 
-def _parameters(path: str) -> list[dict[str, Any]]:
-    """Describe the parameters in a path's template for the OpenAPI document."""
-    names = compile_path(path)[2]
-    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+def _options(path: str, endpoint: Callable[..., object]) -> list[str]:
+    """Return the parameters of an endpoint that come in the query: those that its path does not have."""
+    in_path = compile_path(path)[2]
+    return [name for name in inspect.signature(endpoint).parameters if name not in in_path]
 
 
-def _followed(sources: Sources) -> NodeTable:
-    if sources.nodes is None:
-        raise HTTPException(404, "nodes are not followed: the extender door is closed")
-    return sources.nodes
+def _parameters(path: str, endpoint: Callable[..., object]) -> list[dict[str, Any]]:
+    """Describe an endpoint's parameters for the OpenAPI document."""
+    text = {"type": "string"}
+    in_path = [
+        {"name": name, "in": "path", "required": True, "schema": text} for name in compile_path(path)[2]
+    ]
+    return [
+        *in_path,
+        *({"name": name, "in": "query", "schema": text} for name in _options(path, endpoint)),
+    ]
 
 
 def _json(value: object) -> Response:
@@ -169,67 +230,3 @@ def _json(value: object) -> Response:
         raise TypeError(f"{type(other).__name__} cannot be shown as JSON")
 
     return Response(msgspec.json.encode(value, enc_hook=plain), media_type="application/json")
-
-
-def _node_dump(nodes: NodeTable, name: str) -> dict[str, Any]:
-    row = nodes.row_of(name)
-    if row is None or nodes.node(row) is None:
-        raise HTTPException(404, f"cannot find node {name}")
-    pods = list(nodes.pods_on(row))
-    affine = [pod for pod in pods if pod.spec.affinity is not None and pod.spec.affinity.pod_affinity]
-    averse = [
-        pod
-        for pod in pods
-        if pod.spec.affinity is not None
-        and pod.spec.affinity.pod_anti_affinity is not None
-        and pod.spec.affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution
-    ]
-    ports: dict[str, list[dict[str, Any]]] = {}
-    for pod in pods:
-        for container in pod.spec.containers:
-            for port in container.ports:
-                if port.host_port > 0:
-                    entry = {"Protocol": port.protocol or "TCP", "Port": port.host_port}
-                    ports.setdefault(port.host_ip or "0.0.0.0", []).append(entry)
-    node = nodes.node(row)
-    allocatable, requested = nodes.allocatable[row].tolist(), nodes.requested[row].tolist()
-    nonzero = nodes.nonzero_requested[row].tolist()
-    remaining = [offered - taken for offered, taken in zip(allocatable, requested, strict=True)]
-    return {
-        "node": node,
-        "pods": pods,
-        "podsWithAffinity": affine,
-        "podsWithRequiredAntiAffinity": averse,
-        "usedPorts": ports,
-        "requested": _resource(nodes, requested),
-        "nonZeroRequested": {"MilliCPU": nonzero[0], "Memory": nonzero[1]},
-        "remaining": _resource(nodes, remaining),
-        "allocatable": _resource(nodes, allocatable),
-        "imageStates": {
-            name: image.size_bytes for image in (node.status.images if node else []) for name in image.names
-        },
-        "pvcRefCounts": _claims(pods),
-        "generation": int(nodes.generation[row]),
-    }
-
-
-def _resource(nodes: NodeTable, amounts: list[int]) -> dict[str, Any]:
-    """Return amounts in the shape of the scheduler's Resource."""
-    names = nodes.resources.names
-    return {
-        "MilliCPU": amounts[CPU],
-        "Memory": amounts[MEMORY],
-        "EphemeralStorage": amounts[EPHEMERAL_STORAGE],
-        "AllowedPodNumber": amounts[PODS],
-        "ScalarResources": {names[i]: amounts[i] for i in range(PODS + 1, len(amounts)) if amounts[i]},
-    }
-
-
-def _claims(pods: list[Any]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for pod in pods:
-        for volume in pod.spec.volumes:
-            if volume.persistent_volume_claim is not None:
-                key = f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
-                counts[key] = counts.get(key, 0) + 1
-    return counts

@@ -6,6 +6,7 @@ from typing import Any
 from fastapi.openapi.models import OpenAPI
 
 from koordpy.api.core import Pod
+from koordpy.api.scheme import resource_of
 from tests.integration.service.stage import Stage, pod_document, review_of, until
 
 CHECKS = [
@@ -75,13 +76,15 @@ async def test_services_lists_routes_and_those_of_plugins(stage: Stage) -> None:
     services = (await stage.get("/apis/v1/__services__")).json()
     assert {
         "/apis/v1/__services__",
-        "/apis/v1/nodes/{node_name}",
+        "/apis/v1/nodes/:nodeName",
         "/apis/v1/decisions",
-        "/apis/v1/decisions/{namespace}/{pod}",
+        "/apis/v1/decisions/:namespace/:pod",
         "/apis/v1/admissions",
-        "/apis/v1/plugins/LoadAwareScheduling/node/{node_name}",
+        "/apis/v1/plugins/LoadAwareScheduling/node/:nodeName",
     } <= set(services["GET"])
+    assert all(path.startswith("/apis/v1/") for path in services["GET"])
     assert services["GET"] == sorted(services["GET"])
+    assert services["POST"] == ["/apis/v1/whatif"]
 
 
 async def test_the_openapi_document_is_valid_and_declares_every_path_parameter(stage: Stage) -> None:
@@ -114,37 +117,69 @@ async def test_a_node_is_shown_as_koordinator_shows_it(stage: Stage) -> None:
     pod = await stage.add_pod("p", cpu="1500m")
     assert await stage.bind(pod, "n0") == ""
     shown = (await stage.get("/apis/v1/nodes/n0")).json()
-    assert set(shown) == {
-        "node",
-        "pods",
-        "podsWithAffinity",
-        "podsWithRequiredAntiAffinity",
-        "usedPorts",
-        "requested",
-        "nonZeroRequested",
-        "remaining",
-        "allocatable",
-        "imageStates",
-        "pvcRefCounts",
-        "generation",
-    }
+    members = {"node", "pods", "requested", "nonZeroRequested", "remaining", "allocatable", "generation"}
+    assert set(shown) == members  # empty members are left out, as Go does
     assert shown["node"]["metadata"]["name"] == "n0"
-    assert [p["metadata"]["uid"] for p in shown["pods"]] == [pod["metadata"]["uid"]]
+    [info] = shown["pods"]
+    assert info["Pod"]["metadata"]["uid"] == pod["metadata"]["uid"]
+    assert info["RequiredAffinityTerms"] is info["PreferredAntiAffinityTerms"] is None
     assert shown["requested"] == {
         "MilliCPU": 1500,
         "Memory": 256 << 20,
         "EphemeralStorage": 0,
-        "AllowedPodNumber": 1,
-        "ScalarResources": {},
+        "AllowedPodNumber": 0,  # kube-scheduler counts the pods themselves
+        "ScalarResources": None,
     }
     assert shown["remaining"]["MilliCPU"] == 2500
-    assert shown["allocatable"]["AllowedPodNumber"] == 20
-    assert shown["nonZeroRequested"] == {"MilliCPU": 1500, "Memory": 256 << 20}
+    assert shown["allocatable"]["AllowedPodNumber"] == shown["remaining"]["AllowedPodNumber"] == 20
+    assert shown["nonZeroRequested"]["MilliCPU"] == 1500
+    assert (await stage.get("/nodes/n0")).json() == shown
+
+
+async def test_affinity_ports_and_claims_of_pods_are_shown_in_the_schedulers_terms(stage: Stage) -> None:
+    near = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
+    document = pod_document("p")
+    document["spec"] |= {
+        "affinity": {
+            "podAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "podAffinityTerm": near}]
+            },
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]},
+        },
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
+        "nodeName": "n1",
+    }
+    document["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
+    await stage.client.create_raw(resource_of(Pod), "default", document)
+    await until(lambda: bool(list(stage.service.cluster.nodes.pods_on(_row(stage, "n1")))))
+    shown = (await stage.get("/apis/v1/nodes/n1")).json()
+    [apart] = shown["podsWithRequiredAntiAffinity"][0]["RequiredAntiAffinityTerms"]
+    assert apart == {
+        "Namespaces": {"default": {}},
+        "Selector": {"matchLabels": {"app": "a"}},
+        "TopologyKey": "zone",
+        "NamespaceSelector": None,
+    }
+    [together] = shown["podsWithAffinity"][0]["PreferredAffinityTerms"]
+    assert (together["Weight"], together["TopologyKey"]) == (7, "zone")
+    assert shown["usedPorts"] == {"0.0.0.0": [{"Protocol": "TCP", "Port": 8080}]}
+    assert shown["pvcRefCounts"] == {"default/data": 1}
+
+
+def _row(stage: Stage, node: str) -> int:
+    row = stage.service.cluster.nodes.row_of(node)
+    assert row is not None
+    return row
+
+
+async def test_an_unknown_path_is_answered_as_koordinator_does(stage: Stage) -> None:
+    answer = await stage.get("/apis/v1/nothing")
+    assert (answer.status_code, answer.text) == (404, "404 page not found")
 
 
 async def test_a_node_that_does_not_exist_is_not_found(stage: Stage) -> None:
     answer = await stage.get("/apis/v1/nodes/n9")
-    assert (answer.status_code, answer.json()) == (404, {"detail": "cannot find node n9"})
+    assert (answer.status_code, answer.json()) == (404, {"message": "cannot find node n9"})
 
 
 async def test_a_decision_tells_a_pods_whole_story(stage: Stage) -> None:
@@ -172,7 +207,7 @@ async def test_a_decision_tells_a_pods_whole_story(stage: Stage) -> None:
 async def test_decisions_about_an_unknown_pod_are_not_found(stage: Stage) -> None:
     answer = await stage.get("/apis/v1/decisions/default/nobody")
     assert answer.status_code == 404
-    assert answer.json()["detail"] == ("no scheduling decision about pod default/nobody: none is remembered")
+    assert answer.json()["message"] == ("no scheduling decision about pod default/nobody: none is remembered")
 
 
 async def test_a_senseless_limit_is_refused(stage: Stage) -> None:

@@ -52,12 +52,12 @@ async def test_the_debug_door_alone_follows_nothing_and_says_so(tmp_path: Path) 
         assert stage.service.cluster.stores == []
         assert (await stage.get("/readyz")).status_code == 200
         answer = await stage.get("/apis/v1/nodes/n0")
-        assert (answer.status_code, answer.json()["detail"]) == (
+        assert (answer.status_code, answer.json()["message"]) == (
             404,
             "nodes are not followed: the extender door is closed",
         )
         answer = await stage.get("/apis/v1/decisions/default/p")
-        assert (answer.status_code, answer.json()["detail"]) == (
+        assert (answer.status_code, answer.json()["message"]) == (
             404,
             "no scheduling decision about pod default/p: the extender door is closed",
         )

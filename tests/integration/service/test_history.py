@@ -118,7 +118,7 @@ async def test_a_deleted_pod_is_remembered_and_its_successor_is_told_apart(stage
 
 async def test_a_pod_that_nobody_knows_is_404(stage: Stage) -> None:
     answer = await stage.get("/apis/v1/pods/default/ghost/history")
-    assert (answer.status_code, answer.json()["detail"]) == (
+    assert (answer.status_code, answer.json()["message"]) == (
         404,
         "pod default/ghost is not there, and nothing is remembered of it",
     )
@@ -130,7 +130,7 @@ async def test_a_pod_that_nobody_knows_is_404(stage: Stage) -> None:
 async def test_without_the_extender_door_nothing_is_followed(tmp_path: Path) -> None:
     async with serving(tmp_path, doors=["debug"]) as stage:
         answer = await stage.get("/apis/v1/pods/default/p/history")
-        assert (answer.status_code, answer.json()["detail"]) == (
+        assert (answer.status_code, answer.json()["message"]) == (
             404,
             "pods are not followed: the extender door is closed",
         )

@@ -6,13 +6,13 @@ from typing import Any
 
 import httpx
 import numpy as np
-from fastapi import FastAPI
 
 from koordpy.admission.chain import Chain
 from koordpy.admission.handler import GroupVersionResource, Request
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.http import debug
+from koordpy.http.app import Doorway
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import APIService, Plugin, Score
 from koordpy.scheduling.registry import Profiles
@@ -33,6 +33,7 @@ class Teller(Plugin, Score, APIService):
             "/arrays": lambda: {"amount": np.int64(5), "column": np.array([1, 2]), "yes": np.bool_(True)},
             "missing/{name}": self._missing,
             "thread": lambda: {"thread": threading.get_ident()},
+            "asked": lambda detail="": {"detail": detail},
         }
 
     @staticmethod
@@ -41,8 +42,7 @@ class Teller(Plugin, Score, APIService):
 
 
 def client(sources: debug.Sources) -> httpx.AsyncClient:
-    app = FastAPI()
-    app.include_router(debug.router(sources))
+    app = Doorway("test", [debug.router(sources)], {})
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
 
 
@@ -63,7 +63,22 @@ async def test_numpy_values_are_shown_as_numbers() -> None:
 
 async def test_what_a_plugin_does_not_find_is_not_found() -> None:
     answer = await client(telling()).get("/apis/v1/plugins/Teller/missing/thing")
-    assert (answer.status_code, answer.json()) == (404, {"detail": "no thing here"})
+    assert (answer.status_code, answer.json()) == (404, {"message": "no thing here"})
+
+
+async def test_parameters_that_are_not_in_the_path_come_in_the_query() -> None:
+    path = "/apis/v1/plugins/Teller/asked"
+    assert (await client(telling()).get(f"{path}?detail=true&other=1")).json() == {"detail": "true"}
+    assert (await client(telling()).get(path)).json() == {"detail": ""}
+
+
+async def test_nothing_is_shown_of_a_cluster_that_has_not_been_listed() -> None:
+    sources = telling()
+    sources.cluster, sources.is_ready = world([node("n")]), lambda: False
+    for path in ("/apis/v1/nodes/n", "/nodes/n", "/apis/v1/plugins/Teller/arrays"):
+        answer = await client(sources).get(path)
+        assert answer.status_code == 503
+        assert answer.json() == {"message": "The component is initializing and temporarily unavailable"}
 
 
 async def test_plugins_are_asked_on_the_event_loops_thread() -> None:
@@ -83,7 +98,7 @@ async def test_the_openapi_document_declares_parameters_of_plugin_endpoints() ->
 async def test_services_lists_endpoints_of_plugins() -> None:
     listed = (await client(telling()).get("/apis/v1/__services__")).json()["GET"]
     assert "/apis/v1/plugins/Teller/arrays" in listed
-    assert all(re.fullmatch(r"/[\w/{}.-]*", path) for path in listed)
+    assert all(re.fullmatch(r"/[\w/:.-]*", path) for path in listed)
 
 
 def rich_pod() -> dict[str, Any]:
@@ -123,7 +138,7 @@ async def test_a_node_is_dumped_with_everything_koordinator_dumps() -> None:
         },
     )
     cluster = world([there], [decode(Pod, rich_pod())])
-    shown = (await client(debug.Sources(nodes=cluster.nodes)).get("/apis/v1/nodes/n")).json()
+    shown = (await client(debug.Sources(cluster)).get("/apis/v1/nodes/n")).json()
     assert shown["usedPorts"] == {
         "0.0.0.0": [{"Protocol": "TCP", "Port": 8080}],
         "10.0.0.1": [{"Protocol": "UDP", "Port": 53}],
@@ -132,22 +147,23 @@ async def test_a_node_is_dumped_with_everything_koordinator_dumps() -> None:
         "MilliCPU": 1000,
         "Memory": 1 << 30,
         "EphemeralStorage": 0,
-        "AllowedPodNumber": 1,
+        "AllowedPodNumber": 0,
         "ScalarResources": {"nvidia.com/gpu": 2},
     }
     assert shown["remaining"]["ScalarResources"] == {"nvidia.com/gpu": 2}
     assert shown["allocatable"]["MilliCPU"] == 4000
-    assert [p["metadata"]["name"] for p in shown["podsWithAffinity"]] == ["p"]
-    assert [p["metadata"]["name"] for p in shown["podsWithRequiredAntiAffinity"]] == ["p"]
-    assert shown["imageStates"] == {"app:1": 77, "app@sha256:0": 77}
+    assert [info["Pod"]["metadata"]["name"] for info in shown["podsWithAffinity"]] == ["p"]
+    assert [info["Pod"]["metadata"]["name"] for info in shown["podsWithRequiredAntiAffinity"]] == ["p"]
+    image = {"Size": 77, "NumNodes": 1}
+    assert shown["imageStates"] == {"app:1": image, "app@sha256:0": image}
     assert shown["pvcRefCounts"] == {"default/data": 1}
 
 
 async def test_a_deleted_node_that_still_has_pods_is_not_found() -> None:
     cluster = world([node("n")], [decode(Pod, pod_document("p", node_name="n"))])
     cluster.store(Node).discard("n")
-    answer = await client(debug.Sources(nodes=cluster.nodes)).get("/apis/v1/nodes/n")
-    assert (answer.status_code, answer.json()) == (404, {"detail": "cannot find node n"})
+    answer = await client(debug.Sources(cluster)).get("/apis/v1/nodes/n")
+    assert (answer.status_code, answer.json()) == (404, {"message": "cannot find node n"})
 
 
 async def test_an_admission_is_shown_with_its_verdict() -> None:
