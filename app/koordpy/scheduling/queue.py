@@ -48,10 +48,14 @@ class _Entry:
     since: float
     placements_help: bool = False
     """Whether the pod may fit after another one was placed."""
+    anything_helps: bool = False
+    """Whether nobody knows what may make the pod fit."""
     seen: tuple[int, int] = (0, 0)
     """The numbers of changes and placements when the pod took off."""
     changed: bool = False
     """Whether the pod itself changed in flight."""
+    touched: bool = False
+    """Whether something of the pod changed in flight that rarely matters."""
 
 
 def by_priority(first: QueuedPod, second: QueuedPod) -> bool:
@@ -118,6 +122,16 @@ class SchedulingQueue:
         if entry is not None:
             entry.item = replace(entry.item, pod=pod)
 
+    def touch(self, pod: Pod) -> None:
+        """Take a newer object of a known pod, in which something rarely matters that is different."""
+        entry = self._entries.get(pod.metadata.uid)
+        if entry is None:
+            return
+        self.update(pod)
+        entry.touched = True
+        if entry.pool == UNSCHEDULABLE and entry.anything_helps:
+            self._reactivate(entry)
+
     def delete(self, uid: str) -> None:
         """Forget a pod wherever it is."""
         self._entries.pop(uid, None)
@@ -161,11 +175,19 @@ class SchedulingQueue:
         if entry is not None and entry.pool == IN_FLIGHT:
             del self._entries[uid]
 
-    def requeue(self, item: QueuedPod, *, rejected: bool, placements_help: bool = False) -> bool:
+    def requeue(
+        self,
+        item: QueuedPod,
+        *,
+        rejected: bool,
+        placements_help: bool = False,
+        anything_helps: bool = False,
+    ) -> bool:
         """Put back a pod whose attempt failed; tell whether it is still known.
 
         A rejected pod waits for a change; if something changed while it was in flight, or if something broke
-        (`rejected` false), it is tried again after its backoff.
+        (`rejected` false), it is tried again after its backoff. `anything_helps` says that it was rejected by
+        somebody who does not tell which changes would help (an extender).
         """
         entry = self._entries.get(item.pod.metadata.uid)
         if entry is None or entry.pool != IN_FLIGHT:
@@ -175,10 +197,12 @@ class SchedulingQueue:
             not rejected
             or entry.changed
             or changes != self._changes
-            or (placements_help and placements != self._placements)
+            or ((placements_help or anything_helps) and placements != self._placements)
+            or (anything_helps and entry.touched)
         )
         fresh = QueuedPod(entry.item.pod, self._clock.monotonic(), item.attempts)
-        self._put(fresh, BACKOFF if again else UNSCHEDULABLE).placements_help = placements_help
+        put = self._put(fresh, BACKOFF if again else UNSCHEDULABLE)
+        put.placements_help, put.anything_helps = placements_help or anything_helps, anything_helps
         return True
 
     # --- the cluster changes ---------------------------------------------------------------------
@@ -212,7 +236,7 @@ class SchedulingQueue:
     # --- pools -----------------------------------------------------------------------------------
 
     def _take_off(self, entry: _Entry) -> QueuedPod:
-        entry.pool, entry.changed = IN_FLIGHT, False
+        entry.pool, entry.changed, entry.touched = IN_FLIGHT, False, False
         entry.seen = (self._changes, self._placements)
         entry.item = replace(entry.item, attempts=entry.item.attempts + 1)
         return entry.item

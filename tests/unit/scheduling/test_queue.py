@@ -137,3 +137,20 @@ def test_an_active_pod_can_be_picked_ahead_of_its_turn(queue):
         queue.add(pod(name))
     assert queue.pick("b").pod.metadata.name == "b"
     assert [popped(queue), popped(queue)] == ["a", None]
+
+
+def test_a_pod_for_which_anything_may_help_is_tried_again_when_it_is_touched(queue):
+    for name, anything_helps in (("a", True), ("b", False)):
+        queue.add(pod(name))
+        queue.requeue(queue.pop(), rejected=True, anything_helps=anything_helps)
+        queue.touch(pod(name))
+    assert queue.pool_of("a") == "backoff"
+    assert queue.pool_of("b") == "unschedulable"
+
+
+def test_a_pod_that_is_touched_in_flight_is_tried_again_where_anything_may_help(queue):
+    queue.add(pod("a"))
+    item = queue.pop()
+    queue.touch(pod("a"))
+    queue.requeue(item, rejected=True, anything_helps=True)
+    assert queue.pool_of("a") == "backoff"

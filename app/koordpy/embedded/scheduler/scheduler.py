@@ -210,6 +210,9 @@ class Scheduler:
         elif changed or self.queue.pool_of(uid) is None:
             self.queue.add(new)
             self._wake.set()
+        elif old.metadata.annotations != new.metadata.annotations:
+            self.queue.touch(new)
+            self._wake.set()
         else:
             self.queue.update(new)
 
@@ -280,7 +283,7 @@ class Scheduler:
                 status,
                 nomination,
                 outcome=found.outcome,
-                placements_help=found.extender_refused,
+                anything_helps=found.extender_refused,
             )
             return status
         attempt.node_name = found.node_name
@@ -389,7 +392,7 @@ class Scheduler:
         nomination: PostFilterResult | None,
         *,
         outcome: FilterOutcome | None = None,
-        placements_help: bool = False,
+        anything_helps: bool = False,
         freed: bool = False,
     ) -> None:
         """See to a failed attempt. `freed`: others may want what it had taken."""
@@ -399,19 +402,18 @@ class Scheduler:
         if handle.claim_failure(failure):
             self.queue.done(attempt.pod.metadata.uid)
         else:
-            await self._treat(attempt, failure, placements_help=placements_help, freed=freed)
+            await self._treat(attempt, failure, anything_helps=anything_helps, freed=freed)
         handle.tell_failure(failure)
 
-    async def _treat(
-        self, attempt: _Attempt, failure: Failure, *, placements_help: bool, freed: bool
-    ) -> None:
+    async def _treat(self, attempt: _Attempt, failure: Failure, *, anything_helps: bool, freed: bool) -> None:
         """Queue the pod again and leave word of the failure, as kube-scheduler does."""
         pod, status, nomination = failure.pod, failure.status, failure.nomination
         uid = pod.metadata.uid
         known = self.queue.requeue(
             attempt.item,
             rejected=status.is_rejected,
-            placements_help=placements_help or _looks_at_other_pods(pod),
+            placements_help=_looks_at_other_pods(pod),
+            anything_helps=anything_helps,
         )
         if freed:
             self.queue.move_all(but=uid if status.is_rejected else "")
