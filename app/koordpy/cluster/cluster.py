@@ -44,8 +44,8 @@ class Cluster:
         store = self._stores.get(type_)
         if store is None:
             store = self.store(type_)
+            store.late = True
             if self._on_late is not None:
-                store.late = True
                 self._on_late(store)
         return store
 
