@@ -6,8 +6,10 @@ import numpy as np
 
 from koordpy.api.core import Pod
 
+from .columns import Int64
 from .nodes import NodeSet
 from .overlay import Overlay
+from .shares import Share
 
 
 class Sandbox:
@@ -24,6 +26,7 @@ class Sandbox:
             {} if base is None else {row: list(pods) for row, pods in base.pods.items()}
         )
         self._rows = nodes.rows.tolist()
+        self._amounts: dict[int, tuple[Int64, Int64, Share]] = {}
         self.nodes = NodeSet(
             table, nodes.names, nodes.rows, Overlay(self._requested, self._nonzero, self._pods)
         )
@@ -46,8 +49,21 @@ class Sandbox:
         return list(self._base.pods_on(row)) if known is None else known
 
     def _count(self, index: int, pod: Pod, sign: int) -> None:
-        columns, amounts, nonzero = self._table.share_of(pod)
-        requested = self._requested[index]
-        for column, amount in zip(columns, amounts, strict=True):
-            requested[column] += sign * amount
-        self._nonzero[index] += np.multiply(sign, nonzero, dtype=np.int64)
+        requested, nonzero = self._amounts_of(pod)
+        if sign > 0:
+            self._requested[index] += requested
+            self._nonzero[index] += nonzero
+        else:
+            self._requested[index] -= requested
+            self._nonzero[index] -= nonzero
+
+    def _amounts_of(self, pod: Pod) -> tuple[Int64, Int64]:
+        """What a pod takes as rows; pods of one workload have one share, as one object."""
+        share = self._table.share_of(pod)
+        known = self._amounts.get(id(share))
+        if known is None:
+            columns, amounts, nonzero = share
+            row = np.zeros(self._requested.shape[1], np.int64)
+            row[list(columns)] = amounts
+            known = self._amounts[id(share)] = row, np.array(nonzero, np.int64), share
+        return known[:2]
