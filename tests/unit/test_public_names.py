@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LISTED = re.findall(r"^- `(koordpy[\w.]*)`: ", (ROOT / "docs" / "public-api.md").read_text(), re.MULTILINE)
-FLOORS = ("api", "cluster", "admission", "controllers", "scheduling", "descheduling", "qos", "testing")
+FLOORS = ("lib", "api", "cluster", "admission", "controllers", "scheduling", "descheduling", "qos", "testing")
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 
 

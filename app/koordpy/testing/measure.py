@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from koordpy.api.core import Pod
+from koordpy.api.meta import KubeObject
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.interface import Filter, Plugin, PreFilter, PreScore, Score
 from koordpy.scheduling.status import Status
@@ -33,7 +34,7 @@ class Cost:
 def crowd(nodes: int, pods_per_node: int = 5, *, seed: int = 0) -> Cluster:
     """Return a cluster of nodes in three zones with metrics and running pods."""
     rng = random.Random(seed)
-    made = []
+    made: list[KubeObject] = []
     for i in range(nodes):
         name = f"node-{i:05d}"
         labels = {"topology.kubernetes.io/zone": f"zone-{i % 3}"}

@@ -1,0 +1,67 @@
+"""`koordpy plugin`: begin a plugin of one's own, and see what it costs."""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from . import plugin_package
+from .options import Failure, output_option
+from .output import Format, emit
+
+
+@click.group()
+def plugin() -> None:
+    """Begin a plugin of your own, and see what it costs."""
+
+
+@plugin.command()
+@click.argument("kind", type=click.Choice(list(plugin_package.KINDS)))
+@click.argument("name")
+@click.option(
+    "--into",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    help="The folder to make it in (default: this one).",
+)
+def new(kind: str, name: str, into: Path) -> None:
+    """Write a package with a plugin, its arguments, its tests and its entry point.
+
+    NAME is the class, such as ZoneGuard, and the plugin's name in configuration files.
+    """
+    try:
+        written = plugin_package.write(kind, name, into)
+    except (plugin_package.BadName, OSError) as error:
+        raise Failure(str(error)) from None
+    for path in written:
+        click.echo(f"  {path}")
+    root = written[0].parent
+    click.echo(f"\nNext:\n  pip install -e {root} pytest pytest-asyncio\n  pytest {root}")
+
+
+@plugin.command()
+@click.argument("name")
+@click.option("--nodes", type=click.IntRange(min=1), default=5000, show_default=True)
+@click.option("--calls", type=click.IntRange(min=10), default=200, show_default=True)
+@output_option
+def measure(name: str, nodes: int, calls: int, output: Format) -> None:
+    """Call an installed scheduling plugin on a made-up cluster and print what each point takes."""
+    from koordpy.scheduling.registry import installed
+    from koordpy.testing.measure import costs, crowd
+
+    if name not in installed():
+        raise Failure(f"got {name!r}, expected an installed scheduling plugin: {', '.join(installed())}")
+    found = costs(name, crowd(nodes), calls=calls)
+    rows = [{"point": c.point, "median_us": round(c.median, 1), "p99_us": round(c.p99, 1)} for c in found]
+
+    def show(to: Console) -> None:
+        table = Table(box=None, padding=(0, 2), pad_edge=True)
+        table.add_column(f"{name}, {nodes:,} nodes")
+        table.add_column("median, µs", justify="right")
+        table.add_column("p99, µs", justify="right")
+        for row in rows:
+            table.add_row(str(row["point"]), f"{row['median_us']:,}", f"{row['p99_us']:,}")
+        to.print(table)
+
+    emit({"plugin": name, "nodes": nodes, "points": rows}, output, show)

@@ -1,0 +1,96 @@
+"""A package with one plugin in it, ready to be installed, tested and changed.
+
+The templates beside this module are whole files; `$name` and the like are filled in. What comes out passes
+its own tests, and `ruff` and `mypy --strict` have nothing to say about it.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from koordpy import __version__
+
+TEMPLATES = Path(__file__).parent / "plugin_templates"
+
+
+class BadName(ValueError):
+    """The name cannot be a plugin's, or its package is there already."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of plugin: its entry point group, what the template does, and where it is switched on."""
+
+    group: str
+    description: str
+    where: str
+    switch: str
+    entry: str = "$name"
+
+
+KINDS: Mapping[str, Kind] = {
+    "scheduling": Kind(
+        "koordpy.scheduling",
+        "Keeps pods off nodes that are closed, and prefers those that are preferred.",
+        "the KubeSchedulerConfiguration of `koordpy serve --scheduler-config FILE`",
+        "profiles:\n  - schedulerName: default-scheduler\n    plugins:\n      multiPoint:\n        enabled:\n"
+        "          - name: $name",
+    ),
+    "admission": Kind(
+        "koordpy.admission",
+        "Labels pods with the team that pays for them.",
+        "the configuration of `koordpy serve --config FILE`",
+        "admission:\n  enabled:\n    - name: $entry\n      args: {teamByNamespace: {shop: sales}}",
+        "mutate-pod.$name",
+    ),
+    "descheduling": Kind(
+        "koordpy.descheduling",
+        "Evicts pods that have lived longer than they should.",
+        "the DeschedulerConfiguration of `koordpy worker --descheduler-config FILE`",
+        "profiles:\n  - name: default\n    plugins:\n      deschedule:\n        enabled:\n"
+        "          - name: $name",
+    ),
+    "qos": Kind(
+        "koordpy.qos",
+        "Keeps the CPU shares of best-effort pods at a value of one's own.",
+        "the arguments of `koordpy worker --qos`",
+        "--feature-gates $name=true",
+    ),
+}
+
+
+def write(kind: str, name: str, into: Path) -> list[Path]:
+    """Write the package of a plugin below a folder; return its files. Raises BadName, OSError.
+
+    `name` is the class and the name in configuration files: `ZoneGuard` becomes the project
+    `koordpy-plugin-zone-guard` with the module `zone_guard`. Nothing is overwritten.
+    """
+    if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name):
+        raise BadName(f"got {name!r}, expected a class name of letters and digits, such as ZoneGuard")
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*|[a-z0-9]+", name)
+    package = "-".join(words).lower()
+    known = KINDS[kind]
+    values = {"name": name, "package": package, "module": package.replace("-", "_"), "koordpy": __version__}
+    for field in ("group", "description", "where", "entry", "switch"):
+        values[field] = Template(getattr(known, field)).substitute(values)
+    root = into / f"koordpy-plugin-{package}"
+    if root.exists():
+        raise BadName(f"{root} exists already")
+    source = root / "src" / values["module"]
+    files = {
+        root / "pyproject.toml": TEMPLATES / "common" / "pyproject.toml.tmpl",
+        root / "README.md": TEMPLATES / "common" / "README.md.tmpl",
+        source / "plugin.py": TEMPLATES / kind / "plugin.py.tmpl",
+        root / "tests" / "test_plugin.py": TEMPLATES / kind / "test_plugin.py.tmpl",
+    }
+    texts = {
+        path: Template(template.read_text("utf-8")).substitute(values) for path, template in files.items()
+    }
+    texts[source / "__init__.py"] = f'"""{values["description"]}"""\n'
+    texts[source / "py.typed"] = ""
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return sorted(texts)

@@ -1,0 +1,82 @@
+"""A package that is begun with `koordpy plugin new` passes its own tests, as it is."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from koordpy.cli import cli
+from koordpy.commands.plugin_package import KINDS
+
+STYLE = ("--isolated", "--line-length", "110")
+
+
+def begin(kind: str, name: str, into: Path) -> Path:
+    result = CliRunner().invoke(cli, ["plugin", "new", kind, name, "--into", str(into)])
+    assert result.exit_code == 0, result.output
+    [root] = into.iterdir()
+    return root
+
+
+def run(root: Path, *command: str) -> str:
+    environment = dict(os.environ, MYPYPATH="src")
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_package_passes_its_tests_and_is_clean(kind: str, tmp_path: Path) -> None:
+    root = begin(kind, "ZoneGuard", tmp_path)
+    assert root.name == "koordpy-plugin-zone-guard"
+    assert "passed" in run(root, "pytest", "-q", "-p", "no:cacheprovider")
+    run(root, "ruff", "check", *STYLE, "--select", "E,F,I,B,UP,SIM,N,PT", ".")
+    run(root, "ruff", "format", *STYLE, "--check", ".")
+
+
+def test_a_new_plugin_is_well_typed(tmp_path: Path) -> None:
+    root = begin("scheduling", "GPUFirst", tmp_path)
+    assert root.name == "koordpy-plugin-gpu-first"
+    run(root, "mypy", "--strict", "src", "tests")
+
+
+@pytest.mark.parametrize("name", ["zone-guard", "zoneGuard", "Zone Guard", "", "../Zone"])
+def test_a_name_that_is_no_class_is_refused(name: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["plugin", "new", "scheduling", name, "--into", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "expected a class name" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_package_that_exists_is_left_alone(tmp_path: Path) -> None:
+    root = begin("qos", "ZoneGuard", tmp_path)
+    (root / "README.md").write_text("mine")
+    result = CliRunner().invoke(cli, ["plugin", "new", "qos", "ZoneGuard", "--into", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "exists already" in result.output
+    assert (root / "README.md").read_text() == "mine"
+
+
+def test_what_a_plugin_costs_is_measured_point_by_point() -> None:
+    options = ["--nodes", "50", "--calls", "10", "--output", "json"]
+    result = CliRunner().invoke(cli, ["plugin", "measure", "NodeResourcesFit", *options])
+    assert result.exit_code == 0, result.output
+    assert [f'"{point}"' in result.output for point in ("PreFilter", "Filter", "PreScore", "Score")] == [
+        True
+    ] * 4
+
+
+def test_a_plugin_that_is_not_installed_cannot_be_measured() -> None:
+    result = CliRunner().invoke(cli, ["plugin", "measure", "Nobody"])
+    assert result.exit_code == 1
+    assert "expected an installed scheduling plugin" in result.output
