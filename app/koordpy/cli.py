@@ -13,20 +13,17 @@ from urllib.parse import quote
 import click
 
 from koordpy import __version__
+from koordpy.commands.asking import ask, server_option
+from koordpy.commands.doctor import doctor
 from koordpy.commands.features import features
 from koordpy.commands.options import Failure, output_option
 from koordpy.commands.output import Format, console, emit
 from koordpy.commands.plugin import plugin
 from koordpy.commands.profile import profile
+from koordpy.commands.whatif import whatif
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-DEBUG_URL = "http://127.0.0.1:10251"
-
-server_option = click.option(
-    "--debug-server", default=DEBUG_URL, show_default=True, help="Debug address of a running koordpy serve."
-)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -230,31 +227,51 @@ def health(debug_server: str, live: bool) -> None:
 
 
 @cli.command()
-@click.argument("pod", metavar="NAMESPACE/POD")
+@click.argument("pod", metavar="NAMESPACE/POD", required=False)
 @click.option("--history", is_flag=True, help="Tell the pod's whole life, and why it waits if it does.")
 @click.option("--uid", default="", help="With --history: one of several pods that had the name.")
+@click.option("--follow", is_flag=True, help="Tell decisions as they are made; without a pod, of all pods.")
+@click.option("--namespace", "-n", default="", help="With --follow: only pods of this namespace.")
+@click.option("--outcome", multiple=True, help="With --follow: only attempts that have come so far.")
 @server_option
 @output_option
-def why(pod: str, history: bool, uid: str, debug_server: str, output: Format) -> None:
+def why(
+    pod: str | None,
+    history: bool,
+    uid: str,
+    follow: bool,
+    namespace: str,
+    outcome: tuple[str, ...],
+    debug_server: str,
+    output: Format,
+) -> None:
     """Tell what the last scheduling decision about a pod was, and why."""
     from koordpy.commands import history as histories
     from koordpy.commands import why as decisions
 
-    namespace, slash, name = pod.partition("/")
-    if not slash or not namespace or not name:
+    if follow and pod is None:
+        decisions.follow_all(debug_server, namespace, "", outcome, output)
+        return
+    place, slash, name = (pod or "").partition("/")
+    if not slash or not place or not name:
         raise Failure(f"got {pod!r}, expected NAMESPACE/POD")
+    if follow:
+        decisions.follow_all(debug_server, place, name, outcome, output)
+        return
     if history:
         query = f"?uid={quote(uid)}" if uid else ""
-        life = _ask(debug_server, f"/apis/v1/pods/{quote(namespace)}/{quote(name)}/history{query}")
+        life = ask(debug_server, f"/apis/v1/pods/{quote(place)}/{quote(name)}/history{query}")
         emit(life, output, lambda to: histories.show(to, life))
         return
-    found = _ask(debug_server, f"/apis/v1/decisions/{namespace}/{name}")
+    found = ask(debug_server, f"/apis/v1/decisions/{quote(place)}/{quote(name)}")
     emit(found, output, lambda to: decisions.show(to, found))
 
 
+cli.add_command(doctor)
 cli.add_command(features)
 cli.add_command(plugin)
 cli.add_command(profile)
+cli.add_command(whatif)
 
 
 # --- reading options -------------------------------------------------------------------------------
@@ -310,23 +327,6 @@ def _controller_args(texts: tuple[str, ...]) -> dict[str, Any]:
         except yaml.YAMLError:
             raise Failure(f"--controller-arg: got {text!r}, expected a YAML value") from None
     return args
-
-
-def _ask(server: str, path: str) -> Any:
-    import httpx
-
-    try:
-        answer = httpx.get(f"{server}{path}", timeout=10.0)
-    except httpx.HTTPError as error:
-        raise Failure(f"{server}: {error}; is koordpy serve running with the debug door open?") from None
-    if answer.status_code != 200:
-        try:
-            told = answer.json()
-            message = told.get("detail") or told["message"]
-        except (ValueError, KeyError, TypeError, AttributeError):
-            message = f"{path} answered {answer.status_code}"
-        raise Failure(message)
-    return answer.json()
 
 
 # --- the way in ------------------------------------------------------------------------------------

@@ -1,12 +1,21 @@
 """`koordpy why`: a scheduling decision, told to people."""
 
-from typing import Any
+import json
+import sys
+from typing import Any, Final
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .asking import follow
+from .options import Failure
+from .output import Format, console
+
 _COLOURS = {"bound": "green", "unschedulable": "red", "error": "red", "failed": "red"}
+
+_EARLIER: Final = 10
+"""Attempts of a pod that are told before those to come."""
 
 
 def show(to: Console, attempts: list[dict[str, Any]]) -> None:
@@ -35,6 +44,42 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
     to.print(f"  [dim]started {latest['started']}{'; ' + times if times else ''}[/dim]")
     if len(attempts) > 1:
         to.print(f"  [dim]{len(attempts) - 1} earlier attempts are remembered (--output json)[/dim]")
+
+
+def follow_all(server: str, namespace: str, pod: str, outcomes: tuple[str, ...], output: Format) -> None:
+    """Print attempts as they go on (of one pod also the latest that there were), until the service ends.
+
+    As JSON each is a line of its own, as YAML a document. Raises Failure.
+    """
+    query = [("watch", "true"), *(("outcome", outcome) for outcome in outcomes)]
+    query += [(name, value) for name, value in (("namespace", namespace), ("pod", pod)) if value]
+    if pod:
+        query.append(("limit", str(_EARLIER)))
+    to = console()
+    for attempt in follow(server, "/apis/v1/decisions", query):
+        if "outcome" not in attempt:
+            raise Failure(str(attempt.get("message")))
+        if output == "text":
+            show_line(to, attempt)
+        elif output == "json":
+            sys.stdout.write(json.dumps(attempt, ensure_ascii=False) + "\n")
+        else:
+            import yaml
+
+            sys.stdout.write("---\n" + yaml.safe_dump(attempt, sort_keys=False, allow_unicode=True))
+        sys.stdout.flush()
+
+
+def show_line(to: Console, attempt: dict[str, Any]) -> None:
+    """Print how far an attempt has come, on one line."""
+    colour = _COLOURS.get(attempt["outcome"], "yellow")
+    where = f" {attempt['node']}" if attempt["node"] else ""
+    feasible = f"{attempt['feasible_nodes']}/{attempt['evaluated_nodes']} nodes"
+    message = f": {attempt['message']}" if attempt["message"] else ""
+    to.print(
+        f"{attempt['started'][11:23]} {escape(attempt['namespace'])}/{escape(attempt['pod'])} "
+        f"[{colour}]{attempt['outcome']}{where}[/{colour}] [dim]({feasible})[/dim]{escape(message)}"
+    )
 
 
 def rejected_by(attempts: list[dict[str, Any]], plugin: str) -> int:

@@ -129,6 +129,7 @@ async def _what_if(stage: Stage, document: dict[str, Any], count: int | None, wi
     raw = as_created_again(template)
     meta = raw["metadata"]
     meta["namespace"] = namespace = str(meta.get("namespace") or "default")
+    _read(raw)  # what is no pod is the caller's mistake, not a refusal
     note, result = _admit(stage, raw, wish)
     name = name_of(document)
     notes: list[str] = []

@@ -1,0 +1,141 @@
+"""`koordpy whatif`: where would these pods go, and what stops the rest?"""
+
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from koordpy.api.workloads import pod_of
+
+from .asking import post, server_option
+from .options import Failure, documents, files_option, output_option
+from .output import Format, counted, emit
+
+_ONE_BY_ONE: Final = 20
+"""Pods that are shown each on a line of its own; more are gathered by node."""
+
+_NOT_ALL: Final = 3
+"""The exit code when a pod would find no node."""
+
+
+@click.command()
+@files_option("File with a pod or a workload (Deployment, ReplicaSet, StatefulSet, Job)", required=True)
+@click.option("--count", type=click.IntRange(min=1), help="So many pods, whatever the workload says.")
+@click.option(
+    "--admission/--no-admission",
+    default=None,
+    help="Insist on what the webhooks would change first, or leave it out (default: where they are served).",
+)
+@click.option("--top", type=click.IntRange(1, 100), default=3, show_default=True, help="Best nodes to show.")
+@server_option
+@output_option
+def whatif(
+    files: tuple[str, ...],
+    count: int | None,
+    admission: bool | None,
+    top: int,
+    debug_server: str,
+    output: Format,
+) -> None:
+    """Tell where pods would go, one after the other, and what stops the rest. Nothing is changed.
+
+    Several workloads are looked at each as if it came alone. Exit code 3: not all would find a node.
+    """
+    wanted = [document for document in documents(files) if pod_of(document) is not None]
+    if not wanted:
+        raise Failure("no pod and no workload in the files")
+    query: dict[str, Any] = {"top": top}
+    if count is not None:
+        query["count"] = count
+    if admission is not None:
+        query["admission"] = "true" if admission else "false"
+    found = [post(debug_server, "/apis/v1/whatif", document, query) for document in wanted]
+    emit(found[0] if len(found) == 1 else found, output, lambda to: _show_all(to, found))
+    if any(item["stopped"] for item in found):
+        raise click.exceptions.Exit(_NOT_ALL)
+
+
+def _show_all(to: Console, found: list[dict[str, Any]]) -> None:
+    for number, item in enumerate(found):
+        if number:
+            to.print()
+        show(to, item)
+
+
+def show(to: Console, found: dict[str, Any]) -> None:
+    """Print one answer for people."""
+    placed, pods = len(found["placed"]), found["pods"]
+    profile = f" (profile {found['profile']})" if found["profile"] else ""
+    colour = "green" if placed == pods else "yellow" if placed else "red"
+    what = f"{escape(found['kind'])} {escape(found['namespace'])}/{escape(found['name'])}{escape(profile)}"
+    on = f" on {counted(len(found['by_node']), 'node')}" if placed else ""
+    to.print(f"{what}: [{colour}]{placed} of {counted(pods, 'pod')} would be placed[/{colour}]{on}")
+    _show_admission(to, found["admission"])
+    for note in found["notes"]:
+        to.print(f"  [dim]{escape(note)}[/dim]")
+    if placed:
+        to.print(_pods(found) if placed <= _ONE_BY_ONE else _nodes(found))
+    if found["stopped"]:
+        _show_stop(to, found["stopped"])
+
+
+def _show_admission(to: Console, admission: dict[str, Any]) -> None:
+    if not admission["ran"]:
+        to.print(f"  [dim]webhooks: {escape(admission['message'])}[/dim]")
+        return
+    changes = admission["changes"]
+    to.print(f"  [dim]webhooks: {counted(len(changes), 'change') if changes else 'nothing is changed'}[/dim]")
+    for change in changes:
+        to.print(f"    [dim]{change['op']} {escape(change['path'])} ({escape(change['cause'])})[/dim]")
+
+
+def _pods(found: dict[str, Any]) -> Table:
+    """One line a pod: its node, with the scores that speak for it, and the next best."""
+    weights = found["weights"]
+    table = _table("pod", "node")
+    for plugin, weight in weights.items():
+        table.add_column(f"{plugin} x{weight}", justify="right")
+    table.add_column("total", justify="right")
+    table.add_column("feasible", justify="right")
+    table.add_column("next best")
+    for pod in found["placed"]:
+        best, *others = pod["top_nodes"]
+        scores = [str(best["plugins"].get(plugin, "-")) for plugin in weights]
+        following = ", ".join(f"{node['node']} {node['total']}" for node in others)
+        feasible = f"{pod['feasible_nodes']}/{pod['evaluated_nodes']}"
+        table.add_row(
+            escape(pod["pod"]), escape(pod["node"]), *scores, str(pod["total"]), feasible, escape(following)
+        )
+    return table
+
+
+def _nodes(found: dict[str, Any]) -> Table:
+    table = _table("node")
+    table.add_column("pods", justify="right")
+    for node, pods in found["by_node"].items():
+        table.add_row(escape(node), str(pods))
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 2), pad_edge=True)
+    for column in columns:
+        table.add_column(column)
+    return table
+
+
+def _show_stop(to: Console, stop: dict[str, Any]) -> None:
+    rest = "it" if stop["pods"] == 1 else f"it and {counted(stop['pods'] - 1, 'pod')} after it"
+    to.print(f"  [red]no node for {escape(stop['pod'])}[/red] ({escape(stop['stage'])} stops {rest})")
+    to.print(f"  {escape(stop['message'])}")
+    for refused in stop["rejections"]:
+        names = ", ".join(refused["examples"])
+        more = ", ..." if refused["nodes"] > len(refused["examples"]) else ""
+        to.print(
+            f"  [red]{refused['nodes']} refused[/red] by {escape(refused['plugin'])}: "
+            f"{escape(refused['reason'])} [dim]({escape(names)}{more})[/dim]"
+        )
+    if stop["preemption_might_help"]:
+        to.print(f"  [dim]preemption might help on {counted(stop['preemption_might_help'], 'node')}[/dim]")
