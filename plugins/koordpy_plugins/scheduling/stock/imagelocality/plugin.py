@@ -33,6 +33,8 @@ class ImageLocality(Plugin, Score):
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
         """Sum over the images that a node has: size times the share of nodes that have it."""
         names = [normalized(name) for name in _images_of(pod)]
+        if not any(self._images.get(name) is not None for name in names):
+            return np.zeros(len(nodes), np.int64)
         held = np.zeros(nodes.table.capacity, np.int64)
         total = len(nodes.table)
         for name in names:

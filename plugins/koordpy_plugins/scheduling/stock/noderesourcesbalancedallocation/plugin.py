@@ -69,6 +69,10 @@ def balance(parts: Sequence[tuple[Int64, Int64]]) -> Int64:
     The score is 100 times one less the standard deviation of the used shares, cut to an integer. The sums
     are made in the order of the resources, because floating-point numbers depend on it.
     """
+    if len(parts) == 2 and all(allocatable.all() for _, allocatable in parts):
+        first, second = (np.minimum(requested / allocatable, 1.0) for requested, allocatable in parts)
+        even: Int64 = ((1 - np.abs(first - second) / 2) * float(MAX_NODE_SCORE)).astype(np.int64)
+        return even
     has = np.stack([allocatable != 0 for _, allocatable in parts])
     shares: NDArray[np.float64] = np.stack(
         [
