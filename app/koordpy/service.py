@@ -45,6 +45,7 @@ from koordpy.scheduling.own_cycle.scheduler import ReservationScheduler
 from koordpy.scheduling.plugin_controllers import PluginControllers
 from koordpy.scheduling.registry import Place, Profiles, build
 from koordpy.scheduling.waiting_pods import WaitingPods
+from koordpy.scheduling.waking import Waking
 from koordpy.settings import DOORS, ListenerSettings, Settings
 
 log = logging.getLogger(__name__)
@@ -205,6 +206,9 @@ class Service:
             parts["scheduling of Reservations"] = reservations.run
         if controllers:
             parts["plugin controllers"] = controllers.run
+        waking = Waking(self.profiles.frameworks.values(), handle, self.client)
+        if waking:
+            parts["waking of pods"] = waking.run
         if self.observers is not None and self.observers.explanations is not None:
             parts["ScheduleExplanations"] = self.observers.explanations.run
         if parts:
