@@ -28,6 +28,9 @@ OMIT_NODE_LABELS_FOR_RESERVATION = "OmitNodeLabelsForReservation"
 SKIP_RESERVATION_FITS_NODE = "SkipReservationFitsNode"
 """Where only one reservation is for the pod, it is left to NodeResourcesFit whether the node has room."""
 
+CLEAN_EXPIRED_RESERVATION_ALLOCATED = "CleanExpiredReservationAllocated"
+"""When a Reservation is deleted, its pods lose the annotation that says they use it."""
+
 SPECS: dict[str, FeatureSpec] = {
     DYNAMIC_SCHEDULER_CHECK: FeatureSpec(True, Stage.BETA),
     RESIZE_POD: FeatureSpec(False, Stage.ALPHA),
@@ -36,6 +39,7 @@ SPECS: dict[str, FeatureSpec] = {
     LAZY_RESERVATION_RESTORE: FeatureSpec(False, Stage.ALPHA),
     OMIT_NODE_LABELS_FOR_RESERVATION: FeatureSpec(False, Stage.ALPHA),
     SKIP_RESERVATION_FITS_NODE: FeatureSpec(False, Stage.ALPHA),
+    CLEAN_EXPIRED_RESERVATION_ALLOCATED: FeatureSpec(False, Stage.ALPHA),
 }
 
 
