@@ -45,6 +45,11 @@ class ReservationPoints:
         nominators = [p for p in plugins if isinstance(p, ReservationNominator)]
         self.nominator: ReservationNominator | None = nominators[-1] if nominators else None
 
+    @property
+    def restores(self) -> bool:
+        """Whether any plugin wants reservations given back."""
+        return bool(self._restores)
+
     def pre_restore(self, state: CycleState, pod: Pod) -> Status:
         """Run PreRestoreReservation; the first failure is the answer."""
         for plugin in self._restores:

@@ -19,7 +19,10 @@ from koordpy.api.quantity import QuantityError
 from koordpy.api.reservation import Reservation, validate
 from koordpy.api.scheme import DecodeError
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.store import Store
 from koordpy.scheduling.reservation_info import AssignedPod, ReservationInfo
+
+from .owner_index import OwnerIndex
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +36,9 @@ class UnknownReservation(LookupError):
 class ReservationCache:
     """The reservations of a cluster."""
 
-    def __init__(self) -> None:
+    def __init__(self, reservations: Store[Reservation]) -> None:
+        self.reservations = reservations
+        """All Reservations, placed or not."""
         self.infos: dict[str, ReservationInfo] = {}
         self.on_node: dict[str, dict[str, ReservationInfo]] = {}
         """Everything placed, by node and UID."""
@@ -48,15 +53,20 @@ class ReservationCache:
         self._current: dict[str, str] = {}
         self._names: dict[str, str] = {}
         self._users: dict[str, dict[str, Pod]] = {}
+        self._used: dict[str, str] = {}
+        self.owners = OwnerIndex()
+        """What is offered, by who may use it."""
         self._changed: list[Callable[[str], None]] = []
+        self._placed: list[Callable[[ReservationInfo], None]] = []
+        self._removed: list[Callable[[str], None]] = []
 
     @classmethod
     def of(cls, cluster: Cluster) -> "ReservationCache":
         """Return the cache of a cluster, following its stores from the first time on."""
         cache = _SHARED.get(cluster)
         if cache is None:
-            cache = _SHARED[cluster] = cls()
-            cluster.store(Reservation).subscribe(
+            cache = _SHARED[cluster] = cls(cluster.store(Reservation))
+            cache.reservations.subscribe(
                 cache.put, lambda _, new: cache.put(new), lambda gone: cache.remove(gone.metadata.uid)
             )
             cluster.store(Pod).subscribe(cache.add_pod, cache.update_pod, cache.delete_pod)
@@ -68,10 +78,27 @@ class ReservationCache:
         for node_name in self.on_node:
             changed(node_name)
 
+    def on_reservations(
+        self, placed: Callable[[ReservationInfo], None], removed: Callable[[str], None]
+    ) -> None:
+        """Call handlers with each reservation that is new or changed, and with the UID of one that is gone.
+
+        Known ones are replayed.
+        """
+        self._placed.append(placed)
+        self._removed.append(removed)
+        for info in self.infos.values():
+            placed(info)
+
     def get(self, name: str) -> ReservationInfo | None:
         """Return a reservation by its name."""
         uid = self._names.get(name)
         return None if uid is None else self.infos.get(uid)
+
+    def used_by(self, pod: Pod, node_name: str) -> ReservationInfo | None:
+        """Return the reservation on a node that a pod uses."""
+        info = self.infos.get(self._used.get(pod.metadata.uid, ""))
+        return info if info is not None and info.node_name == node_name else None
 
     def occupies(self, info: ReservationInfo) -> bool:
         """Tell whether a reservation holds resources of its node beside what pods there hold."""
@@ -111,6 +138,8 @@ class ReservationCache:
         if self._names.get(info.name) == uid:
             del self._names[info.name]
         self._displace(info)
+        for removed in self._removed:
+            removed(uid)
 
     def _upsert(self, subject: Reservation | Pod, user: AssignedPod | None = None) -> None:
         uid = subject.metadata.uid
@@ -138,14 +167,18 @@ class ReservationCache:
         self.on_node.setdefault(node_name, {})[uid] = info
         if info.is_matchable:
             self.offered.setdefault(node_name, {})[uid] = info
+            self.owners.add(info)
             if info.assigned:
                 self.allocated_on.setdefault(node_name, set()).add(uid)
         self._tell(node_name)
+        for placed in self._placed:
+            placed(info)
 
     def _displace(self, info: ReservationInfo) -> None:
         node_name, uid = info.node_name, info.uid
         for index in (self.on_node, self.offered):
             _discard(index, node_name, uid)
+        self.owners.discard(uid)
         self._unallocate(node_name, uid)
         if node_name:
             self._tell(node_name)
@@ -180,6 +213,7 @@ class ReservationCache:
 
     def _use(self, uid: str, pod: Pod) -> None:
         self._users.setdefault(uid, {})[pod.metadata.uid] = pod
+        self._used[pod.metadata.uid] = uid
         info = self.infos.get(uid)
         if info is None:
             return
@@ -194,6 +228,8 @@ class ReservationCache:
             self._tell(info.node_name)
 
     def _leave(self, uid: str, pod_uid: str) -> None:
+        if self._used.get(pod_uid) == uid:
+            del self._used[pod_uid]
         users = self._users.get(uid)
         if users is not None:
             users.pop(pod_uid, None)

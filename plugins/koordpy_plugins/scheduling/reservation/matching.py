@@ -18,6 +18,8 @@ from koordpy.scheduling.reservation_info import ReservationInfo
 class Decision(StrEnum):
     """The one verdict on a pod and a reservation."""
 
+    ERROR = "error"
+    """The pod's annotations cannot be read."""
     IGNORED = "ignored"
     """The pod goes anywhere as if there were no reservations."""
     OWNER_UNMATCHED = "ownerUnmatched"
@@ -49,15 +51,19 @@ class Wish:
     @classmethod
     def of(cls, pod: Pod) -> "Wish":
         """Read a pod. Raises DecodeError, QuantityError."""
-        requests = pod_requests(pod)
         return cls(
             pod,
-            requests,
-            counted(vector(requests)),
+            *cls.amounts(pod),
             affinity_of(pod.metadata.annotations),
             annotations.exact_match(pod.metadata.annotations),
             annotations.is_ignored_by(pod),
         )
+
+    @staticmethod
+    def amounts(pod: Pod) -> tuple[Mapping[str, Quantity], Vector]:
+        """Return what a pod requests, exactly and in the units in which nodes count. Raises QuantityError."""
+        requests = pod_requests(pod)
+        return requests, counted(vector(requests))
 
     @property
     def name(self) -> str:
@@ -78,15 +84,23 @@ def decide(wish: Wish, info: ReservationInfo, node: Node, *, omit_node_labels: b
     return decide_for_owner(wish, info, node, omit_node_labels=omit_node_labels)
 
 
-def decide_for_owner(wish: Wish, info: ReservationInfo, node: Node, *, omit_node_labels: bool) -> Decision:
+def decide_for_owner(
+    wish: Wish,
+    info: ReservationInfo,
+    node: Node,
+    *,
+    omit_node_labels: bool,
+    minds_unschedulable: bool = True,
+) -> Decision:
     """Tell the same for a pod that is among the owners."""
     affinity = wish.affinity
     if affinity is not None and affinity.name:
         if affinity.name != info.name:
             return Decision.NAME_UNMATCHED
         return Decision.NAME_MATCHED if wish.fits_exactly(info) else Decision.NOT_EXACT
-    if info.is_unschedulable and not (affinity is not None and affinity.tolerates_unschedulable):
-        return Decision.UNSCHEDULABLE
+    if minds_unschedulable and info.is_unschedulable:
+        if affinity is None or not affinity.tolerates_unschedulable:
+            return Decision.UNSCHEDULABLE
     if untolerated(affinity, info.taints) is not None:
         return Decision.TAINT
     if not info.accepted_by(affinity, node, omit_node_labels=omit_node_labels):
@@ -111,6 +125,10 @@ class Diagnosis:
             text = text_of(taint)
             self.taints[text] = self.taints.get(text, 0) + 1
 
+    def count_error(self) -> None:
+        """Count a pod that cannot be read."""
+        self.counts[Decision.ERROR] = self.of(Decision.ERROR) + 1
+
     def of(self, decision: Decision) -> int:
         """Return how many reservations came to a decision."""
         return self.counts.get(decision, 0)
@@ -127,4 +145,4 @@ class Diagnosis:
     @property
     def otherwise_fit(self) -> int:
         """How many of them were refused for no reason of their own."""
-        return self.of(Decision.NAME_MATCHED) + self.of(Decision.MATCHED)
+        return sum(map(self.of, (Decision.NAME_MATCHED, Decision.MATCHED, Decision.ERROR)))

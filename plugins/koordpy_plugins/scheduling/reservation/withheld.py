@@ -6,12 +6,14 @@ back once. Most pods match no reservation; for them everything is one addition o
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.resources import Vector
+from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.columns import PODS
 from koordpy.cluster.nodes import NodeTable
 from koordpy.cluster.store import Store
@@ -22,9 +24,19 @@ from .cache import ReservationCache
 Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
+_SHARED: "WeakKeyDictionary[Cluster, Withheld]" = WeakKeyDictionary()
+
 
 class Withheld:
     """Columns by row of the node table, kept up to date with a cache. Read `held` and so on afresh."""
+
+    @classmethod
+    def of(cls, cluster: Cluster, cache: ReservationCache) -> "Withheld":
+        """Return the columns of a cluster; all profiles share them."""
+        known = _SHARED.get(cluster)
+        if known is None:
+            known = _SHARED[cluster] = cls(cluster.nodes, cluster.store(Node), cache)
+        return known
 
     def __init__(self, table: NodeTable, nodes: Store[Node], cache: ReservationCache) -> None:
         self._table, self._cache = table, cache
@@ -89,7 +101,8 @@ class Withheld:
             column.reset(row)
         for info in self._cache.on_node.get(node_name, {}).values():
             if self._cache.occupies(info):
-                self._held.values[row] += self.vector(info.held, pods=1)
+                held = self.vector(info.held, pods=1)
+                self._held.values[row] += held
                 self._held_nonzero.values[row] += info.nonzero_held
         for info in self._cache.offered.get(node_name, {}).values():
             if info.policy:
@@ -98,7 +111,8 @@ class Withheld:
                 self._default.values[row] = True
             if info.assigned:
                 self._used.values[row] = True
-                self._given.values[row] += self.vector(info.allocated_vector)
+                given = self.vector(info.allocated_vector)
+                self._given.values[row] += given
                 self._given_nonzero.values[row] += info.nonzero_allocated
         self._allocated.values[row] = node_name in self._cache.allocated_on
         self._table.touch(row)

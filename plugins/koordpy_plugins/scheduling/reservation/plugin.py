@@ -1,0 +1,472 @@
+"""Reservation: pods use what was set aside for them, and nobody else does.
+
+Before PreFilter the plugin finds the reservations that are for the pod; BeforeFilter and BeforeScore show
+later plugins nodes with what the other reservations hold; Filter looks whether the pod fits with one
+reservation of a node, Score prefers nodes whose reservation it would fill, Reserve takes it. Reservations
+themselves come by as reserve pods. Source: Koordinator, `pkg/scheduler/plugins/reservation`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from koordpy.api import reservation_annotations as annotations
+from koordpy.api.core import Pod
+from koordpy.api.reservation import ALIGNED
+from koordpy.api.reserve_pod import is_reserve_pod, wanted_node_of
+from koordpy.api.resources import pod_requests
+from koordpy.cluster.columns import Int64
+from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.args import PluginArgs
+from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.gates import OMIT_NODE_LABELS_FOR_RESERVATION, SKIP_RESERVATION_FITS_NODE
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface import (
+    APIService,
+    BeforeFilter,
+    BeforePreFilter,
+    BeforeScore,
+    Bind,
+    Binding,
+    Filter,
+    Plugin,
+    PostFilter,
+    PreBind,
+    PreFilter,
+    PreScore,
+    ReservationFilter,
+    ReservationNominator,
+    ReservationPreBind,
+    ReservationScore,
+    Reserve,
+    Score,
+)
+from koordpy.scheduling.node_info import NodeInfo, each
+from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.reservation_info import ReservationInfo
+from koordpy.scheduling.status import PASS, SUCCESS, Status, Verdict
+
+from . import scoring, service
+from .args import ReservationArgs
+from .cache import ReservationCache
+from .candidates import Candidates
+from .commit import Commit
+from .judge import NO_MATCH, Judge
+from .nominations import Nominations
+from .nominator import Nominator
+from .overlay import Shower
+from .post_filter_reasons import reasons_for, status_lookup
+from .pre_allocation import NO_POD, NOTHING_FITS, PreAllocation
+from .preparation import Preparation
+from .prepared import PREPARED, NodeMatch, Prepared
+from .selector_index import SelectorIndex
+from .withheld import Withheld
+
+WRONG_NODE = "node(s) didn't match the nodeName specified by reservation"
+POLICY_CONFLICT = "node(s) reservation allocate policy conflict"
+USED_UP = "reservation has allocateOnce enabled and has already been allocated"
+MISSING_NODE = "missing node"
+
+
+class Reservation(
+    Plugin,
+    BeforePreFilter,
+    PreFilter,
+    BeforeFilter,
+    Filter,
+    PostFilter,
+    PreScore,
+    BeforeScore,
+    Score,
+    Reserve,
+    PreBind,
+    Bind,
+    ReservationFilter,
+    ReservationScore,
+    ReservationNominator,
+    ReservationPreBind,
+    APIService,
+):
+    """Finds, withholds, scores and hands out reservations; places Reservations."""
+
+    name = "Reservation"
+    args_type = ReservationArgs
+    looks_again = ("NodeResourcesFit", "NodePorts")
+    node_local = True
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        assert isinstance(args, ReservationArgs)
+        config = args.pre_allocation_config
+        pods = handle.cluster.store(Pod)
+        self.cache = ReservationCache.of(handle.cluster)
+        self.withheld = Withheld.of(handle.cluster, self.cache)
+        self.selectors = SelectorIndex(args.reservation_selector_index)
+        if self.selectors.enabled:
+            self.cache.on_reservations(self.selectors.put, self.selectors.discard)
+        self.nominations = Nominations(self.cache, pods, self.cache.reservations)
+        self._preparation = Preparation(
+            args, handle, self.cache, self.withheld, self.selectors, Candidates(config, pods)
+        )
+        self._shower = Shower(self.cache, self.withheld)
+        self._judge = Judge(args.ignores)
+        self._pre_allocation = PreAllocation(self._judge, prefers_none=config.prefer_no_pre_allocated_pods)
+        self._nominator = Nominator(self.nominations, lambda: handle.framework.reservations)
+        self._commit = Commit(handle, self.cache)
+        handle.on_forget(lambda pod, _: self.nominations.discard(pod))
+
+    # --- what there is for a pod -----------------------------------------------------------------
+
+    def before_pre_filter(self, state: CycleState, pod: Pod) -> tuple[Pod | None, Status]:
+        """Find the reservations that are for the pod."""
+        omit = self.handle.gates.enabled(OMIT_NODE_LABELS_FOR_RESERVATION)
+        if is_reserve_pod(pod):
+            prepared, status = self._preparation.of_reserve_pod(pod, omit_node_labels=omit)
+        else:
+            prepared, status = self._preparation.of_pod(state, pod, omit_node_labels=omit)
+        if prepared is not None:
+            state.write(PREPARED, prepared)
+            status = self._preparation.restore(state, prepared, self.handle.framework.reservations)
+        return None, status
+
+    def _prepared(self, state: CycleState, pod: Pod) -> Prepared | None:
+        """What was found; anew where BeforePreFilter did not run."""
+        prepared = state.read(PREPARED)
+        if prepared is None:
+            self.before_pre_filter(state, pod)
+            prepared = state.read(PREPARED)
+        return prepared
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
+        """Leave only the nodes with reservations to a pod that needs one; skip pods without any."""
+        prepared = state.read(PREPARED)
+        if prepared is None:
+            return None, Status.skip()
+        if is_reserve_pod(pod):
+            if prepared.problem:
+                return None, Status.failed(prepared.problem)
+            if not prepared.required:
+                return None, SUCCESS
+            names = frozenset(match.name for match in prepared.matches.values())
+            return (names, SUCCESS) if names else (None, Status.unresolvable(NO_POD))
+        if prepared.wish.affinity is not None:
+            names = frozenset(match.name for match in prepared.matches.values())
+            return (names, SUCCESS) if names else (None, Status.unresolvable(NO_MATCH))
+        return None, SUCCESS if prepared.has_nodes else Status.skip()
+
+    def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> Status:
+        """Count a pod that preemption puts back in thought."""
+        return self._move(state, pod, added, node, -1)
+
+    def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node: NodeInfo) -> Status:
+        """Count what a pod frees that preemption takes away in thought."""
+        return self._move(state, pod, removed, node, 1)
+
+    def _move(self, state: CycleState, pod: Pod, moved: Pod, node: NodeInfo, sign: int) -> Status:
+        prepared = state.read(PREPARED)
+        if prepared is not None:
+            info = self.cache.used_by(moved, node.name) or self.nominations.get(moved, node.name)
+            prepared.preemptible.move(node.name, "" if info is None else info.uid, moved, sign)
+        return SUCCESS
+
+    def unmatched_on(self, prepared: Prepared, row: int) -> Sequence[ReservationInfo]:
+        """Return the reservations of a node that other pods use and this attempt may not."""
+        return self._preparation.unmatched_on(prepared, row)
+
+    # --- filter ----------------------------------------------------------------------------------
+
+    def before_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Pod, NodeSet, Verdict]:
+        """Show what is withheld from the pod."""
+        prepared = self._prepared(state, pod)
+        return pod, nodes if prepared is None else self._shower.show(prepared, nodes), PASS
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
+        """Look at the nodes with something for the pod, and at policies that exclude each other."""
+        prepared = self._prepared(state, pod)
+        if prepared is None:
+            return PASS
+        if is_reserve_pod(pod):
+            return Verdict.of([self._filter_reserve_pod(state, prepared, pod, node) for node in each(nodes)])
+        conflicts = None
+        if annotations.is_operating(pod.metadata):
+            conflicts = self.withheld.conflicting(nodes.rows, ALIGNED)
+        statuses = []
+        for node in each(nodes):
+            if conflicts is not None and conflicts[node.index]:
+                statuses.append(Status.unresolvable(POLICY_CONFLICT))
+            else:
+                statuses.append(self._filter_pod(state, prepared, pod, node))
+        return Verdict.of(statuses)
+
+    def _filter_pod(self, state: CycleState, prepared: Prepared, pod: Pod, node: NodeInfo) -> Status:
+        match = prepared.matches.get(node.row)
+        if match is None or not match.matched:
+            if prepared.wish.affinity is not None:
+                return Status.unresolvable(NO_MATCH)
+            return self._judge.without_reservation(prepared, node)
+        return self._judge_match(
+            state, prepared, pod, node, match, match.matched, required=prepared.required, nominating=False
+        )
+
+    def _judge_match(
+        self,
+        state: CycleState,
+        prepared: Prepared,
+        pod: Pod,
+        node: NodeInfo,
+        match: NodeMatch,
+        infos: Sequence[ReservationInfo],
+        *,
+        required: bool,
+        nominating: bool,
+    ) -> Status:
+        points = self.handle.framework.reservations
+        return self._judge.with_reservations(
+            prepared,
+            match,
+            node,
+            infos,
+            (lambda _: SUCCESS) if nominating else (lambda info: points.filter(state, pod, info, node)),
+            required=required,
+            skip_node=len(infos) <= 1 and self.handle.gates.enabled(SKIP_RESERVATION_FITS_NODE),
+        )
+
+    def _filter_reserve_pod(self, state: CycleState, prepared: Prepared, pod: Pod, node: NodeInfo) -> Status:
+        wanted = wanted_node_of(pod)
+        if wanted and wanted != node.name:
+            return Status.unresolvable(WRONG_NODE)
+        info = prepared.reservation
+        if info is None:
+            return Status.failed(prepared.problem)
+        if self.withheld.conflicting(np.array([node.row]), info.policy)[0]:
+            return Status.unresolvable(POLICY_CONFLICT)
+        if not prepared.is_pre_allocation:
+            return SUCCESS
+        points = self.handle.framework.reservations
+        return self._pre_allocation.filter(
+            prepared,
+            prepared.matches.get(node.row),
+            node,
+            lambda running: points.filter(state, running, info, node),
+            lambda pods: self._nominator.pre_allocation_totals(state, info, pods, node.name),
+        )
+
+    def filter_reservation(
+        self, state: CycleState, pod: Pod, reservation: ReservationInfo, node: NodeInfo
+    ) -> Status:
+        """Have no objection beside Filter's."""
+        return SUCCESS
+
+    def filter_nominate_reservation(
+        self, state: CycleState, pod: Pod, reservation: ReservationInfo, node_name: str
+    ) -> Status:
+        """Look whether the pod still fits into a reservation, alone."""
+        prepared = state.read(PREPARED)
+        row = self.handle.nodes.row_of(node_name)
+        if reservation.is_used_up and not (prepared is not None and prepared.is_pre_allocation):
+            return Status.unschedulable(USED_UP)
+        if row is None or prepared is None or self.handle.nodes.node(row) is None:
+            return Status.unschedulable(MISSING_NODE)
+        nodes, _ = self.handle.nodes.select([node_name])
+        node = NodeInfo(self._shower.show(prepared, nodes), 0)
+        match = prepared.matches.get(row) or NodeMatch(node_name)
+        if prepared.is_pre_allocation:
+            return self._pre_allocation.nominate(prepared, match, node, pod)
+        return self._judge_match(
+            state, prepared, pod, node, match, (reservation,), required=True, nominating=True
+        )
+
+    async def post_filter(
+        self, state: CycleState, pod: Pod, outcome: FilterOutcome
+    ) -> tuple[PostFilterResult | None, Status]:
+        """Say what the pod's reservations had to do with it."""
+        return None, Status.unschedulable(*self.reasons(state, pod, outcome))
+
+    def reasons(self, state: CycleState, pod: Pod, outcome: FilterOutcome) -> list[str]:
+        """Return the reasons that are about reservations; none for most pods."""
+        prepared = state.read(PREPARED)
+        if prepared is None:
+            return []
+        if is_reserve_pod(pod):
+            return reasons_for(prepared.diagnoses.items(), status_lookup(outcome), has_affinity=False)
+        omit = self.handle.gates.enabled(OMIT_NODE_LABELS_FOR_RESERVATION)
+        return reasons_for(
+            self._preparation.diagnose(state, prepared.wish, omit_node_labels=omit),
+            status_lookup(outcome),
+            has_affinity=prepared.wish.affinity is not None,
+        )
+
+    # --- score -----------------------------------------------------------------------------------
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
+        """Nominate a reservation on every node that has one for the pod."""
+        prepared = self._prepared(state, pod)
+        if prepared is None or prepared.wish.ignores_reservations:
+            return Status.skip()
+        if is_reserve_pod(pod):
+            return self._pre_score_reserve_pod(state, prepared, pod, nodes)
+        if not prepared.has_nodes:
+            return Status.skip()
+        orders: list[tuple[int, int]] = []
+        for index, row in enumerate(nodes.rows.tolist()):
+            match = prepared.matches.get(row)
+            if match is None or not match.matched:
+                continue
+            orders.extend((info.order, index) for info in match.matched if info.order is not None)
+            info, status = self._nominator.for_pod(state, prepared, pod, row, match.name)
+            if not status.is_success:
+                return status
+            if info is not None and self.nominations.add(pod, match.name, info):
+                prepared.nominated[match.name] = info
+        prepared.preferred = nodes.names[min(orders)[1]] if orders else ""
+        return SUCCESS
+
+    def _pre_score_reserve_pod(
+        self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet
+    ) -> Status:
+        info = prepared.reservation
+        if not prepared.is_pre_allocation or info is None or info.reservation is None:
+            return Status.skip()
+        if info.reservation.takes_many or not prepared.matches:
+            return Status.skip()
+        for name in nodes.names:
+            pods, status = self._nominator.for_reservation(state, prepared, pod, name)
+            if not status.is_success:
+                return status
+            if pods:
+                prepared.nominated[name] = pods
+        return SUCCESS
+
+    def before_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Pod, NodeSet, Status]:
+        """Show what is withheld from the pod."""
+        prepared = self._prepared(state, pod)
+        return pod, nodes if prepared is None else self._shower.show(prepared, nodes), SUCCESS
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
+        """Rank nodes by the reservation nominated there; one that goes before all others wins."""
+        scores = np.zeros(len(nodes), np.int64)
+        prepared = state.read(PREPARED)
+        if prepared is None:
+            return scores
+        if prepared.takes_many:
+            return np.array(
+                [scoring.of_many(len(prepared.selected.get(name, ()))) for name in nodes.names], np.int64
+            )
+        if not (prepared.nominated or prepared.preferred):
+            return scores
+        for index, name in enumerate(nodes.names):
+            chosen = prepared.nominated.get(name)
+            if prepared.preferred == name:
+                scores[index] = scoring.PREFERRED
+            elif isinstance(chosen, ReservationInfo):
+                scores[index] = self.score_reservation(state, pod, chosen, name)
+            elif chosen and prepared.reservation is not None:
+                scores[index] = self.score_reservation(state, chosen[0], prepared.reservation, name)
+        return scores
+
+    def normalize_scores(self, state: CycleState, pod: Pod, scores: Int64) -> Int64:
+        """Bring the highest score of a pod to 100; those of Reservations stay."""
+        return scores if is_reserve_pod(pod) else scoring.normalize(scores)
+
+    def score_reservation(
+        self, state: CycleState, pod: Pod, reservation: ReservationInfo, node_name: str
+    ) -> int:
+        """Tell how full the pod would make a reservation."""
+        prepared = state.read(PREPARED)
+        freed = {} if prepared is None else prepared.preemptible.in_(node_name, reservation.uid)
+        if prepared is not None and prepared.wish.pod.metadata.uid == pod.metadata.uid:
+            return scoring.score(prepared.wish.requests, reservation, freed)
+        return scoring.score(pod_requests(pod), reservation, freed)
+
+    # --- nominate and commit ---------------------------------------------------------------------
+
+    def nominate_reservation(
+        self, state: CycleState, pod: Pod, node_name: str
+    ) -> tuple[ReservationInfo | None, Status]:
+        """Choose on the node that was chosen."""
+        prepared = self._prepared(state, pod)
+        if prepared is None or prepared.wish.ignores_reservations:
+            return None, SUCCESS
+        if is_reserve_pod(pod):
+            if prepared.is_pre_allocation and node_name not in prepared.nominated:
+                pods, status = self._nominator.for_reservation(state, prepared, pod, node_name)
+                if not status.is_success:
+                    return None, status
+                if pods:
+                    prepared.nominated[node_name] = pods
+            return None, SUCCESS
+        info, status = self._nominator.for_pod(
+            state, prepared, pod, self.handle.nodes.row_of(node_name), node_name
+        )
+        if not status.is_success:
+            return None, status
+        if info is None:
+            wanted = prepared.wish.affinity is not None
+            return None, Status.unschedulable(NO_MATCH) if wanted else SUCCESS
+        self.nominations.add(pod, node_name, info)
+        prepared.nominated[node_name] = info
+        return info, SUCCESS
+
+    def delete_nominated_reservation(self, pod: Pod) -> None:
+        """Forget what was chosen for a pod."""
+        self.nominations.discard(pod)
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        """Count the pod in its reservation, the Reservation on its node."""
+        prepared = self._prepared(state, pod)
+        if prepared is None:
+            return SUCCESS
+        if is_reserve_pod(pod):
+            chosen = prepared.nominated.get(node_name, ())
+            pods = () if isinstance(chosen, ReservationInfo) else chosen
+            status = self._commit.take_node(prepared, node_name, pods)
+            if status.is_success and prepared.required and not pods:
+                return Status.unschedulable(NOTHING_FITS)
+            return status
+        if prepared.wish.ignores_reservations:
+            return SUCCESS
+        info = prepared.nominated.get(node_name)
+        if not isinstance(info, ReservationInfo):
+            info, status = self.nominate_reservation(state, pod, node_name)
+            if info is None:
+                return status
+        return self._commit.take(prepared, pod, info)
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Give back what Reserve took."""
+        prepared = state.read(PREPARED)
+        if is_reserve_pod(pod):
+            self._commit.give_node_back(prepared, pod, node_name)
+        elif prepared is not None:
+            self._commit.give_back(prepared, pod, node_name)
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str, binding: Binding) -> Status:
+        """Say in the binding which reservation the pod uses."""
+        prepared = state.read(PREPARED)
+        if prepared is not None:
+            self._commit.annotate(prepared, binding)
+        return SUCCESS
+
+    async def pre_bind_reservation(
+        self, state: CycleState, reservation: ReservationInfo, node_name: str, binding: Binding
+    ) -> Status:
+        """Mark the running pods that a Reservation takes over."""
+        prepared = state.read(PREPARED)
+        return SUCCESS if prepared is None else await self._commit.mark_running(prepared)
+
+    async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
+        """Write a Reservation's status; leave pods to the next plugin."""
+        if not is_reserve_pod(pod):
+            return Status.skip()
+        return await self._commit.bind(pod, binding.node_name)
+
+    # --- REST ------------------------------------------------------------------------------------
+
+    def endpoints(self) -> Mapping[str, Callable[..., object]]:
+        """The reservations of a node, and what the index by labels holds."""
+        return {
+            "nodeReservations/{node_name}": lambda node_name: service.node_reservations(
+                self.cache.on_node.get(node_name, {}).values()
+            ),
+            "reservationSelectorIndex": lambda detail="": self.selectors.describe(detail=detail == "true"),
+        }

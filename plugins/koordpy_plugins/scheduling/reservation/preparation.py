@@ -1,0 +1,373 @@
+"""Before PreFilter: what reservations there are for a pod, and where.
+
+Source: Koordinator, `pkg/scheduler/plugins/reservation/transformer.go`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koordpy.api import node_affinity
+from koordpy.api.core import Node, Pod
+from koordpy.api.quantity import QuantityError
+from koordpy.api.reservation import RESTRICTED, Reservation, validate
+from koordpy.api.reserve_pod import reservation_name_of
+from koordpy.api.scheme import DecodeError
+from koordpy.cluster.nodes import NodeTable
+from koordpy.cluster.store import Store
+from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.node_info import NodeInfo
+from koordpy.scheduling.node_memo import MemoCache
+from koordpy.scheduling.reservation_info import ReservationInfo
+from koordpy.scheduling.reservation_points import ReservationPoints
+from koordpy.scheduling.scheduling_hint import SCHEDULING_HINT
+from koordpy.scheduling.status import SUCCESS, Status
+
+from .args import ReservationArgs
+from .cache import ReservationCache
+from .candidates import Candidates, is_free
+from .matching import USABLE, Decision, Diagnosis, Wish, decide, decide_for_owner
+from .prepared import NodeMatch, Prepared
+from .selector_index import SelectorIndex
+from .withheld import Withheld
+
+PLUGIN = "Reservation"
+
+CONFLICT = "pod affinity terms conflict"
+UNSUPPORTED = "node(s) reservation pre allocation is unsupported with current attributes"
+NO_CLUSTER_MODE = "reservation requires cluster mode pre-allocation which is disabled"
+
+
+class Preparation:
+    """Prepares attempts of one profile."""
+
+    def __init__(
+        self,
+        args: ReservationArgs,
+        handle: Handle,
+        cache: ReservationCache,
+        withheld: Withheld,
+        selectors: SelectorIndex,
+        candidates: Candidates,
+    ) -> None:
+        self._args, self._handle, self._table = args, handle, handle.nodes
+        self._cache, self._withheld = cache, withheld
+        self._selectors, self._candidates = selectors, candidates
+        self._reservations: Store[Reservation] = handle.cluster.store(Reservation)
+        self._pods: Store[Pod] = handle.cluster.store(Pod)
+        self._node_answers = MemoCache(handle.nodes, np.bool_)
+
+    # --- pods ------------------------------------------------------------------------------------
+
+    def of_pod(
+        self, state: CycleState, pod: Pod, *, omit_node_labels: bool
+    ) -> tuple[Prepared | None, Status]:
+        """Find the reservations that a pod may use; None with the reason to stop."""
+        try:
+            wish = Wish.of(pod)
+        except (DecodeError, QuantityError) as error:
+            return None, Status.failed(error)
+        try:
+            places = Places(pod, self._candidate_nodes(state, wish))
+        except ConflictingTerms:
+            return None, Status.unresolvable(CONFLICT)
+        matches: dict[int, NodeMatch] = {}
+        for info in self._wanted(wish):
+            node = self._node_of(info)
+            if node is None or not places.include(node):
+                continue
+            if wish.ignores_reservations or (
+                decide_for_owner(wish, info, node, omit_node_labels=omit_node_labels) in USABLE
+            ):
+                _add(matches, self._table.row_of(info.node_name), info)
+        restored = None
+        if wish.affinity is not None:
+            restored = np.zeros(self._table.capacity, np.bool_)
+            restored[list(matches)] = True
+        elif not places.everywhere:
+            restored = places.rows(self._table, self._node_answers)
+        prepared = Prepared(wish, _sorted(matches), restored)
+        prepared.has_nodes = bool(matches) or (
+            wish.affinity is None and self._any(self._withheld.used, restored)
+        )
+        return prepared, SUCCESS
+
+    def _wanted(self, wish: Wish) -> Iterable[ReservationInfo]:
+        """The offered reservations that may be for a pod."""
+        if wish.ignores_reservations:
+            return [info for infos in self._cache.offered.values() for info in infos.values()]
+        return self._cache.owners.of(wish.pod)
+
+    def _candidate_nodes(self, state: CycleState, wish: Wish) -> frozenset[str] | None:
+        """The only nodes on which reservations are looked for, None for all."""
+        hint = state.read(SCHEDULING_HINT)
+        if hint is not None and PLUGIN in hint.extensions:
+            return frozenset(hint.pre_filter_nodes)
+        affinity = wish.affinity
+        if affinity is None:
+            return None
+        if affinity.name:
+            wanted = self._reservations.get("", affinity.name)
+            node_name = wanted.node_name if wanted is not None else ""
+            return frozenset((node_name,)) if node_name else None
+        if self._selectors.enabled:
+            names = self._selectors.query(affinity.selector)
+            return None if names is None else frozenset(names)
+        return None
+
+    def _node_of(self, info: ReservationInfo) -> Node | None:
+        row = self._table.row_of(info.node_name)
+        return None if row is None else self._table.node(row)
+
+    def _any(self, column: NDArray[np.bool_], within: NDArray[np.bool_] | None) -> bool:
+        wanted = column & self._table.present
+        return bool((wanted if within is None else wanted & within).any())
+
+    def diagnose(
+        self, state: CycleState, wish: Wish, *, omit_node_labels: bool
+    ) -> Iterator[tuple[str, Diagnosis]]:
+        """Yield the nodes with reservations that had something to say about a pod, and what."""
+        try:
+            places = Places(wish.pod, self._candidate_nodes(state, wish))
+        except ConflictingTerms:
+            return
+        for node_name, infos in self._cache.offered.items():
+            row = self._table.row_of(node_name)
+            node = None if row is None else self._table.node(row)
+            if node is None or not places.include(node):
+                continue
+            diagnosis = Diagnosis()
+            for info in infos.values():
+                diagnosis.count(decide(wish, info, node, omit_node_labels=omit_node_labels), wish, info)
+            if diagnosis.owned or diagnosis.of(Decision.IGNORED):
+                yield node_name, diagnosis
+
+    # --- reserve pods ----------------------------------------------------------------------------
+
+    def of_reserve_pod(self, pod: Pod, *, omit_node_labels: bool) -> tuple[Prepared | None, Status]:
+        """Find what a Reservation's attempt has to look at; None with the reason to stop."""
+        name = reservation_name_of(pod)
+        reservation = self._reservations.get("", name)
+        try:
+            wish = Wish(pod, *Wish.amounts(pod))
+            info = None if reservation is None else ReservationInfo(reservation)
+        except QuantityError as error:
+            return None, Status.failed(error)
+        prepared = Prepared(wish, {}, reservation=info)
+        if reservation is None or info is None:
+            prepared.problem = f'cannot get reservation, err: reservation "{name}" not found'
+        else:
+            prepared.problem = validate(reservation)
+        if info is not None and prepared.is_pre_allocation:
+            status = self._check_pre_allocation(info)
+            if not status.is_success:
+                return None, status
+            self._take_over(prepared, info, omit_node_labels=omit_node_labels)
+        if prepared.is_pre_allocation and prepared.required:
+            restored = np.zeros(self._table.capacity, np.bool_)
+        else:
+            restored = self._withheld.allocated.copy()
+        restored[list(prepared.matches)] = True
+        prepared.restored = restored
+        prepared.has_nodes = self._any(restored, None)
+        return prepared, SUCCESS
+
+    # --- other plugins ---------------------------------------------------------------------------
+
+    def restore(self, state: CycleState, prepared: Prepared, points: ReservationPoints) -> Status:
+        """Let other plugins give back to the attempt what is for it, node by node."""
+        if prepared.reservation is not None:
+            return self._restore_running(state, prepared, points) if prepared.is_pre_allocation else SUCCESS
+        if not points.restores:
+            return SUCCESS
+        pod = prepared.wish.pod
+        status = points.pre_restore(state, pod)
+        states: dict[str, dict[str, object]] = {}
+        for node, matched, unmatched in self._restored_nodes(prepared):
+            if not status.is_success:
+                return status
+            of_node, status = points.restore(state, pod, matched, unmatched, node)
+            for name, of_plugin in of_node.items():
+                states.setdefault(name, {})[node.name] = of_plugin
+        return points.final_restore(state, pod, states) if status.is_success else status
+
+    def _restore_running(self, state: CycleState, prepared: Prepared, points: ReservationPoints) -> Status:
+        info = prepared.reservation
+        assert info is not None
+        status = points.pre_restore_pre_allocation(state, info)
+        for match in prepared.matches.values():
+            if not status.is_success:
+                break
+            nodes, _ = self._table.select([match.name])
+            _, status = points.restore_pre_allocation(state, info, match.candidates, NodeInfo(nodes, 0))
+        return status
+
+    def _restored_nodes(
+        self, prepared: Prepared
+    ) -> Iterator[tuple[NodeInfo, Sequence[ReservationInfo], Sequence[ReservationInfo]]]:
+        """Yield the nodes that have something for the attempt, with matched and unmatched reservations."""
+        for node_name in self._cache.offered:
+            row = self._table.row_of(node_name)
+            if row is None or self._table.node(row) is None:
+                continue
+            match = prepared.matches.get(row)
+            matched = match.matched if match is not None else ()
+            unmatched = self.unmatched_on(prepared, row)
+            if matched or unmatched:
+                nodes, _ = self._table.select([node_name])
+                yield NodeInfo(nodes, 0), matched, unmatched
+
+    def unmatched_on(self, prepared: Prepared, row: int) -> Sequence[ReservationInfo]:
+        """Return the offered reservations of a node that are not for the pod, though others use them.
+
+        For a reserve pod these are all of them.
+        """
+        if prepared.restored is not None and not prepared.restored[row]:
+            return ()
+        match = prepared.matches.get(row)
+        matched = {info.uid for info in match.matched} if match is not None else set()
+        return [
+            info
+            for info in self._cache.offered.get(self._table.name_of(row), {}).values()
+            if info.uid not in matched and (info.assigned or prepared.reservation is not None)
+        ]
+
+    # --- reserve pods: taking over ---------------------------------------------------------------
+
+    def _check_pre_allocation(self, info: ReservationInfo) -> Status:
+        reservation = info.reservation
+        assert reservation is not None
+        if info.policy != RESTRICTED:
+            return Status.unresolvable(UNSUPPORTED)
+        if info.parse_error:
+            return Status.unresolvable(info.parse_error)
+        if reservation.uses_cluster_mode and not self._args.pre_allocation_config.enable_cluster_mode:
+            return Status.unresolvable(NO_CLUSTER_MODE)
+        return SUCCESS
+
+    def _take_over(self, prepared: Prepared, info: ReservationInfo, *, omit_node_labels: bool) -> None:
+        """Find the pods that a Reservation may take over, by node; marked ones in their order."""
+        assert info.reservation is not None
+        found: dict[str, list[Pod]] = {}
+        if info.reservation.uses_cluster_mode:
+            for node_name in self._candidates.node_names:
+                found[node_name] = [pod for pod in self._candidates.on(node_name) if is_free(pod)]
+        else:
+            for pod in sorted(self._pods, key=lambda pod: (pod.metadata.name, pod.metadata.uid)):
+                if is_free(pod) and info.owners.selects(pod) and info.has_owner(pod):
+                    found.setdefault(pod.spec.node_name, []).append(pod)
+        matches: dict[int, NodeMatch] = {}
+        for node_name, pods in found.items():
+            row = self._table.row_of(node_name)
+            node = None if row is None else self._table.node(row)
+            if row is None or node is None or not pods:
+                continue
+            diagnosis = prepared.diagnoses[node_name] = Diagnosis()
+            accepted = []
+            for pod in pods:
+                decision = _decide_taking_over(pod, info, node, diagnosis, omit_node_labels=omit_node_labels)
+                if decision in USABLE:
+                    accepted.append(pod)
+            if accepted:
+                matches[row] = NodeMatch(node_name, candidates=accepted)
+        prepared.matches = matches
+
+
+def _decide_taking_over(
+    pod: Pod, info: ReservationInfo, node: Node, diagnosis: Diagnosis, *, omit_node_labels: bool
+) -> Decision:
+    """Tell whether a running pod would be in a Reservation by its own will, and count it."""
+    try:
+        wish = Wish.of(pod)
+    except (DecodeError, QuantityError):
+        diagnosis.count_error()
+        return Decision.ERROR
+    decision = decide_for_owner(
+        wish, info, node, omit_node_labels=omit_node_labels, minds_unschedulable=False
+    )
+    if decision is Decision.NAME_MATCHED:
+        decision = Decision.MATCHED  # of running pods, nobody is told
+    diagnosis.count(decision, wish, info)
+    return decision
+
+
+class ConflictingTerms(ValueError):
+    """A required term names nodes that cannot all be meant."""
+
+
+class Places:
+    """The nodes on which reservations are looked for: those that a pod can go to, of those given."""
+
+    def __init__(self, pod: Pod, names: frozenset[str] | None) -> None:
+        self._names = names
+        self._specific = _specific_nodes(pod)
+        self._required = node_affinity.required(pod.spec)
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether all nodes are."""
+        return self._names is None and self._specific is None and self._required.is_empty
+
+    def include(self, node: Node) -> bool:
+        """Tell whether a node is one of them."""
+        name = node.metadata.name
+        if self._names is not None and name not in self._names:
+            return False
+        return name in self._specific if self._specific is not None else self._required.matches_node(node)
+
+    def rows(self, table: NodeTable, answers: MemoCache) -> NDArray[np.bool_]:
+        """Return (rows,) which rows of a node table are included."""
+        nodes = table.all()
+        result = np.zeros(table.capacity, np.bool_)
+        named = self._names if self._specific is None else self._specific
+        if named is not None and self._names is not None:
+            named = named & self._names
+        if self._specific is None and not self._required.is_empty:
+            memo = answers.of(self._required, self._required.matches_node)
+            result[nodes.rows] = memo.of(nodes).astype(np.bool_)
+        else:
+            result[nodes.rows] = True
+        if named is not None:
+            chosen = np.zeros(table.capacity, np.bool_)
+            chosen[[row for name in named if (row := table.row_of(name)) is not None]] = True
+            result &= chosen
+        return result
+
+
+def _specific_nodes(pod: Pod) -> frozenset[str] | None:
+    """Return the nodes that required terms name, None if a term does not. Raises ConflictingTerms."""
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    selector = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    names: frozenset[str] = frozenset()
+    for term in selector.node_selector_terms if selector else ():
+        of_term: frozenset[str] | None = None
+        for field in term.match_fields:
+            if field.key == "metadata.name" and field.operator == "In":
+                values = frozenset(field.values)
+                of_term = values if of_term is None else of_term & values
+        if of_term is None:
+            return None
+        if not of_term:
+            raise ConflictingTerms
+        names |= of_term
+    return names or None
+
+
+def _add(matches: dict[int, NodeMatch], row: int | None, info: ReservationInfo) -> None:
+    assert row is not None
+    match = matches.get(row)
+    if match is None:
+        match = matches[row] = NodeMatch(info.node_name)
+    match.matched = (*match.matched, info)
+
+
+def _sorted(matches: dict[int, NodeMatch]) -> dict[int, NodeMatch]:
+    for match in matches.values():
+        if len(match.matched) > 1:
+            match.matched = sorted(match.matched, key=lambda info: info.name)
+        for info in match.matched:
+            for name, amount in info.allocated_vector.items():
+                match.allocated[name] = match.allocated.get(name, 0) + amount
+    return matches

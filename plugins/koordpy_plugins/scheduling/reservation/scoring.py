@@ -1,0 +1,61 @@
+"""How well reservations suit pods: the fuller a pod makes one, the better.
+
+Source: Koordinator, `pkg/scheduler/plugins/reservation/scoring.go`.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koordpy.api.quantity import ZERO, Quantity
+from koordpy.lib import int64
+from koordpy.scheduling.reservation_info import ReservationInfo
+
+Int64 = NDArray[np.int64]
+
+MOST = 100
+PREFERRED = 1000
+"""The score of the node whose reservation goes before all others; normalising brings it down to 100."""
+
+
+def score(
+    requests: Mapping[str, Quantity],
+    info: ReservationInfo,
+    preemptible: Mapping[str, Quantity],
+) -> int:
+    """Return how full a reservation would be with a pod, in percent, averaged over what it holds.
+
+    A resource of which it would hold too little counts 0.
+    """
+    allocated: Mapping[str, Quantity] = info.allocated or {}
+    if preemptible:
+        allocated = {
+            name: max(allocated.get(name, ZERO) - preemptible.get(name, ZERO), ZERO)
+            for name in info.resource_names
+            if name in allocated or name in preemptible
+        }
+    total = count = 0
+    for name, most in info.allocatable.items():
+        if most.is_zero:
+            continue
+        count += 1
+        wanted = requests.get(name, ZERO) + allocated.get(name, ZERO)
+        if wanted <= most:
+            part = int64.quotient(int64.wrap(MOST * wanted.milli_value()), most.milli_value())
+            total = int64.wrap(total + part)
+    return int64.quotient(total, count) if count else 0
+
+
+def of_many(taken: int) -> int:
+    """Return the score of a node where a Reservation would take over so many pods: the fewer, the better."""
+    return MOST if taken == 0 else int64.quotient(MOST, 1 + taken)
+
+
+def normalize(scores: Int64) -> Int64:
+    """Bring scores into 0..100, the highest to 100; where all are 0 they stay."""
+    most = int(scores.max()) if len(scores) else 0
+    if most <= 0:
+        return scores
+    normalized: Int64 = scores * MOST // most
+    return normalized
