@@ -192,13 +192,18 @@ class Service:
         )
         self._listen("extender", settings, endpoints(self.extender))
         self.observers = Observers(settings, self.profiles, self.extender.handle, decisions, self.client)
-        self._stand_for_election(self.extender, handle_of(None), decisions)
+        self._stand_for_election(self.extender, self.observers, handle_of(None))
 
-    def _stand_for_election(self, extender: Extender, handle: SchedulingHandle, decisions: Decisions) -> None:
+    def _stand_for_election(self, extender: Extender, observers: Observers, handle: SchedulingHandle) -> None:
         """Prepare what only one of several processes does."""
         settings = self.settings.extender
         reservations = ReservationScheduler(
-            self.profiles, handle, self.client, gates=self._gates, decisions=decisions
+            self.profiles,
+            handle,
+            self.client,
+            observers.events,
+            gates=self._gates,
+            decisions=extender.decisions,
         )
         controllers = PluginControllers(self.profiles.frameworks.values(), settings.controller_plugins)
         parts: dict[str, Part] = {}
@@ -209,8 +214,8 @@ class Service:
         waking = Waking(self.profiles.frameworks.values(), handle, self.client)
         if waking:
             parts["waking of pods"] = waking.run
-        if self.observers is not None and self.observers.explanations is not None:
-            parts["ScheduleExplanations"] = self.observers.explanations.run
+        if observers.explanations is not None:
+            parts["ScheduleExplanations"] = observers.explanations.run
         if parts:
             self.lead = Lead(
                 parts,

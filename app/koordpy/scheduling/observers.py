@@ -34,7 +34,8 @@ RESERVATION = "Reservation"
 class Observers:
     """Make them before the informers start; `run` does what has to be done meanwhile.
 
-    `explanations` is None where none are written; only one of several processes may run it.
+    `explanations` is None where none are written; only one of several processes may run it. `events` are
+    written in the names of the profiles that know of reservations.
     """
 
     def __init__(
@@ -58,9 +59,9 @@ class Observers:
         self.auditor = _auditor(settings.workload_auditor, profiles, handle)
         if self.auditor is not None:
             decisions.listen(self.auditor)
-        self._events = _recorders(profiles, handle, client)
-        if self._events:
-            decisions.listen(ReservationEvents(self._events))
+        self.events = _recorders(profiles, handle, client)
+        if self.events:
+            decisions.listen(ReservationEvents(self.events))
         self.explanations: ScheduleExplanations | None = None
         if settings.schedule_explanations.enabled and client is not None:
             self.explanations = ScheduleExplanations(settings.schedule_explanations, profiles, handle, client)
@@ -69,7 +70,7 @@ class Observers:
         """Look after attempts, and write events, until cancelled."""
         tasks = [
             asyncio.create_task(supervise.forever(f"events of {name}", recorder.run))
-            for name, recorder in self._events.items()
+            for name, recorder in self.events.items()
         ]
         try:
             while True:
@@ -84,7 +85,7 @@ class Observers:
         """End all streams, write the events that are left, and stop."""
         self.streams.close()
         await self.log.close()
-        for recorder in self._events.values():
+        for recorder in self.events.values():
             with suppress(TimeoutError):
                 async with asyncio.timeout(1.0):
                     await recorder.flush()

@@ -10,6 +10,7 @@ One process of a cluster runs this at a time, the one that leads.
 
 import asyncio
 import logging
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.errors import NotFound
 from koordpy.cluster.events import NORMAL, Recorder
 from koordpy.cluster.nodes import NodeSet
-from koordpy.lib import supervise
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.decisions import Decision, Decisions, Outcome
 from koordpy.scheduling.failure import Failure, taken_over
@@ -50,13 +50,17 @@ RESERVATION = "Reservation"
 
 
 class ReservationScheduler:
-    """Schedules the Reservations of all profiles that have the Reservation plugin; `run` while we lead."""
+    """Schedules the Reservations of all profiles that have the Reservation plugin; `run` while we lead.
+
+    `events` are written in the names of these profiles.
+    """
 
     def __init__(
         self,
         profiles: Profiles,
         handle: Handle,
         client: Client,
+        events: Mapping[str, Recorder],
         *,
         gates: FeatureGates | None = None,
         decisions: Decisions | None = None,
@@ -77,9 +81,10 @@ class ReservationScheduler:
         )
         self._checks_scheduler = gates.enabled(DYNAMIC_SCHEDULER_CHECK)
         self._backoffs = initial_backoff, max_backoff
-        self._events = {
-            name: Recorder(client, controller=name, clock=self._clock) for name in self._frameworks
-        }
+        self._events = events
+        for name, framework in self._frameworks.items():
+            framework.handle.on_activate(self._activate)
+            framework.handle.events = framework.handle.events or events[name]
         self._wake = asyncio.Event()
         self._binding: dict[str, asyncio.Task[None]] = {}
         self.queue = self._new_queue()
@@ -95,6 +100,10 @@ class ReservationScheduler:
         framework = self._frameworks.get(pod.spec.scheduler_name)
         return framework is not None and framework.run_pre_enqueue(pod).is_success
 
+    def _activate(self, pod: Pod) -> None:
+        self.queue.activate(pod.metadata.uid)
+        self._wake.set()
+
     # --- life ------------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -107,10 +116,6 @@ class ReservationScheduler:
             in_hand=self._binding.__contains__,
             stirred=self._wake.set,
         )
-        writers = [
-            asyncio.create_task(supervise.forever(f"events of {name}", recorder.run))
-            for name, recorder in self._events.items()
-        ]
         surroundings = Surroundings(self._handle.cluster, self.queue, self._wake.set)
         following = self._reservations.subscribe(
             reserve_pods.added, reserve_pods.updated, reserve_pods.deleted
@@ -120,7 +125,7 @@ class ReservationScheduler:
                 await self._schedule()
         finally:
             self._reservations.unsubscribe(following)
-            tasks = [*self._binding.values(), *writers]
+            tasks = list(self._binding.values())
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

@@ -13,6 +13,7 @@ from koordpy.api.reserve_pod import reservation_name_of
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.events import Recorder
 from koordpy.cluster.informers import Informers
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.apiserver.server import Faults
@@ -155,8 +156,14 @@ class Stage:
         plugin = framework.plugins[0]
         assert isinstance(plugin, OneANode)
         self.plugin = plugin
+        self.recorder = Recorder(self.client, controller="default-scheduler")
         self.scheduler = ReservationScheduler(
-            self.profiles, self.handle, self.client, initial_backoff=0.01, max_backoff=0.05
+            self.profiles,
+            self.handle,
+            self.client,
+            {"default-scheduler": self.recorder},
+            initial_backoff=0.01,
+            max_backoff=0.05,
         )
         self.running: asyncio.Task[None] | None = None
 
@@ -198,6 +205,7 @@ class Stage:
         return str(self.known(name).status.conditions[0].message)
 
     async def events(self, reason: str) -> list[Event]:
+        await self.recorder.flush()
         return [event for event in await self.client.list_all(Event, "default") if event.reason == reason]
 
     async def until(self, condition: Callable[[], Any]) -> None:
