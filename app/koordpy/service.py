@@ -39,6 +39,7 @@ from koordpy.scheduling.debug_flags import DebugFlags
 from koordpy.scheduling.decisions import Decisions
 from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.handle import Handle as SchedulingHandle
+from koordpy.scheduling.network_topology.manager import TreeManager
 from koordpy.scheduling.nominator import Nominator
 from koordpy.scheduling.observers import Observers
 from koordpy.scheduling.own_cycle.scheduler import ReservationScheduler
@@ -93,6 +94,7 @@ class Service:
         self._serves = False
         self.profiles = Profiles()
         self.extender: Extender | None = None
+        self.network_topology: TreeManager | None = None
         self.debug_flags = DebugFlags(set_verbosity=set_verbosity)
         self.observers: Observers | None = None
         self._observing: asyncio.Task[None] | None = None
@@ -160,6 +162,8 @@ class Service:
         config = scheduling_config.load(path)
         self.debug_flags = settings.debug_log.flags(set_verbosity)
         nominator, waiting_pods = Nominator(self.cluster), WaitingPods()
+        if settings.network_topology_manager:
+            self.network_topology = TreeManager(self.cluster, self.client)
 
         def handle_of(_: Profile | None) -> SchedulingHandle:
             return SchedulingHandle(
@@ -170,6 +174,7 @@ class Service:
                 nominator=nominator,
                 waiting_pods=waiting_pods,
                 debug_flags=self.debug_flags,
+                network_topology=self.network_topology,
             )
 
         self.profiles = build(
@@ -216,6 +221,8 @@ class Service:
             parts["waking of pods"] = waking.run
         if observers.explanations is not None:
             parts["ScheduleExplanations"] = observers.explanations.run
+        if self.network_topology is not None:
+            parts["network topology"] = self.network_topology.run
         if parts:
             self.lead = Lead(
                 parts,

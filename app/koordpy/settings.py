@@ -132,6 +132,9 @@ class ExtenderSettings(ListenerSettings, ObserverSettings):
     controller_plugins: tuple[str, ...] = Field(default=("*",), strict=False)
     """Koordinator's `--controller-plugins`: whose controllers run; `NAME` switches on, `-NAME` off, `*` all
     that are not named."""
+    network_topology_manager: bool = False
+    """Koordinator's `--enable-network-topology-manager`: place the nodes in the tree of the
+    ClusterNetworkTopology named `default`, and write its status."""
     leader_elect: bool = True
     """False where no other process schedules Reservations or runs the plugins' controllers."""
     lease: SchedulerLeaseSettings = SchedulerLeaseSettings()

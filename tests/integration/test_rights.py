@@ -27,10 +27,12 @@ from koordpy.api.core import (
 )
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
 from koordpy.api.meta import KubeObject
+from koordpy.api.network_topology import ClusterNetworkTopology
 from koordpy.api.scheme import RESOURCES, Resource, decode, resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
 from koordpy.embedded.apiserver import ApiServer
+from koordpy.scheduling.network_topology import manager
 from koordpy.service import Service
 from koordpy.worker import Worker
 from tests.integration.descheduling.test_low_node_load_evicts import World
@@ -138,9 +140,12 @@ async def test_webhooks(tmp_path: Path, server: ApiServer, client: Client, conne
     assert_fits("webhooks", "koordpy-webhooks", connection)
 
 
-async def test_extender(server: ApiServer, client: Client, connection: Recording) -> None:
+async def test_extender(
+    server: ApiServer, client: Client, connection: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manager, "PERIOD", 0.1)
     config = str(DEPLOY / "scheduler" / "koordpy-profiles.yaml")
-    extender = {"port": 0, "schedulerConfig": config}
+    extender = {"port": 0, "schedulerConfig": config, "networkTopologyManager": True, "leaderElect": False}
     async with serving("extender", connection, client, server, extender=extender) as stage:
         await stage.add_node("n0")
         pod = await stage.add_pod("p")
@@ -154,6 +159,12 @@ async def test_extender(server: ApiServer, client: Client, connection: Recording
             whole.run_score(whole.new_state(), decode(Pod, pod), cluster.nodes.all())
         late = [cluster.late_store(type_) for type_ in LATE]
         await until(lambda: all(store.synced for store in late))
+        network = resource_of(ClusterNetworkTopology)
+        layers = {"networkTopologySpec": [{"topologyLayer": "NodeTopologyLayer"}]}
+        await create(client, network, {"metadata": {"name": "default"}, "spec": layers})
+        async with asyncio.timeout(30):
+            while not (await client.get(ClusterNetworkTopology, "", "default")).status.detail_status:
+                await asyncio.sleep(0.05)
     assert_fits("extender", "koordpy-scheduler", connection)
 
 

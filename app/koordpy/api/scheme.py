@@ -5,7 +5,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from . import core, koordinator, reservation, schedule_explanation
+from . import core, koordinator, network_topology, reservation, schedule_explanation
 from .meta import KubeObject
 
 T = TypeVar("T")
@@ -123,6 +123,14 @@ RESOURCES: dict[type[KubeObject], Resource] = {
             "ScheduleExplanation",
             True,
             schedule_explanation.ScheduleExplanation,
+        ),
+        Resource(
+            "scheduling.koordinator.sh",
+            "v1alpha1",
+            "clusternetworktopologies",
+            "ClusterNetworkTopology",
+            False,
+            network_topology.ClusterNetworkTopology,
         ),
         Resource("slo.koordinator.sh", "v1alpha1", "nodeslos", "NodeSLO", False, koordinator.NodeSLO),
         Resource(

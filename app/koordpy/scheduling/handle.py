@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from koordpy.cluster.client import Client
     from koordpy.cluster.events import Recorder
 
+    from .network_topology.manager import TreeManager
     from .preemption.extenders import PreemptExtender
     from .reservation_points import ReservationPoints
 
@@ -76,6 +77,7 @@ class Handle:
 
     `client` is None where nothing can be written (what-ifs, tests); plugins that need it say so. `events` is
     None where nobody writes events. `extenders` are those that preemption has to ask.
+    `network_topology` is None where it is switched off.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Handle:
         events: "Recorder | None" = None,
         extenders: "Sequence[PreemptExtender]" = (),
         debug_flags: DebugFlags | None = None,
+        network_topology: "TreeManager | None" = None,
     ) -> None:
         self.cluster = cluster
         self.nodes: NodeTable = cluster.nodes
@@ -103,6 +106,7 @@ class Handle:
         """The feature gates; the framework of the profile sets them."""
         self.events = events
         self.extenders = extenders
+        self.network_topology = network_topology
         self._framework: WhatIf | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._activators: list[Callable[[Pod], None]] = []
@@ -122,6 +126,7 @@ class Handle:
             events=self.events,
             extenders=self.extenders,
             debug_flags=self.debug_flags,
+            network_topology=self.network_topology,
         )
 
     @property

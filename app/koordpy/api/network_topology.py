@@ -1,0 +1,61 @@
+"""ClusterNetworkTopology: the layers of a cluster's network, and which node is where.
+
+The status is written as well as read, and its schema wants some members even when they are empty.
+Source: Koordinator, `apis/scheduling/v1alpha1/cluster_network_topology_types.go`.
+"""
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from .meta import KubeObject, Struct
+
+CLUSTER_TOPOLOGY_LAYER = "ClusterTopologyLayer"
+"""The layer above all others: the cluster."""
+
+NODE_TOPOLOGY_LAYER = "NodeTopologyLayer"
+"""The layer below all others: the nodes."""
+
+DEFAULT_NAME = "default"
+"""The name of the one object that counts."""
+
+
+class NetworkTopologySpec(Struct):
+    """A layer, the layer above it, and the node labels that name its members, first choice first."""
+
+    topology_layer: str = ""
+    parent_topology_layer: str = ""
+    label_key: list[str] = []
+
+
+class TopologyInfo(Struct, omit_defaults=False):
+    """A member of a layer. The cluster has no name."""
+
+    topology_layer: str = ""
+    topology_name: str = ""
+
+
+class DetailStatus(Struct, omit_defaults=False):
+    """What is found of a member of a layer: its neighbours in the tree, and how many nodes are below it."""
+
+    topology_info: TopologyInfo = msgspec.field(default_factory=TopologyInfo)
+    parent_topology_info: TopologyInfo | UnsetType = UNSET
+    child_topology_layer: str | UnsetType = UNSET
+    child_topology_names: list[str] | UnsetType = UNSET
+    node_num: int = 0
+
+
+class ClusterNetworkTopology(KubeObject):
+    """The network of the cluster; cluster-scoped."""
+
+    class Spec(Struct):
+        """The layers, in any order."""
+
+        network_topology_spec: list[NetworkTopologySpec] = []
+
+    class TopologyStatus(Struct):
+        """The members of all layers but the lowest."""
+
+        detail_status: list[DetailStatus] = []
+
+    spec: Spec = msgspec.field(default_factory=Spec)
+    status: TopologyStatus = msgspec.field(default_factory=TopologyStatus)

@@ -1,0 +1,85 @@
+"""Keep the network's tree current, and have the process that leads write what it shows into the status.
+
+Source: Koordinator, `pkg/scheduler/frameworkext/networktopology/tree_manager.go`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from koordpy.api.core import Node
+from koordpy.api.network_topology import DEFAULT_NAME, ClusterNetworkTopology
+from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.errors import ApiError, ConnectionFailed
+
+from .tree import TopologyError, Tree, build
+
+log = logging.getLogger(__name__)
+
+PERIOD = 10.0
+"""Seconds for which a tree holds."""
+
+
+class TreeManager:
+    """The tree of the ClusterNetworkTopology named `default`, for all plugins of a process.
+
+    Make it before the informers start: it follows the type. Nobody waits for the type, which may be missing.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        client: Client | None,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._topologies = cluster.late_store(ClusterNetworkTopology)
+        self._nodes = cluster.store(Node)
+        self._client, self._clock, self._sleep = client, cluster.clock, sleep
+        self._tree: Tree | None = None
+        self._made_at: float | None = None
+        self._problem = ""
+
+    def snapshot(self) -> Tree | None:
+        """Return the tree, at most `PERIOD` seconds old; None as long as there was no valid topology."""
+        if self._made_at is None or self._clock.monotonic() - self._made_at >= PERIOD:
+            self._make()
+        return self._tree
+
+    async def run(self) -> None:
+        """Write the status whenever it differs, until cancelled; for the one process that leads."""
+        while True:
+            tree = self._make()
+            if tree is not None:
+                await self._write(tree)
+            await self._sleep(PERIOD)
+
+    def _make(self) -> Tree | None:
+        """Make the tree; None, and the tree before stays, without a topology that can be used."""
+        self._made_at = self._clock.monotonic()
+        topology = self._topologies.get("", DEFAULT_NAME)
+        if topology is None:
+            return None
+        try:
+            self._tree = build(topology, self._nodes)
+        except TopologyError as error:
+            if str(error) != self._problem:
+                log.error("ClusterNetworkTopology %s: %s", DEFAULT_NAME, error)
+            self._problem = str(error)
+            return None
+        self._problem = ""
+        return self._tree
+
+    async def _write(self, tree: Tree) -> None:
+        topology = self._topologies.get("", DEFAULT_NAME)
+        details = tree.status()
+        if self._client is None or topology is None or topology.status.detail_status == details:
+            return
+        patch = {"status": {"detailStatus": msgspec.to_builtins(details)}}
+        try:
+            await self._client.patch_status(ClusterNetworkTopology, "", DEFAULT_NAME, patch)
+        except (ApiError, ConnectionFailed) as error:
+            log.error("status of ClusterNetworkTopology %s: %s", DEFAULT_NAME, error)
