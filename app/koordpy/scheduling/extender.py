@@ -43,6 +43,7 @@ from .metrics import (
 )
 from .node_choice import Chooser, NodeChoice
 from .outcome import FilterOutcome
+from .preemption.recheck import Recheck
 from .registry import Place, Profiles, build
 from .status import Code, Status
 from .wire import BadBody
@@ -108,6 +109,7 @@ class Extender:
         self.decisions = decisions or Decisions()
         self.attempts = Attempts(handle.clock)
         self.histories = Histories(handle, pods=histories, is_light=is_light)
+        self._recheck = Recheck(handle)
         self.binds = BindCycle(profiles, handle, self.attempts, self.decisions, self.histories)
         handle.on(Pod, delete=self._pod_deleted)
         if is_light:
@@ -283,23 +285,22 @@ class Extender:
     # --- preempt ---------------------------------------------------------------------------------
 
     def preempt(self, body: bytes) -> bytes:
-        """Answer a preempt call: the proposal as it is, unless plugins keep, drop or add victims."""
+        """Answer a preempt call: the proposal, as far as the pod fits then also by our own filters.
+
+        Where it does not, more victims are proposed, or the node is dropped; plugins may change the rest.
+        """
         args = wire.PREEMPTION_ARGS.decode(body, "pod")
         pod = args.pod
         assert pod is not None
-        framework = self.profiles.of(pod.spec.scheduler_name)
-        if args.meta_victims is not None:
-            proposal = self._victims_by_uid(args.meta_victims)
-        elif args.victims is not None:
-            proposal = {
-                node: Victims(victims.pods, victims.pdb_violations) for node, victims in args.victims.items()
-            }
-        else:
+        name = pod.spec.scheduler_name
+        framework, whole = self.profiles.of(name), self.profiles.whole_of(name)
+        if args.meta_victims is None and args.victims is None:
             raise BadBody("neither NodeNameToMetaVictims nor NodeNameToVictims is given")
-        if framework is None or self._unsynced():
+        if framework is None or whole is None or self._unsynced():
             return wire.preemption_result({})
         attempt = self.attempts.get(pod.metadata.uid)
         state = attempt.state if attempt is not None else framework.new_state()
+        proposal = self._recheck.look(whole, pod, self._known_victims(args))
         agreed, status = framework.run_preempt(state, pod, proposal)
         if not status.is_success:
             log.warning("pod %s: preemption refused: %s", pod.metadata.key, status.message)
@@ -310,16 +311,21 @@ class Extender:
             }
         )
 
-    def _victims_by_uid(self, proposal: Mapping[str, wire.MetaVictims]) -> dict[str, Victims]:
+    def _known_victims(self, args: wire.PreemptionArgs) -> dict[str, Victims]:
         """Look up victims; a node with one that is not known (any more) is dropped: the view is not ours."""
+        proposed: dict[str, tuple[list[str], int]] = {}
+        if args.meta_victims is not None:
+            for name, meta in args.meta_victims.items():
+                proposed[name] = [victim.uid for victim in meta.pods], meta.pdb_violations
+        else:
+            for name, whole in (args.victims or {}).items():
+                proposed[name] = [victim.metadata.uid for victim in whole.pods], whole.pdb_violations
         found: dict[str, Victims] = {}
-        for node_name, victims in proposal.items():
+        for node_name, (uids, violations) in proposed.items():
             row = self.nodes.row_of(node_name)
             pods = {} if row is None else {pod.metadata.uid: pod for pod in self.nodes.pods_on(row)}
-            if row is not None and all(victim.uid in pods for victim in victims.pods):
-                found[node_name] = Victims(
-                    [pods[victim.uid] for victim in victims.pods], victims.pdb_violations
-                )
+            if row is not None and all(uid in pods for uid in uids):
+                found[node_name] = Victims([pods[uid] for uid in uids], violations)
             else:
                 log.info("preemption on node %s: koordpy does not know all proposed victims", node_name)
         return found

@@ -168,7 +168,11 @@ def test_plugins_may_drop_nodes_and_victims() -> None:
 
 
 def test_a_node_with_a_victim_that_is_gone_is_dropped() -> None:
-    assert preempted(occupied(NoB), {"a": ["uid-gone"], "b": ["uid-x"]}).keys() == {"b"}
+    assert preempted(occupied(), {"a": ["uid-gone"], "b": ["uid-x"]}).keys() == {"b"}
+
+
+def test_a_node_that_our_filters_refuse_whoever_goes_is_dropped() -> None:
+    assert preempted(occupied(NoB), {"a": ["uid-old"], "b": ["uid-x"]}).keys() == {"a"}
 
 
 def test_victims_may_come_as_full_pods() -> None:

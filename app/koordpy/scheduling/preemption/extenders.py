@@ -41,9 +41,7 @@ class PreemptExtender(Protocol):
         """Tell whether a pod concerns it."""
         ...
 
-    async def preempt(
-        self, pod: Pod, victims: Mapping[str, Victims], nodes: NodeTable
-    ) -> dict[str, Victims]:
+    async def preempt(self, pod: Pod, victims: Mapping[str, Victims], nodes: NodeTable) -> dict[str, Victims]:
         """Return the victims by node name to go on with. Raises ExtenderError."""
         ...
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 import numpy as np
 
 from koordpy.api.core import Pod
+from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState, StateKey
@@ -86,6 +87,8 @@ class NodePorts(Plugin, PreFilter, Filter):
         for index, row in enumerate(nodes.rows.tolist()):
             if row in moved:
                 used = UsedPorts(moved[row])
+                for other in filter(is_reserve_pod, shown.get(row, ())):
+                    used.add(other)
             elif row in shown:
                 used = UsedPorts()
                 for other in shown[row]:

@@ -1,0 +1,80 @@
+"""What becomes of victims that kube-scheduler proposes, seen with all that its own dry run does not see.
+
+kube-scheduler tries evictions with its in-tree plugins: it knows nothing of what reservations hold, nor of
+any other filter of ours. A proposal that our filters would still refuse would cost pods their lives for
+nothing. Where it does, more pods may have to go: the same dry run with the whole profile finds out who. A
+node on which that does not help either is dropped.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from koordpy.api.core import Pod, PodDisruptionBudget
+from koordpy.cluster.nodes import NodeSet
+from koordpy.cluster.sandbox import Sandbox
+from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.framework import Framework
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface import Victims
+from koordpy.scheduling.node_info import NodeInfo
+from koordpy.scheduling.plugin_call import Broken
+
+from .budgets import Budgets
+from .dry_run import DryRun
+from .importance import priority_of
+
+
+class Recheck:
+    """Looks at proposals with whole profiles."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._nodes, self._clock = handle.nodes, handle.clock
+        self._budgets = handle.cluster.store(PodDisruptionBudget)
+
+    def look(self, framework: Framework, pod: Pod, proposal: Mapping[str, Victims]) -> dict[str, Victims]:
+        """Return the victims by node name with which a pod fits; nodes where none will do are left out."""
+        state = framework.new_state()
+        before = framework.run_pre_filter(state, pod, self._nodes.all())
+        if not before.status.is_success:
+            return {}
+        names = [name for name in proposal if before.node_names is None or name in before.node_names]
+        nodes, _ = self._nodes.select(names)
+        agreed = {name: proposal[name] for name in _fitting(framework, state, pod, nodes, proposal)}
+        rest = nodes.subset(np.array([name not in agreed for name in nodes.names], np.bool_))
+        if len(rest):
+            mine = priority_of(pod)
+            run = DryRun(
+                framework,
+                state,
+                pod,
+                lambda victim: priority_of(victim) < mine,
+                Budgets(self._budgets),
+                self._clock.now(),
+            )
+            agreed.update(run.run(rest, len(rest)).candidates)
+        return {name: agreed[name] for name in proposal if name in agreed}
+
+
+def _fitting(
+    framework: Framework, state: CycleState, pod: Pod, nodes: NodeSet, victims: Mapping[str, Victims]
+) -> Iterator[str]:
+    """Yield the names of the nodes on which a pod fits once the victims are gone."""
+    if framework.entangled(state) and len(nodes) > 1:
+        for index in range(len(nodes)):
+            yield from _fitting(framework, state, pod, nodes.pick(np.array([index])), victims)
+        return
+    what_if, sandbox = state.clone(), Sandbox(nodes)
+    try:
+        for index, name in enumerate(nodes.names):
+            sandbox.take(index, victims[name].pods)
+            for victim in victims[name].pods:
+                framework.remove_pod(what_if, pod, victim, NodeInfo(sandbox.nodes, index))
+    except Broken:
+        return
+    outcome = framework.run_filters(what_if, pod, sandbox.nodes)
+    if outcome.error is None:
+        yield from outcome.kept.names
+    elif len(nodes) > 1:  # what breaks on one node is no other's misfortune
+        for index in range(len(nodes)):
+            yield from _fitting(framework, state, pod, nodes.pick(np.array([index])), victims)
