@@ -28,6 +28,8 @@ from koordpy.scheduling.interface import (
     BeforeScore,
     Bind,
     Binding,
+    Controller,
+    ControllerProvider,
     Filter,
     Plugin,
     PostFilter,
@@ -51,6 +53,7 @@ from .args import ReservationArgs
 from .cache import ReservationCache
 from .candidates import Candidates
 from .commit import Commit
+from .controller.controller import ReservationController
 from .judge import NO_MATCH, Judge
 from .nominations import Nominations
 from .nominator import Nominator
@@ -85,6 +88,7 @@ class Reservation(
     ReservationScore,
     ReservationNominator,
     ReservationPreBind,
+    ControllerProvider,
     APIService,
 ):
     """Finds, withholds, scores and hands out reservations; places Reservations."""
@@ -327,7 +331,7 @@ class Reservation(
         info = prepared.reservation
         if not prepared.is_pre_allocation or info is None or info.reservation is None:
             return Status.skip()
-        if info.reservation.takes_many or not prepared.matches:
+        if info.reservation.takes_many or not prepared.has_nodes:
             return Status.skip()
         for name in nodes.names:
             pods, status = self._nominator.for_reservation(state, prepared, pod, name)
@@ -459,6 +463,13 @@ class Reservation(
         if not is_reserve_pod(pod):
             return Status.skip()
         return await self._commit.bind(pod, binding.node_name)
+
+    # --- beside the cycle ------------------------------------------------------------------------
+
+    def controllers(self) -> Sequence[Controller]:
+        """The one that keeps the status of placed Reservations true."""
+        assert isinstance(self.args, ReservationArgs)
+        return (ReservationController(self.handle, self.args),)
 
     # --- REST ------------------------------------------------------------------------------------
 

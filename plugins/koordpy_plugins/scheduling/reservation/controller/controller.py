@@ -8,7 +8,6 @@ from the stores at that time, so it does not matter which event led to it. Sourc
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
@@ -22,9 +21,11 @@ from koordpy.cluster.errors import ApiError, Conflict, ConnectionFailed, NotFoun
 from koordpy.cluster.retry import retried
 from koordpy.controllers.queue import WorkQueue
 from koordpy.controllers.reconcile import ReconcileError, reconcile_forever
+from koordpy.scheduling.gates import CLEAN_EXPIRED_RESERVATION_ALLOCATED
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.reservation_writes import write_status
 
+from ..args import ReservationArgs
 from . import garbage, metrics
 from .reckoning import next_look, with_owners
 
@@ -39,25 +40,13 @@ PLACED_ON = "koordpy.dev/reservation-node"
 """Index of Reservations by the node that they are on."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How the controller works; times are seconds. `cleans` is gate CleanExpiredReservationAllocated."""
-
-    workers: int = 1
-    collects_garbage: bool = True
-    gc_seconds: float = 86_400
-    gc_interval: float = 60
-    resync_interval: float = 60
-    cleans: bool = False
-
-
 class ReservationController:
     """Runs in the one process that leads; what it follows is followed everywhere."""
 
     name = NAME
 
-    def __init__(self, handle: Handle, settings: Settings) -> None:
-        self._handle, self._settings = handle, settings
+    def __init__(self, handle: Handle, args: ReservationArgs) -> None:
+        self._handle, self._args = handle, args
         self._clock = handle.clock
         self._reservations = handle.cluster.store(Reservation)
         self._pods, self._nodes = handle.cluster.store(Pod), handle.cluster.store(Node)
@@ -79,13 +68,13 @@ class ReservationController:
         reservations = self._reservations.subscribe(self._add, self._updated, self._add)
         pods = self._pods.subscribe(self._pod_seen, self._pod_updated, self._pod_seen)
         nodes = self._nodes.subscribe(on_delete=self._node_gone, replay=False)
-        settings = self._settings
+        args = self._args
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(reconcile_forever(self.queue, self.sync, workers=settings.workers))
-                tasks.create_task(_every(settings.resync_interval, self._resync))
-                if settings.collects_garbage:
-                    tasks.create_task(_every(settings.gc_interval, self.collect_garbage))
+                tasks.create_task(reconcile_forever(self.queue, self.sync, workers=args.controller_workers))
+                tasks.create_task(_every(args.resync_interval_seconds, self._resync))
+                if not args.disable_garbage_collection:
+                    tasks.create_task(_every(args.gc_interval_seconds, self.collect_garbage))
         finally:
             self._reservations.unsubscribe(reservations)
             self._pods.unsubscribe(pods)
@@ -156,7 +145,7 @@ class ReservationController:
 
     async def _release(self, uid: str) -> None:
         """Take the annotation from the pods of a Reservation that is gone, if the gate says so."""
-        if not self._settings.cleans:
+        if not self._handle.gates.enabled(CLEAN_EXPIRED_RESERVATION_ALLOCATED):
             return
         failed = []
         for pod in self._pods.by_index(PODS_OF, uid):
@@ -179,7 +168,7 @@ class ReservationController:
 
     async def collect_garbage(self) -> None:
         """Delete the Reservations that ended long ago."""
-        kept = timedelta(seconds=self._settings.gc_seconds)
+        kept = timedelta(seconds=self._args.gc_duration_seconds)
         for reservation in list(garbage.of(self._reservations, self._clock.now(), kept, self._node_exists)):
             meta = reservation.metadata
             try:

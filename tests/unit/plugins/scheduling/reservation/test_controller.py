@@ -15,13 +15,12 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.apiserver.server import Fault
 from koordpy.lib.clock import FakeClock
+from koordpy.lib.feature_gates import FeatureGates
+from koordpy.scheduling import gates
 from koordpy.scheduling.handle import Handle
 from koordpy.simulation.inprocess import ServerChannel
-from koordpy_plugins.scheduling.reservation.controller.controller import (
-    ReservationController,
-    Settings,
-    key_of,
-)
+from koordpy_plugins.scheduling.reservation.args import ReservationArgs
+from koordpy_plugins.scheduling.reservation.controller.controller import ReservationController, key_of
 from tests.unit.scheduling.own_cycle.stage import reservation
 from tests.unit.scheduling.worlds import NOW, node, pod_document
 
@@ -31,14 +30,15 @@ ALLOCATED = "scheduling.koordinator.sh/reservation-allocated"
 class World:
     """A controller, an API server to write to, and stores that show what is there when `look` is called."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, cleans: bool = False) -> None:
         self.clock = FakeClock(NOW)
         self.server = ApiServer(crds=[data.deploy("crds")], clock=self.clock)
         self.client = Client(ServerChannel(self.server))
         self.cluster = Cluster(self.clock)
         self.cluster.store(Node).apply(node("n1"))
         handle = Handle(self.cluster, client=self.client, clock=self.clock)
-        self.controller = ReservationController(handle, Settings(**settings))
+        handle.gates = FeatureGates(gates.SPECS, {gates.CLEAN_EXPIRED_RESERVATION_ALLOCATED: cleans})
+        self.controller = ReservationController(handle, ReservationArgs())
 
     async def add(self, name: str, phase: str = "Available", **spec: Any) -> Reservation:
         status = spec.pop("status", {})
