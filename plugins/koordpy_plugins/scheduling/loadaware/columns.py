@@ -78,7 +78,7 @@ class LoadColumns:
     # --- reading ---------------------------------------------------------------------------------
 
     def suspects(self, nodes: NodeSet, estimate: Int64, now: int | None, *, prod: bool) -> Bool | None:
-        """Return (n,) the nodes that must be looked at closely for a pod with this estimate (r,).
+        """Return (n,) the nodes that must be looked at closely for this estimate, (r,) or (n, r).
 
         All others surely stay below their thresholds and, at `now` (microseconds; None: never mind), have
         been heard of lately. None when there is no suspect.

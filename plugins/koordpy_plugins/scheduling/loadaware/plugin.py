@@ -15,7 +15,7 @@ from koordpy.api.koordinator import NodeMetric
 from koordpy.api.needs import Lack, Needs
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.args import PluginArgs
-from koordpy.scheduling.cycle_state import CycleState, StateKey
+from koordpy.scheduling.cycle_state import PLACED, CycleState, StateKey
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import APIService, Filter, Plugin, PreFilter, Reserve, Score
 from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
@@ -91,6 +91,22 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService)
         state.write(_ESTIMATE, (pod, estimate))
         return estimate
 
+    def _added(self, state: CycleState, pod: Pod, nodes: NodeSet) -> NDArray[np.int64]:
+        """Estimate what comes to the nodes: (r,) the pod, or in a what-if (n, r) with those placed before it.
+
+        All pods of a what-if are of one kind, so those before count wherever this one does.
+        """
+        estimate = self._estimate(state, pod)
+        placed = state.read(PLACED)
+        if not placed:
+            return estimate
+        added = np.tile(estimate, (nodes.table.capacity, 1))
+        for name, pods in placed.items():
+            row = nodes.table.row_of(name)
+            if row is not None:
+                added[row] += sum(np.array(self.estimator.of_pod(other), np.int64) for other in pods)
+        return added[nodes.rows]
+
     # --- filter ----------------------------------------------------------------------------------
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
@@ -99,18 +115,20 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService)
             return PASS
         prod = qos.priority_class(pod) is qos.PriorityClass.PROD
         now = self._now() if self.settings.filter_expired_node_metrics else None
-        estimate = self._estimate(state, pod)
-        suspects = self.columns.suspects(nodes, estimate, now, prod=prod)
+        added = self._added(state, pod, nodes)
+        suspects = self.columns.suspects(nodes, added, now, prod=prod)
         if suspects is None:
             return PASS
         at = np.flatnonzero(suspects)
         codes = np.zeros(len(nodes), np.int8)
         keys = np.zeros(len(nodes), np.int64)
-        codes[at], keys[at] = self._judge(nodes.pick(at), estimate, now, prod=prod)
+        if added.ndim > 1:
+            added = added[at]
+        codes[at], keys[at] = self._judge(nodes.pick(at), added, now, prod=prod)
         return Verdict.keyed(codes, keys, self._reasons)
 
     def _judge(
-        self, nodes: NodeSet, estimate: NDArray[np.int64], now: int | None, *, prod: bool
+        self, nodes: NodeSet, added: NDArray[np.int64], now: int | None, *, prod: bool
     ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
         """Return (n,) codes and (n,) indexes of reasons."""
         thresholds, existing, aggregated = self.columns.thresholds(nodes, prod=prod)
@@ -122,7 +140,7 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService)
             if self.settings.enable_schedule_when_node_metrics_expired:
                 expired[:] = False
         judged &= self.columns.measured(nodes)
-        usage = arithmetic.percent(existing + estimate, self.columns.allocatable(nodes))
+        usage = arithmetic.percent(existing + added, self.columns.allocatable(nodes))
         over = (usage > thresholds) & (thresholds != 0)
         over &= judged[:, None]
         refused = expired | arithmetic.any_resource(over)
@@ -144,7 +162,7 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService)
         prod = self.settings.score_according_prod_usage and (
             qos.priority_class(pod) is qos.PriorityClass.PROD
         )
-        used = self.columns.existing_for_score(nodes, prod=prod) + self._estimate(state, pod)
+        used = self.columns.existing_for_score(nodes, prod=prod) + self._added(state, pod, nodes)
         scores = arithmetic.least_used_score(used, self.columns.allocatable(nodes), self._weights, dominant)
         return np.where(self.columns.scored(nodes, self._now()), scores, 0)
 
