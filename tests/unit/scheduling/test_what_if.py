@@ -1,0 +1,193 @@
+"""Whole cycles, one after the other, that only tell."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from koordpy.api.core import Node, Pod
+from koordpy.api.koordinator import NodeMetric
+from koordpy.api.meta import format_time
+from koordpy.api.scheme import decode
+from koordpy.cluster.cluster import Cluster
+from koordpy.lib.clock import FakeClock
+from koordpy.scheduling import what_if
+from koordpy.scheduling.cycle_state import PLACED, CycleState
+from koordpy.scheduling.framework import Framework
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface import Filter, Plugin, PreEnqueue, PreFilter, Score
+from koordpy.scheduling.registry import Place, build
+from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.what_if import Forecast, PlacedPod, Rehearsal, forecast
+from tests.unit.scheduling.worlds import NOW, configuration, framework, node, pod, world
+
+
+def whole(cluster: Cluster, *plugins: str, args: dict[str, Any] | None = None) -> Framework:
+    profiles = build(configuration(plugins, args), lambda _: Handle(cluster), place=Place.EXTENDER)
+    found = profiles.whole_of("")
+    assert found is not None
+    return found
+
+
+def copies(count: int, **options: Any) -> list[Pod]:
+    return [pod(f"p{i}", **options) for i in range(count)]
+
+
+async def tell(cluster: Cluster, framework: Framework, pods: list[Pod]) -> Forecast:
+    return await forecast(framework, cluster.nodes, pods, cluster.clock)
+
+
+async def test_pods_fill_the_nodes_and_the_rest_is_told_why_not() -> None:
+    cluster = world([node("a", cpu="2"), node("b", cpu="3")])
+    found = await tell(cluster, whole(cluster), copies(7, cpu="1"))
+    assert found.by_node == {"b": 3, "a": 2}
+    assert found.stopped is not None
+    assert (found.stopped.pod, found.stopped.pods, found.stopped.stage) == ("p5", 2, "Filter")
+    assert found.stopped.message == "0/2 nodes are available: 2 Insufficient cpu."
+    assert found.stopped.preemption_might_help == 2
+
+
+async def test_host_ports_are_taken_by_the_pods_before() -> None:
+    cluster = world([node("a"), node("b")])
+    containers = [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]
+    found = await tell(cluster, whole(cluster), copies(3, containers=containers))
+    assert sorted(found.by_node) == ["a", "b"]
+    assert found.stopped is not None
+    assert "free ports" in found.stopped.message
+
+
+async def test_spread_constraints_count_the_pods_before() -> None:
+    nodes = [node(f"{zone}{i}", labels={"zone": zone}) for zone in "ab" for i in range(2)]
+    cluster = world([*nodes, node("a9", cpu="100", labels={"zone": "a"})])
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    pods = copies(6, topologySpreadConstraints=[constraint])
+    for one in pods:
+        one.metadata.labels = {"app": "web"}
+    found = await tell(cluster, whole(cluster), pods)
+    assert [sorted((one.node[0], other.node[0])) for one, other in _pairs(found)] == [["a", "b"]] * 3
+
+
+def _pairs(found: Forecast) -> list[tuple[PlacedPod, PlacedPod]]:
+    return list(zip(found.placed[::2], found.placed[1::2], strict=True))
+
+
+async def test_load_that_the_pods_before_would_make_counts() -> None:
+    cluster = world([])
+    made = whole(
+        cluster, "LoadAwareScheduling", args={"LoadAwareScheduling": {"usageThresholds": {"cpu": 50}}}
+    )
+    cluster.store(Node).apply(node("a", cpu="10"))
+    status = {
+        "updateTime": format_time(NOW - timedelta(seconds=5)),
+        "nodeMetric": {"nodeUsage": {"resources": {"cpu": "1", "memory": "1Gi"}}},
+    }
+    metric = decode(NodeMetric, {"metadata": {"name": "a"}, "status": status})
+    cluster.store(NodeMetric).apply(metric)
+    found = await tell(cluster, made, copies(9, cpu="1"))
+    # used 1 of 10, and 0.85 for each pod: the fifth would lift it to 52 %
+    assert found.by_node == {"a": 4}
+    assert found.stopped is not None
+    assert "usage exceed threshold" in found.stopped.message
+    [first, *_] = found.placed
+    scores = [item.top_nodes[0].plugins["LoadAwareScheduling"] for item in found.placed]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] > scores[-1]
+    assert first.feasible_nodes == 1
+
+
+class Waits(Plugin, PreEnqueue, Score):
+    """Queues nothing."""
+
+    name = "Waits"
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        return Status.unresolvable("not yet")
+
+    def score(self, state: CycleState, pod: Pod, node: Any) -> int:
+        return 0
+
+
+class Refuses(Plugin, PreFilter):
+    """Refuses every pod."""
+
+    name = "Refuses"
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Any) -> Any:
+        return None, Status.unresolvable("no quota")
+
+
+class Breaks(Plugin, Filter):
+    """Fails."""
+
+    name = "Breaks"
+
+    def filter(self, state: CycleState, pod: Pod, node: Any) -> Status:
+        raise ValueError("broken")
+
+
+class Spies(Plugin, Filter):
+    """Sees which pods were placed before."""
+
+    name = "Spies"
+    seen: list[list[str]]
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.seen = []
+
+    def filter(self, state: CycleState, pod: Pod, node: Any) -> Status:
+        placed = state.read(PLACED) or {}
+        self.seen.append([other.metadata.name for pods in placed.values() for other in pods])
+        assert not state.measured
+        return SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("plugin", "stage", "message"),
+    [
+        (Waits, "PreEnqueue", "Waits: not yet"),
+        (Refuses, "PreFilter", "Refuses: no quota"),
+        (Breaks, "Filter", 'Breaks: running Filter plugin "Breaks": ValueError: broken'),
+    ],
+)
+async def test_the_stage_that_stops_a_pod_is_told(plugin: type[Plugin], stage: str, message: str) -> None:
+    cluster = world([node("a")])
+    found = await tell(cluster, framework(cluster, plugin), copies(2))
+    assert found.stopped is not None
+    assert (found.stopped.stage, found.stopped.message) == (stage, message)
+    assert (found.stopped.pods, found.placed) == (2, [])
+
+
+async def test_plugins_with_books_of_their_own_are_told_of_the_pods_before() -> None:
+    cluster = world([node("a")])
+    made = framework(cluster, Spies)
+    await tell(cluster, made, copies(3))
+    [spy] = [plugin for plugin in made.plugins if isinstance(plugin, Spies)]
+    assert spy.seen == [[], ["p0"], ["p0", "p1"]]
+
+
+async def test_a_what_if_that_takes_too_long_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = world([node("a")])
+    assert isinstance(cluster.clock, FakeClock)
+    monkeypatch.setattr(what_if, "LONGEST", 0.0)
+    found = await tell(cluster, whole(cluster), copies(3))
+    assert found.stopped is not None
+    assert (found.stopped.stage, found.stopped.pods) == ("limit", 3)
+
+
+async def test_what_happens_in_the_cluster_meanwhile_counts_for_the_next_pod() -> None:
+    cluster = world([node("a", cpu="3")])
+    rehearsal = Rehearsal(whole(cluster), cluster.nodes)
+    first = rehearsal.try_pod(pod("p0", cpu="1"))
+    assert first.node == "a"
+    rehearsal.place(pod("p0", cpu="1"), "a")
+    cluster.store(Pod).apply(pod("real", cpu="1", node_name="a"))
+    assert rehearsal.try_pod(pod("p1", cpu="2")).node == ""
+    assert rehearsal.try_pod(pod("p1", cpu="1")).node == "a"
+    cluster.store(Node).apply(node("b", cpu="8"))
+    assert rehearsal.try_pod(pod("p1", cpu="2")).node == "b"
