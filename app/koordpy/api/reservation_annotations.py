@@ -139,8 +139,12 @@ def matches_exactly(
 
 
 def order(labels: Mapping[str, str]) -> int | None:
-    """Return a reservation's place in the order of preference, None if it has none (0 is none)."""
-    return int64.parse(labels.get(extension.LABEL_RESERVATION_ORDER, "")) or None
+    """Return a reservation's place in the order of preference, None if it has none.
+
+    0 is none, and so is the largest number there is: nothing comes after it.
+    """
+    place = int64.parse(labels.get(extension.LABEL_RESERVATION_ORDER, ""))
+    return None if place == int64.MAX else place or None
 
 
 def is_ignored_by(pod: Pod) -> bool:

@@ -8,6 +8,7 @@ count) are what arithmetic on nodes uses.
 Source: Koordinator, `pkg/scheduler/frameworkext/reservation_info.go`.
 """
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from typing import NamedTuple
 from koordpy.api import reservation_annotations as annotations
 from koordpy.api.core import ContainerPort, Node, Pod, Taint
 from koordpy.api.quantity import ZERO, Quantity
-from koordpy.api.reservation import ALIGNED, RESTRICTED, Reservation
+from koordpy.api.reservation import ALIGNED, RESTRICTED, Reservation, ReservationOwner
 from koordpy.api.reservation_affinity import ReservationAffinity, label_overlay
 from koordpy.api.reservation_owners import NOBODY, OwnersError, owner_matchers
 from koordpy.api.reserve_pod import new_reserve_pod, reservation_requests
@@ -31,6 +32,8 @@ from koordpy.api.resources import (
     vector,
 )
 from koordpy.api.scheme import DecodeError
+
+log = logging.getLogger(__name__)
 
 Quantities = dict[str, Quantity]
 
@@ -96,12 +99,8 @@ class ReservationInfo:
         self.resource_names = self._names(errors)
         self.owners = NOBODY
         try:
-            self.owners = owner_matchers(
-                subject.spec.owners
-                if isinstance(subject, Reservation)
-                else annotations.operating_owners(self.meta.annotations)
-            )
-        except (OwnersError, DecodeError) as error:
+            self.owners = owner_matchers(self._owners(subject))
+        except OwnersError as error:
             errors.append(str(error))
         self.parse_error = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else ""
         """Why nobody can use it: something in it cannot be read."""
@@ -113,14 +112,24 @@ class ReservationInfo:
         self.nonzero_held = pod_nonzero_request(self.pod)
         self._recount()
 
+    def _owners(self, subject: Reservation | Pod) -> Sequence[ReservationOwner]:
+        """Return the owners; a pod's that cannot be read are nobody."""
+        if isinstance(subject, Reservation):
+            return subject.spec.owners
+        try:
+            return annotations.operating_owners(self.meta.annotations)
+        except DecodeError as error:
+            log.warning("pod %s acts as a reservation: its owners: %s", self.meta.key, error)
+            return ()
+
     def _names(self, errors: list[str]) -> tuple[str, ...]:
         names = tuple(sorted(self.allocatable))
+        if self.reservation is not None and self.policy != RESTRICTED:
+            return names
         try:
             options = annotations.restricted_options(self.meta.annotations)
         except DecodeError as error:
             errors.append(str(error))
-            return names
-        if self.reservation is not None and self.policy != RESTRICTED:
             return names
         return annotations.resource_names(names, options)
 

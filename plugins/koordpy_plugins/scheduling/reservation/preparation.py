@@ -155,6 +155,10 @@ class Preparation:
             info = None if reservation is None else ReservationInfo(reservation)
         except QuantityError as error:
             return None, Status.failed(error)
+        try:
+            places = Places(pod, None)
+        except ConflictingTerms:
+            return None, Status.unresolvable(CONFLICT)
         prepared = Prepared(wish, {}, reservation=info)
         if reservation is None or info is None:
             prepared.problem = f'cannot get reservation, err: reservation "{name}" not found'
@@ -164,15 +168,24 @@ class Preparation:
             status = self._check_pre_allocation(info)
             if not status.is_success:
                 return None, status
-            self._take_over(prepared, info, omit_node_labels=omit_node_labels)
+            self._take_over(prepared, info, places, omit_node_labels=omit_node_labels)
+        self._choose_restored(prepared, places)
+        return prepared, SUCCESS
+
+    def _choose_restored(self, prepared: Prepared, places: "Places") -> None:
+        """Say on which nodes a Reservation's attempt has anything to do with other reservations or pods."""
+        candidates = np.zeros(self._table.capacity, np.bool_)
+        candidates[list(prepared.matches)] = True
         if prepared.is_pre_allocation and prepared.required:
-            restored = np.zeros(self._table.capacity, np.bool_)
+            prepared.restored = candidates
         else:
             restored = self._withheld.allocated.copy()
-        restored[list(prepared.matches)] = True
-        prepared.restored = restored
-        prepared.has_nodes = self._any(restored, None)
-        return prepared, SUCCESS
+            if not places.everywhere:
+                restored &= places.rows(self._table, self._node_answers)
+            if prepared.restored is not None:
+                restored |= prepared.restored & self._withheld.offering
+            prepared.restored = restored | candidates
+        prepared.has_nodes = self._any(prepared.restored, None)
 
     # --- other plugins ---------------------------------------------------------------------------
 
@@ -247,7 +260,9 @@ class Preparation:
             return Status.unresolvable(NO_CLUSTER_MODE)
         return SUCCESS
 
-    def _take_over(self, prepared: Prepared, info: ReservationInfo, *, omit_node_labels: bool) -> None:
+    def _take_over(
+        self, prepared: Prepared, info: ReservationInfo, places: "Places", *, omit_node_labels: bool
+    ) -> None:
         """Find the pods that a Reservation may take over, by node; marked ones in their order."""
         assert info.reservation is not None
         found: dict[str, list[Pod]] = {}
@@ -256,17 +271,21 @@ class Preparation:
                 found[node_name] = [pod for pod in self._candidates.on(node_name) if is_free(pod)]
         else:
             for pod in sorted(self._pods, key=lambda pod: (pod.metadata.name, pod.metadata.uid)):
-                if is_free(pod) and info.owners.selects(pod) and info.has_owner(pod):
+                if is_free(pod) and info.owners.selects(pod):
                     found.setdefault(pod.spec.node_name, []).append(pod)
         matches: dict[int, NodeMatch] = {}
+        listed = prepared.restored = np.zeros(self._table.capacity, np.bool_)
         for node_name, pods in found.items():
             row = self._table.row_of(node_name)
             node = None if row is None else self._table.node(row)
-            if row is None or node is None or not pods:
+            if row is None or node is None or not pods or not places.include(node):
                 continue
+            listed[row] = True
             diagnosis = prepared.diagnoses[node_name] = Diagnosis()
             accepted = []
             for pod in pods:
+                if not info.reservation.uses_cluster_mode and not info.has_owner(pod):
+                    continue
                 decision = _decide_taking_over(pod, info, node, diagnosis, omit_node_labels=omit_node_labels)
                 if decision in USABLE:
                     accepted.append(pod)

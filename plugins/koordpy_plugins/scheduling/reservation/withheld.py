@@ -82,6 +82,12 @@ class Withheld:
         """(rows,) whether a reservation that can take more pods has some."""
         return self._allocated.values
 
+    @property
+    def offering(self) -> Bool:
+        """(rows,) whether a reservation is offered."""
+        offering: Bool = self._default.values | self._strict.values
+        return offering
+
     def conflicting(self, rows: Int64, policy: str) -> Bool:
         """(n,) whether a reservation of this policy can not be beside the ones that are offered there.
 
