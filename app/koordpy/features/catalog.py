@@ -57,6 +57,9 @@ _FILTER = (PreFilter, Filter, BeforePreFilter, BeforeFilter, FindOneNode)
 _PRIORITIZE = (PreScore, Score, BeforeScore)
 _BIND = (*(role for _, role in light.NOT_CALLED), ResizePod)
 
+NO_CHANCE = random.Random(0)
+"""For what is made to be looked at, and decides nothing."""
+
 OF_A_NODE: tuple[type[KubeObject], ...] = (Node, NodeResourceTopology, NodeSLO, Pod)
 """What the QoS manager follows, each narrowed to its own node."""
 
@@ -97,7 +100,7 @@ def handler(plugin: type[Handler]) -> Feature:
     """Return what an admission handler needs."""
     cluster = Cluster()
     everything = admission_gates.feature_gates(dict.fromkeys(admission_gates.SPECS, True))
-    offline = AdmissionHandle(cluster, everything, random.Random())
+    offline = AdmissionHandle(cluster, everything, NO_CHANCE)
     plugin(plugin.args_type(), offline)
     path_gate = webhook_path(plugin.path).gate
     gates = tuple(
@@ -157,7 +160,7 @@ def _controllers() -> Iterator[Feature]:
     installed = ControllerRegistry.installed()
     for name, type_ in installed.types.items():
         cluster = Cluster()
-        controller = installed.make(name, {}, ControllerHandle(cluster, installed.gates()))
+        controller = installed.make(name, {}, controller_handle(installed.gates(), cluster))
         controller.setup()
         yield Feature(
             part=Part.CONTROLLERS,
@@ -186,6 +189,11 @@ def _descheduler() -> Iterator[Feature]:
             on_by_default=None,
             elsewhere=needs.elsewhere,
         )
+
+
+def controller_handle(chosen: FeatureGates, cluster: Cluster | None = None) -> ControllerHandle:
+    """Return a handle for controllers that are made to be looked at."""
+    return ControllerHandle(cluster or Cluster(), chosen)
 
 
 def _offline(cluster: Cluster) -> DeschedulingHandle:

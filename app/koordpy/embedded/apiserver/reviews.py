@@ -1,10 +1,10 @@
 """TokenReview and SubjectAccessReview: who somebody is and what they may do.
 
 The server has no users of its own: a table says which bearer tokens belong to whom, and everybody may do
-everything.
+everything. What reviews say of access can be something else, for those who ask before they try.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -17,11 +17,15 @@ from .wire import Request, Response
 Document = dict[str, Any]
 
 
+IsAllowed = Callable[[Document], bool]
+"""Tells by the spec of an access review whether that is allowed."""
+
+
 class Reviews:
     """Answers reviews. `tokens` maps bearer tokens to user infos (`username`, `groups`, ...)."""
 
-    def __init__(self, tokens: Mapping[str, Document]) -> None:
-        self._tokens = tokens
+    def __init__(self, tokens: Mapping[str, Document], is_allowed: IsAllowed | None = None) -> None:
+        self._tokens, self._is_allowed = tokens, is_allowed
 
     async def create(self, request: Request, attrs: Attributes) -> Response:
         """POST of a review: nothing is stored, the answer is in the status."""
@@ -45,7 +49,7 @@ class Reviews:
             if served.kind == "SubjectAccessReview" and not (spec.get("user") or spec.get("groups")):
                 cause = invalid_value("spec.user", "", "at least one of user or group must be specified")
                 raise invalid(served.kind, served.group, "", [cause])
-            status = {"allowed": True}
+            status = {"allowed": self._is_allowed is None or self._is_allowed(spec)}
         metadata = {"creationTimestamp": None, **(document.get("metadata") or {})}
         answer = {
             "kind": served.kind,

@@ -24,7 +24,7 @@ from .discovery import Discovery
 from .errors import ApiError, bad_request, internal
 from .eviction import Evictor
 from .reading import Reader
-from .reviews import Reviews
+from .reviews import IsAllowed, Reviews
 from .routes import Router
 from .scaling import Scaler
 from .storage import Revisions, Table
@@ -65,7 +65,8 @@ class ApiServer:
     status of PodDisruptionBudgets, emptying of terminating namespaces, collection of objects whose owners are
     gone. `faults(method, path)` is asked before every request what should go wrong with it.
     `resolve_service(namespace, name, port)` gives the (host, port) of a webhook's service. `tokens` are the
-    bearer tokens that a TokenReview knows. `connect` reaches webhooks otherwise than over the network.
+    bearer tokens that a TokenReview knows, `is_allowed(spec)` is what access reviews answer (by default yes).
+    `connect` reaches webhooks otherwise than over the network.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class ApiServer:
         resolve_service: ResolveService | Mapping[tuple[str, str], tuple[str, int]] | None = None,
         tokens: Mapping[str, Document] | None = None,
         connect: Connect | None = None,
+        is_allowed: IsAllowed | None = None,
     ) -> None:
         self.host = host
         self.port = port
@@ -116,7 +118,7 @@ class ApiServer:
             self._writer,
             Binder(pods, admission, self.clock),
             Evictor(self.catalog, self._writer, admission, self.clock).evict,
-            Reviews(tokens or {}),
+            Reviews(tokens or {}, is_allowed),
             Scaler(self._writer),
         )
         self._controllers = controllers_for(self) if controllers else []

@@ -31,12 +31,14 @@ def lacks(nodes: Iterable[Node], metrics: Store[NodeMetric], now: int, expiratio
     if absent:
         yield Lack(
             f"{len(absent)} nodes have no NodeMetric ({_some(absent)}): their load is not looked at",
-            "run koordlet (or another agent that reports NodeMetrics) on them, and koord-manager, which creates "
+            "run koordlet (or another agent that reports NodeMetrics) on them, and koord-manager, which "
+            "creates "
             "the objects",
         )
     if silent:
         yield Lack(
-            f"the NodeMetrics of {len(silent)} nodes were never filled in ({_some(silent)}): their load is not "
+            f"the NodeMetrics of {len(silent)} nodes were never filled in ({_some(silent)}): their load is "
+            "not "
             "looked at",
             "see whether koordlet runs on these nodes and may write nodemetrics/status",
         )

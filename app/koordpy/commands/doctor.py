@@ -1,0 +1,121 @@
+"""`koordpy doctor`: what a cluster lacks for the features that are on.
+
+Exit codes: 0 when nothing is wrong, 1 with problems, 2 when something could not be looked at.
+"""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+
+from .options import Failure, cluster_options, output_option
+from .output import Format, counted, emit
+
+if TYPE_CHECKING:
+    from koordpy.doctor.finding import Report
+
+_COLOURS = {"ok": "green", "note": "dim", "warning": "yellow", "problem": "red", "unknown": "magenta"}
+
+
+@click.command()
+@click.option(
+    "--config", type=click.Path(path_type=Path), help="koordpy's own KoordpyConfiguration, as it is deployed."
+)
+@click.option(
+    "--scheduler-config",
+    type=click.Path(path_type=Path),
+    help="kube-scheduler's KubeSchedulerConfiguration, whose extender entries are judged.",
+)
+@click.option(
+    "--parts",
+    metavar="LIST",
+    help="What is deployed: webhooks,extender,controllers,descheduler,qos (default: what the doors say).",
+)
+@click.option("--as", "user", default="", help="Whose rights to look at, e.g. of koordpy's service account.")
+@click.option("--feature-gates", default="", help="A=true,B=false")
+@click.option("--all", "everything", is_flag=True, help="Also print what is well (text).")
+@cluster_options
+@output_option
+@click.pass_context
+def doctor(
+    this: click.Context,
+    /,
+    config: Path | None,
+    scheduler_config: Path | None,
+    parts: str | None,
+    user: str,
+    feature_gates: str,
+    everything: bool,
+    output: Format,
+    **access: Any,
+) -> None:
+    """Check a cluster, and kube-scheduler's configuration, and say what is missing for what.
+
+    It looks at custom resource definitions, webhook configurations and their caBundle, extender entries,
+    NodeMetrics, rights, priority classes, Leases and clocks, as far as the features that are on need them;
+    plugins of others are looked at too. Nothing is changed.
+
+    Exit codes: 0 nothing is wrong, 1 there are problems, 2 something could not be looked at.
+    """
+    found = asyncio.run(_examine(config, scheduler_config, parts, user, feature_gates, access))
+    emit(found.model_dump(mode="json"), output, lambda to: _show(to, found, everything))
+    this.exit(found.exit_code)
+
+
+async def _examine(
+    config: Path | None,
+    scheduler_config: Path | None,
+    parts: str | None,
+    user: str,
+    feature_gates: str,
+    access: dict[str, Any],
+) -> "Report":
+    from koordpy import settings as process_settings
+    from koordpy.cluster.client import Client
+    from koordpy.cluster.connection import Connection
+    from koordpy.doctor.examination import Question, examine
+    from koordpy.doctor.patient import known_parts, parts_of
+    from koordpy.features.feature import Part
+    from koordpy.lib.feature_gates import parse
+
+    overrides = {"client": access, "featureGates": parse(feature_gates) or None}
+    settings = process_settings.load(config, overrides, os.environ)
+    if parts is None:
+        chosen = parts_of(settings)
+    else:
+        names = [name.strip() for name in parts.split(",")]
+        strangers = [name for name in names if name not in known_parts()]
+        if strangers:
+            raise Failure(f"--parts: got {strangers[0]!r}, expected some of {', '.join(known_parts())}")
+        chosen = tuple(Part(name) for name in names)
+    reach = settings.client
+    client = Client(Connection.find(reach.kubeconfig, reach.context, reach.server), timeout=10, attempts=2)
+    try:
+        return await examine(client, Question(settings, chosen, scheduler_config, user))
+    finally:
+        await client.close()
+
+
+def _show(to: Console, report: "Report", everything: bool) -> None:
+    """Print what is wrong by area, then how much was looked at."""
+    area = None
+    for finding in report.findings:
+        if finding.state == "ok" and not everything:
+            continue
+        if finding.area != area:
+            area = finding.area
+            to.print(f"[bold]{area}[/bold]")
+        colour = _COLOURS[finding.state.value]
+        to.print(
+            f"  [{colour}]{finding.state.value:<8}[/{colour}] {escape(finding.subject)}: "
+            f"{escape(finding.message)}"
+        )
+        if finding.fix:
+            to.print(f"           [dim]-> {escape(finding.fix)}[/dim]")
+    counts = [counted(number, state.value) for state, number in report.counts.items() if number]
+    counts = [text.replace("oks", "ok").replace("unknowns", "unknown") for text in counts]
+    to.print(f"{escape(report.server)} ({', '.join(report.parts)}): {', '.join(counts)}")

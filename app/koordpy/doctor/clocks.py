@@ -1,0 +1,39 @@
+"""Do the clocks agree? Ages of NodeMetrics and Leases are judged by this machine's clock."""
+
+from collections.abc import AsyncIterator
+from email.utils import parsedate_to_datetime
+
+from koordpy.lib.http1 import HttpError
+
+from .finding import Area, Finding
+from .patient import Patient
+
+AREA = Area("clock")
+
+TOLERATED = 5.0
+"""Seconds; the API server tells its time in whole ones, and the answer takes time."""
+
+
+async def check(patient: Patient) -> AsyncIterator[Finding]:
+    """Compare the API server's clock with this machine's."""
+    try:
+        answer = await patient.client.connection.request("GET", "/version")
+    except HttpError as error:
+        yield AREA.unknown("API server", f"cannot be asked: {error}")
+        return
+    date = answer.header("date")
+    if date is None:
+        yield AREA.note("API server", "does not tell its time")
+        return
+    skew = (patient.clock.now() - parsedate_to_datetime(date)).total_seconds()
+    if abs(skew) > TOLERATED:
+        ahead = "ahead of" if skew > 0 else "behind"
+        yield AREA.problem(
+            "API server",
+            f"this machine's clock is {abs(skew):.0f} s {ahead} the API server's: NodeMetrics and Leases "
+            "look "
+            "older or younger than they are",
+            "synchronise the clocks (chrony, systemd-timesyncd)",
+        )
+    else:
+        yield AREA.ok("API server", "its clock and this machine's agree")

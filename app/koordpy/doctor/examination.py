@@ -1,0 +1,109 @@
+"""The whole examination, area by area; one that cannot be looked at does not end the others."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from koordpy.api.config_model import ConfigError
+from koordpy.cluster.client import Client
+from koordpy.cluster.errors import ApiError, ConnectionFailed
+from koordpy.features.feature import Part
+from koordpy.lib.clock import Clock, SystemClock
+from koordpy.scheduling import config as scheduling_config
+from koordpy.scheduling.config import SchedulerConfiguration
+from koordpy.settings import Settings
+
+from . import clocks, definitions, extenders, leases, needs, priority_classes, rights, webhooks
+from .finding import Area, Finding, Report, State, report
+from .patient import Patient
+
+CONFIGURATION = Area("configuration")
+CLUSTER = Area("cluster")
+
+Check = Callable[[Patient], AsyncIterator[Finding]]
+
+_CHECKS: tuple[tuple[Area, Check], ...] = (
+    (clocks.AREA, clocks.check),
+    (definitions.AREA, definitions.check),
+    (webhooks.AREA, webhooks.check),
+    (needs.AREA, needs.check),
+    (priority_classes.AREA, priority_classes.check),
+    (leases.AREA, leases.check),
+    (rights.AREA, rights.check),
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be examined: the parts of koordpy as its settings have them, beside a kube-scheduler.
+
+    `scheduler_file` is kube-scheduler's configuration, `user` whose rights are looked at (empty: those of the
+    client's own credentials).
+    """
+
+    settings: Settings
+    parts: tuple[Part, ...]
+    scheduler_file: Path | None = None
+    user: str = ""
+
+
+async def examine(client: Client, question: Question, clock: Clock | None = None) -> Report:
+    """Look at everything and report. Raises OSError for a file that cannot be read."""
+    found: list[Finding] = []
+    scheduler: SchedulerConfiguration | None = None
+    if question.scheduler_file is not None:
+        try:
+            scheduler = scheduling_config.load(question.scheduler_file)
+        except ConfigError as error:
+            found += [
+                extenders.AREA.problem(
+                    str(question.scheduler_file), problem, "kube-scheduler refuses it too; mend the file"
+                )
+                for problem in error.problems
+            ]
+    patient = Patient(
+        client,
+        question.settings,
+        question.parts,
+        clock or SystemClock(),
+        scheduler=scheduler,
+        user=question.user,
+    )
+    found += [
+        CONFIGURATION.problem("koordpy", problem, "koordpy does not start with it: mend its configuration")
+        for problem in patient.problems
+    ]
+    if not patient.problems:
+        parts = ", ".join(part.value for part in question.parts) or "none"
+        found.append(CONFIGURATION.ok("koordpy", f"starts with it; parts: {parts}"))
+    if Part.EXTENDER in question.parts:
+        if scheduler is not None:
+            found += extenders.check(patient, scheduler)
+        elif question.scheduler_file is None:
+            found.append(
+                extenders.AREA.note(
+                    "extenders", "kube-scheduler's configuration was not given", "--scheduler-config FILE"
+                )
+            )
+    found += await _of_the_cluster(patient)
+    return report(client.connection.server, [part.value for part in question.parts], found)
+
+
+async def _of_the_cluster(patient: Patient) -> list[Finding]:
+    found: list[Finding] = []
+    for area, check in _CHECKS:
+        try:
+            async for finding in check(patient):
+                found.append(finding)
+        except ApiError as error:
+            found.append(area.unknown(error.path, f"cannot be looked at: {error}"))
+        except ConnectionFailed as error:
+            unreachable = CLUSTER.unknown(
+                patient.client.connection.server,
+                f"does not answer: {error}",
+                "see --server, --kubeconfig, --context, and whether the API server runs",
+            )
+            return [*found, unreachable]
+        if any(finding.area == clocks.AREA.name and finding.state is State.UNKNOWN for finding in found):
+            return found
+    return found

@@ -1,0 +1,304 @@
+"""Does kube-scheduler's configuration call koordpy as its profiles need it?"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import urlsplit
+
+from koordpy.scheduling import light
+from koordpy.scheduling.bind_phase import MAX_PERMIT_WAIT
+from koordpy.scheduling.config import ExtenderConfig, Profile, SchedulerConfiguration
+from koordpy.scheduling.interface import Preempt
+from koordpy.scheduling.registry import DEFAULT_PLUGINS, Profiles
+from koordpy.settings import ExtenderSettings
+
+from .finding import Area, Finding
+from .patient import Patient
+
+AREA = Area("extender")
+
+PATH = "/extender"
+VERBS = ("filter", "prioritize", "preempt", "bind")
+SCALE = 10
+"""What kube-scheduler multiplies an extender's scores with, besides the entry's weight."""
+
+LONGEST_CYCLE = 30.0
+"""Seconds; a longer timeout of filter lets one call that hangs stop all scheduling for as long."""
+
+_POINTS: Mapping[str, Sequence[str]] = {
+    "filter": ("pre_filter", "filter"),
+    "prioritize": ("pre_score", "score"),
+    "preempt": ("post_filter",),
+    "bind": tuple(dict.fromkeys(point for point, _ in light.NOT_CALLED)),
+}
+
+_SHIPPED = {
+    "full": "deploy/scheduler/kube-scheduler-config.yaml",
+    "light": "deploy/scheduler/kube-scheduler-config-light.yaml",
+}
+
+
+def check(patient: Patient, scheduler: SchedulerConfiguration) -> Iterator[Finding]:
+    """Judge the entries of a configuration that call koordpy, and its profiles beside koordpy's."""
+    settings = patient.settings.extender
+    ours = [entry for entry in scheduler.extenders if _is_ours(entry, settings)]
+    shipped = _SHIPPED[settings.mode]
+    if not ours:
+        others = ", ".join(entry.url_prefix for entry in scheduler.extenders) or "none"
+        yield AREA.problem(
+            "extenders",
+            f"no entry calls koordpy on port {settings.port} under {PATH} (entries: {others}): nothing of it "
+            "takes part in scheduling",
+            f"take the entries of {shipped}, with your address",
+        )
+        return
+    found = [
+        *_addresses(ours, settings),
+        *_verbs(ours, scheduler, patient),
+        *_timeouts(ours, patient.profiles),
+        *_reach(ours),
+        *_profiles(scheduler, patient),
+        *_weights(ours, scheduler, patient),
+    ]
+    yield from found
+    if not found:
+        yield AREA.ok("extenders", f"{len(ours)} entries call koordpy as its profiles need it")
+
+
+def _is_ours(entry: ExtenderConfig, settings: ExtenderSettings) -> bool:
+    parts = urlsplit(entry.url_prefix)
+    return parts.path.rstrip("/") == PATH or parts.port == settings.port
+
+
+def _addresses(ours: Sequence[ExtenderConfig], settings: ExtenderSettings) -> Iterator[Finding]:
+    for entry in ours:
+        parts = urlsplit(entry.url_prefix)
+        if parts.path.rstrip("/") != PATH:
+            yield AREA.problem(
+                entry.url_prefix,
+                f"koordpy answers under {PATH}, not {parts.path or '/'}",
+                f"urlPrefix: {parts.scheme}://{parts.netloc}{PATH}",
+            )
+        if parts.port != settings.port:
+            yield AREA.problem(
+                entry.url_prefix,
+                f"koordpy listens on port {settings.port}, not {parts.port or 'the default of the scheme'}",
+                "set the port in urlPrefix or extender.port (--config of the doctor is koordpy's own)",
+            )
+        secure = entry.enable_https or parts.scheme == "https"
+        if secure != (settings.cert_dir is not None):
+            speaks = "TLS (extender.certDir)" if settings.cert_dir else "plain HTTP"
+            yield AREA.problem(
+                entry.url_prefix,
+                f"kube-scheduler calls {'with' if secure else 'without'} TLS, koordpy speaks {speaks}",
+                "set enableHTTPS and tlsConfig, or extender.certDir, so that both do the same",
+            )
+
+
+# --- verbs -----------------------------------------------------------------------------------------
+
+
+def _verbs(
+    ours: Sequence[ExtenderConfig], scheduler: SchedulerConfiguration, patient: Patient
+) -> Iterator[Finding]:
+    settings = patient.settings.extender
+    for entry in ours:
+        for verb, given in _given(entry).items():
+            if given and given != verb:
+                yield AREA.problem(
+                    entry.url_prefix,
+                    f"{verb}Verb is {given!r}: koordpy answers {PATH}/{verb}",
+                    f"{verb}Verb: {verb}",
+                )
+    called = {verb for entry in ours for verb, given in _given(entry).items() if given == verb}
+    needed = {verb: _askers(patient.profiles, verb) for verb in VERBS}
+    needed["filter"] = needed["filter"] or ["koordpy"]
+    if settings.node_choice == "koordpy":
+        needed["prioritize"] = []  # filter has chosen already
+    if settings.mode == "light":
+        needed["bind"] = []
+        yield from _light(ours, scheduler)
+    for verb in VERBS:
+        if needed[verb] and verb not in called:
+            yield AREA.problem(
+                f"{verb}Verb",
+                f"is in no entry of koordpy's: {', '.join(needed[verb])} {_lost(verb)}",
+                f"add {verb}Verb: {verb}"
+                + (" in an entry of its own with httpTimeout: 600s" if verb == "bind" else "")
+                + ("; or run koordpy with extender.mode: light" if verb == "bind" else ""),
+            )
+    for verb in ("filter", "prioritize", "preempt"):
+        entries = [entry for entry in ours if _given(entry)[verb] == verb]
+        if len(entries) > 1:
+            yield AREA.problem(
+                f"{verb}Verb",
+                f"is in {len(entries)} entries of koordpy's: every pod is asked about {len(entries)} times",
+                f"leave {verb}Verb in one of them",
+            )
+
+
+def _askers(profiles: Profiles, verb: str) -> list[str]:
+    """Return the plugins that run at a point which a verb leads to, by name."""
+    return sorted(
+        {
+            plugin.name
+            for framework in profiles.frameworks.values()
+            for point in _POINTS[verb]
+            for plugin in framework.lineup.enabled.get(point, ())
+            if verb != "preempt" or isinstance(plugin, Preempt)
+        }
+    )
+
+
+def _given(entry: ExtenderConfig) -> Mapping[str, str]:
+    return {
+        "filter": entry.filter_verb,
+        "prioritize": entry.prioritize_verb,
+        "preempt": entry.preempt_verb,
+        "bind": entry.bind_verb,
+    }
+
+
+def _lost(verb: str) -> str:
+    return {
+        "filter": "are not asked which nodes fit",
+        "prioritize": "do not count in the choice of the node",
+        "preempt": "are not asked about victims",
+        "bind": "hand nothing out: kube-scheduler binds by itself, without Reserve, Permit and PreBind",
+    }[verb]
+
+
+def _light(ours: Sequence[ExtenderConfig], scheduler: SchedulerConfiguration) -> Iterator[Finding]:
+    for entry in ours:
+        if entry.bind_verb:
+            yield AREA.problem(
+                entry.url_prefix,
+                "has a bindVerb, and koordpy runs in light mode: every bind is refused, no pod is placed",
+                "take bindVerb out, or set extender.mode: full",
+            )
+    for entry in scheduler.extenders:
+        if entry.bind_verb and entry not in ours:
+            yield AREA.note(entry.url_prefix, "binds pods; in light mode koordpy does not mind who does", "")
+
+
+# --- how it is called ------------------------------------------------------------------------------
+
+
+def _timeouts(ours: Sequence[ExtenderConfig], profiles: Profiles) -> Iterator[Finding]:
+    waits = {
+        plugin.name: MAX_PERMIT_WAIT if plugin.needs.longest_wait is None else plugin.needs.longest_wait
+        for framework in profiles.frameworks.values()
+        for plugin in framework.lineup.enabled.get("permit", ())
+    }
+    for entry in ours:
+        if entry.bind_verb and waits and entry.http_timeout < max(waits.values()):
+            slow = ", ".join(f"{name} ({seconds:g} s)" for name, seconds in waits.items())
+            yield AREA.problem(
+                entry.url_prefix,
+                f"httpTimeout of the entry with bindVerb is {entry.http_timeout:g} s, and Permit may hold "
+                "a bind "
+                f"longer: {slow}; kube-scheduler gives up before",
+                f"httpTimeout: {max(waits.values()):g}s in an entry with bindVerb alone",
+            )
+        in_cycle = entry.filter_verb or entry.prioritize_verb or entry.preempt_verb
+        if in_cycle and entry.http_timeout > LONGEST_CYCLE:
+            yield AREA.warning(
+                entry.url_prefix,
+                f"httpTimeout is {entry.http_timeout:g} s in an entry that filters: one call that hangs "
+                "stops all "
+                "scheduling for as long",
+                "httpTimeout: 5s; give bindVerb an entry of its own with a long one",
+            )
+        elif in_cycle and entry.http_timeout < 1:
+            yield AREA.warning(
+                entry.url_prefix,
+                f"httpTimeout is {entry.http_timeout:g} s: with many nodes, or while koordpy starts, calls "
+                "fail",
+                "httpTimeout: 5s",
+            )
+
+
+def _reach(ours: Sequence[ExtenderConfig]) -> Iterator[Finding]:
+    for entry in ours:
+        in_cycle = entry.filter_verb or entry.prioritize_verb
+        if in_cycle and not entry.node_cache_capable:
+            yield AREA.warning(
+                entry.url_prefix,
+                "nodeCacheCapable is not set: kube-scheduler sends whole Node objects with every call, which "
+                "takes it and koordpy many times as long",
+                "nodeCacheCapable: true (koordpy follows nodes itself)",
+            )
+        if entry.managed_resources:
+            names = ", ".join(resource.name for resource in entry.managed_resources)
+            yield AREA.warning(
+                entry.url_prefix,
+                f"managedResources: koordpy hears only of pods that request {names}; all others go by it",
+                "take managedResources out",
+            )
+        if entry.ignorable:
+            yield AREA.warning(
+                entry.url_prefix,
+                "ignorable: while koordpy does not answer, pods are placed without it",
+                "ignorable: false, unless that is meant",
+            )
+
+
+# --- profiles --------------------------------------------------------------------------------------
+
+
+def _profiles(scheduler: SchedulerConfiguration, patient: Patient) -> Iterator[Finding]:
+    theirs = [profile.scheduler_name for profile in scheduler.profiles]
+    for name in theirs:
+        if name not in patient.profiles.frameworks:
+            yield AREA.problem(
+                f"profile {name}",
+                "kube-scheduler has it and koordpy does not: extenders are for all profiles, so every "
+                "filter call "
+                "for its pods fails",
+                f"add a profile with schedulerName: {name} to koordpy's profiles (it may have no plugins), "
+                "or run "
+                "that profile in a kube-scheduler without extenders",
+            )
+    for name in patient.profiles.frameworks:
+        if name not in theirs:
+            yield AREA.note(
+                f"profile {name}",
+                "koordpy has it and this kube-scheduler does not: pods with that schedulerName do not come "
+                "from it",
+                f"add a profile with schedulerName: {name} to kube-scheduler, if nobody else schedules them",
+            )
+
+
+def _weights(
+    ours: Sequence[ExtenderConfig], scheduler: SchedulerConfiguration, patient: Patient
+) -> Iterator[Finding]:
+    """A point of ours counts `weight * 10` points; in-tree weights that do not know of it hardly count."""
+    weight = max((entry.weight for entry in ours if entry.prioritize_verb), default=0)
+    if not weight or patient.settings.extender.node_choice == "koordpy":
+        return
+    for profile in scheduler.profiles:
+        framework = patient.profiles.of(profile.scheduler_name)
+        if framework is None or not framework.weights:
+            continue
+        in_tree = _in_tree_weights(profile)
+        if in_tree and all(given < weight * SCALE for given in in_tree.values()):
+            plugin, own = next(iter(framework.weights.items()))
+            name, given = max(in_tree.items(), key=lambda item: item[1])
+            yield AREA.warning(
+                f"profile {profile.scheduler_name}",
+                f"in-tree score weights are at most {given} ({name}), and a point of {plugin} counts "
+                f"{own * weight * SCALE} (its weight {own} x the entry's {weight} x {SCALE}): "
+                "kube-scheduler's own "
+                "scores hardly count",
+                f"multiply the weights of kube-scheduler's score plugins by {weight * SCALE}, as "
+                f"{_SHIPPED['full']} does",
+            )
+
+
+def _in_tree_weights(profile: Profile) -> dict[str, int]:
+    """Return the weights with which kube-scheduler's own score plugins run in a profile."""
+    found = {ref.name: ref.weight for ref in DEFAULT_PLUGINS if ref.weight}
+    if profile.plugins is None:
+        return found
+    for plugins in (profile.plugins.multi_point, profile.plugins.score):
+        found = {name: weight for name, weight in found.items() if not plugins.disables(name)}
+        found |= {ref.name: ref.weight or 1 for ref in plugins.enabled if ref.weight or ref.name in found}
+    return found

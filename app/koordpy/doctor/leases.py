@@ -1,0 +1,74 @@
+"""Does somebody hold the Leases of those of whom one has to be at work?"""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+from koordpy.api.core import Lease
+from koordpy.api.meta import parse_time
+from koordpy.cluster.errors import NotFound
+from koordpy.features.feature import Part
+from koordpy.features.parts import descheduler_lease
+from koordpy.scheduling.config import LeaderElection
+
+from .finding import Area, Finding
+from .patient import Patient
+
+AREA = Area("leases")
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    namespace: str
+    name: str
+    holder: str
+    """Who is to hold it."""
+    consequence: str
+
+
+async def check(patient: Patient) -> AsyncIterator[Finding]:
+    """Look at the Leases of kube-scheduler, the controllers and the descheduler, as far as they are on."""
+    for wanted in _wanted(patient):
+        yield await _judged(patient, wanted)
+
+
+def _wanted(patient: Patient) -> Iterator[_Wanted]:
+    if Part.EXTENDER in patient.parts:
+        election = LeaderElection() if patient.scheduler is None else patient.scheduler.leader_election
+        if election.leader_elect:
+            yield _Wanted(
+                election.resource_namespace,
+                election.resource_name,
+                "kube-scheduler",
+                "nobody asks koordpy, and pods stay pending",
+            )
+    if Part.CONTROLLERS in patient.parts and patient.settings.worker.leader_elect:
+        lease = patient.settings.worker.controllers.lease
+        yield _Wanted(lease.namespace, lease.name, "koordpy worker --controllers", "no controller works")
+    if Part.DESCHEDULER in patient.parts and not patient.problems:
+        found = descheduler_lease(patient.settings)
+        if found is not None:
+            yield _Wanted(found.namespace, found.name, "koordpy worker --descheduler", "nothing is evicted")
+
+
+async def _judged(patient: Patient, wanted: _Wanted) -> Finding:
+    subject = f"{wanted.namespace}/{wanted.name}"
+    start = f"see that {wanted.holder} runs, and that it may write this Lease"
+    try:
+        lease = await patient.client.get(Lease, wanted.namespace, wanted.name)
+    except NotFound:
+        return AREA.problem(
+            subject, f"does not exist: {wanted.holder} never led; {wanted.consequence}", start
+        )
+    spec = lease.spec
+    if not spec.holder_identity or spec.renew_time is None:
+        return AREA.problem(
+            subject, f"is held by nobody: {wanted.holder} has stopped; {wanted.consequence}", start
+        )
+    age = (patient.clock.now() - parse_time(spec.renew_time)).total_seconds()
+    if age > (spec.lease_duration_seconds or 15):
+        return AREA.problem(
+            subject,
+            f"was renewed {age:.0f} s ago by {spec.holder_identity} and has expired; {wanted.consequence}",
+            start,
+        )
+    return AREA.ok(subject, f"is held by {spec.holder_identity}")

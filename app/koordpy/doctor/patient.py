@@ -1,0 +1,201 @@
+"""What is examined: a cluster, and what of koordpy its settings switch on there.
+
+The parts are made as `koordpy serve` and `koordpy worker` make them, on a cluster of their own that nothing
+is connected to: so it is seen which plugins run, what they follow, and what is wrong with the configuration.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from koordpy import gates
+from koordpy.admission import config as admission_config
+from koordpy.admission.chain import Chain
+from koordpy.admission.handler import Handle as AdmissionHandle
+from koordpy.api.config_model import ConfigError
+from koordpy.api.meta import KubeObject
+from koordpy.api.needs import Right
+from koordpy.api.scheme import Resource, resource_of
+from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
+from koordpy.controllers.host import Registry as ControllerRegistry
+from koordpy.descheduling import config as descheduling_config
+from koordpy.features import catalog
+from koordpy.features.feature import Feature, Part, followed, following
+from koordpy.features.parts import PARTS, rights
+from koordpy.lib.clock import Clock
+from koordpy.lib.entry_points import PluginLoadError
+from koordpy.lib.feature_gates import FeatureGateError
+from koordpy.qos.manager import QOSPlugins
+from koordpy.scheduling import config as scheduling_config
+from koordpy.scheduling import light
+from koordpy.scheduling.config import SchedulerConfiguration
+from koordpy.scheduling.handle import Handle as SchedulingHandle
+from koordpy.scheduling.interface import Plugin
+from koordpy.scheduling.registry import Place, Profiles, build
+from koordpy.settings import Settings
+
+PARTS_OF_DOORS: Mapping[str, Part] = {"admission": Part.WEBHOOKS, "extender": Part.EXTENDER}
+
+
+@dataclass
+class Patient:
+    """The cluster behind `client`, and what is on there.
+
+    `scheduler` is kube-scheduler's configuration, None where none was given. `user` is whose rights are
+    looked at; empty for those of the client itself. `problems` are what the configuration is refused for.
+    """
+
+    client: Client
+    settings: Settings
+    parts: tuple[Part, ...]
+    clock: Clock
+    scheduler: SchedulerConfiguration | None = None
+    user: str = ""
+    cluster: Cluster = field(default_factory=Cluster)
+    profiles: Profiles = field(default_factory=Profiles)
+    chains: dict[str, Chain] = field(default_factory=dict)
+    features: list[Feature] = field(default_factory=list)
+    follows: dict[Part, tuple[Resource, ...]] = field(default_factory=dict)
+    """What each part follows, its frame and its features together."""
+    problems: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        make = {
+            Part.WEBHOOKS: self._webhooks,
+            Part.EXTENDER: self._extender,
+            Part.CONTROLLERS: self._controllers,
+            Part.DESCHEDULER: self._descheduler,
+            Part.QOS: self._qos,
+        }
+        for part in self.parts:
+            try:
+                make[part]()
+            except ConfigError as error:
+                self.problems.extend(error.problems)
+            except (PluginLoadError, FeatureGateError, OSError) as error:
+                self.problems.append(str(error))
+
+    # --- what is on ------------------------------------------------------------------------------
+
+    def _webhooks(self) -> None:
+        settings, cluster = self.settings.admission, Cluster(self.clock)
+        config = admission_config.AdmissionConfig(
+            enabled=list(settings.enabled), disabled=list(settings.disabled), history=settings.history
+        )
+        chosen = gates.chosen(gates.SERVING, self.settings.feature_gates)
+        handle = AdmissionHandle(cluster, chosen, catalog.NO_CHANCE, self.clock)
+        self.chains = admission_config.build_chains(config, handle)
+        self.features += [
+            catalog.handler(type(handler)) for chain in self.chains.values() for handler in chain.handlers
+        ]
+        self.follows[Part.WEBHOOKS] = followed(store.type for store in cluster.stores)
+
+    def _extender(self) -> None:
+        settings = self.settings.extender
+        base = SchedulingHandle(self.cluster, clock=self.clock)
+        self.profiles = build(
+            scheduling_config.load(settings.profiles_file),
+            lambda _: base.sibling(),
+            place=Place.EXTENDER,
+            skip_missing=settings.skip_missing_plugins,
+            gates=gates.chosen(gates.SERVING, self.settings.feature_gates),
+        )
+        types = {type(plugin) for plugin in self.plugins}
+        self.features += [catalog.scheduling_plugin(type_) for type_ in sorted(types, key=lambda t: t.name)]
+        self.follows[Part.EXTENDER] = followed(store.type for store in self.cluster.stores)
+        if settings.mode == "light":
+            light.check(self.profiles.frameworks.values())
+
+    def _controllers(self) -> None:
+        installed = ControllerRegistry.installed()
+        settings = self.settings.worker.controllers
+        chosen = gates.chosen(installed.specs, self.settings.feature_gates)
+        names = {
+            controller.name
+            for controller in installed.build(
+                settings.selection, settings.args, catalog.controller_handle(chosen)
+            )
+        }
+        self._add(Part.CONTROLLERS, names)
+
+    def _descheduler(self) -> None:
+        file = self.settings.worker.descheduler.config
+        if file is None:
+            raise ConfigError("worker.descheduler.config: got none, expected a DeschedulerConfiguration file")
+        config = descheduling_config.load(Path(file).read_text(encoding="utf-8"))
+        names = {
+            name
+            for profile in config.profiles
+            if (sets := profile.plugins) is not None
+            for point in (sets.deschedule, sets.balance, sets.evict, sets.filter)
+            for name in point.names
+        }
+        substitutes = self.settings.worker.descheduler.substitute_evictors
+        self._add(Part.DESCHEDULER, {substitutes.get(name, name) for name in names})
+
+    def _qos(self) -> None:
+        installed = QOSPlugins.installed()
+        chosen = gates.chosen(installed.gates().specs, self.settings.feature_gates)
+        self._add(Part.QOS, {plugin.name for plugin in installed if chosen.enabled(plugin.feature)})
+
+    def _add(self, part: Part, names: Iterable[str]) -> None:
+        wanted = set(names)
+        found = [feature for feature in catalog.features() if feature.part is part and feature.name in wanted]
+        self.features += found
+        self.problems += [
+            f"{part.value}: plugin {name!r} is configured and not installed"
+            for name in sorted(wanted - {feature.name for feature in found})
+        ]
+        resources = {resource for feature in found for resource in feature.follows}
+        resources |= set(catalog.frame_follows(part))
+        self.follows[part] = tuple(sorted(resources, key=lambda r: (r.group, r.plural)))
+
+    # --- what follows from it --------------------------------------------------------------------
+
+    @property
+    def plugins(self) -> list[Plugin]:
+        """The scheduling plugins that are on, of all profiles; one of each class and set of arguments."""
+        seen: dict[tuple[type[Plugin], str], Plugin] = {}
+        for framework in self.profiles.frameworks.values():
+            for plugin in framework.plugins:
+                seen.setdefault((type(plugin), repr(plugin.args)), plugin)
+        return list(seen.values())
+
+    def needed_by(self, resource: Resource) -> list[str]:
+        """Return the features (or parts) that are on and follow a resource."""
+        names = [feature.name for feature in self.features if resource in feature.follows]
+        frames = [part.value for part, resources in self.follows.items() if resource in resources]
+        return names or frames
+
+    def rights(self) -> Iterator[tuple[Right, list[str]]]:
+        """Yield the rights that are needed, each with the features or parts that need it."""
+        needed: dict[Right, list[str]] = {}
+        for part, resources in self.follows.items():
+            for right in rights(part, self.settings):
+                needed.setdefault(right, []).append(part.value)
+            for resource in resources:
+                for right in following([resource]):
+                    needed.setdefault(right, []).extend(self.needed_by(resource))
+        is_light = self.settings.extender.mode == "light"
+        for feature in self.features:
+            for right in feature.rights:
+                if not (is_light and feature.part is Part.EXTENDER and right.resource == "pods/binding"):
+                    needed.setdefault(right, []).append(feature.name)
+        for right, names in sorted(needed.items()):
+            yield right, list(dict.fromkeys(names))
+
+    def types(self, plugin: Plugin) -> list[type[KubeObject]]:
+        """Return what a scheduling plugin follows."""
+        follows = catalog.scheduling_plugin(type(plugin)).follows
+        return [store.type for store in self.cluster.stores if resource_of(store.type) in follows]
+
+
+def parts_of(settings: Settings) -> tuple[Part, ...]:
+    """Return the parts that the doors of settings open."""
+    return tuple(PARTS_OF_DOORS[door] for door in settings.doors if door in PARTS_OF_DOORS)
+
+
+def known_parts() -> list[str]:
+    """Return the names of all parts."""
+    return [part.value for part in PARTS]

@@ -1,0 +1,36 @@
+"""Are Koordinator's priority classes there? Profiles name them, and their values decide a pod's class."""
+
+from collections.abc import AsyncIterator
+
+import yaml
+
+from koordpy import data
+from koordpy.api.core import PriorityClass
+
+from .finding import Area, Finding
+from .patient import Patient
+
+AREA = Area("priority classes")
+
+_FIX = "kubectl apply -f deploy/priorityclasses/koordinator.yaml"
+
+
+async def check(patient: Patient) -> AsyncIterator[Finding]:
+    """Compare the shipped priority classes with the cluster's."""
+    text = data.deploy("priorityclasses", "koordinator.yaml").read_text(encoding="utf-8")
+    known = {found.metadata.name: found.value for found in await patient.client.list_all(PriorityClass)}
+    wrong = False
+    for shipped in yaml.safe_load_all(text):
+        name, value = shipped["metadata"]["name"], shipped["value"]
+        if name not in known:
+            wrong = True
+            yield AREA.problem(name, "does not exist: pods of profiles that name it are refused", _FIX)
+        elif known[name] != value:
+            wrong = True
+            yield AREA.problem(
+                name,
+                f"has value {known[name]}, expected {value}: pods get another class than their name says",
+                f"delete it, then {_FIX}",
+            )
+    if not wrong:
+        yield AREA.ok("koord-*", "exist with Koordinator's values")

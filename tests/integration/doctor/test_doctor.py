@@ -1,0 +1,593 @@
+"""The doctor on clusters that are well but for one thing, which it must find with a fix and nothing else."""
+
+import asyncio
+import base64
+import json
+import re
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from koordpy import data
+from koordpy.api.core import (
+    Lease,
+    MutatingWebhookConfiguration,
+    Pod,
+    PriorityClass,
+    Secret,
+    Service,
+    ValidatingWebhookConfiguration,
+)
+from koordpy.api.koordinator import NodeMetric
+from koordpy.cli import cli
+from koordpy.doctor.definitions import DEFINITIONS
+from koordpy.doctor.finding import State
+from koordpy.features.feature import Part
+from koordpy.lib import certificates
+from tests.integration.doctor.clinic import (
+    SECRET,
+    SERVICE,
+    SYSTEM,
+    Clinic,
+    Document,
+    ago,
+    clinic,
+    lease,
+    metric,
+    shipped,
+    webhook_pod,
+)
+
+MUTATING = "koordinator-mutating-webhook-configuration"
+VALIDATING = "koordinator-validating-webhook-configuration"
+
+
+@pytest.fixture
+async def it(tmp_path: Path) -> AsyncIterator[Clinic]:
+    async with clinic(tmp_path) as made:
+        yield made
+
+
+async def test_a_cluster_in_which_all_is_well_has_no_problem_and_no_warning(it: Clinic) -> None:
+    report = await it.examine()
+    bad = [f for f in report.findings if f.state in (State.PROBLEM, State.WARNING, State.UNKNOWN)]
+    assert bad == []
+    assert report.exit_code == 0
+    areas = {finding.area for finding in report.findings if finding.state is State.OK}
+    assert areas == {
+        "configuration",
+        "extender",
+        "definitions",
+        "webhooks",
+        "plugins",
+        "priority classes",
+        "leases",
+        "rights",
+    }
+
+
+async def test_an_empty_cluster_lacks_everything_and_says_what_for(tmp_path: Path) -> None:
+    async with clinic(tmp_path, healthy=False, crds=[]) as empty:
+        problems = await empty.problems()
+    messages = {f"{finding.subject}: {finding.message}" for finding in problems}
+    assert {finding.area for finding in problems} == {
+        "definitions",
+        "webhooks",
+        "priority classes",
+        "leases",
+    }
+    assert (
+        "clustercolocationprofiles.config.koordinator.sh: is not installed; needed by "
+        "mutate-pod.ClusterColocationProfile, which cannot start"
+    ) in messages
+    assert all(finding.fix for finding in problems)
+
+
+# --- definitions -----------------------------------------------------------------------------------
+
+
+async def edit_definition(it: Clinic, name: str, change: Callable[[Document], object]) -> None:
+    document = await it.client.get_raw(DEFINITIONS, "", name)
+    change(document)
+    await it.client.update_raw(DEFINITIONS, "", name, document)
+
+
+async def test_a_definition_that_a_feature_needs_is_missing(it: Clinic) -> None:
+    await it.client.delete_raw(DEFINITIONS, "", "nodemetrics.slo.koordinator.sh")
+    [found] = [finding for finding in await it.problems() if finding.area == "definitions"]
+    assert "needed by LoadAwareScheduling" in found.message
+    assert found.fix == "kubectl apply --server-side -f deploy/crds/nodemetrics.slo.koordinator.sh.yaml"
+
+
+async def test_a_definition_that_nothing_needs_may_be_missing(it: Clinic) -> None:
+    await it.client.delete_raw(DEFINITIONS, "", "recommendations.analysis.koordinator.sh")
+    report = await it.examine()
+    assert report.exit_code == 0
+    [found] = [
+        finding for finding in report.findings if finding.state is State.NOTE and "rec" in finding.subject
+    ]
+    assert "nothing that is on needs it" in found.message
+
+
+async def test_a_definition_without_the_version_that_is_spoken(it: Clinic) -> None:
+    def rename(document: Document) -> None:
+        document["spec"]["versions"][0]["name"] = "v1beta9"
+
+    name = "elasticquotas.scheduling.sigs.k8s.io"
+    await it.client.delete_raw(DEFINITIONS, "", name)
+    [document] = shipped("crds", f"{name}.yaml")
+    rename(document)
+    await it.client.create_raw(DEFINITIONS, "", document)
+    [found] = [finding for finding in await it.problems() if finding.area == "definitions"]
+    assert "does not serve v1alpha1 (it serves v1beta9)" in found.message
+
+
+async def test_a_definition_that_is_older_than_ours_drops_fields(it: Clinic) -> None:
+    def older(document: Document) -> None:
+        schema = document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        del schema["properties"]["spec"]["properties"]["metricCollectPolicy"]
+
+    await edit_definition(it, "nodemetrics.slo.koordinator.sh", older)
+    report = await it.examine()
+    [found] = [finding for finding in report.findings if finding.state is State.WARNING]
+    assert "drops spec.metricCollectPolicy" in found.message
+
+
+# --- webhooks --------------------------------------------------------------------------------------
+
+
+async def test_a_webhook_configuration_is_missing(it: Clinic) -> None:
+    await it.client.delete(MutatingWebhookConfiguration, "", MUTATING)
+    found = await it.problem()
+    assert found.subject == MUTATING
+    assert "/mutate-pod" in found.message
+    assert "deploy/webhooks/mutating.yaml" in found.fix
+
+
+async def test_a_webhook_is_missing(it: Clinic) -> None:
+    await it.edit(MutatingWebhookConfiguration, "", MUTATING, lambda d: d["webhooks"].pop(0))
+    found = await it.problem()
+    assert found.subject.endswith("mpod-create.koordinator.sh")
+    # The entry for updates has the same path and does not cover creations.
+    assert "leave out CREATE of pods" in found.message
+
+
+def entry(document: Document, name: str) -> Document:
+    return next(found for found in document["webhooks"] if found["name"] == name)
+
+
+async def test_rules_that_leave_something_out(it: Clinic) -> None:
+    def narrow(document: Document) -> None:
+        entry(document, "vpod.koordinator.sh")["rules"][0]["operations"] = ["CREATE"]
+
+    await it.edit(ValidatingWebhookConfiguration, "", VALIDATING, narrow)
+    assert "leave out CREATE, UPDATE of pods" in (await it.problem()).message
+
+
+async def test_wider_rules_are_good_enough(it: Clinic) -> None:
+    def widen(document: Document) -> None:
+        rule = entry(document, "vpod.koordinator.sh")["rules"][0]
+        rule |= {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
+
+    await it.edit(ValidatingWebhookConfiguration, "", VALIDATING, widen)
+    assert await it.problems() == []
+
+
+async def test_a_ca_bundle_is_empty(it: Clinic) -> None:
+    def empty(document: Document) -> None:
+        entry(document, "mpod-create.koordinator.sh")["clientConfig"]["caBundle"] = ""
+
+    await it.edit(MutatingWebhookConfiguration, "", MUTATING, empty)
+    found = await it.problem()
+    assert "caBundle is empty" in found.message
+    assert found.subject.endswith("mpod-create.koordinator.sh")
+
+
+async def test_a_ca_bundle_of_another_authority(it: Clinic) -> None:
+    stranger = certificates.make_ca("stranger", datetime.now(UTC)).cert
+
+    def swap(document: Document) -> None:
+        for found in document["webhooks"]:
+            found["clientConfig"]["caBundle"] = base64.b64encode(stranger).decode()
+
+    await it.edit(MutatingWebhookConfiguration, "", MUTATING, swap)
+    assert "is not the authority of the certificate that is served" in (await it.problem()).message
+
+
+async def test_an_authority_that_has_ended(it: Clinic) -> None:
+    old = certificates.make_ca("old", datetime.now(UTC) - timedelta(days=5000)).cert
+
+    def swap(document: Document) -> None:
+        for found in document["webhooks"]:
+            found["clientConfig"]["caBundle"] = base64.b64encode(old).decode()
+
+    await it.edit(ValidatingWebhookConfiguration, "", VALIDATING, swap)
+    assert "ended" in (await it.problem()).message
+
+
+async def test_the_certificate_in_a_folder_is_compared_too(it: Clinic, tmp_path: Path) -> None:
+    certificates.ensure(tmp_path / "certs", ["localhost"], datetime.now(UTC))
+    it.settings["admission"] = {
+        "certDir": str(tmp_path / "certs"),
+        "certificates": {"mode": "given"},
+        "registration": {"enabled": False},
+    }
+    problems = await it.problems()
+    assert {finding.subject.partition(":")[0] for finding in problems} == {MUTATING, VALIDATING}
+    assert all("is not the authority" in finding.message for finding in problems)
+
+
+async def test_no_certificate_was_made_yet(it: Clinic) -> None:
+    await it.client.delete(Secret, SYSTEM, SECRET)
+    assert "no webhook server has made its certificate yet" in (await it.problem()).message
+
+
+@pytest.mark.parametrize(
+    ("policy", "name", "expected"),
+    [
+        ("Ignore", "mpod-create.koordinator.sh", "objects pass /mutate-pod as they are"),
+        ("Fail", "mnode-status.koordinator.sh", "nothing passes /mutate-node-status"),
+    ],
+)
+async def test_another_failure_policy_is_told(it: Clinic, policy: str, name: str, expected: str) -> None:
+    def change(document: Document) -> None:
+        entry(document, name)["failurePolicy"] = policy
+
+    it.settings["featureGates"] = {"NodeMutatingWebhook": True}
+    await it.edit(MutatingWebhookConfiguration, "", MUTATING, change)
+    report = await it.examine()
+    [found] = [finding for finding in report.findings if finding.state is State.WARNING]
+    assert expected in found.message
+    assert report.exit_code == 0
+
+
+async def test_the_service_is_missing(it: Clinic) -> None:
+    await it.client.delete(Service, SYSTEM, SERVICE)
+    assert "does not exist" in (await it.problem()).message
+
+
+async def test_the_service_has_another_port(it: Clinic) -> None:
+    await it.edit(Service, SYSTEM, SERVICE, lambda d: d["spec"]["ports"][0].update(port=8443))
+    assert "has no port 443 (it has 8443)" in (await it.problem()).message
+
+
+async def test_nobody_is_behind_the_service(it: Clinic) -> None:
+    await it.client.delete(Pod, SYSTEM, "koordpy-webhooks-0", grace_period_seconds=0)
+    assert "none of the 0 pods" in (await it.problem()).message
+    await it.create(Pod, webhook_pod(ready="False"))
+    assert "none of the 1 pods" in (await it.problem()).message
+
+
+async def test_webhooks_whose_gates_are_off_need_not_be_registered(it: Clinic) -> None:
+    def drop(document: Document) -> None:
+        document["webhooks"] = [
+            w for w in document["webhooks"] if w["name"] != "velasticquota.koordinator.sh"
+        ]
+
+    await it.edit(ValidatingWebhookConfiguration, "", VALIDATING, drop)
+    assert "velasticquota" in (await it.problem()).subject
+    it.settings["featureGates"] = {"ElasticValidatingWebhook": False}
+    assert await it.problems() == []
+
+
+# --- the extender entries --------------------------------------------------------------------------
+
+
+def filters(it: Clinic) -> Document:
+    found: Document = it.scheduler["extenders"][0]
+    return found
+
+
+def binds(it: Clinic) -> Document:
+    found: Document = it.scheduler["extenders"][1]
+    return found
+
+
+def put(entry_of: Callable[[Clinic], Document], **fields: Any) -> Callable[[Clinic], object]:
+    return lambda it: entry_of(it).update(fields)
+
+
+def take(entry_of: Callable[[Clinic], Document], field: str) -> Callable[[Clinic], object]:
+    return lambda it: entry_of(it).pop(field)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "expected"),
+    [
+        (lambda it: it.scheduler.pop("extenders"), r"no entry calls koordpy on port 9877"),
+        (put(filters, urlPrefix="http://127.0.0.1:9877/koordpy"), r"answers under /extender, not /koordpy"),
+        (put(binds, urlPrefix="http://127.0.0.1:1234/extender"), r"listens on port 9877, not 1234"),
+        (put(binds, enableHTTPS=True), r"calls with TLS, koordpy speaks plain HTTP"),
+        (put(filters, filterVerb="filters"), r"filterVerb is 'filters': koordpy answers /extender/filter"),
+        (take(filters, "filterVerb"), r"LoadAwareScheduling.* are not asked which nodes fit"),
+        (take(filters, "prioritizeVerb"), r"LoadAwareScheduling do not count in the choice"),
+        (lambda it: it.scheduler["extenders"].pop(1), r"LoadAwareScheduling hand nothing out"),
+        (put(filters, bindVerb="bind"), r"found 2 extenders implementing bind, expected 1"),
+        (put(filters, weight=0), r"weight"),
+        (put(binds, filterVerb="filter"), r"is in 2 entries of koordpy's: every pod is asked about 2 times"),
+        (put(filters, surprise=1), r"surprise"),
+        (
+            lambda it: it.scheduler["profiles"].append({"schedulerName": "other"}),
+            r"every filter call for its pods fails",
+        ),
+    ],
+)
+async def test_an_extender_entry_that_does_not_work(
+    it: Clinic, spoil: Callable[[Clinic], object], expected: str
+) -> None:
+    spoil(it)
+    problems = await it.problems()
+    assert {finding.area for finding in problems} == {"extender"}
+    assert any(re.search(expected, finding.message) for finding in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("spoil", "expected"),
+    [
+        (put(filters, nodeCacheCapable=False), "sends whole Node objects"),
+        (put(filters, managedResources=[{"name": "memory"}]), "hears only of pods that request memory"),
+        (put(binds, ignorable=True), "pods are placed without it"),
+        (put(filters, httpTimeout="60s"), "one call that hangs stops all scheduling"),
+        (put(filters, httpTimeout="100ms"), "httpTimeout is 0.1 s"),
+        (
+            lambda it: [p.pop("plugins") for p in it.scheduler["profiles"]],
+            "in-tree score weights are at most 3",
+        ),
+    ],
+)
+async def test_an_extender_entry_that_is_probably_not_meant(
+    it: Clinic, spoil: Callable[[Clinic], object], expected: str
+) -> None:
+    spoil(it)
+    report = await it.examine()
+    warnings = [finding for finding in report.findings if finding.state is State.WARNING]
+    assert warnings
+    assert all(expected in finding.message and finding.fix for finding in warnings)
+    assert report.exit_code == 0
+
+
+async def test_where_koordpy_chooses_the_node_no_scores_are_asked_for(it: Clinic) -> None:
+    take(filters, "prioritizeVerb")(it)
+    for profile in it.scheduler["profiles"]:
+        del profile["plugins"]
+    it.settings["extender"] = {"nodeChoice": "koordpy"}
+    report = await it.examine()
+    assert [f for f in report.findings if f.state in (State.PROBLEM, State.WARNING)] == []
+
+
+async def test_light_mode_wants_an_entry_without_bind(it: Clinic) -> None:
+    it.settings["extender"] = {"mode": "light"}
+    found = await it.problem()
+    assert "every bind is refused" in found.message
+    [it.scheduler] = shipped("scheduler", "kube-scheduler-config-light.yaml")
+    report = await it.examine()
+    assert [f for f in report.findings if f.state in (State.PROBLEM, State.WARNING)] == []
+
+
+async def test_light_mode_with_a_plugin_that_needs_the_bind_call(
+    it: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from koordpy_plugins.scheduling.loadaware.plugin import LoadAwareScheduling
+
+    monkeypatch.setattr(LoadAwareScheduling, "watch_suffices", False)
+    it.settings["extender"] = {
+        "mode": "light",
+        "schedulerConfig": str(data.deploy("scheduler", "koordpy-profiles.yaml")),
+    }
+    [it.scheduler] = shipped("scheduler", "kube-scheduler-config-light.yaml")
+    problems = await it.problems()
+    assert {finding.area for finding in problems} == {"configuration"}
+    assert any("plugin LoadAwareScheduling needs reserve" in finding.message for finding in problems)
+
+
+# --- what plugins look for -------------------------------------------------------------------------
+
+
+async def test_a_node_without_a_node_metric(it: Clinic) -> None:
+    await it.client.delete(NodeMetric, "", "n1")
+    found = await it.problem()
+    assert found.subject == "LoadAwareScheduling"
+    assert "1 nodes have no NodeMetric (n1)" in found.message
+
+
+async def test_node_metrics_that_are_stale_or_were_never_filled_in(it: Clinic) -> None:
+    for name, updated in (("n0", ago(3600)), ("n1", None)):
+        await it.client.delete(NodeMetric, "", name)
+        await it.create(NodeMetric, metric(name, updated))
+    messages = [finding.message for finding in await it.problems()]
+    assert len(messages) == 2
+    assert "never filled in (n1)" in messages[0]
+    assert "older than 180 s (n0)" in messages[1]
+
+
+async def test_the_age_that_counts_is_the_one_of_the_profile(it: Clinic, tmp_path: Path) -> None:
+    await it.client.delete(NodeMetric, "", "n0")
+    await it.create(NodeMetric, metric("n0", ago(400)))
+    [document] = shipped("scheduler", "koordpy-profiles.yaml")
+    for profile in document["profiles"]:
+        next(c for c in profile["pluginConfig"] if c["name"] == "LoadAwareScheduling")["args"][
+            "nodeMetricExpirationSeconds"
+        ] = 600
+    (tmp_path / "profiles.yaml").write_text(yaml.safe_dump(document))
+    assert len(await it.problems()) == 1
+    it.settings["extender"] = {"schedulerConfig": str(tmp_path / "profiles.yaml")}
+    assert await it.problems() == []
+
+
+async def test_a_plugin_that_is_not_installed(it: Clinic, tmp_path: Path) -> None:
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {"schedulerName": name, "plugins": {"filter": {"enabled": [{"name": "Mystery"}]}}}
+            for name in ("default-scheduler", "koord-scheduler")
+        ],
+    }
+    file = tmp_path / "profiles.yaml"
+    file.write_text(yaml.safe_dump(document))
+    it.settings["extender"] = {"schedulerConfig": str(file)}
+    assert any(
+        finding.area == "configuration" and '"Mystery"' in finding.message for finding in await it.problems()
+    )
+    it.settings["extender"]["skipMissingPlugins"] = True
+    problems = [finding for finding in await it.problems() if finding.area == "plugins"]
+    assert len(problems) == 2
+    assert all("Mystery" in finding.subject for finding in problems)
+
+
+# --- the rest --------------------------------------------------------------------------------------
+
+
+async def test_priority_classes_that_are_missing_or_have_another_value(it: Clinic) -> None:
+    await it.client.delete(PriorityClass, "", "koord-batch")
+    assert (await it.problem()).subject == "koord-batch"
+    [batch] = [
+        d for d in shipped("priorityclasses", "koordinator.yaml") if d["metadata"]["name"] == "koord-batch"
+    ]
+    await it.create(PriorityClass, {**batch, "value": 7})
+    assert "has value 7, expected 5000" in (await it.problem()).message
+
+
+async def test_nobody_leads(it: Clinic) -> None:
+    await it.client.delete(Lease, "kube-system", "kube-scheduler")
+    assert "kube-scheduler never led" in (await it.problem()).message
+    await it.create(Lease, lease("kube-system", "kube-scheduler", ago(0), holder=""))
+    assert "is held by nobody" in (await it.problem()).message
+    await it.client.delete(Lease, "kube-system", "kube-scheduler")
+    await it.create(Lease, lease("kube-system", "kube-scheduler", ago(100)))
+    assert re.search(r"10\d s ago by one and has expired", (await it.problem()).message)
+    it.scheduler["leaderElection"] = {"leaderElect": False}
+    assert await it.problems() == []
+
+
+async def test_the_leases_of_workers_are_looked_at_where_they_are_deployed(it: Clinic) -> None:
+    it.parts = (Part.CONTROLLERS,)
+    it.settings["featureGates"] = {"ColocationProfileController": True}
+    found = await it.problem()
+    assert found.subject == "koordinator-system/koordinator-manager"
+    await it.create(Lease, lease(SYSTEM, "koordinator-manager", ago(0)))
+    assert await it.problems() == []
+
+
+async def test_a_descheduler_without_configuration_cannot_start(it: Clinic, tmp_path: Path) -> None:
+    it.parts = (Part.DESCHEDULER,)
+    assert "expected a DeschedulerConfiguration file" in (await it.problem()).message
+    shipped_file = Path(__file__).parents[3] / "deploy" / "kustomize" / "base" / "worker" / "descheduler.yaml"
+    it.settings["worker"] = {"descheduler": {"config": str(shipped_file)}}
+    assert (await it.problem()).subject == "koordinator-system/koord-descheduler"
+
+
+async def test_the_qos_manager_needs_definitions_and_rights_only(it: Clinic) -> None:
+    it.parts = (Part.QOS,)
+    assert await it.problems() == []
+    await it.client.delete_raw(DEFINITIONS, "", "nodeslos.slo.koordinator.sh")
+    assert "needed by CPUSuppresss" in (await it.problem()).message
+
+
+ACCOUNT = "system:serviceaccount:koordinator-system:koordpy-scheduler"
+
+
+async def test_rights_that_are_missing_are_named_with_who_needs_them(tmp_path: Path) -> None:
+    def is_allowed(spec: Document) -> bool:
+        asked = spec["resourceAttributes"]
+        return asked["resource"] != "nodemetrics" and asked.get("subresource") != "binding"
+
+    async with clinic(tmp_path, is_allowed=is_allowed) as it:
+        problems = await it.problems()
+    assert [finding.subject for finding in problems] == [
+        "create pods/binding",
+        "list nodemetrics.slo.koordinator.sh",
+        "watch nodemetrics.slo.koordinator.sh",
+    ]
+    assert "needed by DefaultBinder" in problems[0].message
+    assert "needed by LoadAwareScheduling" in problems[1].message
+
+
+async def test_the_rights_of_a_service_account_are_asked_for_by_its_name_and_groups(tmp_path: Path) -> None:
+    seen: list[Document] = []
+
+    def is_allowed(spec: Document) -> bool:
+        seen.append(spec)
+        return spec.get("user") == ACCOUNT
+
+    async with clinic(tmp_path, is_allowed=is_allowed) as it:
+        assert await it.problems() != []
+        it.user = ACCOUNT
+        assert await it.problems() == []
+    assert seen[-1]["groups"] == [
+        "system:authenticated",
+        "system:serviceaccounts",
+        "system:serviceaccounts:koordinator-system",
+    ]
+
+
+async def test_in_light_mode_no_right_to_bind_is_needed(tmp_path: Path) -> None:
+    def is_allowed(spec: Document) -> bool:
+        asked = spec["resourceAttributes"]
+        return asked.get("subresource") != "binding" and (asked["verb"], asked["resource"]) != ("get", "pods")
+
+    async with clinic(tmp_path, is_allowed=is_allowed) as it:
+        it.settings["extender"] = {"mode": "light"}
+        [it.scheduler] = shipped("scheduler", "kube-scheduler-config-light.yaml")
+        assert await it.problems() == []
+
+
+# --- what cannot be looked at ----------------------------------------------------------------------
+
+
+async def test_an_area_that_may_not_be_looked_at_does_not_end_the_others(tmp_path: Path) -> None:
+    from koordpy.embedded.apiserver import Fault
+
+    def faults(method: str, path: str) -> Fault | None:
+        return Fault(status=403) if "customresourcedefinitions" in path else None
+
+    async with clinic(tmp_path) as it:
+        it.server.faults = faults
+        report = await it.examine()
+    unknown = [finding for finding in report.findings if finding.state is State.UNKNOWN]
+    assert [finding.area for finding in unknown] == ["definitions"]
+    assert report.exit_code == 2
+    assert {"leases", "rights"} <= {finding.area for finding in report.findings}
+
+
+async def ask(*args: str) -> Any:
+    return await asyncio.to_thread(CliRunner().invoke, cli, ["doctor", *args])
+
+
+async def test_an_api_server_that_is_not_there_is_exit_code_2() -> None:
+    told = await ask("--server", "http://127.0.0.1:1")
+    assert told.exit_code == 2
+    assert "cannot be asked" in told.output
+
+
+# --- the command -----------------------------------------------------------------------------------
+
+
+async def test_the_command_prints_text_json_and_yaml_and_its_exit_code_tells(
+    it: Clinic, tmp_path: Path
+) -> None:
+    config = tmp_path / "koordpy.yaml"
+    config.write_text(yaml.safe_dump(it.settings))
+    options = ["--config", str(config), "--scheduler-config", str(tmp_path / "kube-scheduler.yaml")]
+    await it.examine()  # writes the files
+    well = await ask(*options)
+    assert well.exit_code == 0, well.output
+    assert "problem" not in well.output
+    await it.client.delete(PriorityClass, "", "koord-free")
+    ill = await ask(*options)
+    assert ill.exit_code == 1
+    assert "problem  koord-free: does not exist" in ill.output
+    assert "-> kubectl apply -f deploy/priorityclasses/koordinator.yaml" in ill.output
+    as_json = json.loads((await ask(*options, "-o", "json")).output)
+    assert as_json["counts"]["problem"] == 1
+    assert (
+        yaml.safe_load((await ask(*options, "-o", "yaml")).output)["findings"][0]["area"] == "configuration"
+    )
+    told = await ask(*options, "--parts", "kitchen")
+    assert told.exit_code != 0
+    assert "webhooks, extender, controllers" in told.output
