@@ -30,6 +30,8 @@ from .outcome import FilterOutcome, PreFilterOutcome, Refusals
 from .plugin_call import Broken, as_error, call
 from .status import REJECTED, SUCCESS, Code, Status, Verdict
 
+_NOWHERE = np.zeros(0, np.int64)
+
 _REJECTED_CODES = np.array([code in REJECTED for code in sorted(Code)])
 
 
@@ -225,22 +227,23 @@ class FilterPhase:
                 and nominated.metadata.uid not in ignored
             ]
             if pods:
-                counted[node_name] = pods
+                counted[node_name] = sorted(pods, key=self._is_foreign)
         if not counted:
             return
         refused: list[Refusals] = []
         failing: list[int] = []
-        for index, name in enumerate(nodes.names):
-            if name not in counted:
+        for name, added_pods in counted.items():
+            row = nodes.table.row_of(name)
+            at = np.flatnonzero(nodes.rows == row) if row is not None else _NOWHERE
+            if not len(at):
                 continue
-            at = np.array([index], np.int64)
-            one = FilterOutcome(nodes.pick(at).with_pods({name: counted[name]}), np.ones(1, np.bool_))
+            one = FilterOutcome(nodes.pick(at).with_pods({name: added_pods}), np.ones(1, np.bool_))
             what_if = state.clone()
-            for added in counted[name]:
+            for added in added_pods:
                 self.add_pod(what_if, pod, added, NodeInfo(one.nodes, 0))
             self._filter_pass(what_if, pod, one.nodes, one)
             if not one.feasible[0]:
-                failing.append(index)
+                failing.append(int(at[0]))
                 refused.extend(Refusals(r.plugin, at, r.verdict, at) for r in one.refusals)
             elif self._skips_second_pass:
                 _readmit(outcome, at)
@@ -251,9 +254,13 @@ class FilterPhase:
     def _outranks(self, nominated: Pod, pod: Pod) -> bool:
         """Tell whether a nominated pod's share counts against a pod."""
         mine, other = pod.spec.priority or 0, nominated.spec.priority or 0
-        if (nominated.spec.scheduler_name or "default-scheduler") in self._local_schedulers:
+        if not self._is_foreign(nominated):
             return other >= mine
         return self._counts_foreign_nominations and other > mine
+
+    def _is_foreign(self, pod: Pod) -> bool:
+        """Tell whether another scheduler looks after a pod."""
+        return (pod.spec.scheduler_name or "default-scheduler") not in self._local_schedulers
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> None:
         """Tell the PreFilter plugins that another pod is on a node in this state. Raises Broken."""

@@ -18,7 +18,7 @@ class Nominator:
         self._node_of: dict[str, str] = {}
         cluster.store(Pod).subscribe(
             on_add=self._observe,
-            on_update=lambda _, pod: self._observe(pod),
+            on_update=self._updated,
             on_delete=lambda pod: self.delete(pod.metadata.uid),
         )
 
@@ -50,6 +50,15 @@ class Nominator:
             del pods[uid]
             if not pods:
                 del self._nodes[node_name]
+
+    def _updated(self, old: Pod, pod: Pod) -> None:
+        """Take a change; one that says nothing of nominations may be older than one made here."""
+        node_name = self._node_of.get(pod.metadata.uid)
+        silent = not old.status.nominated_node_name and not pod.status.nominated_node_name
+        if node_name is not None and silent and not pod.spec.node_name and not pod.is_terminal:
+            self.add(pod, node_name)
+        else:
+            self._observe(pod)
 
     def _observe(self, pod: Pod) -> None:
         node_name = pod.status.nominated_node_name
