@@ -119,7 +119,7 @@ def run(case: dict[str, Any], tag: str | None) -> object:
     allowed = [name for name in nodes.names if outcome.node_names is None or name in outcome.node_names]
     left = nodes.table.select(allowed)[0]
     if case.get("victims"):
-        left = _without(world, state, pod, left)
+        left = _without(world, state, pod, left, shown)
     result = framework.run_filters(state, pod, left)
     if outcome.node_names is not None:
         result.absent = [name for name in nodes.names if name not in allowed]
@@ -168,14 +168,17 @@ def _node(world: World, prepared: Prepared, nodes: NodeSet, index: int) -> dict[
     return answer
 
 
-def _without(world: World, state: CycleState, pod: Pod, nodes: NodeSet) -> NodeSet:
-    """Take the victims away, as a preemption trial does."""
+def _without(world: World, state: CycleState, pod: Pod, nodes: NodeSet, shown: NodeSet) -> NodeSet:
+    """Take away those of the victims that the attempt sees, as a preemption trial does."""
+    seen = {each.metadata.uid for row in shown.rows.tolist() for each in shown.pods_on(row)}
     sandbox = Sandbox(nodes)
     for index, name in enumerate(nodes.names):
         victims = [
             each
             for each in world.pods
-            if each.metadata.name in world.case["victims"] and each.spec.node_name == name
+            if each.metadata.name in world.case["victims"]
+            and each.spec.node_name == name
+            and each.metadata.uid in seen
         ]
         for victim in victims:
             world.framework.remove_pod(state, pod, victim, NodeInfo(nodes, index))

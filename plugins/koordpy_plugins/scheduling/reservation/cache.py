@@ -96,9 +96,8 @@ class ReservationCache:
         return None if uid is None else self.infos.get(uid)
 
     def used_by(self, pod: Pod, node_name: str) -> ReservationInfo | None:
-        """Return the reservation on a node that a pod uses."""
-        info = self.infos.get(self._used.get(pod.metadata.uid, ""))
-        return info if info is not None and info.node_name == node_name else None
+        """Return the reservation on a node that a pod uses, if it is offered still."""
+        return self.offered.get(node_name, {}).get(self._used.get(pod.metadata.uid, ""))
 
     def occupies(self, info: ReservationInfo) -> bool:
         """Tell whether a reservation holds resources of its node beside what pods there hold."""

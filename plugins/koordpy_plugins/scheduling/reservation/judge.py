@@ -14,6 +14,7 @@ from koordpy.scheduling.status import SUCCESS, Status
 
 from .node_fit import NodeRoom, lacking_in_reservation, lacking_on_node
 from .prepared import NodeMatch, Prepared
+from .withheld import Withheld
 
 NO_MATCH = "node(s) no reservations match reservation affinity"
 NO_ROOM_AFTER_PREEMPTION = "node(s) preemption failed due to insufficient resources"
@@ -41,16 +42,24 @@ def by_node(lacking: Sequence[str]) -> list[str]:
 class Judge:
     """Judges nodes for the attempts of one profile. `ignores` tells which resources need not fit."""
 
-    def __init__(self, ignores: Callable[[str], bool]) -> None:
-        self.ignores = ignores
+    def __init__(self, ignores: Callable[[str], bool], withheld: Withheld) -> None:
+        self.ignores, self._withheld = ignores, withheld
 
     def room(self, prepared: Prepared, match: NodeMatch | None, node: NodeInfo, needs: Vector) -> NodeRoom:
-        """Return what there is on a node: as if no pod was moved in thought, with all that is matched."""
+        """Return what there is on a node: as if no pod was moved in thought, with all that is matched.
+
+        Of a node that has nothing to do with reservations Koordinator does not know for pods what is
+        requested, and neither do we: NodeResourcesFit looks at that.
+        """
         names = (*_ALWAYS, *needs)
-        requested = {name: node.requested(name) for name in names}
-        for name, amount in prepared.preemptible.moved(node.name).items():
-            if name in requested:
-                requested[name] += amount
+        concerned = prepared.concerns(node.row, self._withheld.used)
+        requested = dict.fromkeys(names, 0)
+        if concerned or prepared.reservation is not None:
+            requested = {name: node.requested(name) for name in names}
+        if concerned:
+            for name, amount in prepared.preemptible.moved(node.name).items():
+                if name in requested:
+                    requested[name] += amount
         if match is not None:
             back = [info.held for info in match.matched]
             back.extend(map(pod_node_request_vector, match.candidates))

@@ -113,7 +113,7 @@ class Reservation(
             args, handle, self.cache, self.withheld, self.selectors, Candidates(config, pods)
         )
         self._shower = Shower(self.cache, self.withheld)
-        self._judge = Judge(args.ignores)
+        self._judge = Judge(args.ignores, self.withheld)
         self._pre_allocation = PreAllocation(self._judge, prefers_none=config.prefer_no_pre_allocated_pods)
         self._nominator = Nominator(self.nominations, lambda: handle.framework.reservations)
         self._commit = Commit(handle, self.cache)

@@ -144,6 +144,16 @@ class Prepared:
             return self.wish.affinity is not None
         return info.reservation.spec.pre_allocation and info.reservation.requires_pre_allocation
 
+    def concerns(self, row: int, used: NDArray[np.bool_]) -> bool:
+        """Tell whether a node has to do with reservations for this pod.
+
+        `used` (rows,) tells which nodes have reservations with pods.
+        """
+        if row in self.matches:
+            return True
+        restored = self.restored is None or (row < len(self.restored) and bool(self.restored[row]))
+        return restored and (self.reservation is not None or bool(used[row]))
+
     def clone(self) -> "Prepared":
         """Return a copy for a what-if."""
         return replace(
