@@ -47,7 +47,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 lock: setup
 	$(COMPILE) pyproject.toml -o requirements/runtime.txt
-	$(COMPILE) pyproject.toml --extra dev -c requirements/runtime.txt -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra dev --extra plots -c requirements/runtime.txt -o requirements/dev.txt
 	printf 'hatchling\neditables\n' | $(COMPILE) - -c requirements/dev.txt -o requirements/build.txt
 	printf 'uv\n' | $(COMPILE) - -c requirements/dev.txt -o requirements/uv.txt
 
