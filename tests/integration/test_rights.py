@@ -28,6 +28,7 @@ from koordpy.api.core import (
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
 from koordpy.api.meta import KubeObject
 from koordpy.api.network_topology import ClusterNetworkTopology
+from koordpy.api.schedule_explanation import ScheduleExplanation
 from koordpy.api.scheme import RESOURCES, Resource, decode, resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
@@ -39,7 +40,7 @@ from tests.integration.descheduling.test_low_node_load_evicts import World
 from tests.integration.service.stage import CRDS, Stage, pod_document, until
 from tests.integration.worker.stage import NodeFiles, create, working
 from tests.manifests.render import DEPLOY
-from tests.manifests.rights import Request, refused, request_of, shipped_grants, unused
+from tests.manifests.rights import Request, grants_of, refused, request_of, shipped_grants, unused
 
 BASE = DEPLOY / "kustomize" / "base"
 SYSTEM = "koordinator-system"
@@ -166,6 +167,33 @@ async def test_extender(
             while not (await client.get(ClusterNetworkTopology, "", "default")).status.detail_status:
                 await asyncio.sleep(0.05)
     assert_fits("extender", "koordpy-scheduler", connection)
+
+
+async def test_extender_that_explains(server: ApiServer, client: Client, connection: Recording) -> None:
+    folder = DEPLOY / "kustomize" / "components" / "schedule-explanations"
+    shipped = yaml.safe_load((folder / "koordpy.yaml").read_text())["extender"]
+    fast = {"after": "0s", "refresh": "100ms", "writesPerSecond": 50}
+    extender = {
+        "port": 0,
+        "schedulerConfig": str(DEPLOY / "scheduler" / "koordpy-profiles.yaml"),
+        "leaderElect": False,
+        "scheduleExplanations": {**shipped["scheduleExplanations"], **fast},
+    }
+    async with serving("extender", connection, client, server, extender=extender) as stage:
+        await stage.add_node("n0")
+        await stage.add_pod("p", cpu="64")
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        await client.patch_status(Pod, "default", "p", {"status": {"conditions": [condition]}})
+        explained = stage.service.cluster.store(ScheduleExplanation)
+        await until(lambda: explained.get("default", "p") is not None)
+        asked = connection.requests
+        await until(lambda: any(request.resource.endswith("explanations/status") for request in asked))
+        await stage.delete_pod("p")
+        await until(lambda: any(request.verb == "delete" for request in asked))
+    grants = grants_of("koordpy-scheduler", list(yaml.safe_load_all((folder / "rbac.yaml").read_text())))
+    about = {request for request in connection.requests if "explanations" in request.resource}
+    assert refused(grants, about) == []
+    assert unused(grants, about) == []
 
 
 async def test_worker(tmp_path: Path, server: ApiServer, client: Client, connection: Recording) -> None:
