@@ -17,6 +17,7 @@ from koordpy.admission.quota.topology import VALIDATING_PATH as QUOTA_PATH
 from koordpy.admission.quota.topology import QuotaTopology
 from koordpy.admission.serving.config import Mode
 from koordpy.admission.serving.life import WebhookLife
+from koordpy.cluster import transformers
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Channel, Connection
@@ -160,6 +161,7 @@ class Service:
         settings = self.settings.extender
         path = settings.profiles_file
         config = scheduling_config.load(path)
+        transformers.install(self.cluster, self._gates)
         self.debug_flags = settings.debug_log.flags(set_verbosity)
         nominator, waiting_pods = Nominator(self.cluster), WaitingPods()
         if settings.network_topology_manager:

@@ -13,6 +13,7 @@ from koordpy import gates
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
 from koordpy.api.meta import KubeObject
+from koordpy.cluster import transformers
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Connection
@@ -105,6 +106,7 @@ class Worker:
         if settings.dry_run is not None:
             config = config.model_copy(update={"dry_run": settings.dry_run})
         cluster = Cluster(self._clock)
+        transformers.install(cluster, gates.chosen(transformers.SPECS, self.settings.feature_gates))
         self.descheduler = Descheduler(
             config,
             Registry.installed(),

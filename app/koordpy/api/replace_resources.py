@@ -23,15 +23,30 @@ def replaced(pod: Pod) -> Pod:
     of their names. Resources of the pod as a whole are left alone.
     """
     renamings = _read(pod.metadata.annotations.get(extension.ANNOTATION_REPLACE_RESOURCES, ""))
-    if not renamings:
-        return pod
+    return with_renamed_resources(pod, renamings) if renamings else pod
+
+
+def with_renamed_resources(pod: Pod, renamings: Mapping[str, str]) -> Pod:
+    """Return a pod whose containers and overhead have other names for their resources, see `renamed`."""
     spec = replace(
         pod.spec,
         containers=[_container(item, renamings) for item in pod.spec.containers],
         init_containers=[_container(item, renamings) for item in pod.spec.init_containers],
-        overhead=_amounts(pod.spec.overhead, renamings),
+        overhead=renamed(pod.spec.overhead, renamings),
     )
     return replace(pod, spec=spec)
+
+
+def renamed(amounts: ResourceList, renamings: Mapping[str, str]) -> ResourceList:
+    """Return amounts under other names; a name that becomes the empty one is erased, as in `replaced`."""
+    result = {name: amount for name, amount in amounts.items() if renamings.get(name) != ""}
+    for old, new in renamings.items():
+        if new and old in result and new not in result:
+            amount = result.pop(old)
+            if old == extension.CPU:
+                amount = str(Quantity.of(from_wire(amount).milli_value()))
+            result[new] = amount
+    return result
 
 
 @lru_cache(maxsize=1024)
@@ -47,18 +62,7 @@ def _read(text: str) -> Mapping[str, str]:
 
 def _container(container: Container, renamings: Mapping[str, str]) -> Container:
     resources = ResourceRequirements(
-        requests=_amounts(container.resources.requests, renamings),
-        limits=_amounts(container.resources.limits, renamings),
+        requests=renamed(container.resources.requests, renamings),
+        limits=renamed(container.resources.limits, renamings),
     )
     return replace(container, resources=resources)
-
-
-def _amounts(amounts: ResourceList, renamings: Mapping[str, str]) -> ResourceList:
-    result = {name: amount for name, amount in amounts.items() if renamings.get(name) != ""}
-    for old, new in renamings.items():
-        if new and old in result and new not in result:
-            amount = result.pop(old)
-            if old == extension.CPU:
-                amount = str(Quantity.of(from_wire(amount).milli_value()))
-            result[new] = amount
-    return result

@@ -5,7 +5,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from . import core, koordinator, network_topology, reservation, schedule_explanation
+from . import core, device, koordinator, network_topology, reservation, schedule_explanation
 from .meta import KubeObject
 
 T = TypeVar("T")
@@ -124,6 +124,7 @@ RESOURCES: dict[type[KubeObject], Resource] = {
             True,
             schedule_explanation.ScheduleExplanation,
         ),
+        Resource("scheduling.koordinator.sh", "v1alpha1", "devices", "Device", False, device.Device),
         Resource(
             "scheduling.koordinator.sh",
             "v1alpha1",

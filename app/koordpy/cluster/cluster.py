@@ -24,6 +24,7 @@ class Cluster:
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock: Clock = clock or SystemClock()
         self._stores: dict[type[KubeObject], Store[Any]] = {}
+        self._transforms: dict[type[KubeObject], Callable[[Any], Any]] = {}
         self._nodes: NodeTable | None = None
         self._pod_counts: PodCounts | None = None
         self._on_late: Callable[[Store[Any]], None] | None = None
@@ -33,7 +34,17 @@ class Cluster:
         known = self._stores.get(type_)
         if known is None:
             known = self._stores[type_] = Store(type_)
+            known.transform = self._transforms.get(type_)
         return cast(Store[T], known)
+
+    def transform(self, type_: type[T], transform: Callable[[T], T]) -> None:
+        """Have all objects of a type transformed before they are kept, whoever asks for them and when.
+
+        Call it before any is known. It does not make the type followed.
+        """
+        self._transforms[type_] = transform
+        if type_ in self._stores:
+            self._stores[type_].transform = transform
 
     def late_store(self, type_: type[T]) -> Store[T]:
         """Return the store of a type that only some processes ever read.

@@ -293,8 +293,9 @@ class Informer(Generic[T]):
             if floor is not None:
                 STALE.labels(self.kind).inc()
             return
+        obj = self.store.transformed(obj)
         self._share(obj)
-        self.store.apply(obj)
+        self.store.put(obj)
 
     def _delete(self, obj: T) -> None:
         """Take in a deletion, unless another object has the name by now."""

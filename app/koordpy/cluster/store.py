@@ -60,6 +60,8 @@ class Store(Generic[T]):
         self.lists_begun = self.lists_ended = 0
         """Numbers of the last list that was begun, and of the last one that was taken in completely: what
         existed when a list began is in the store when it has ended, or was deleted since."""
+        self.transform: Callable[[T], T] | None = None
+        """What is made of every object before it is kept; see `koordpy.cluster.transformers`."""
         self._objects: dict[str, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
         self._subscriptions: list[Subscription[T]] = []
@@ -133,6 +135,14 @@ class Store(Generic[T]):
 
     def apply(self, obj: T) -> None:
         """Put an object, new or changed. A new uid under a known name is a delete and an add."""
+        self.put(self.transformed(obj))
+
+    def transformed(self, obj: T) -> T:
+        """Return what the store keeps of an object as the API server has it."""
+        return obj if self.transform is None else self.transform(obj)
+
+    def put(self, obj: T) -> None:
+        """Put an object that is transformed already."""
         key = obj.metadata.key
         old = self._objects.get(key)
         if old is not None and old.metadata.uid != obj.metadata.uid:

@@ -105,6 +105,7 @@ class Extender:
         self._chooser = Chooser(profiles, handle.rng) if node_choice == "koordpy" else None
         self.handle = handle
         self.nodes = handle.nodes
+        self._pods = handle.cluster.store(Pod)
         self.clock = handle.clock
         self.decisions = decisions or Decisions()
         self.attempts = Attempts(handle.clock)
@@ -122,8 +123,8 @@ class Extender:
         """Answer a filter call; also return the attempt, for `score_ahead` once the answer is on its way."""
         began = time.perf_counter()
         args = wire.EXTENDER_ARGS.decode(body, "pod")
-        pod = args.pod
-        assert pod is not None
+        assert args.pod is not None
+        pod = self._pods.transformed(args.pod)
         if not pod.metadata.uid:
             raise BadBody(f"Pod.metadata.uid of {pod.metadata.key!r} is missing or empty")
         names, full_nodes = self._candidates(args)
@@ -247,15 +248,16 @@ class Extender:
         """Score other nodes than filter kept: another extender has dropped some, or filter was not asked."""
         args = wire.EXTENDER_ARGS.decode(body, "pod")
         assert args.pod is not None
+        pod = self._pods.transformed(args.pod)
         names, _ = self._candidates(args)
-        framework = self.profiles.of(args.pod.spec.scheduler_name)
+        framework = self.profiles.of(pod.spec.scheduler_name)
         nodes, unknown = self.nodes.select(names)
         if framework is None or self._unsynced():
             return wire.host_priorities(names, [0] * len(names))
         if attempt is None:
-            decision = Decision(args.pod, framework.profile_name, self.clock.now(), framework.weights)
-            attempt = Attempt(args.pod, framework, framework.new_state(), decision, self.clock.monotonic())
-            framework.run_pre_filter(attempt.state, args.pod, nodes)
+            decision = Decision(pod, framework.profile_name, self.clock.now(), framework.weights)
+            attempt = Attempt(pod, framework, framework.new_state(), decision, self.clock.monotonic())
+            framework.run_pre_filter(attempt.state, pod, nodes)
         self._score(attempt, nodes)
         if not unknown:
             return attempt.priorities
@@ -290,8 +292,8 @@ class Extender:
         Where it does not, more victims are proposed, or the node is dropped; plugins may change the rest.
         """
         args = wire.PREEMPTION_ARGS.decode(body, "pod")
-        pod = args.pod
-        assert pod is not None
+        assert args.pod is not None
+        pod = self._pods.transformed(args.pod)
         name = pod.spec.scheduler_name
         framework, whole = self.profiles.of(name), self.profiles.whole_of(name)
         if args.meta_victims is None and args.victims is None:

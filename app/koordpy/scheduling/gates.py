@@ -4,6 +4,7 @@ Names, defaults and stages are Koordinator's, so that the `--feature-gates` of a
 meaning. Source: Koordinator, `pkg/features/scheduler_features.go`.
 """
 
+from koordpy.cluster import transformers
 from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, Stage
 
 DYNAMIC_SCHEDULER_CHECK = "DynamicSchedulerCheck"
@@ -40,6 +41,7 @@ SPECS: dict[str, FeatureSpec] = {
     OMIT_NODE_LABELS_FOR_RESERVATION: FeatureSpec(False, Stage.ALPHA),
     SKIP_RESERVATION_FITS_NODE: FeatureSpec(False, Stage.ALPHA),
     CLEAN_EXPIRED_RESERVATION_ALLOCATED: FeatureSpec(False, Stage.ALPHA),
+    **transformers.SPECS,
 }
 
 

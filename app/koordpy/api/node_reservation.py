@@ -1,0 +1,68 @@
+"""What of a node is set aside for what is not scheduled, by an annotation.
+
+Source: Koordinator, `apis/extension/node_reservation.go` and `pkg/util/node.go`.
+"""
+
+import msgspec
+from msgspec.structs import replace
+
+from koordpy.lib import cpuset
+
+from . import extension
+from .core import Node
+from .meta import ResourceList, Struct
+from .quantity import Quantity, from_wire
+from .resources import quantities
+from .scheme import DecodeError, decode
+
+_ZERO = Quantity.of(0)
+_KEPT = (extension.BATCH_CPU, extension.BATCH_MEMORY)
+"""Whoever writes these amounts has subtracted the reservation already."""
+
+
+class NodeReservation(Struct):
+    """Amounts, or CPUs by number, which count instead of an amount of cpu."""
+
+    resources: ResourceList = {}
+    reserved_cpus: str = msgspec.field(default="", name="reservedCPUs")
+    apply_policy: str = ""
+
+    def amounts(self) -> dict[str, Quantity]:
+        """Return what is reserved. Raises ValueError for an amount or a CPU list that cannot be read."""
+        amounts = quantities(self.resources)
+        if self.reserved_cpus:
+            amounts[extension.CPU] = Quantity.of(len(cpuset.parse(self.reserved_cpus)))
+        return amounts
+
+
+def trimmed(node: Node) -> Node:
+    """Return a node without the part of its allocatable that its annotation reserves.
+
+    A node whose annotation is absent, cannot be read, reserves nothing, or says that it is about CPUs only,
+    is returned as it is.
+    """
+    text = node.metadata.annotations.get(extension.ANNOTATION_NODE_RESERVATION)
+    if text is None:
+        return node
+    try:
+        reservation = decode(NodeReservation, b"{}" if text.strip() == "null" else text.encode())
+        if reservation.apply_policy not in ("", "Default"):
+            return node
+        reserved = reservation.amounts()
+    except (DecodeError, ValueError):
+        return node
+    if all(amount.is_zero for amount in reserved.values()):
+        return node
+    status = node.status
+    allocatable: ResourceList = {
+        name: _left(amount, reserved[name]) if name in reserved else amount
+        for name, amount in status.allocatable.items()
+    }
+    allocatable.update(dict.fromkeys(reserved.keys() - allocatable.keys(), "0"))
+    allocatable.update({name: status.allocatable.get(name, "0") for name in _KEPT})
+    return replace(node, status=replace(status, allocatable=allocatable))
+
+
+def _left(amount: str | int | float, reserved: Quantity) -> str:
+    left = from_wire(amount) - reserved
+    return str(left if left > _ZERO else _ZERO)

@@ -1,0 +1,108 @@
+"""What happens to objects on their way into a store: they say the same, in the words that everybody reads.
+
+Only what is known here is changed, never the object in the API server. Who gets an object from elsewhere (a
+pod in an extender call) passes it through `Store.transformed`. Whoever schedules or deschedules installs the
+transformers; webhooks look at objects as they are.
+
+Source: Koordinator, `pkg/util/transformer`.
+"""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from koordpy.api import deprecated_resources, extension, node_reservation, qos, replace_resources
+from koordpy.api.core import Node, Pod
+from koordpy.api.device import Device
+from koordpy.api.koordinator import ElasticQuota
+from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, Stage
+
+from .cluster import Cluster
+
+PRIORITY_TRANSFORMER = "PriorityTransformer"
+"""A pod without a priority has that of its Koordinator priority class."""
+
+PREEMPTION_POLICY_TRANSFORMER = "PreemptionPolicyTransformer"
+"""A pod preempts others only if a label says so."""
+
+REPLACE_RESOURCES_TRANSFORMER = "ReplaceResourcesTransformer"
+"""A pod asks for what its annotation puts in the place of its resources."""
+
+SPECS: dict[str, FeatureSpec] = {
+    PRIORITY_TRANSFORMER: FeatureSpec(False, Stage.ALPHA),
+    PREEMPTION_POLICY_TRANSFORMER: FeatureSpec(False, Stage.ALPHA),
+    REPLACE_RESOURCES_TRANSFORMER: FeatureSpec(False, Stage.ALPHA),
+}
+
+_POLICIES = ("Never", "PreemptLowerPriority")
+
+Step = Callable[[Pod], Pod]
+
+
+def install(cluster: Cluster, gates: FeatureGates) -> None:
+    """Have pods, nodes and devices transformed; call it before anything is listed.
+
+    `gates` are looked at once. Devices are transformed as soon as somebody follows them.
+    """
+    cluster.transform(Pod, pod_transformer(gates))
+    cluster.transform(Node, transformed_node)
+    cluster.transform(Device, deprecated_resources.device_with_present_names)
+
+
+def install_elastic_quotas(cluster: Cluster) -> None:
+    """Have ElasticQuotas transformed: for the quota plugin of a scheduler, not for webhooks."""
+    cluster.transform(ElasticQuota, deprecated_resources.elastic_quota_with_present_names)
+
+
+def pod_transformer(gates: FeatureGates) -> Step:
+    """Return what is done to a pod, in Koordinator's order."""
+    steps: list[Step] = [deprecated_resources.with_present_names]
+    if gates.enabled(REPLACE_RESOURCES_TRANSFORMER):
+        steps.append(replace_resources.replaced)
+    if gates.enabled(PRIORITY_TRANSFORMER):
+        steps.append(_with_priority)
+    if gates.enabled(PREEMPTION_POLICY_TRANSFORMER):
+        steps.append(_with_preemption_policy)
+    steps.append(_with_scheduler_name)
+
+    def transform(pod: Pod) -> Pod:
+        for step in steps:
+            pod = step(pod)
+        return pod
+
+    return transform
+
+
+def transformed_node(node: Node) -> Node:
+    """Return a node without what is set aside of it, and with present names.
+
+    In this order: a node that something is set aside of has amounts under the present batch names, so that
+    its old ones stay where they are (Koordinator's quirk).
+    """
+    return deprecated_resources.node_with_present_names(node_reservation.trimmed(node))
+
+
+def _with_priority(pod: Pod) -> Pod:
+    priority = qos.priority_value(pod)
+    return pod if pod.spec.priority == priority else replace(pod, spec=replace(pod.spec, priority=priority))
+
+
+def _with_preemption_policy(pod: Pod) -> Pod:
+    label = pod.metadata.labels.get(extension.LABEL_PREEMPTION_POLICY, "")
+    policy = label if label in _POLICIES else "Never"
+    if pod.spec.preemption_policy == policy:
+        return pod
+    return replace(pod, spec=replace(pod.spec, preemption_policy=policy))
+
+
+def _with_scheduler_name(pod: Pod) -> Pod:
+    name = pod.metadata.labels.get(extension.LABEL_SCHEDULER_NAME)
+    original = pod.spec.scheduler_name
+    if name is None or name == original:
+        return pod
+    annotations = {**pod.metadata.annotations, extension.ANNOTATION_ORIGINAL_SCHEDULER_NAME: original}
+    return replace(
+        pod,
+        metadata=replace(pod.metadata, annotations=annotations),
+        spec=replace(pod.spec, scheduler_name=name),
+    )
