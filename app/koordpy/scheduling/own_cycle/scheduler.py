@@ -18,6 +18,7 @@ from koordpy.api.core import Pod
 from koordpy.api.reservation import Reservation
 from koordpy.api.reserve_pod import new_reserve_pod, reservation_name_of
 from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.errors import NotFound
 from koordpy.cluster.events import NORMAL, Recorder
 from koordpy.cluster.nodes import NodeSet
@@ -70,10 +71,12 @@ class ReservationScheduler:
         self._handle, self._client, self._clock = handle, client, handle.clock
         self._decisions = decisions or Decisions()
         self._frameworks = _scheduling(profiles)
-        self._reservations = handle.cluster.store(Reservation)
+        # Where no profile has Reservations, nothing is followed: their definition need not be installed.
+        cluster = handle.cluster if self._frameworks else Cluster(handle.clock)
+        self._reservations = cluster.store(Reservation)
         gates = gates or scheduling_gates()
         self._binder = Binder(
-            handle.cluster,
+            cluster,
             client,
             handle.waiting_pods,
             handle.rng,
