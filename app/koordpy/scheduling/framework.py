@@ -64,6 +64,7 @@ class Framework:
         self.run_post_filter = post_filters.run_post_filter
         self.has_post_filter = post_filters.enabled
         """Whether any plugin makes room for pods that fit nowhere."""
+        self.explain_failure = post_filters.explain_failure
         self.run_preempt = post_filters.run_preempt
         scores = ScorePhase(lineup, weights)
         self.run_score = scores.run_score

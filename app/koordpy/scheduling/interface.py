@@ -232,6 +232,18 @@ class Preempt:
         raise NotImplementedError
 
 
+class ExplainsFailure:
+    """Says why a pod fits nowhere beyond what was said of each node, and does nothing about it.
+
+    Beside kube-scheduler it takes the place of what PostFilter's status says. Runs where PostFilter is
+    enabled.
+    """
+
+    def reasons(self, state: CycleState, pod: Pod, outcome: FilterOutcome) -> Sequence[str]:
+        """Return reasons, in order; none when there is nothing to add."""
+        raise NotImplementedError
+
+
 class AfterPostFilter:
     """Transformer: observes the end of PostFilter. Runs where PostFilter is enabled, always."""
 

@@ -61,7 +61,9 @@ class Observers:
             decisions.listen(self.auditor)
         self.events = _recorders(profiles, handle, client)
         if self.events:
-            decisions.listen(ReservationEvents(self.events))
+            decisions.listen(ReservationEvents(self.events, profiles))
+        for name, recorder in self.events.items():
+            profiles.frameworks[name].handle.events = recorder
         self.explanations: ScheduleExplanations | None = None
         if settings.schedule_explanations.enabled and client is not None:
             self.explanations = ScheduleExplanations(settings.schedule_explanations, profiles, handle, client)

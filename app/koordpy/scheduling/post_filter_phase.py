@@ -8,7 +8,7 @@ from koordpy.api.core import Pod
 
 from .cycle_state import SCHEDULING_PHASE, CycleState
 from .diagnosis import existing_diagnosis
-from .interface import AfterPostFilter, PostFilter, Preempt, Victims
+from .interface import AfterPostFilter, ExplainsFailure, PostFilter, Preempt, Victims
 from .lineup import Lineup
 from .outcome import FilterOutcome, PostFilterResult
 from .plugin_call import Broken, broken, call
@@ -25,6 +25,7 @@ class PostFilterPhase:
         self.enabled = bool(self._post_filter)
         """Whether any plugin is asked."""
         self._preempt = lineup.at("post_filter", Preempt)
+        self._explains = lineup.at("post_filter", ExplainsFailure)
         self._after_post_filter = lineup.at("post_filter", AfterPostFilter)
 
     async def run_post_filter(
@@ -62,6 +63,16 @@ class PostFilterPhase:
                 log.exception("plugin %s raised at AfterPostFilter", name)
         state.delete(SCHEDULING_PHASE)
         return result, final
+
+    def explain_failure(self, state: CycleState, pod: Pod, outcome: FilterOutcome) -> list[str]:
+        """Return what plugins have to say about a pod that fits nowhere, without making room for it."""
+        reasons: list[str] = []
+        for name, plugin in self._explains:
+            try:
+                reasons.extend(plugin.reasons(state, pod, outcome))
+            except Exception:
+                log.exception("plugin %s raised while it explained a failure", name)
+        return reasons
 
     def run_preempt(
         self, state: CycleState, pod: Pod, victims: Mapping[str, Victims]

@@ -13,6 +13,7 @@ from koordpy.cluster.events import WARNING, Recorder
 
 from .decisions import Decision, Step
 from .own_cycle.failures import truncated
+from .registry import Profiles
 
 REASON: Final = "FailedScheduling-Reservation"
 _NODES = re.compile(r"0/[0-9]+ nodes are available: ")
@@ -25,11 +26,11 @@ _DETAIL = re.compile(r"[0-9]+ Reservation\(s\) .*")
 class ReservationEvents:
     """Listens to attempts, and reports those that fail for want of a reservation.
 
-    `events` are the recorders of profiles.
+    `events` are the recorders of profiles, whose plugins know how the reservations fared.
     """
 
-    def __init__(self, events: Mapping[str, Recorder]) -> None:
-        self._events = events
+    def __init__(self, events: Mapping[str, Recorder], profiles: Profiles) -> None:
+        self._events, self._profiles = events, profiles
 
     def __call__(self, decision: Decision, step: Step) -> None:
         """Take in a step of an attempt."""
@@ -38,9 +39,13 @@ class ReservationEvents:
             or ANNOTATION_RESERVATION_AFFINITY not in decision.pod.metadata.annotations
         ):
             return
-        note = "" if decision.outcome is None else reservation_note(decision.outcome.message())
-        recorder = self._events.get(decision.profile)
-        if note and recorder is not None:
+        recorder, framework = self._events.get(decision.profile), self._profiles.of(decision.profile)
+        state, outcome = decision.state, decision.outcome
+        if recorder is None or framework is None or state is None or outcome is None:
+            return
+        reasons = framework.explain_failure(state, decision.pod, outcome)
+        note = reservation_note(outcome.message(", ".join(reasons)))
+        if note:
             recorder.event(decision.pod, WARNING, REASON, truncated(note), action="Scheduling")
 
 

@@ -31,22 +31,24 @@ NAMESPACE = "default"
 ALLOCATED = "scheduling.koordinator.sh/reservation-allocated"
 AFFINITY = "scheduling.koordinator.sh/reservation-affinity"
 
-PROFILES: Document = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1",
-    "kind": "KubeSchedulerConfiguration",
-    "profiles": [
-        {
-            "schedulerName": "default-scheduler",
-            "plugins": {
-                "multiPoint": {"enabled": [{"name": "Reservation"}]},
-                "score": {"enabled": [{"name": "Reservation", "weight": 5000}]},
-            },
-            "pluginConfig": [
-                {"name": "Reservation", "args": {"gcIntervalSeconds": 1, "gcDurationSeconds": 1}}
-            ],
-        }
-    ],
-}
+
+def profiles(**args: Any) -> Document:
+    """A scheduler configuration with Reservation; `args` are more arguments of the plugin."""
+    swift = {"gcIntervalSeconds": 1, "gcDurationSeconds": 1}
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {
+                "schedulerName": "default-scheduler",
+                "plugins": {
+                    "multiPoint": {"enabled": [{"name": "Reservation"}]},
+                    "score": {"enabled": [{"name": "Reservation", "weight": 5000}]},
+                },
+                "pluginConfig": [{"name": "Reservation", "args": {**swift, **args}}],
+            }
+        ],
+    }
 
 
 class Stage:
@@ -63,6 +65,8 @@ class Stage:
         self._access, self._folder, self._plane = access, folder, plane
         self.server = server
         self.client = Client(Connection.find(access.get("kubeconfig"), None, access.get("server")))
+        self.args: Document = {}
+        """More arguments of the Reservation plugin."""
         self.services: list[Service] = []
         self.scheduler: Scheduler | None = None
 
@@ -75,12 +79,12 @@ class Stage:
 
     async def serve(self, *, port: int = 0, **extender: Any) -> Service:
         """Run one more `koordpy serve` in this process."""
-        profiles = self._folder / "profiles.yaml"
-        profiles.write_text(yaml.safe_dump(PROFILES))
+        written = self._folder / "profiles.yaml"
+        written.write_text(yaml.safe_dump(profiles(**self.args)))
         document = {
             "client": self._access,
             "doors": ["extender"],
-            "extender": {"port": port, "schedulerConfig": str(profiles), "leaderElect": False, **extender},
+            "extender": {"port": port, "schedulerConfig": str(written), "leaderElect": False, **extender},
         }
         service = Service(settings.load(None, document))
         await service.start()
@@ -104,7 +108,13 @@ class Stage:
             "kind": "KubeSchedulerConfiguration",
             "profiles": [{"schedulerName": "default-scheduler"}],
             "extenders": [
-                {**common, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 1},
+                {
+                    **common,
+                    "filterVerb": "filter",
+                    "prioritizeVerb": "prioritize",
+                    "preemptVerb": "preempt",
+                    "weight": 1,
+                },
                 {**common, "bindVerb": "bind", "httpTimeout": "60s"},
             ],
         }
@@ -148,7 +158,12 @@ class Stage:
         await self.client.create_raw(resource_of(Node), "", document)
 
     async def add_pod(
-        self, name: str, cpu: str = "1", affinity: Document | None = None, **labels: str
+        self,
+        name: str,
+        cpu: str = "1",
+        affinity: Document | None = None,
+        spec: Document | None = None,
+        **labels: str,
     ) -> None:
         """Create a pod; with an `affinity` it has to use a reservation."""
         annotations = {} if affinity is None else {AFFINITY: json.dumps(affinity)}
@@ -157,7 +172,10 @@ class Stage:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name, "labels": labels, "annotations": annotations},
-            "spec": {"containers": [{"name": "c", "image": "registry.test/app:1", "resources": resources}]},
+            "spec": {
+                "containers": [{"name": "c", "image": "registry.test/app:1", "resources": resources}],
+                **(spec or {}),
+            },
         }
         await self.client.create_raw(resource_of(Pod), NAMESPACE, document)
 

@@ -19,6 +19,7 @@ from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.failure import Failure
 from koordpy.scheduling.gates import OMIT_NODE_LABELS_FOR_RESERVATION, SKIP_RESERVATION_FITS_NODE
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import (
@@ -30,6 +31,7 @@ from koordpy.scheduling.interface import (
     Binding,
     Controller,
     ControllerProvider,
+    ExplainsFailure,
     Filter,
     Plugin,
     PostFilter,
@@ -46,7 +48,7 @@ from koordpy.scheduling.interface import (
 from koordpy.scheduling.node_info import NodeInfo, each
 from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
 from koordpy.scheduling.reservation_info import ReservationInfo
-from koordpy.scheduling.status import PASS, SUCCESS, Status, Verdict
+from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
 
 from . import scoring, service
 from .args import ReservationArgs
@@ -60,6 +62,7 @@ from .nominator import Nominator
 from .overlay import Shower
 from .post_filter_reasons import reasons_for, status_lookup
 from .pre_allocation import NO_POD, NOTHING_FITS, PreAllocation
+from .preemption import ReservationPreemption
 from .preparation import Preparation
 from .prepared import PREPARED, NodeMatch, Prepared
 from .selector_index import SelectorIndex
@@ -78,6 +81,7 @@ class Reservation(
     BeforeFilter,
     Filter,
     PostFilter,
+    ExplainsFailure,
     PreScore,
     BeforeScore,
     Score,
@@ -117,7 +121,9 @@ class Reservation(
         self._pre_allocation = PreAllocation(self._judge, prefers_none=config.prefer_no_pre_allocated_pods)
         self._nominator = Nominator(self.nominations, lambda: handle.framework.reservations)
         self._commit = Commit(handle, self.cache)
+        self._preemption = ReservationPreemption(args, handle) if args.enable_preemption else None
         handle.on_forget(lambda pod, _: self.nominations.discard(pod))
+        handle.on_failure(self._attempt_failed)
 
     # --- what there is for a pod -----------------------------------------------------------------
 
@@ -283,8 +289,13 @@ class Reservation(
     async def post_filter(
         self, state: CycleState, pod: Pod, outcome: FilterOutcome
     ) -> tuple[PostFilterResult | None, Status]:
-        """Say what the pod's reservations had to do with it."""
-        return None, Status.unschedulable(*self.reasons(state, pod, outcome))
+        """Make room if that is enabled, and say what the pod's reservations had to do with it."""
+        if self._preemption is None:
+            return None, Status.unschedulable(*self.reasons(state, pod, outcome))
+        result, status = await self._preemption.post_filter(state, pod, outcome)
+        if status.code is not Code.UNSCHEDULABLE:
+            return result, status
+        return result, Status.unschedulable(*status.reasons, *self.reasons(state, pod, outcome))
 
     def reasons(self, state: CycleState, pod: Pod, outcome: FilterOutcome) -> list[str]:
         """Return the reasons that are about reservations; none for most pods."""
@@ -410,6 +421,12 @@ class Reservation(
         self.nominations.add(pod, node_name, info)
         prepared.nominated[node_name] = info
         return info, SUCCESS
+
+    def _attempt_failed(self, failure: Failure) -> bool:
+        """Forget what was chosen for a pod that is promised no node: it may find another one."""
+        if failure.keeps_no_node:
+            self.nominations.discard(failure.pod)
+        return False
 
     def delete_nominated_reservation(self, pod: Pod) -> None:
         """Forget what was chosen for a pod."""
