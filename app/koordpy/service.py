@@ -311,8 +311,15 @@ class Service:
         self.health.ready |= health.informer_checks(self._informers)
         if self._desk.is_replacement or not listen:
             await self._informers.wait_synced()
-        if not listen:
-            return
+        if listen:
+            await self._open_doors()
+        if self.observers is not None:
+            self._observing = asyncio.create_task(supervise.forever("observers", self.observers.run))
+        if self.lead is not None:
+            self.lead.begin(self._informers.wait_synced)
+        self._serves = True
+
+    async def _open_doors(self) -> None:
         for name, listener in self.listeners.items():
             if name != "admission":
                 await listener.start()
@@ -320,11 +327,6 @@ class Service:
             await self.webhooks.prepare()
             await self.listeners["admission"].start()
             self.webhooks.begin_to_call()
-        if self.observers is not None:
-            self._observing = asyncio.create_task(supervise.forever("observers", self.observers.run))
-        if self.lead is not None:
-            self.lead.begin(self._informers.wait_synced)
-        self._serves = True
 
     async def wait_ready(self, timeout: float | None = None) -> None:
         """Return when every informer has listed and the webhooks can be called.

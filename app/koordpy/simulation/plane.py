@@ -182,7 +182,7 @@ class ControlPlane:
                     "certificates": {"mode": "fs"},
                     "registration": {"enabled": False},
                 },
-                "extender": {**loopback, "schedulerConfig": str(path)},
+                "extender": {**loopback, "schedulerConfig": str(path), "leaderElect": False},
             },
         )
         try:

@@ -1,0 +1,205 @@
+"""A page of plots of one or several results, as PNG or SVG. Needs matplotlib, the extra `koordpy[plots]`."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FORMATS = (".png", ".svg")
+
+_UNITS = ((86400.0 * 3, 86400.0, "days"), (3600.0 * 3, 3600.0, "hours"), (180.0, 60.0, "minutes"))
+_COLOURS = ("#1f5fa8", "#d9822b", "#2f8f4e", "#a83279", "#6b6b6b", "#8a6d1a")
+_MOST_RESOURCES = 4
+
+Panel = Callable[["Axes"], None]
+
+
+class PlotError(RuntimeError):
+    """A plot cannot be drawn; the message says what to do about it."""
+
+
+def check(path: Path) -> None:
+    """Raise PlotError unless a plot can be written to a file of this name."""
+    if path.suffix.lower() not in FORMATS:
+        raise PlotError(f"{path}: expected a name that ends in .png or .svg")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise PlotError(
+            "plots need matplotlib, which is not installed: pip install 'koordpy[plots]'"
+        ) from None
+
+
+def draw(results: Sequence[Result], path: Path) -> None:
+    """Draw results of one scenario into a file. Raises PlotError, OSError."""
+    check(path)
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    page = _Page(results)
+    panels = page.panels()
+    lines = -(-len(panels) // 2)
+    with pyplot.rc_context(_STYLE):
+        figure, axes = pyplot.subplots(
+            lines, 2, figsize=(13, 3.4 * lines + 0.9), layout="constrained", squeeze=False
+        )
+        for panel, place in zip(panels, axes.flat, strict=False):
+            panel(place)
+        for place in axes.flat[len(panels) :]:
+            place.axis("off")
+        first = results[0]
+        figure.suptitle(
+            f"{first.scenario}: {first.pods.created:,} pods on {first.nodes:,} nodes, seed {first.seed}",
+            fontsize=14,
+        )
+        figure.legend(*page.legend(axes.flat[0]), loc="outside lower center", ncols=min(len(results) * 2, 6))
+        # Without its date a file of the same results is the same file.
+        metadata: dict[str, Any] = {"Date": None} if path.suffix.lower() == ".svg" else {}
+        figure.savefig(path, dpi=110, metadata=metadata)
+        pyplot.close(figure)
+
+
+_STYLE: dict[Any, Any] = {
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11,
+    "font.size": 9.5,
+    "grid.alpha": 0.3,
+    "svg.hashsalt": "koordpy",
+}
+
+
+class _Page:
+    def __init__(self, results: Sequence[Result]) -> None:
+        self._results = list(zip(results, _COLOURS * len(results), strict=False))
+        longest = max(result.simulated_seconds for result in results)
+        self._unit, self._unit_name = 1.0, "seconds"
+        for least, unit, name in _UNITS:
+            if longest >= least:
+                self._unit, self._unit_name = unit, name
+                break
+
+    def panels(self) -> list[Panel]:
+        resources = [
+            name
+            for name in dict.fromkeys(name for result, _ in self._results for name in result.resources)
+            if any(
+                result.resources[name].requested.max > 0
+                for result, _ in self._results
+                if name in result.resources
+            )
+        ][:_MOST_RESOURCES]
+        panels: list[Panel] = [self._resource(name) for name in resources]
+        panels += [self._busiest, self._hot, self._pods, self._pending, self._per_node]
+        return panels
+
+    def legend(self, axes: "Axes") -> tuple[list[Any], list[str]]:
+        """Return handles and labels: a colour for each scheduler, a line for what is asked for and used."""
+        from matplotlib.lines import Line2D
+
+        handles = [Line2D([], [], color=colour, linewidth=3) for _, colour in self._results]
+        labels = [result.scheduler for result, _ in self._results]
+        handles.append(Line2D([], [], color="#444444", linestyle="-"))
+        handles.append(Line2D([], [], color="#444444", linestyle="--"))
+        labels += ["used", "requested"]
+        return handles, labels
+
+    # --- panels ----------------------------------------------------------------------------------
+
+    def _resource(self, name: str) -> Panel:
+        def panel(axes: "Axes") -> None:
+            for result, colour in self._results:
+                series, times = result.series, self._times(result)
+                if name in series.requested:
+                    values = series.requested[name]
+                    axes.plot(times[: len(values)], values, "--", color=colour, linewidth=1.1)
+                if name in series.used:
+                    axes.plot(times, series.used[name], color=colour, linewidth=1.5)
+            self._over_time(axes, f"{name}, % of all nodes", "%")
+
+        return panel
+
+    def _busiest(self, axes: "Axes") -> None:
+        for result, colour in self._results:
+            if "cpu" in result.series.used_p95:
+                axes.plot(self._times(result), result.series.used_p95["cpu"], color=colour, linewidth=1.5)
+            threshold = result.hot.thresholds.get("cpu")
+        if threshold is not None:
+            axes.axhline(threshold, color="#b00020", linewidth=0.9, linestyle=":")
+            axes.annotate(
+                f"hot from {threshold:g} %",
+                (0.995, threshold),
+                xycoords=("axes fraction", "data"),
+                ha="right",
+                va="bottom",
+                fontsize=8,
+                color="#b00020",
+            )
+        self._over_time(axes, "cpu used on the busiest nodes (95th percentile), %", "%")
+
+    def _hot(self, axes: "Axes") -> None:
+        for result, colour in self._results:
+            axes.step(self._times(result), result.series.hot, where="post", color=colour, linewidth=1.5)
+        thresholds = self._results[0][0].hot.thresholds
+        limits = ", ".join(f"{name} {limit:g} %" for name, limit in thresholds.items())
+        self._over_time(axes, f"hot nodes ({limits} or more)", "nodes")
+        self._whole(axes)
+
+    def _pods(self, axes: "Axes") -> None:
+        for result, colour in self._results:
+            axes.step(self._times(result), result.series.running, where="post", color=colour, linewidth=1.5)
+        self._over_time(axes, "pods with a node", "pods")
+        self._whole(axes)
+
+    def _pending(self, axes: "Axes") -> None:
+        for result, colour in self._results:
+            axes.step(self._times(result), result.series.pending, where="post", color=colour, linewidth=1.5)
+        self._over_time(axes, "pods without a node", "pods")
+        self._whole(axes)
+
+    def _per_node(self, axes: "Axes") -> None:
+        highest = 0
+        for result, colour in self._results:
+            counts = Counter(pod.node for pod in result.placements if pod.node)
+            of_nodes = sorted(counts.values(), reverse=True)
+            of_nodes += [0] * (result.nodes - len(of_nodes))
+            highest = max(highest, *of_nodes, 0)
+            axes.step(range(1, len(of_nodes) + 1), of_nodes, where="mid", color=colour, linewidth=1.5)
+        axes.set_title("pods that each node was given, busiest first")
+        axes.set_xlabel("nodes")
+        axes.set_ylabel("pods")
+        axes.set_ylim(0, max(highest * 1.08, 1))
+        axes.set_xlim(left=1)
+        self._whole(axes)
+
+    # --- axes ------------------------------------------------------------------------------------
+
+    def _times(self, result: Result) -> Any:
+        return np.asarray(result.series.times) / self._unit
+
+    def _over_time(self, axes: "Axes", title: str, unit: str) -> None:
+        axes.set_title(title)
+        axes.set_xlabel(self._unit_name)
+        axes.set_ylabel(unit)
+        axes.set_ylim(bottom=0)
+        axes.set_xlim(left=0)
+        axes.margins(y=0.08)
+
+    @staticmethod
+    def _whole(axes: "Axes") -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        if axes.get_ylim()[1] < 1:
+            axes.set_ylim(0, 1)
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))

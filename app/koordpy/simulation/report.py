@@ -1,0 +1,130 @@
+"""Results as tables: a row for each quantity, a column for each scheduler."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from .result import Result, Spread
+
+_Row = tuple[str, Callable[[Result], str]]
+
+
+def document(results: Sequence[Result], *, placements: bool = False) -> dict[str, Any]:
+    """Return results as JSON has them; where every pod went only where that is wanted."""
+    found = []
+    for result in results:
+        plain = msgspec.to_builtins(result)
+        if not placements:
+            del plain["placements"]
+        found.append({**plain, "speed_up": result.speed_up})
+    return {"scenario": results[0].scenario, "results": found}
+
+
+def show(to: Console, results: Sequence[Result]) -> None:
+    """Print tables of results of one scenario."""
+    first = results[0]
+    to.print(
+        f"[bold]{first.scenario}[/bold]: {_time(first.simulated_seconds)} of {first.nodes:,} nodes, "
+        f"seed {first.seed}"
+    )
+    for title, rows in (
+        ("Pods", _pods()),
+        ("Nodes", _nodes()),
+        ("Use, % of what all nodes offer", _use(results)),
+        ("The run itself", _run()),
+    ):
+        table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        table.add_column("", min_width=44)
+        for result in results:
+            table.add_column(result.scheduler, justify="right", min_width=16)
+        for name, value in rows:
+            table.add_row(name, *(value(result) for result in results))
+        to.print()
+        to.print(table)
+    for result in results:
+        for problem in result.problems:
+            to.print(f"[yellow]{result.scheduler}[/yellow]: {problem}", markup=True, soft_wrap=True)
+
+
+def _pods() -> Iterator[_Row]:
+    yield "created", lambda result: f"{result.pods.created:,}"
+    yield "given a node", lambda result: f"{result.pods.bound:,}"
+    yield "finished", lambda result: f"{result.pods.finished:,}"
+    yield "evicted, or lost with their node", lambda result: f"{result.pods.evicted:,}"
+    yield "refused at admission", lambda result: f"{result.pods.refused:,}"
+    yield (
+        "at the end running, pending",
+        lambda result: f"{result.pods.running_at_end:,}, {result.pods.pending_at_end:,}",
+    )
+    yield (
+        "time to a node: p50, p95, max",
+        lambda result: ", ".join(
+            _time(value)
+            for value in (
+                result.pending_seconds.p50,
+                result.pending_seconds.p95,
+                result.pending_seconds.max,
+            )
+        ),
+    )
+
+
+def _nodes() -> Iterator[_Row]:
+    yield "used at all", lambda result: f"{result.nodes_used:,}"
+    yield (
+        "pods given to a node: mean, p95, max",
+        lambda result: (
+            f"{result.pods_per_node.mean:.1f}, {result.pods_per_node.p95:.0f}, {result.pods_per_node.max:.0f}"
+        ),
+    )
+    yield "hot, share of the time", lambda result: f"{result.hot.share:.2f} %"
+    yield "hot at one time, at most", lambda result: f"{result.hot.at_most:,}"
+    yield "hot at any time", lambda result: f"{result.hot.nodes:,}"
+
+
+def _use(results: Sequence[Result]) -> Iterator[_Row]:
+    names = dict.fromkeys(name for result in results for name in result.resources)
+    for name in names:
+        for what, find in (("requested", _requested), ("used", _used), ("used on busiest nodes", _busiest)):
+            if any(find(result, name).max for result in results):
+                yield f"{name} {what}: mean, p95, max", partial(_of_resource, find, name)
+
+
+def _of_resource(find: Callable[[Result, str], Spread], name: str, result: Result) -> str:
+    spread = find(result, name)
+    return ", ".join(f"{value:.1f}" for value in (spread.mean, spread.p95, spread.max))
+
+
+def _run() -> Iterator[_Row]:
+    yield "took", lambda result: _time(result.wall_seconds)
+    yield "times real time", lambda result: f"{result.speed_up:,.0f}"
+    yield "usage reports", lambda result: f"{result.reports:,}"
+
+
+def _requested(result: Result, name: str) -> Spread:
+    found = result.resources.get(name)
+    return Spread() if found is None else found.requested
+
+
+def _used(result: Result, name: str) -> Spread:
+    found = result.resources.get(name)
+    return Spread() if found is None or found.used is None else found.used
+
+
+def _busiest(result: Result, name: str) -> Spread:
+    found = result.resources.get(name)
+    return Spread() if found is None or found.hottest is None else found.hottest
+
+
+def _time(seconds: float) -> str:
+    """Return a time as people say it."""
+    if seconds < 60:
+        return f"{seconds:.0f} s" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.1f} s"
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}".replace(".0 ", " ")
+    return ""
