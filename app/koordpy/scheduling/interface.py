@@ -431,7 +431,7 @@ class ReservationScore:
 
 
 class ReservationNominator:
-    """Chooses the reservation that a pod will use, and knows where reserve pods may go; one per profile."""
+    """Chooses the reservation that a pod will use; one per profile."""
 
     def nominate_reservation(
         self, state: CycleState, pod: Pod, node_name: str
@@ -441,13 +441,6 @@ class ReservationNominator:
 
     def delete_nominated_reservation(self, pod: Pod) -> None:
         """Forget what was chosen for a pod."""
-        raise NotImplementedError
-
-    def add_nominated_reserve_pod(self, pod: Pod, node_name: str) -> None:
-        """Hold room on a node for a reserve pod that could not be placed yet: preemption makes it there.
-
-        Called after each failed attempt of a reserve pod that is nominated to a node.
-        """
         raise NotImplementedError
 
 

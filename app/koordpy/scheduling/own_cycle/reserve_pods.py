@@ -19,8 +19,8 @@ IsOurs = Callable[[Reservation], bool]
 class ReservePods:
     """Keeps a queue; `added`, `updated` and `deleted` are to be called with every change of a Reservation.
 
-    `in_hand` tells of a UID whether an attempt has taken resources for it; `stirred` is called when the queue
-    may have something to schedule.
+    `in_hand` tells of a UID whether an attempt has taken resources for it; `dropped` is told UIDs that are
+    not to be scheduled any more; `stirred` is called when the queue may have something to schedule.
     """
 
     def __init__(
@@ -30,10 +30,12 @@ class ReservePods:
         *,
         is_ours: IsOurs,
         in_hand: Callable[[str], bool],
+        dropped: Callable[[str], None],
         stirred: Callable[[], None],
     ) -> None:
         self._queue, self._waiting_pods = queue, waiting_pods
-        self._is_ours, self._in_hand, self._stirred = is_ours, in_hand, stirred
+        self._is_ours, self._in_hand = is_ours, in_hand
+        self._dropped, self._stirred = dropped, stirred
 
     def added(self, reservation: Reservation) -> None:
         """Queue a Reservation that is to be scheduled."""
@@ -71,8 +73,10 @@ class ReservePods:
             self._stirred()
 
     def _drop(self, reservation: Reservation) -> None:
-        self._queue.delete(reservation.metadata.uid)
-        self._waiting_pods.reject(reservation.metadata.uid)
+        uid = reservation.metadata.uid
+        self._queue.delete(uid)
+        self._waiting_pods.reject(uid)
+        self._dropped(uid)
 
     def _is_wanted(self, reservation: Reservation) -> bool:
         return (

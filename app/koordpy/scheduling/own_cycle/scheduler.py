@@ -90,6 +90,8 @@ class ReservationScheduler:
             framework.handle.events = framework.handle.events or events[name]
         self._wake = asyncio.Event()
         self._binding: dict[str, asyncio.Task[None]] = {}
+        self._promised: set[str] = set()
+        """UIDs of reserve pods for which room is held on a node."""
         self.queue = self._new_queue()
 
     def __bool__(self) -> bool:
@@ -117,6 +119,7 @@ class ReservationScheduler:
             self._handle.waiting_pods,
             is_ours=lambda reservation: reservation.scheduler_name in self._frameworks,
             in_hand=self._binding.__contains__,
+            dropped=self._take_back_promise,
             stirred=self._wake.set,
         )
         surroundings = Surroundings(self._handle.cluster, self.queue, self._wake.set)
@@ -132,6 +135,8 @@ class ReservationScheduler:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            for uid in list(self._promised):
+                self._take_back_promise(uid)
 
     async def _schedule(self) -> None:
         while True:
@@ -217,6 +222,7 @@ class ReservationScheduler:
             return Status.failed(status.message), None
         attempt.node_name = node_name
         attempt.decision.become("binding", node_name)
+        self._take_back_promise(attempt.uid)
         status = framework.run_reserve(state, attempt.pod, node_name)
         if status.is_success:
             status, attempt.waits = framework.run_permit(state, attempt.pod, node_name)
@@ -306,13 +312,18 @@ class ReservationScheduler:
 
     def _nominate(self, attempt: Attempt, failure: Failure) -> None:
         """Hold room for the next attempt where preemption makes it, and nowhere else."""
-        nominator = attempt.framework.reservations.nominator
-        if nominator is None:
+        if not failure.keeps_no_node and failure.nomination is not None:
+            self._handle.nominator.add(attempt.pod, failure.nomination.nominated_node_name)
+            self._promised.add(attempt.uid)
             return
-        if failure.keeps_no_node or failure.nomination is None:
+        self._take_back_promise(attempt.uid)
+        nominator = attempt.framework.reservations.nominator
+        if nominator is not None:
             nominator.delete_nominated_reservation(attempt.pod)
-        else:
-            nominator.add_nominated_reserve_pod(attempt.pod, failure.nomination.nominated_node_name)
+
+    def _take_back_promise(self, uid: str) -> None:
+        self._promised.discard(uid)
+        self._handle.nominator.delete(uid)
 
     async def _leave_word(self, reservation: Reservation, profile: str, status: Status) -> None:
         try:

@@ -53,7 +53,6 @@ class OneANode(Plugin, Filter, Reserve, ReservationPreBind, Bind, Permit, PostFi
         self.held: dict[str, str] = {}
         self.waits = 0.0
         self.promises = ""
-        self.promised: dict[str, str] = {}
         self.writes: dict[str, str] = {}
         handle.on(Reservation, self._seen, lambda _, new: self._seen(new), self._gone)
 
@@ -117,10 +116,7 @@ class OneANode(Plugin, Filter, Reserve, ReservationPreBind, Bind, Permit, PostFi
         return None, SUCCESS
 
     def delete_nominated_reservation(self, pod: Pod) -> None:
-        self.promised.pop(pod.metadata.uid, None)
-
-    def add_nominated_reserve_pod(self, pod: Pod, node_name: str) -> None:
-        self.promised[pod.metadata.uid] = node_name
+        pass
 
 
 def reservation(name: str, cpu: str = "1", **spec: Any) -> Document:

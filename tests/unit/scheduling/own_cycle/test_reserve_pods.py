@@ -25,12 +25,14 @@ class Follower:
     def __init__(self) -> None:
         self.queue = SchedulingQueue(FakeClock(NOW))
         self.in_hand: set[str] = set()
+        self.dropped: list[str] = []
         self.stirred = 0
         self.reserve_pods = ReservePods(
             self.queue,
             WaitingPods(),
             is_ours=lambda reservation: reservation.scheduler_name == "ours",
             in_hand=self.in_hand.__contains__,
+            dropped=self.dropped.append,
             stirred=self._stir,
         )
 
@@ -137,3 +139,4 @@ def test_a_deleted_reservation_leaves_the_queue() -> None:
     follower.reserve_pods.added(PENDING)
     follower.reserve_pods.deleted(PENDING)
     assert follower.pool is None
+    assert follower.dropped == [UID]

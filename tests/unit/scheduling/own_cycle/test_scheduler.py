@@ -68,11 +68,24 @@ async def test_what_preemption_frees_is_held_for_the_next_attempt() -> None:
         stage.plugin.promises = "n1"
         await stage.add("r")
         await stage.message_of("r")
-        assert list(stage.plugin.promised.values()) == ["n1"]
+        nominator = stage.handle.nominator
+        (promised,) = nominator.pods_on("n1")
+        assert promised.metadata.uid == stage.known("r").metadata.uid
         del stage.plugin.held["n1"]
         await stage.add_node("n0")
         await stage.node_of("r")
-        assert stage.plugin.promised == {}
+        assert not nominator
+
+
+async def test_no_room_is_held_for_a_reservation_that_is_gone() -> None:
+    async with staged("n1") as stage:
+        stage.plugin.held["n1"] = "somebody"
+        stage.plugin.promises = "n1"
+        await stage.add("r")
+        await stage.message_of("r")
+        assert stage.handle.nominator
+        await stage.client.delete(Reservation, "", "r")
+        await stage.until(lambda: not stage.handle.nominator)
 
 
 async def test_a_reservation_of_another_scheduler_is_left_alone() -> None:
