@@ -92,23 +92,31 @@ def _show_admission(to: Console, admission: dict[str, Any]) -> None:
 
 
 def _pods(found: dict[str, Any]) -> Table:
-    """One line a pod: its node, with the scores that speak for it, and the next best."""
-    weights = found["weights"]
+    """One line a pod: its node, and what puts it before the next best one."""
     table = _table("pod", "node")
-    for plugin, weight in weights.items():
-        table.add_column(f"{plugin} x{weight}", justify="right")
-    table.add_column("total", justify="right")
+    table.add_column("score", justify="right")
     table.add_column("feasible", justify="right")
     table.add_column("next best")
+    table.add_column("because")
     for pod in found["placed"]:
         best, *others = pod["top_nodes"]
-        scores = [str(best["plugins"].get(plugin, "-")) for plugin in weights]
-        following = ", ".join(f"{node['node']} {node['total']}" for node in others)
-        feasible = f"{pod['feasible_nodes']}/{pod['evaluated_nodes']}"
+        following = f"{others[0]['node']} {others[0]['total']}" if others else ""
         table.add_row(
-            escape(pod["pod"]), escape(pod["node"]), *scores, str(pod["total"]), feasible, escape(following)
+            escape(pod["pod"]),
+            escape(pod["node"]),
+            str(pod["total"]),
+            f"{pod['feasible_nodes']}/{pod['evaluated_nodes']}",
+            escape(following),
+            _difference(best, others[0]) if others else "",
         )
     return table
+
+
+def _difference(best: dict[str, Any], other: dict[str, Any]) -> str:
+    """Return by how much each plugin likes one node more than another, what matters most first."""
+    ahead = {plugin: score - other["plugins"].get(plugin, 0) for plugin, score in best["plugins"].items()}
+    told = sorted((item for item in ahead.items() if item[1]), key=lambda item: -abs(item[1]))
+    return ", ".join(f"{plugin} {points:+d}" for plugin, points in told) or "equal scores"
 
 
 def _nodes(found: dict[str, Any]) -> Table:
@@ -122,7 +130,7 @@ def _nodes(found: dict[str, Any]) -> Table:
 def _table(*columns: str) -> Table:
     table = Table(box=None, padding=(0, 2), pad_edge=True)
     for column in columns:
-        table.add_column(column)
+        table.add_column(column, no_wrap=True)
     return table
 
 
