@@ -8,6 +8,8 @@ of it a cluster lacks, and by `docs/features.md`.
 
 from dataclasses import dataclass
 
+from .meta import KubeObject
+
 
 @dataclass(frozen=True, order=True)
 class Right:
@@ -32,13 +34,17 @@ class Right:
 class Needs:
     """The needs of a plugin that do not show in its class.
 
-    `rights` are those beyond listing and watching what the plugin follows. `longest_wait` is the longest, in
-    seconds, that a Permit plugin lets a pod wait; None where it does not say. `elsewhere` says in words what
-    has to be set or has to run outside of koordpy.
+    `rights` are those beyond listing and watching what the plugin follows. `later` are types that it follows
+    only once it comes to need them, so that making it does not show them. `longest_wait` is the longest, in
+    seconds, that a Permit plugin lets a pod wait; None where it does not say. `leads` says that something
+    of it runs in one of several processes alone, which holds the lease. `elsewhere` says in words what has
+    to be set or has to run besides.
     """
 
     rights: tuple[Right, ...] = ()
+    later: tuple[type[KubeObject], ...] = ()
     longest_wait: float | None = None
+    leads: bool = False
     elsewhere: tuple[str, ...] = ()
 
 

@@ -20,9 +20,8 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.controllers.host import Registry as ControllerRegistry
 from koordpy.descheduling import config as descheduling_config
-from koordpy.features import catalog
+from koordpy.features import catalog, parts
 from koordpy.features.feature import Feature, Part, followed, following
-from koordpy.features.parts import PARTS, rights
 from koordpy.lib.clock import Clock
 from koordpy.lib.entry_points import PluginLoadError
 from koordpy.lib.feature_gates import FeatureGateError
@@ -103,7 +102,12 @@ class Patient:
         )
         types = {type(plugin) for plugin in self.plugins}
         self.features += [catalog.scheduling_plugin(type_) for type_ in sorted(types, key=lambda t: t.name)]
-        self.follows[Part.EXTENDER] = followed(store.type for store in self.cluster.stores)
+        self.features += parts.switched(self.settings)
+        resources = set(followed(store.type for store in self.cluster.stores))
+        resources |= set(catalog.frame_follows(Part.EXTENDER))
+        own = [feature for feature in self.features if feature.part is Part.EXTENDER]
+        resources |= {found for feature in own for found in feature.follows}
+        self.follows[Part.EXTENDER] = tuple(sorted(resources, key=lambda r: (r.group, r.plural)))
         if settings.mode == "light":
             light.check(self.profiles.frameworks.values())
 
@@ -172,7 +176,8 @@ class Patient:
         """Yield the rights that are needed, each with the features or parts that need it."""
         needed: dict[Right, list[str]] = {}
         for part, resources in self.follows.items():
-            for right in rights(part, self.settings):
+            leads = any(feature.leads for feature in self.features if feature.part is part)
+            for right in parts.rights(part, self.settings, leads=leads):
                 needed.setdefault(right, []).append(part.value)
             for resource in resources:
                 for right in following([resource]):
@@ -198,4 +203,4 @@ def parts_of(settings: Settings) -> tuple[Part, ...]:
 
 def known_parts() -> list[str]:
     """Return the names of all parts."""
-    return [part.value for part in PARTS]
+    return [part.value for part in Part]

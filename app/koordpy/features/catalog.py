@@ -40,6 +40,7 @@ from koordpy.scheduling.interface import (
     BeforeFilter,
     BeforePreFilter,
     BeforeScore,
+    ControllerProvider,
     Filter,
     FindOneNode,
     Plugin,
@@ -51,7 +52,7 @@ from koordpy.scheduling.interface import (
 )
 
 from .feature import Feature, Part, followed
-from .parts import PARTS
+from .parts import NETWORK_TOPOLOGY, PARTS, SCHEDULE_EXPLANATIONS
 
 _FILTER = (PreFilter, Filter, BeforePreFilter, BeforeFilter, FindOneNode)
 _PRIORITIZE = (PreScore, Score, BeforeScore)
@@ -87,11 +88,12 @@ def scheduling_plugin(plugin: type[Plugin], document: object = None) -> Feature:
     return Feature(
         part=Part.EXTENDER,
         name=plugin.name,
-        follows=followed(store.type for store in cluster.stores),
+        follows=followed({store.type for store in cluster.stores} | set(plugin.needs.later)),
         rights=plugin.needs.rights,
         verbs=verbs,
         elsewhere=plugin.needs.elsewhere,
         on_by_default=plugin.name in shipped,
+        leads=plugin.needs.leads or issubclass(plugin, ControllerProvider),
         in_light_mode=plugin.watch_suffices or "bind" not in verbs,
     )
 
@@ -114,7 +116,7 @@ def handler(plugin: type[Handler]) -> Feature:
     return Feature(
         part=Part.WEBHOOKS,
         name=plugin.identity(),
-        follows=followed(store.type for store in cluster.stores),
+        follows=followed({store.type for store in cluster.stores} | set(plugin.needs.later)),
         rights=plugin.needs.rights,
         webhooks=(plugin.path,),
         gates=gates,
@@ -132,6 +134,7 @@ def _webhooks() -> Iterator[Feature]:
 def _extender() -> Iterator[Feature]:
     for plugin in registry.installed().values():
         yield scheduling_plugin(plugin)
+    yield from (NETWORK_TOPOLOGY, SCHEDULE_EXPLANATIONS)
 
 
 @cache
@@ -165,7 +168,7 @@ def _controllers() -> Iterator[Feature]:
         yield Feature(
             part=Part.CONTROLLERS,
             name=name,
-            follows=followed(store.type for store in cluster.stores),
+            follows=followed({store.type for store in cluster.stores} | set(type_.needs.later)),
             rights=type_.needs.rights,
             gates=(type_.feature,) if type_.feature else (),
             on_by_default=type_.feature is None or installed.gates().enabled(type_.feature),
@@ -184,7 +187,7 @@ def _descheduler() -> Iterator[Feature]:
         yield Feature(
             part=Part.DESCHEDULER,
             name=name,
-            follows=followed({store.type for store in cluster.stores} | {Node, Pod}),
+            follows=followed({store.type for store in cluster.stores} | {Node, Pod, *needs.later}),
             rights=needs.rights,
             on_by_default=None,
             elsewhere=needs.elsewhere,
@@ -208,7 +211,7 @@ def _qos() -> Iterator[Feature]:
         yield Feature(
             part=Part.QOS,
             name=plugin.name,
-            follows=followed(OF_A_NODE),
+            follows=followed({*OF_A_NODE, *plugin.needs.later}),
             rights=plugin.needs.rights,
             gates=(plugin.feature,),
             on_by_default=gates.enabled(plugin.feature),

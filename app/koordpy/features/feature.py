@@ -27,8 +27,9 @@ class Feature:
     `follows` are the resources that it lists and watches, `rights` what it may do beyond that. `webhooks` are
     the paths that kube-apiserver must call, `verbs` the extender verbs that kube-scheduler must call. `gates`
     must be as they are written (`-NAME`: off); `on_by_default` is None where a configuration has to name it.
-    `elsewhere` says in words what else must run or be set.
-    `in_light_mode` tells whether it can do without the bind call; None where there is no such question.
+    `leads` tells that something of it is done by one process of several, `elsewhere` says in words what else
+    must run or be set. `in_light_mode` tells whether it can do without the bind call; None where there is no
+    such question.
     """
 
     part: Part
@@ -39,6 +40,7 @@ class Feature:
     verbs: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
     on_by_default: bool | None = True
+    leads: bool = False
     elsewhere: tuple[str, ...] = ()
     in_light_mode: bool | None = None
 

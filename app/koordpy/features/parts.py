@@ -8,14 +8,17 @@ from koordpy.admission.serving.config import Mode
 from koordpy.api.core import Node, Pod
 from koordpy.api.meta import KubeObject
 from koordpy.api.needs import Right
+from koordpy.api.network_topology import ClusterNetworkTopology
+from koordpy.api.schedule_explanation import ScheduleExplanation
 from koordpy.descheduling import config as descheduling_config
 from koordpy.settings import LeaseSettings, Settings
 
-from .feature import Part
+from .feature import Feature, Part, followed
 
 ADMISSION = "admissionregistration.k8s.io"
 COORDINATION = "coordination.k8s.io"
 EVENTS = "events.k8s.io"
+SCHEDULING = "scheduling.koordinator.sh"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +76,50 @@ PARTS: Mapping[Part, PartFacts] = {
 }
 
 
-def rights(part: Part, settings: Settings) -> tuple[Right, ...]:
-    """Return the rights of a part's frame, as its settings are."""
-    return tuple(_RIGHTS[part](settings))
+def rights(part: Part, settings: Settings, *, leads: bool = False) -> tuple[Right, ...]:
+    """Return the rights of a part's frame, as its settings are; `leads` where features need a leader."""
+    found = list(_RIGHTS[part](settings))
+    if part is Part.EXTENDER and leads and settings.extender.leader_elect:
+        found += lease_rights(settings.extender.lease)
+    return tuple(found)
+
+
+def switched(settings: Settings) -> list[Feature]:
+    """Return the features that are no plugins and that settings switch on."""
+    extender = settings.extender
+    found = []
+    if extender.network_topology_manager:
+        found.append(NETWORK_TOPOLOGY)
+    if extender.schedule_explanations.enabled:
+        found.append(SCHEDULE_EXPLANATIONS)
+    return found
+
+
+NETWORK_TOPOLOGY = Feature(
+    part=Part.EXTENDER,
+    name="network topology manager",
+    follows=followed((ClusterNetworkTopology, Node)),
+    rights=(Right("patch", "clusternetworktopologies/status", SCHEDULING),),
+    on_by_default=False,
+    leads=True,
+    elsewhere=("extender.networkTopologyManager: true",),
+    in_light_mode=True,
+)
+
+SCHEDULE_EXPLANATIONS = Feature(
+    part=Part.EXTENDER,
+    name="ScheduleExplanations",
+    follows=followed((Pod, ScheduleExplanation)),
+    rights=(
+        Right("create", "scheduleexplanations", SCHEDULING),
+        Right("delete", "scheduleexplanations", SCHEDULING),
+        Right("patch", "scheduleexplanations/status", SCHEDULING),
+    ),
+    on_by_default=False,
+    leads=True,
+    elsewhere=("extender.scheduleExplanations.enabled: true",),
+    in_light_mode=True,
+)
 
 
 def _webhooks(settings: Settings) -> Iterator[Right]:

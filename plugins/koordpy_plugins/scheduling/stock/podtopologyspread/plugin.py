@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koordpy.api import node_affinity
-from koordpy.api.core import Node, Pod
+from koordpy.api.core import Node, Pod, ReplicaSet, ReplicationController, Service, StatefulSet
 from koordpy.api.label_selector import SelectorError
+from koordpy.api.needs import Needs
 from koordpy.api.node_affinity import ANY_NODE
 from koordpy.api.taints import find_untolerated
 from koordpy.cluster.columns import Bool, Int64
@@ -95,6 +96,7 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score):
     """Refuses nodes where a pod would make the spread more uneven than it may be; less uneven is better."""
 
     name = "PodTopologySpread"
+    needs = Needs(later=(ReplicaSet, ReplicationController, Service, StatefulSet))
     args_type = PodTopologySpreadArgs
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
