@@ -14,7 +14,7 @@ from typing import Any
 from koordpy.api.core import Pod
 from koordpy.api.meta import format_time
 from koordpy.cluster.client import Client, PatchType
-from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
+from koordpy.cluster.errors import ApiError, Conflict, ConnectionFailed, NotFound
 from koordpy.cluster.events import NORMAL
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.metrics import PREEMPTION_VICTIMS, tally
@@ -113,7 +113,7 @@ class Executor:
                     patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
                     await client.patch_status(Pod, meta.namespace, meta.name, patch, PatchType.STRATEGIC)
                 await client.delete(Pod, meta.namespace, meta.name, uid=meta.uid)
-            except NotFound:
+            except (Conflict, NotFound):  # a conflict: another pod has the name by now
                 log.info("victim %s is gone already", meta.key)
                 return
         log.info("pod %s preempted pod %s on node %s", preemptor.metadata.key, meta.key, node_name)
