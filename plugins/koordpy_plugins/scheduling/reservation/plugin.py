@@ -12,6 +12,7 @@ import numpy as np
 
 from koordpy.api import reservation_annotations as annotations
 from koordpy.api.core import Pod
+from koordpy.api.needs import Needs
 from koordpy.api.reservation import ALIGNED
 from koordpy.api.reserve_pod import is_reserve_pod, wanted_node_of
 from koordpy.api.resources import pod_requests
@@ -65,6 +66,7 @@ from .pre_allocation import NO_POD, NOTHING_FITS, PreAllocation
 from .preemption import ReservationPreemption
 from .preparation import Preparation
 from .prepared import PREPARED, NodeMatch, Prepared
+from .rights import RIGHTS
 from .selector_index import SelectorIndex
 from .withheld import Withheld
 
@@ -98,6 +100,7 @@ class Reservation(
     """Finds, withholds, scores and hands out reservations; places Reservations."""
 
     name = "Reservation"
+    needs = Needs(leads=True, rights=RIGHTS)
     args_type = ReservationArgs
     looks_again = ("NodeResourcesFit", "NodePorts")
     node_local = True
