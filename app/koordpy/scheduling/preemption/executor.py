@@ -14,7 +14,7 @@ from typing import Any
 from koordpy.api.core import Pod
 from koordpy.api.meta import format_time
 from koordpy.cluster.client import Client, PatchType
-from koordpy.cluster.errors import ApiError, Conflict, ConnectionFailed, NotFound
+from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
 from koordpy.cluster.events import NORMAL
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.metrics import PREEMPTION_VICTIMS, tally
@@ -113,7 +113,9 @@ class Executor:
                     patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
                     await client.patch_status(Pod, meta.namespace, meta.name, patch, PatchType.STRATEGIC)
                 await client.delete(Pod, meta.namespace, meta.name, uid=meta.uid)
-            except (Conflict, NotFound):  # a conflict: another pod has the name by now
+            except ApiError:
+                if not await _is_gone(client, victim):
+                    raise
                 log.info("victim %s is gone already", meta.key)
                 return
         log.info("pod %s preempted pod %s on node %s", preemptor.metadata.key, meta.key, node_name)
@@ -155,6 +157,15 @@ class Executor:
                 log.warning("cannot clear the nomination of pod %s to %s: %s", meta.key, node_name, error)
                 complete = False
         return complete
+
+
+async def _is_gone(client: Client, victim: Pod) -> bool:
+    """Tell whether a pod does not exist any more; another one may have its name."""
+    meta = victim.metadata
+    try:
+        return (await client.get(Pod, meta.namespace, meta.name)).metadata.uid != meta.uid
+    except NotFound:
+        return True
 
 
 def _staying(victims: Sequence[Pod]) -> list[Pod]:
