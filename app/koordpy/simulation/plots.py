@@ -83,12 +83,11 @@ _STYLE: dict[Any, Any] = {
 class _Page:
     def __init__(self, results: Sequence[Result]) -> None:
         self._results = list(zip(results, _COLOURS * len(results), strict=False))
-        longest = max(result.simulated_seconds for result in results)
-        self._unit, self._unit_name = 1.0, "seconds"
-        for least, unit, name in _UNITS:
-            if longest >= least:
-                self._unit, self._unit_name = unit, name
-                break
+        self._unit, self._unit_name = _unit(max(result.simulated_seconds for result in results))
+        # The first line is the widest, so that it shows beneath others that say the same.
+        self._widths = [
+            1.3 + 1.6 * (len(results) - 1 - i) / max(len(results), 1) for i in range(len(results))
+        ]
 
     def panels(self) -> list[Panel]:
         resources = [
@@ -101,7 +100,7 @@ class _Page:
             )
         ][:_MOST_RESOURCES]
         panels: list[Panel] = [self._resource(name) for name in resources]
-        panels += [self._busiest, self._hot, self._pods, self._pending, self._per_node]
+        panels += [self._busiest, self._hot, self._pods, self._pending, self._per_node, self._waiting]
         return panels
 
     def legend(self, axes: "Axes") -> tuple[list[Any], list[str]]:
@@ -119,21 +118,21 @@ class _Page:
 
     def _resource(self, name: str) -> Panel:
         def panel(axes: "Axes") -> None:
-            for result, colour in self._results:
+            for (result, colour), width in zip(self._results, self._widths, strict=True):
                 series, times = result.series, self._times(result)
                 if name in series.requested:
                     values = series.requested[name]
-                    axes.plot(times[: len(values)], values, "--", color=colour, linewidth=1.1)
+                    axes.plot(times[: len(values)], values, "--", color=colour, linewidth=width * 0.75)
                 if name in series.used:
-                    axes.plot(times, series.used[name], color=colour, linewidth=1.5)
+                    axes.plot(times, series.used[name], color=colour, linewidth=width)
             self._over_time(axes, f"{name}, % of all nodes", "%")
 
         return panel
 
     def _busiest(self, axes: "Axes") -> None:
-        for result, colour in self._results:
+        for (result, colour), width in zip(self._results, self._widths, strict=True):
             if "cpu" in result.series.used_p95:
-                axes.plot(self._times(result), result.series.used_p95["cpu"], color=colour, linewidth=1.5)
+                axes.plot(self._times(result), result.series.used_p95["cpu"], color=colour, linewidth=width)
             threshold = result.hot.thresholds.get("cpu")
         if threshold is not None:
             axes.axhline(threshold, color="#b00020", linewidth=0.9, linestyle=":")
@@ -149,39 +148,61 @@ class _Page:
         self._over_time(axes, "cpu used on the busiest nodes (95th percentile), %", "%")
 
     def _hot(self, axes: "Axes") -> None:
-        for result, colour in self._results:
-            axes.step(self._times(result), result.series.hot, where="post", color=colour, linewidth=1.5)
+        for (result, colour), width in zip(self._results, self._widths, strict=True):
+            axes.step(self._times(result), result.series.hot, where="post", color=colour, linewidth=width)
         thresholds = self._results[0][0].hot.thresholds
         limits = ", ".join(f"{name} {limit:g} %" for name, limit in thresholds.items())
         self._over_time(axes, f"hot nodes ({limits} or more)", "nodes")
         self._whole(axes)
 
     def _pods(self, axes: "Axes") -> None:
-        for result, colour in self._results:
-            axes.step(self._times(result), result.series.running, where="post", color=colour, linewidth=1.5)
+        for (result, colour), width in zip(self._results, self._widths, strict=True):
+            axes.step(self._times(result), result.series.running, where="post", color=colour, linewidth=width)
         self._over_time(axes, "pods with a node", "pods")
         self._whole(axes)
 
     def _pending(self, axes: "Axes") -> None:
-        for result, colour in self._results:
-            axes.step(self._times(result), result.series.pending, where="post", color=colour, linewidth=1.5)
+        for (result, colour), width in zip(self._results, self._widths, strict=True):
+            axes.step(self._times(result), result.series.pending, where="post", color=colour, linewidth=width)
         self._over_time(axes, "pods without a node", "pods")
         self._whole(axes)
 
     def _per_node(self, axes: "Axes") -> None:
+        from matplotlib.ticker import MaxNLocator
+
         highest = 0
-        for result, colour in self._results:
+        for (result, colour), width in zip(self._results, self._widths, strict=True):
             counts = Counter(pod.node for pod in result.placements if pod.node)
             of_nodes = sorted(counts.values(), reverse=True)
             of_nodes += [0] * (result.nodes - len(of_nodes))
             highest = max(highest, *of_nodes, 0)
-            axes.step(range(1, len(of_nodes) + 1), of_nodes, where="mid", color=colour, linewidth=1.5)
+            axes.step(range(1, len(of_nodes) + 1), of_nodes, where="mid", color=colour, linewidth=width)
         axes.set_title("pods that each node was given, busiest first")
         axes.set_xlabel("nodes")
         axes.set_ylabel("pods")
         axes.set_ylim(0, max(highest * 1.08, 1))
         axes.set_xlim(left=1)
         self._whole(axes)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+    def _waiting(self, axes: "Axes") -> None:
+        waits = [
+            sorted(pod.bound - pod.created for pod in result.placements if pod.bound is not None)
+            for result, _ in self._results
+        ]
+        longest = max((waited[-1] for waited in waits if waited), default=0.0)
+        unit, name = _unit(longest)
+        end = max(longest / unit * 1.05, 1.0)
+        for (result, colour), waited, width in zip(self._results, waits, self._widths, strict=True):
+            if waited:
+                shares = 100.0 * np.arange(1, len(waited) + 1) / len(result.placements)
+                times = np.asarray([waited[0], *waited, end * unit]) / unit
+                axes.step(times, [0.0, *shares, shares[-1]], where="post", color=colour, linewidth=width)
+        axes.set_title("pods that had a node within a time, %")
+        axes.set_xlabel(f"{name} since their creation")
+        axes.set_ylabel("%")
+        axes.set_ylim(0, 103)
+        axes.set_xlim(0, end)
 
     # --- axes ------------------------------------------------------------------------------------
 
@@ -193,8 +214,7 @@ class _Page:
         axes.set_xlabel(self._unit_name)
         axes.set_ylabel(unit)
         axes.set_ylim(bottom=0)
-        axes.set_xlim(left=0)
-        axes.margins(y=0.08)
+        axes.set_xlim(0, max(result.simulated_seconds for result, _ in self._results) / self._unit)
 
     @staticmethod
     def _whole(axes: "Axes") -> None:
@@ -203,3 +223,11 @@ class _Page:
         if axes.get_ylim()[1] < 1:
             axes.set_ylim(0, 1)
         axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+
+
+def _unit(longest: float) -> tuple[float, str]:
+    """Return the unit that suits times up to some seconds, and its name."""
+    for least, unit, name in _UNITS:
+        if longest >= least:
+            return unit, name
+    return 1.0, "seconds"

@@ -32,7 +32,7 @@ def show(to: Console, results: Sequence[Result]) -> None:
         f"seed {first.seed}"
     )
     for title, rows in (
-        ("Pods", _pods()),
+        ("Pods", _pods(results)),
         ("Nodes", _nodes()),
         ("Use, % of what all nodes offer", _use(results)),
         ("The run itself", _run()),
@@ -50,7 +50,7 @@ def show(to: Console, results: Sequence[Result]) -> None:
             to.print(f"[yellow]{result.scheduler}[/yellow]: {problem}", markup=True, soft_wrap=True)
 
 
-def _pods() -> Iterator[_Row]:
+def _pods(results: Sequence[Result]) -> Iterator[_Row]:
     yield "created", lambda result: f"{result.pods.created:,}"
     yield "given a node", lambda result: f"{result.pods.bound:,}"
     yield "finished", lambda result: f"{result.pods.finished:,}"
@@ -60,17 +60,20 @@ def _pods() -> Iterator[_Row]:
         "at the end running, pending",
         lambda result: f"{result.pods.running_at_end:,}, {result.pods.pending_at_end:,}",
     )
-    yield (
-        "time to a node: p50, p95, max",
-        lambda result: ", ".join(
-            _time(value)
-            for value in (
-                result.pending_seconds.p50,
-                result.pending_seconds.p95,
-                result.pending_seconds.max,
-            )
-        ),
-    )
+    yield "time to a node: p50, p95, max", lambda result: _times(result.pending_seconds)
+    workloads = dict.fromkeys(name for result in results for name in result.pending_seconds_of)
+    if len(workloads) > 1:
+        for name in workloads:
+            yield f"  of {name}", partial(_times_of, name)
+
+
+def _times_of(workload: str, result: Result) -> str:
+    spread = result.pending_seconds_of.get(workload)
+    return "" if spread is None else _times(spread)
+
+
+def _times(spread: Spread) -> str:
+    return ", ".join(_time(value) for value in (spread.p50, spread.p95, spread.max))
 
 
 def _nodes() -> Iterator[_Row]:

@@ -99,6 +99,8 @@ class Result(msgspec.Struct):
     pods: Pods
     pending_seconds: Spread
     """From creation to binding; pods that are still pending count with the time they have waited."""
+    pending_seconds_of: dict[str, Spread]
+    """The same by workload."""
     pods_per_node: Spread
     """Bound pods of each node over the whole time."""
     nodes_used: int

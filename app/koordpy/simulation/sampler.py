@@ -12,6 +12,9 @@ from .plan import MEASURED
 from .result import Hot, ResourceUse, Series, Spread
 from .usage import Usage
 
+_AFTERWARDS = 1e-3
+"""Seconds after what happens at a round time: pods that come then are scheduled by now."""
+
 _NOT_SHOWN = frozenset(("pods", "ephemeral-storage"))
 
 
@@ -38,7 +41,7 @@ class Sampler:
         rounds = 0
         while True:
             rounds += 1
-            await asyncio.sleep(rounds * self._interval - self._clock.monotonic())
+            await asyncio.sleep(rounds * self._interval + _AFTERWARDS - self._clock.monotonic())
             self.sample()
 
     def sample(self) -> None:

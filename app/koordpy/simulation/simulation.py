@@ -158,6 +158,9 @@ class _Run:
         placed = [pod for pod in journal.pods if pod.bound is not None]
         per_node = Counter(pod.node for pod in placed)
         outcomes = Counter(pod.outcome for pod in journal.pods if pod.ended is not None)
+        by_workload: dict[str, list[Incarnation]] = {}
+        for pod in journal.pods:
+            by_workload.setdefault(pod.planned.workload, []).append(pod)
         refused = [f"pod {key}: {why}" for key, why in journal.refused]
         return Result(
             scenario=self._scenario.name,
@@ -176,6 +179,9 @@ class _Run:
                 running_at_end=journal.running,
             ),
             pending_seconds=Spread.of([_waited(pod, end) for pod in journal.pods]),
+            pending_seconds_of={
+                name: Spread.of([_waited(pod, end) for pod in pods]) for name, pods in by_workload.items()
+            },
             pods_per_node=Spread.of([per_node[node.name] for node in self._plan.nodes]),
             nodes_used=len(per_node),
             resources=self._sampler.resources(),
