@@ -28,7 +28,7 @@ from koordpy.api.field_error import FieldError
 from koordpy.lib import entry_points
 from koordpy.lib.feature_gates import FeatureGates
 
-from .args import read_args
+from .args import PluginArgs, read_args
 from .config import POINTS, PluginRef, Plugins, PluginSet, Profile, SchedulerConfiguration
 from .framework import Framework
 from .handle import Handle
@@ -54,6 +54,7 @@ from .interface import (
     Reserve,
     Score,
 )
+from .koordinator_args import KOORDINATOR_ARGS
 
 GROUP = "koordpy.scheduling"
 
@@ -199,7 +200,7 @@ class _Plan:
         self.skip_missing, self.built = skip_missing, built
         self.made: dict[str, Plugin] = {}
         self.is_whole = False
-        self.problems: list[FieldError] = []
+        self.problems: list[FieldError | str] = []
         self.weights: dict[str, int] = {}
         self.plugins = _with_default_pre_bind(profile.plugins or Plugins(), known)
 
@@ -218,14 +219,10 @@ class _Plan:
             [ref.name for ref in multi_point] + [name for point in POINTS for name in names[point]]
         )
         used = [name for name in ordered if any(name in at for at in names.values())]
-        arguments = self._arguments()
+        read = self._arguments()
         self._check_counts(names)
         if self.problems:
             raise ConfigError(*self.problems)
-        read = {
-            name: read_args(self.known[name].args_type, name, document, path)
-            for name, (document, path) in arguments.items()
-        }
         for name in used:
             if name not in self.made:
                 args = read.get(name) or read_args(
@@ -339,13 +336,22 @@ class _Plan:
             )
         return False
 
-    def _arguments(self) -> dict[str, tuple[object, str]]:
-        arguments: dict[str, tuple[object, str]] = {}
+    def _arguments(self) -> dict[str, PluginArgs]:
+        """Read the arguments of all plugins, those of Koordinator's too that are left out."""
+        read: dict[str, PluginArgs] = {}
         for place, config in enumerate(self.profile.plugin_config):
             path = f"{self.path}.pluginConfig[{place}]"
             if self._is_known(config.name, f"{path}.name"):
-                arguments[config.name] = (config.args, f"{path}.args")
-        return arguments
+                args_type = self.known[config.name].args_type
+            elif config.name in KOORDINATOR_ARGS:
+                args_type = KOORDINATOR_ARGS[config.name]
+            else:
+                continue
+            try:
+                read[config.name] = read_args(args_type, config.name, config.args, f"{path}.args")
+            except ConfigError as error:
+                self.problems.extend(error.problems)
+        return read
 
     def _check_counts(self, names: Mapping[str, Sequence[str]]) -> None:
         if self.place is Place.EXTENDER or self.is_whole:

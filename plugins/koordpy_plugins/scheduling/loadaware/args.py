@@ -86,13 +86,13 @@ class LoadAwareSchedulingArgs(PluginArgs):
         yield from self._weight_problems()
         yield from _threshold_problems("usageThresholds", self.usage_thresholds)
         for name, factor in sorted(self.estimated_scaling_factors.items()):
-            text = _out_of_range(f"estimated resource Threshold of {name}", factor, lowest=1)
+            text = _out_of_range(f"estimated resource ScalingFactor of {name}", factor, lowest=1)
             if text:
                 yield invalid("estimatedScalingFactors", factor, text)
                 break
         for name in sorted(self.resource_weights):
             if name not in self.estimated_scaling_factors:
-                yield not_found(f"estimatedScalingFactors[{name}]", name)
+                yield not_found("estimatedScalingFactors", name)
                 break
         if self.aggregated is not None:
             yield from self._aggregated_problems(self.aggregated)
@@ -103,9 +103,10 @@ class LoadAwareSchedulingArgs(PluginArgs):
             if text:
                 yield invalid("resourceWeights", weight, text)
                 break
-        text = _out_of_range("dominant resource weight", self.dominant_resource_weight, lowest=0)
-        if text:
-            yield invalid("dominantResourceWeight", self.dominant_resource_weight, text)
+        weight = self.dominant_resource_weight
+        if not 0 <= weight <= 100:
+            should = "not be a negative value" if weight < 0 else "be less than 100"
+            yield invalid("dominantResourceWeight", weight, f"dominantResourceWeight should {should}")
 
     def _aggregated_problems(self, aggregated: LoadAwareSchedulingAggregatedArgs) -> Iterable[FieldError]:
         yield from _threshold_problems("aggregated.usageThresholds", aggregated.usage_thresholds)

@@ -144,7 +144,7 @@ def test_pods_are_estimated_by_a_share_of_what_they_ask_for(
     [
         ({"resourceWeights": {"cpu": 0}}, "resource Weight of cpu should be a positive value, got 0"),
         ({"usageThresholds": {"cpu": 101}}, "resource Threshold of cpu should be less than 100, got 101"),
-        ({"resourceWeights": {"gpu": 1}}, 'estimatedScalingFactors[gpu]: Not found: "gpu"'),
+        ({"resourceWeights": {"gpu": 1}}, 'estimatedScalingFactors: Not found: "gpu"'),
         ({"aggregated": {"usageAggregationType": "p42"}}, 'Unsupported value: "p42"'),
         ({"aggregated": {"usageAggregatedDuration": "-1s"}}, "duration must be >= 0"),
         ({"nodeMetricExpirationSeconds": 0}, "should be a positive value"),

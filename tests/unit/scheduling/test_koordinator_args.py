@@ -1,0 +1,226 @@
+"""Files written for a koord-scheduler: they load as they are, and what is wrong in them is named."""
+
+import json
+from typing import Any
+
+import pytest
+
+from koordpy.api.config_model import ConfigError
+from koordpy.lib import int64
+from koordpy.scheduling import config
+from koordpy.scheduling.args import API_VERSION, PluginArgs, read_args
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.koordinator_args import (
+    KOORDINATOR_ARGS,
+    CoschedulingArgs,
+    DeviceShareArgs,
+    ElasticQuotaArgs,
+    NodeNUMAResourceArgs,
+)
+from koordpy.scheduling.registry import Place, Profiles, build, installed
+
+from .worlds import world
+
+FILE = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: koord-scheduler-config}
+data:
+  koord-scheduler-config: |
+    apiVersion: kubescheduler.config.k8s.io/v1
+    kind: KubeSchedulerConfiguration
+    leaderElection: {leaderElect: true, resourceLock: leases, resourceName: koord-scheduler}
+    profiles:
+    - schedulerName: koord-scheduler
+      pluginConfig:
+      - name: LoadAwareScheduling
+        args:
+          apiVersion: kubescheduler.config.k8s.io/v1
+          kind: LoadAwareSchedulingArgs
+          filterExpiredNodeMetrics: false
+          usageThresholds: {cpu: 70, memory: 90}
+          aggregated: {usageThresholds: {cpu: 60}, usageAggregationType: p95, usageAggregatedDuration: 5m0s}
+      - name: ElasticQuota
+        args: {kind: ElasticQuotaArgs, quotaGroupNamespace: quotas, delayEvictTime: 2m}
+      - name: Coscheduling
+        args: {kind: CoschedulingArgs, enablePreemption: true, awareNetworkTopology: true}
+      - name: DeviceShare
+        args: {kind: DeviceShareArgs, gpuShareUnsupportedModels: [{vendor: huawei, model: Duo}]}
+      - name: NodeNUMAResource
+        args: {kind: NodeNUMAResourceArgs, defaultCPUBindPolicy: SpreadByPCPUs}
+      plugins:
+        preEnqueue: {enabled: [{name: Coscheduling}]}
+        queueSort: {disabled: [{name: "*"}], enabled: [{name: PrioritySort}]}
+        preFilter: {enabled: [{name: SchedulingHint}, {name: NodeNUMAResource}, {name: ElasticQuota}]}
+        filter: {enabled: [{name: LoadAwareScheduling}, {name: NodeNUMAResource}, {name: DeviceShare}]}
+        postFilter: {disabled: [{name: "*"}], enabled: [{name: Coscheduling}, {name: DefaultPreemption}]}
+        score: {enabled: [{name: LoadAwareScheduling, weight: 2}, {name: DeviceShare, weight: 1}]}
+        reserve: {enabled: [{name: LoadAwareScheduling}, {name: ElasticQuota}]}
+        permit: {enabled: [{name: Coscheduling}]}
+        preBind: {enabled: [{name: NodeNUMAResource}, {name: DefaultPreBind}]}
+        bind: {disabled: [{name: "*"}], enabled: [{name: DefaultBinder}]}
+        postBind: {enabled: [{name: Coscheduling}]}
+"""
+
+
+def load(text: str) -> Profiles:
+    cluster = world([])
+    known = {name: cls for name, cls in installed().items() if name not in KOORDINATOR_ARGS}
+    return build(
+        config.parse(text),
+        lambda _: Handle(cluster),
+        place=Place.EXTENDER,
+        classes=known,
+        skip_missing=True,
+    )
+
+
+def read(name: str, document: dict[str, Any] | None = None) -> PluginArgs:
+    return read_args(KOORDINATOR_ARGS[name], name, document or {}, "args")
+
+
+def test_a_file_for_a_whole_koord_scheduler_loads_and_the_missing_plugins_are_told() -> None:
+    profiles = load(FILE)
+    framework = profiles.frameworks["koord-scheduler"]
+    enabled = {
+        point: [plugin.name for plugin in plugins]
+        for point, plugins in framework.lineup.enabled.items()
+        if plugins
+    }
+    assert enabled == {
+        "queue_sort": ["PrioritySort"],
+        "pre_filter": ["SchedulingHint"],
+        "filter": ["LoadAwareScheduling"],
+        "post_filter": ["DefaultPreemption"],
+        "score": ["LoadAwareScheduling"],
+        "reserve": ["LoadAwareScheduling"],
+        "pre_bind": ["DefaultPreBind"],
+        "bind": ["DefaultBinder"],
+    }
+    assert framework.weights == {"LoadAwareScheduling": 2}
+    assert {line.rpartition(": ")[2] for line in profiles.missing} == set(KOORDINATOR_ARGS)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "problem"),
+    [
+        ("delayEvictTime: 2m", "delayEvictTime: soon", "[1].args.delayEvictTime: got"),
+        ("delayEvictTime: 2m", "delayEvictTime: -1s", "[1].args.delayEvictTime: Invalid value"),
+        ("kind: CoschedulingArgs", "kind: GangArgs", '[2].args.kind: got "GangArgs", expected "Cosch'),
+        ("enablePreemption: true", "preempts: true", "[2].args.preempts: unknown field"),
+        ("[{vendor: huawei, model: Duo}]", "Duo", "[3].args.gpuShareUnsupportedModels: got"),
+        ("SpreadByPCPUs", "Pack", "must specified CPU bind policy FullPCPUs or SpreadByPCPUs"),
+        ("cpu: 70", "cpu: 101", "resource Threshold of cpu should be less than 100, got 101"),
+    ],
+)
+def test_wrong_arguments_are_refused_with_their_path_also_of_plugins_that_are_left_out(
+    right: str, wrong: str, problem: str
+) -> None:
+    assert right in FILE
+    with pytest.raises(ConfigError) as caught:
+        load(FILE.replace(right, wrong))
+    assert problem in str(caught.value)
+    assert "profiles[0].pluginConfig" in str(caught.value)
+
+
+def test_every_wrong_plugin_is_named_at_once() -> None:
+    text = FILE.replace("cpu: 70", "cpu: -1").replace("SpreadByPCPUs", "Pack")
+    with pytest.raises(ConfigError) as caught:
+        load(text)
+    assert len(caught.value.problems) == 2
+
+
+def test_every_kind_has_koordinators_defaults() -> None:
+    numa, devices = read("NodeNUMAResource"), read("DeviceShare")
+    quota, gang = read("ElasticQuota"), read("Coscheduling")
+    assert isinstance(numa, NodeNUMAResourceArgs)
+    assert isinstance(devices, DeviceShareArgs)
+    assert isinstance(quota, ElasticQuotaArgs)
+    assert isinstance(gang, CoschedulingArgs)
+    assert numa.default_cpu_bind_policy == "FullPCPUs"
+    for strategy in (numa.scoring_strategy, numa.numa_scoring_strategy):
+        assert strategy.type == "LeastAllocated"
+        assert [(spec.name, spec.weight) for spec in strategy.resources] == [("cpu", 1), ("memory", 1)]
+    assert [spec.name for spec in devices.scoring_strategy.resources] == [
+        "koordinator.sh/gpu-memory-ratio",
+        "koordinator.sh/gpu-memory",
+        "koordinator.sh/rdma",
+        "koordinator.sh/fpga",
+    ]
+    templates = devices.gpu_shared_resource_templates_config
+    assert templates.config_map_namespace == "koordinator-system"
+    assert templates.config_map_name == "gpu-shared-resource-templates"
+    assert templates.matched_resources == ("huawei.com/npu-core",)
+    assert quota.default_quota_group_max == {"cpu": int64.MAX // 5, "memory": 1844674407370955161}
+    assert (quota.delay_evict_time, quota.revoke_pod_interval, quota.quota_snapshot_update_interval) == (
+        120,
+        1,
+        120,
+    )
+    assert quota.enable_runtime_quota
+    assert quota.enable_min_quota_scale
+    assert quota.disable_default_quota_preemption
+    assert (gang.default_timeout, gang.controller_workers, gang.default_match_policy) == (
+        600,
+        1,
+        "once-satisfied",
+    )
+
+
+def test_empty_amounts_and_an_empty_namespace_mean_the_default() -> None:
+    quota = read("ElasticQuota", {"defaultQuotaGroupMax": {}, "quotaGroupNamespace": ""})
+    assert quota == read("ElasticQuota")
+
+
+@pytest.mark.parametrize(
+    ("name", "document", "problem"),
+    [
+        (
+            "NodeNUMAResource",
+            {"scoringStrategy": {"type": "LeastAllocated", "resources": [{"name": "cpu"}]}},
+            "args.scoringStrategy.resources[0].weight: Invalid value: 0: resource weight of cpu not in valid "
+            "range (0, 100]",
+        ),
+        (
+            "NodeNUMAResource",
+            {"numaScoringStrategy": {"type": "Random"}},
+            "args.numaScoringStrategy.type: numa scoring strategy Random is not supported, expected one of "
+            "MostAllocated, BalancedAllocation, LeastAllocated",
+        ),
+        (
+            "DeviceShare",
+            {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "x", "weight": 101}]}},
+            "args.scoringStrategy.resources[0].weight: Invalid value: 101: resource weight of x not in valid "
+            "range (0, 100]",
+        ),
+        (
+            "ElasticQuota",
+            {"systemQuotaGroupMax": {"memory": "-1Gi", "cpu": 1}},
+            "args.systemQuotaGroupMax[memory]: elasticQuotaArgs error, systemQuotaGroupMax should be a "
+            "positive value, resourceName:memory, got -1Gi",
+        ),
+        (
+            "Coscheduling",
+            {"defaultTimeout": "-1s"},
+            'args.defaultTimeout: Invalid value: "-1s": coeSchedulingArgs DefaultTimeoutSeconds invalid',
+        ),
+        (
+            "Coscheduling",
+            {"controllerWorkers": 0},
+            "args.controllerWorkers: Invalid value: 0: coeSchedulingArgs ControllerWorkers invalid",
+        ),
+    ],
+)
+def test_what_koordinator_refuses_is_refused(name: str, document: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(name, document)
+    assert str(caught.value) == problem
+
+
+def test_a_file_may_be_json() -> None:
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": config.KIND,
+        "profiles": [{"pluginConfig": [{"name": "ElasticQuota", "args": {"hookPlugins": [{"key": "k"}]}}]}],
+    }
+    assert "default-scheduler" in load(json.dumps(document)).frameworks
