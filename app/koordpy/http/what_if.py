@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 import yaml
 from fastapi import APIRouter, HTTPException, Query, Request
+from msgspec.structs import replace
 from pydantic import BaseModel
 
 from koordpy.admission.chain import Chain
@@ -208,11 +209,8 @@ def _set_priority(stage: Stage, pod: Pod, notes: list[str]) -> None:
 
 def _numbered(pod: Pod, name: str, index: int, pods: int) -> Pod:
     """Return one of several pods, with a name and a UID of its own."""
-    copy = decode(Pod, msgspec.json.encode(pod))
-    meta = copy.metadata
-    meta.name = (name or "pod") if pods == 1 else f"{name.rstrip('-') or 'pod'}-{index}"
-    meta.uid = f"what-if-{index}"
-    return copy
+    own = (name or "pod") if pods == 1 else f"{name.rstrip('-') or 'pod'}-{index}"
+    return replace(pod, metadata=replace(pod.metadata, name=own, uid=f"what-if-{index}"))
 
 
 # --- the body --------------------------------------------------------------------------------------

@@ -104,7 +104,9 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService)
         for name, pods in placed.items():
             row = nodes.table.row_of(name)
             if row is not None:
-                added[row] += sum(np.array(self.estimator.of_pod(other), np.int64) for other in pods)
+                for other in pods:
+                    alike = surely_alike(pod, other)
+                    added[row] += estimate if alike else np.array(self.estimator.of_pod(other), np.int64)
         return added[nodes.rows]
 
     # --- filter ----------------------------------------------------------------------------------
