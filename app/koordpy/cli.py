@@ -20,6 +20,7 @@ from koordpy.commands.options import Failure, output_option
 from koordpy.commands.output import Format, console, emit
 from koordpy.commands.plugin import plugin
 from koordpy.commands.profile import profile
+from koordpy.commands.record import record
 from koordpy.commands.simulate import simulate
 from koordpy.commands.whatif import whatif
 
@@ -272,6 +273,7 @@ cli.add_command(doctor)
 cli.add_command(features)
 cli.add_command(plugin)
 cli.add_command(profile)
+cli.add_command(record)
 cli.add_command(simulate)
 cli.add_command(whatif)
 

@@ -1,0 +1,57 @@
+"""`koordpy record`: a scenario of a live cluster, for `koordpy simulate`."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from .options import Failure, cluster_options
+from .output import counted
+
+
+@click.command()
+@cluster_options
+@click.option(
+    "--to",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("scenario.yaml"),
+    show_default=True,
+    help="The file of the scenario; the table of its pods is written beside it.",
+)
+@click.option(
+    "--duration", default="0s", show_default=True, help="How long to watch; 0s: only what is there now."
+)
+@click.option("--name", default="recorded", show_default=True, help="The scenario's name.")
+@click.option("--anonymous", is_flag=True, help="Change the names of nodes, namespaces, pods and labels.")
+def record(
+    path: Path,
+    duration: str,
+    name: str,
+    anonymous: bool,
+    server: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Write down a live cluster as a scenario. Nothing is changed in it; secrets are not read."""
+    from koordpy.lib import duration as durations
+    from koordpy.simulation import recorder
+    from koordpy.simulation.masking import Masking
+
+    from .known import Access
+
+    try:
+        seconds = durations.parse(duration) / durations.SECOND
+    except ValueError as error:
+        raise Failure(f"--duration: {error}") from None
+
+    async def watch() -> recorder.Recording:
+        async with Access(server, kubeconfig, context).client() as client:
+            return await recorder.Recorder(client, Masking(anonymous=anonymous)).record(seconds)
+
+    recording = asyncio.run(watch())
+    table = recorder.write(recording, path, name=name)
+    click.echo(
+        f"{path}, {table}: {counted(len(recording.nodes), 'node')}, {counted(len(recording.pods), 'pod')}, "
+        f"{counted(len(recording.objects), 'other object')}"
+    )
