@@ -1,5 +1,6 @@
 """Does kube-apiserver call the webhooks that are served, trust their certificate, and reach them?"""
 
+import ssl
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.errors import NotFound
 from koordpy.features.feature import Part
 from koordpy.lib import certificates
+from koordpy.lib.http1 import HttpClient, HttpError
 
 from .finding import Area, Finding
 from .patient import Patient
@@ -32,6 +34,7 @@ AREA = Area("webhooks")
 Document = Mapping[str, Any]
 
 _CERTIFICATES = ("tls.crt", "cert.pem")
+_TIMEOUT = 5.0
 
 
 async def check(patient: Patient) -> AsyncIterator[Finding]:
@@ -76,6 +79,8 @@ async def check(patient: Patient) -> AsyncIterator[Finding]:
                 services.setdefault(place, []).append(entry["name"])
         if not any(problem.state.value == "problem" for problem in problems):
             yield AREA.ok(name, f"registers {len(found)} webhooks")
+        async for unheard in _unheard(name, found):
+            yield unheard
     for (namespace, service_name, port), users in services.items():
         yield await _reachable(patient.client, namespace, service_name, port, users)
 
@@ -239,6 +244,32 @@ def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
 
 
 # --- reach -----------------------------------------------------------------------------------------
+
+
+async def _unheard(name: str, found: Sequence[Document]) -> AsyncIterator[Finding]:
+    """Call the servers of webhooks that are called by URL, as kube-apiserver does; yield who is silent."""
+    asked: set[tuple[str, str]] = set()
+    for entry in found:
+        config = entry.get("clientConfig") or {}
+        parts = urlsplit(config.get("url") or "")
+        origin, bundle = f"{parts.scheme}://{parts.netloc}", config.get("caBundle") or ""
+        if not parts.netloc or not bundle or (origin, bundle) in asked:
+            continue
+        asked.add((origin, bundle))
+        try:
+            context = ssl.create_default_context(cadata=b64decode(bundle).decode("ascii"))
+            context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)  # no stricter than kube-apiserver
+            client = HttpClient(origin, tls=context, connect_timeout=_TIMEOUT)
+            try:
+                await client.request("GET", "/healthz", timeout=_TIMEOUT)
+            finally:
+                await client.close()
+        except (HttpError, OSError, ValueError) as error:  # ssl's are OSErrors, base64's ValueErrors
+            yield AREA.warning(
+                f"{name}: {entry.get('name')}",
+                f"{origin} does not answer from here under its caBundle: {error}",
+                "see that koordpy serves there; from elsewhere than the API server it may be out of reach",
+            )
 
 
 async def _reachable(client: Client, namespace: str, name: str, port: int, users: Sequence[str]) -> Finding:
