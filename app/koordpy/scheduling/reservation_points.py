@@ -45,6 +45,11 @@ class ReservationPoints:
         nominators = [p for p in plugins if isinstance(p, ReservationNominator)]
         self.nominator: ReservationNominator | None = nominators[-1] if nominators else None
 
+    def are_of(self, plugin: Plugin) -> bool:
+        """Tell whether nobody but this plugin filters and scores reservations."""
+        scorers = [scorer for _, scorer in self._scores]
+        return all(each is plugin for each in (*self._filters, *scorers))
+
     @property
     def restores(self) -> bool:
         """Whether any plugin wants reservations given back."""

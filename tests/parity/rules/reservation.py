@@ -25,7 +25,6 @@ from koordpy.scheduling.interface import Binding
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.outcome import FilterOutcome
 from koordpy.scheduling.registry import Place, build
-from koordpy.scheduling.reservation_info import ReservationInfo
 from koordpy.scheduling.status import Code, Status
 from koordpy_plugins.scheduling.reservation.plugin import Reservation as ReservationPlugin
 from koordpy_plugins.scheduling.reservation.prepared import PREPARED, Prepared
@@ -158,7 +157,8 @@ def _node(world: World, prepared: Prepared, nodes: NodeSet, index: int) -> dict[
         answer["matched"] = sorted(each.name for each in match.matched)
     if match is not None and match.candidates:
         candidates = [each.metadata.name for each in match.candidates]
-        assert prepared.reservation is not None and prepared.reservation.reservation is not None
+        assert prepared.reservation is not None
+        assert prepared.reservation.reservation is not None
         in_order = prepared.reservation.reservation.uses_cluster_mode
         answer["candidates"] = candidates if in_order else sorted(candidates)
     unmatched = world.plugin.unmatched_on(prepared, info.row)
@@ -228,11 +228,12 @@ def _score(world: World, state: CycleState, pod: Pod, kept: NodeSet, answer: dic
         for index, name in enumerate(kept.names):
             node = answer["nodes"][name]
             node["score"], node["norm"] = int(raw[index]), int(scores.by_plugin["Reservation"][index])
-            chosen = prepared.nominated.get(name)
-            if chosen:
-                node["nominated"] = (
-                    chosen.name if isinstance(chosen, ReservationInfo) else chosen[0].metadata.name
-                )
+            node_row = int(kept.rows[index])
+            chosen = prepared.ballot.get(node_row)
+            if chosen is not None:
+                node["nominated"] = chosen.name
+            elif prepared.nominated.get(name):
+                node["nominated"] = prepared.nominated[name][0].metadata.name
     totals = scores.total.tolist()
     return min(kept.names, key=lambda name: (-totals[list(kept.names).index(name)], name))
 

@@ -12,8 +12,9 @@ from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.reservation_info import ReservationInfo
 from koordpy.scheduling.status import SUCCESS, Status
 
+from .matches import NodeMatch
 from .node_fit import NodeRoom, lacking_in_reservation, lacking_on_node
-from .prepared import NodeMatch, Prepared
+from .prepared import Prepared
 from .withheld import Withheld
 
 NO_MATCH = "node(s) no reservations match reservation affinity"

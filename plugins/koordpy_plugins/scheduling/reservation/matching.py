@@ -98,9 +98,9 @@ def decide_for_owner(
         if affinity.name != info.name:
             return Decision.NAME_UNMATCHED
         return Decision.NAME_MATCHED if wish.fits_exactly(info) else Decision.NOT_EXACT
-    if minds_unschedulable and info.is_unschedulable:
-        if affinity is None or not affinity.tolerates_unschedulable:
-            return Decision.UNSCHEDULABLE
+    tolerated = affinity is not None and affinity.tolerates_unschedulable
+    if minds_unschedulable and info.is_unschedulable and not tolerated:
+        return Decision.UNSCHEDULABLE
     if untolerated(affinity, info.taints) is not None:
         return Decision.TAINT
     if not info.accepted_by(affinity, node, omit_node_labels=omit_node_labels):

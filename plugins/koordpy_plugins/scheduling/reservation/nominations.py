@@ -41,6 +41,14 @@ class Nominations:
         uid = self._of.get(pod.metadata.uid, {}).get(node_name)
         return None if uid is None else self._cache.infos.get(uid)
 
+    def has(self, pod: Pod) -> bool:
+        """Tell whether a pod is nominated to anything."""
+        return pod.metadata.uid in self._of
+
+    def stands(self, info: ReservationInfo) -> bool:
+        """Tell whether a reservation is still there."""
+        return self._cache.infos.get(info.uid) is info
+
     def discard(self, pod: Pod) -> None:
         """Forget what a pod was nominated to."""
         self._of.pop(pod.metadata.uid, None)

@@ -21,6 +21,10 @@ class Nominator:
     def __init__(self, nominations: Nominations, points: Callable[[], ReservationPoints]) -> None:
         self._nominations, self._points = nominations, points
 
+    def knows(self, pod: Pod) -> bool:
+        """Tell whether an earlier attempt has left a nomination of a pod."""
+        return self._nominations.has(pod)
+
     def for_pod(
         self, state: CycleState, prepared: Prepared, pod: Pod, row: int | None, node_name: str
     ) -> tuple[ReservationInfo | None, Status]:
@@ -30,8 +34,9 @@ class Nominator:
             return None, SUCCESS
         if len(match.matched) == 1 and prepared.wish.affinity is not None:
             return match.matched[0], SUCCESS
-        earlier = self._nominations.get(pod, node_name)
-        if earlier is not None:
+        assert row is not None
+        earlier = prepared.ballot.get(row) or self._nominations.get(pod, node_name)
+        if earlier is not None and self._nominations.stands(earlier):
             return earlier, SUCCESS
         points = self._points()
         left = [
@@ -61,7 +66,7 @@ class Nominator:
         if len(selected) == 1 and prepared.required:
             return selected, SUCCESS
         earlier = prepared.nominated.get(node_name)
-        if earlier is not None and not isinstance(earlier, ReservationInfo):
+        if earlier:
             return earlier, SUCCESS
         points = self._points()
         left = [each for each in selected if points.filter_nominate(state, each, info, node_name).is_success]

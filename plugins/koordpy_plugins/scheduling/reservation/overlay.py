@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from koordpy.api.core import Pod
 from koordpy.api.resources import pod_node_request_vector, pod_nonzero_request
 from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.overlay import Overlay
 
+from .book import Int64
 from .cache import ReservationCache
-from .prepared import NodeMatch, Prepared
-from .withheld import Int64, ShownPods, Withheld
+from .prepared import Prepared
+from .withheld import ShownPods, Withheld
 
 
 class Shower:
@@ -27,6 +27,10 @@ class Shower:
         """Return the nodes with what is withheld from the pod; the same set where nothing is."""
         if not self._cache.on_node and not prepared.matches:
             return nodes
+        moment = nodes.table.moment
+        last = prepared.shown
+        if last is not None and last[0] is nodes and last[1] == moment:
+            return last[2]
         rows, base = nodes.rows, nodes.overlay
         withheld = self._withheld
         counts = np.ones(len(rows), np.bool_) if prepared.restored is None else _at(prepared.restored, rows)
@@ -42,42 +46,36 @@ class Shower:
         requested[:, :width] -= withheld.given.take(rows, axis=0) * counts[:, None]
         nonzero += withheld.held_nonzero.take(rows, axis=0)
         nonzero -= withheld.given_nonzero.take(rows, axis=0) * counts[:, None]
-        own = {row: match for row, match in prepared.matches.items() if match.matched or match.candidates}
-        if own:
-            for index, row in enumerate(rows.tolist()):
-                match = own.get(row)
-                if match is not None:
-                    requested = self._restore(match, requested, nonzero, index)
-        absent = {row: frozenset(pod.metadata.uid for pod in self._gone(match)) for row, match in own.items()}
-        pods = ShownPods(
-            nodes.table,
-            self._cache,
-            base.pods if base is not None else {},
-            {row: match.matched for row, match in own.items()},
-            {row: uids for row, uids in absent.items() if uids},
-        )
-        return replace(nodes, overlay=Overlay(requested, nonzero, pods))
+        requested = self._give_back(prepared, rows, nodes.table.capacity, requested, nonzero)
+        own = prepared.matches
+        pods = ShownPods(nodes.table, self._cache, base.pods if base is not None else {}, own)
+        shown = replace(nodes, overlay=Overlay(requested, nonzero, pods))
+        prepared.shown = nodes, moment, shown
+        return shown
 
-    def _gone(self, match: NodeMatch) -> list[Pod]:
-        """The real pods of a node that the attempt does not see."""
-        return [*match.candidates, *(info.pod for info in match.matched if info.reservation is None)]
-
-    def _restore(self, match: NodeMatch, requested: Int64, nonzero: Int64, index: int) -> Int64:
-        """Give back what matched reservations and candidates take of a node."""
-        withheld = self._withheld
-        for info in match.matched:
-            change = -withheld.vector(info.held, pods=1)
-            nonzero[index] -= info.nonzero_held
-            if info.assigned:
-                change += withheld.vector(info.allocated_vector)
-                nonzero[index] += info.nonzero_allocated
-            requested = _widened(requested, len(change))
-            requested[index, : len(change)] += change
-        for pod in match.candidates:
-            change = withheld.vector(pod_node_request_vector(pod), pods=1)
-            requested = _widened(requested, len(change))
-            requested[index, : len(change)] -= change
-            nonzero[index] -= pod_nonzero_request(pod)
+    def _give_back(
+        self, prepared: Prepared, rows: Int64, capacity: int, requested: Int64, nonzero: Int64
+    ) -> Int64:
+        """Give back what matched reservations and candidates take of their nodes."""
+        matches, book = prepared.matches, self._withheld.book
+        if not matches:
+            return requested
+        places = np.full(capacity, -1, np.int64)
+        places[rows] = np.arange(len(rows))
+        at = places[matches.rows]
+        seen = (at >= 0) & matches.current
+        at, slots = at[seen], matches.slots[seen]
+        requested = _widened(requested, book.held.shape[1])
+        width = book.held.shape[1]
+        np.add.at(requested[:, :width], at, book.allocated[slots] - book.held[slots])
+        np.add.at(nonzero, at, book.allocated_nonzero[slots] - book.held_nonzero[slots])
+        for row, match in matches.candidates.items():
+            index = int(places[row])
+            for pod in match.candidates if index >= 0 else ():
+                change = book.vector(pod_node_request_vector(pod), pods=1)
+                requested = _widened(requested, len(change))
+                requested[index, : len(change)] -= change
+                nonzero[index] -= pod_nonzero_request(pod)
         return requested
 
 

@@ -7,20 +7,52 @@ are asked once.
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from koordpy.api.core import Pod
 from koordpy.api.reservation_owners import OwnerMatchers
 from koordpy.scheduling.reservation_info import ReservationInfo
+
+from .book import Book, Int64
 
 _Anchor = tuple[str, ...]
 
 _ANY: _Anchor = ()
 
 
+class Group:
+    """Reservations with equal owners."""
+
+    __slots__ = ("_slots", "members", "owners")
+
+    def __init__(self, owners: OwnerMatchers) -> None:
+        self.owners = owners
+        self.members: dict[str, ReservationInfo] = {}
+        self._slots: Int64 | None = None
+
+    def add(self, info: ReservationInfo) -> None:
+        """Take one in."""
+        self.members[info.uid] = info
+        self._slots = None
+
+    def discard(self, uid: str) -> None:
+        """Take one out."""
+        del self.members[uid]
+        self._slots = None
+
+    def slots(self, book: Book) -> Int64:
+        """Return (k,) the slots of the members."""
+        if self._slots is None:
+            found = (book.slot_of(uid) for uid in self.members)
+            self._slots = np.array([slot for slot in found if slot is not None], np.int64)
+        return self._slots
+
+
 class OwnerIndex:
     """Reservations by what their owners have in common with pods."""
 
     def __init__(self) -> None:
-        self._groups: dict[int, tuple[OwnerMatchers, dict[str, ReservationInfo]]] = {}
+        self._groups: dict[int, Group] = {}
         self._group_of: dict[str, int] = {}
         self._anchored: dict[_Anchor, dict[int, None]] = {}
 
@@ -35,10 +67,10 @@ class OwnerIndex:
         key = id(info.owners)
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = info.owners, {}
+            group = self._groups[key] = Group(info.owners)
             for anchor in info.owners.anchors:
                 self._anchored.setdefault(anchor, {})[key] = None
-        group[1][info.uid] = info
+        group.add(info)
         self._group_of[info.uid] = key
 
     def discard(self, uid: str) -> None:
@@ -46,34 +78,28 @@ class OwnerIndex:
         key = self._group_of.pop(uid, None)
         if key is None:
             return
-        owners, members = self._groups[key]
-        del members[uid]
-        if not members:
+        group = self._groups[key]
+        group.discard(uid)
+        if not group.members:
             del self._groups[key]
-            for anchor in owners.anchors:
+            for anchor in group.owners.anchors:
                 filed = self._anchored[anchor]
                 filed.pop(key, None)
                 if not filed:
                     del self._anchored[anchor]
 
-    def of(self, pod: Pod) -> list[ReservationInfo]:
-        """Return the reservations of which a pod is an owner."""
+    def groups_of(self, pod: Pod) -> Iterator["Group"]:
+        """Yield the groups of reservations of which a pod is an owner."""
         if not self._groups:
-            return []
+            return
         seen: set[int] = set()
-        found: list[ReservationInfo] = []
         for anchor in _anchors_of(pod):
             for key in self._anchored.get(anchor, ()):
                 if key not in seen:
                     seen.add(key)
-                    owners, members = self._groups[key]
-                    if owners.matches(pod):
-                        found.extend(members.values())
-        return found
-
-    def __iter__(self) -> Iterator[ReservationInfo]:
-        for _, members in self._groups.values():
-            yield from members.values()
+                    group = self._groups[key]
+                    if group.owners.matches(pod):
+                        yield group
 
 
 def _anchors_of(pod: Pod) -> Iterator[_Anchor]:

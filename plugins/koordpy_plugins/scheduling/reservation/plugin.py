@@ -10,11 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from koordpy.api import reservation_annotations as annotations
 from koordpy.api.core import Pod
 from koordpy.api.needs import Needs
-from koordpy.api.reservation import ALIGNED
-from koordpy.api.reserve_pod import is_reserve_pod, wanted_node_of
+from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.api.resources import pod_requests
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
@@ -46,7 +44,7 @@ from koordpy.scheduling.interface import (
     Reserve,
     Score,
 )
-from koordpy.scheduling.node_info import NodeInfo, each
+from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
 from koordpy.scheduling.reservation_info import ReservationInfo
 from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
@@ -58,22 +56,20 @@ from .candidates import Candidates
 from .commit import Commit
 from .controller.controller import ReservationController
 from .judge import NO_MATCH, Judge
+from .matches import NodeMatch
 from .nominations import Nominations
 from .nominator import Nominator
 from .overlay import Shower
+from .pods import MISSING_NODE, Pods
 from .post_filter_reasons import reasons_for, status_lookup
 from .pre_allocation import NO_POD, NOTHING_FITS, PreAllocation
 from .preemption import ReservationPreemption
 from .preparation import Preparation
-from .prepared import PREPARED, NodeMatch, Prepared
+from .prepared import PREPARED, Prepared
+from .reserve_pods import ReservePods
 from .rights import RIGHTS
 from .selector_index import SelectorIndex
 from .withheld import Withheld
-
-WRONG_NODE = "node(s) didn't match the nodeName specified by reservation"
-POLICY_CONFLICT = "node(s) reservation allocate policy conflict"
-USED_UP = "reservation has allocateOnce enabled and has already been allocated"
-MISSING_NODE = "missing node"
 
 
 class Reservation(
@@ -124,6 +120,23 @@ class Reservation(
         self._pre_allocation = PreAllocation(self._judge, prefers_none=config.prefer_no_pre_allocated_pods)
         self._nominator = Nominator(self.nominations, lambda: handle.framework.reservations)
         self._commit = Commit(handle, self.cache)
+        self._pods = Pods(
+            self,
+            self.withheld,
+            self._shower,
+            self._judge,
+            self._nominator,
+            lambda: handle.framework.reservations,
+            self.score_reservation,
+            lambda: handle.gates.enabled(SKIP_RESERVATION_FITS_NODE),
+        )
+        self._reserve_pods = ReservePods(
+            self.withheld,
+            self._pre_allocation,
+            self._nominator,
+            lambda: handle.framework.reservations,
+            self.score_reservation,
+        )
         self._preemption = ReservationPreemption(args, handle) if args.enable_preemption else None
         handle.on_forget(lambda pod, _: self.nominations.discard(pod))
         handle.on_failure(self._attempt_failed)
@@ -160,10 +173,10 @@ class Reservation(
                 return None, Status.failed(prepared.problem)
             if not prepared.required:
                 return None, SUCCESS
-            names = frozenset(match.name for match in prepared.matches.values())
+            names = frozenset(map(self.handle.nodes.name_of, prepared.matches))
             return (names, SUCCESS) if names else (None, Status.unresolvable(NO_POD))
         if prepared.wish.affinity is not None:
-            names = frozenset(match.name for match in prepared.matches.values())
+            names = frozenset(map(self.handle.nodes.name_of, prepared.matches))
             return (names, SUCCESS) if names else (None, Status.unresolvable(NO_MATCH))
         return None, SUCCESS if prepared.has_nodes else Status.skip()
 
@@ -198,71 +211,8 @@ class Reservation(
         prepared = self._prepared(state, pod)
         if prepared is None:
             return PASS
-        if is_reserve_pod(pod):
-            return Verdict.of([self._filter_reserve_pod(state, prepared, pod, node) for node in each(nodes)])
-        conflicts = None
-        if annotations.is_operating(pod.metadata):
-            conflicts = self.withheld.conflicting(nodes.rows, ALIGNED)
-        statuses = []
-        for node in each(nodes):
-            if conflicts is not None and conflicts[node.index]:
-                statuses.append(Status.unresolvable(POLICY_CONFLICT))
-            else:
-                statuses.append(self._filter_pod(state, prepared, pod, node))
-        return Verdict.of(statuses)
-
-    def _filter_pod(self, state: CycleState, prepared: Prepared, pod: Pod, node: NodeInfo) -> Status:
-        match = prepared.matches.get(node.row)
-        if match is None or not match.matched:
-            if prepared.wish.affinity is not None:
-                return Status.unresolvable(NO_MATCH)
-            return self._judge.without_reservation(prepared, node)
-        return self._judge_match(
-            state, prepared, pod, node, match, match.matched, required=prepared.required, nominating=False
-        )
-
-    def _judge_match(
-        self,
-        state: CycleState,
-        prepared: Prepared,
-        pod: Pod,
-        node: NodeInfo,
-        match: NodeMatch,
-        infos: Sequence[ReservationInfo],
-        *,
-        required: bool,
-        nominating: bool,
-    ) -> Status:
-        points = self.handle.framework.reservations
-        return self._judge.with_reservations(
-            prepared,
-            match,
-            node,
-            infos,
-            (lambda _: SUCCESS) if nominating else (lambda info: points.filter(state, pod, info, node)),
-            required=required,
-            skip_node=len(infos) <= 1 and self.handle.gates.enabled(SKIP_RESERVATION_FITS_NODE),
-        )
-
-    def _filter_reserve_pod(self, state: CycleState, prepared: Prepared, pod: Pod, node: NodeInfo) -> Status:
-        wanted = wanted_node_of(pod)
-        if wanted and wanted != node.name:
-            return Status.unresolvable(WRONG_NODE)
-        info = prepared.reservation
-        if info is None:
-            return Status.failed(prepared.problem)
-        if self.withheld.conflicting(np.array([node.row]), info.policy)[0]:
-            return Status.unresolvable(POLICY_CONFLICT)
-        if not prepared.is_pre_allocation:
-            return SUCCESS
-        points = self.handle.framework.reservations
-        return self._pre_allocation.filter(
-            prepared,
-            prepared.matches.get(node.row),
-            node,
-            lambda running: points.filter(state, running, info, node),
-            lambda pods: self._nominator.pre_allocation_totals(state, info, pods, node.name),
-        )
+        kind = self._reserve_pods if is_reserve_pod(pod) else self._pods
+        return kind.filter(state, prepared, pod, nodes)
 
     def filter_reservation(
         self, state: CycleState, pod: Pod, reservation: ReservationInfo, node: NodeInfo
@@ -275,19 +225,16 @@ class Reservation(
     ) -> Status:
         """Look whether the pod still fits into a reservation, alone."""
         prepared = state.read(PREPARED)
+        if prepared is None:
+            return Status.unschedulable(NO_MATCH)
+        if not prepared.is_pre_allocation:
+            return self._pods.judge_alone(prepared, reservation, node_name)
         row = self.handle.nodes.row_of(node_name)
-        if reservation.is_used_up and not (prepared is not None and prepared.is_pre_allocation):
-            return Status.unschedulable(USED_UP)
-        if row is None or prepared is None or self.handle.nodes.node(row) is None:
+        if row is None or self.handle.nodes.node(row) is None:
             return Status.unschedulable(MISSING_NODE)
-        nodes, _ = self.handle.nodes.select([node_name])
-        node = NodeInfo(self._shower.show(prepared, nodes), 0)
+        node = NodeInfo(self._shower.show(prepared, self.handle.nodes.select([node_name])[0]), 0)
         match = prepared.matches.get(row) or NodeMatch(node_name)
-        if prepared.is_pre_allocation:
-            return self._pre_allocation.nominate(prepared, match, node, pod)
-        return self._judge_match(
-            state, prepared, pod, node, match, (reservation,), required=True, nominating=True
-        )
+        return self._pre_allocation.nominate(prepared, match, node, pod)
 
     async def post_filter(
         self, state: CycleState, pod: Pod, outcome: FilterOutcome
@@ -321,39 +268,8 @@ class Reservation(
         prepared = self._prepared(state, pod)
         if prepared is None or prepared.wish.ignores_reservations:
             return Status.skip()
-        if is_reserve_pod(pod):
-            return self._pre_score_reserve_pod(state, prepared, pod, nodes)
-        if not prepared.has_nodes:
-            return Status.skip()
-        orders: list[tuple[int, int]] = []
-        for index, row in enumerate(nodes.rows.tolist()):
-            match = prepared.matches.get(row)
-            if match is None or not match.matched:
-                continue
-            orders.extend((info.order, index) for info in match.matched if info.order is not None)
-            info, status = self._nominator.for_pod(state, prepared, pod, row, match.name)
-            if not status.is_success:
-                return status
-            if info is not None and self.nominations.add(pod, match.name, info):
-                prepared.nominated[match.name] = info
-        prepared.preferred = nodes.names[min(orders)[1]] if orders else ""
-        return SUCCESS
-
-    def _pre_score_reserve_pod(
-        self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet
-    ) -> Status:
-        info = prepared.reservation
-        if not prepared.is_pre_allocation or info is None or info.reservation is None:
-            return Status.skip()
-        if info.reservation.takes_many or not prepared.has_nodes:
-            return Status.skip()
-        for name in nodes.names:
-            pods, status = self._nominator.for_reservation(state, prepared, pod, name)
-            if not status.is_success:
-                return status
-            if pods:
-                prepared.nominated[name] = pods
-        return SUCCESS
+        kind = self._reserve_pods if is_reserve_pod(pod) else self._pods
+        return kind.pre_score(state, prepared, pod, nodes)
 
     def before_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Pod, NodeSet, Status]:
         """Show what is withheld from the pod."""
@@ -362,25 +278,12 @@ class Reservation(
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
         """Rank nodes by the reservation nominated there; one that goes before all others wins."""
-        scores = np.zeros(len(nodes), np.int64)
         prepared = state.read(PREPARED)
         if prepared is None:
-            return scores
-        if prepared.takes_many:
-            return np.array(
-                [scoring.of_many(len(prepared.selected.get(name, ()))) for name in nodes.names], np.int64
-            )
-        if not (prepared.nominated or prepared.preferred):
-            return scores
-        for index, name in enumerate(nodes.names):
-            chosen = prepared.nominated.get(name)
-            if prepared.preferred == name:
-                scores[index] = scoring.PREFERRED
-            elif isinstance(chosen, ReservationInfo):
-                scores[index] = self.score_reservation(state, pod, chosen, name)
-            elif chosen and prepared.reservation is not None:
-                scores[index] = self.score_reservation(state, chosen[0], prepared.reservation, name)
-        return scores
+            return np.zeros(len(nodes), np.int64)
+        if is_reserve_pod(pod):
+            return self._reserve_pods.score(state, prepared, nodes)
+        return self._pods.score(prepared, nodes)
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: Int64) -> Int64:
         """Bring the highest score of a pod to 100; those of Reservations stay."""
@@ -406,13 +309,7 @@ class Reservation(
         if prepared is None or prepared.wish.ignores_reservations:
             return None, SUCCESS
         if is_reserve_pod(pod):
-            if prepared.is_pre_allocation and node_name not in prepared.nominated:
-                pods, status = self._nominator.for_reservation(state, prepared, pod, node_name)
-                if not status.is_success:
-                    return None, status
-                if pods:
-                    prepared.nominated[node_name] = pods
-            return None, SUCCESS
+            return None, self._reserve_pods.nominate(state, prepared, pod, node_name)
         info, status = self._nominator.for_pod(
             state, prepared, pod, self.handle.nodes.row_of(node_name), node_name
         )
@@ -422,7 +319,6 @@ class Reservation(
             wanted = prepared.wish.affinity is not None
             return None, Status.unschedulable(NO_MATCH) if wanted else SUCCESS
         self.nominations.add(pod, node_name, info)
-        prepared.nominated[node_name] = info
         return info, SUCCESS
 
     def _attempt_failed(self, failure: Failure) -> bool:
@@ -441,20 +337,13 @@ class Reservation(
         if prepared is None:
             return SUCCESS
         if is_reserve_pod(pod):
-            chosen = prepared.nominated.get(node_name, ())
-            pods = () if isinstance(chosen, ReservationInfo) else chosen
+            pods = prepared.nominated.get(node_name, ())
             status = self._commit.take_node(prepared, node_name, pods)
             if status.is_success and prepared.required and not pods:
                 return Status.unschedulable(NOTHING_FITS)
             return status
-        if prepared.wish.ignores_reservations:
-            return SUCCESS
-        info = prepared.nominated.get(node_name)
-        if not isinstance(info, ReservationInfo):
-            info, status = self.nominate_reservation(state, pod, node_name)
-            if info is None:
-                return status
-        return self._commit.take(prepared, pod, info)
+        info, status = self.nominate_reservation(state, pod, node_name)
+        return status if info is None else self._commit.take(prepared, pod, info)
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Give back what Reserve took."""

@@ -12,8 +12,9 @@ from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.status import SUCCESS, Status
 
 from .judge import PREFIX, Judge, by_node
+from .matches import NodeMatch
 from .node_fit import NodeRoom, lacking_in_reservation, lacking_on_node
-from .prepared import NodeMatch, Prepared
+from .prepared import Prepared
 
 NOTHING_FITS = "node(s) no pod(s) to meet the pre-allocation requirements"
 NO_POD = "node(s) no pod match reservation with pre allocation required"

@@ -3,7 +3,7 @@
 Source: Koordinator, `pkg/scheduler/plugins/reservation/transformer.go`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,12 @@ from koordpy.scheduling.scheduling_hint import SCHEDULING_HINT
 from koordpy.scheduling.status import SUCCESS, Status
 
 from .args import ReservationArgs
+from .book import Int64
 from .cache import ReservationCache
 from .candidates import Candidates, is_free
+from .matches import Matches, NodeMatch
 from .matching import USABLE, Decision, Diagnosis, Wish, decide, decide_for_owner
-from .prepared import NodeMatch, Prepared
+from .prepared import Prepared
 from .selector_index import SelectorIndex
 from .withheld import Withheld
 
@@ -73,32 +75,66 @@ class Preparation:
             places = Places(pod, self._candidate_nodes(state, wish))
         except ConflictingTerms:
             return None, Status.unresolvable(CONFLICT)
-        matches: dict[int, NodeMatch] = {}
-        for info in self._wanted(wish):
-            node = self._node_of(info)
-            if node is None or not places.include(node):
-                continue
-            if wish.ignores_reservations or (
-                decide_for_owner(wish, info, node, omit_node_labels=omit_node_labels) in USABLE
-            ):
-                _add(matches, self._table.row_of(info.node_name), info)
+        matches = self._match(wish, places, omit_node_labels=omit_node_labels)
         restored = None
         if wish.affinity is not None:
-            restored = np.zeros(self._table.capacity, np.bool_)
-            restored[list(matches)] = True
+            restored = matches.mask(self._table.capacity)
         elif not places.everywhere:
             restored = places.rows(self._table, self._node_answers)
-        prepared = Prepared(wish, _sorted(matches), restored)
+        prepared = Prepared(wish, matches, restored)
         prepared.has_nodes = bool(matches) or (
             wish.affinity is None and self._any(self._withheld.used, restored)
         )
         return prepared, SUCCESS
 
-    def _wanted(self, wish: Wish) -> Iterable[ReservationInfo]:
-        """The offered reservations that may be for a pod."""
+    def _match(self, wish: Wish, places: "Places", *, omit_node_labels: bool) -> Matches:
+        """Find the offered reservations that the pod may use, on the nodes that it can go to."""
+        book = self._withheld.book
+        slots = self._owned(wish)
+        if len(slots):
+            rows = book.row[slots]
+            known = (rows >= 0) & self._table.present[rows]
+            if not places.everywhere:
+                known &= places.rows(self._table, self._node_answers)[rows]
+            slots = slots[known]
+        if len(slots) and not wish.ignores_reservations:
+            if wish.affinity is None and not wish.exact:
+                slots = slots[book.open[slots]]
+            else:
+                usable = [self._usable(wish, slot, omit=omit_node_labels) for slot in slots.tolist()]
+                slots = slots[np.array(usable, np.bool_)]
+        return Matches(book, slots)
+
+    def _owned(self, wish: Wish) -> Int64:
+        """Return the slots of the offered reservations that are for the pod."""
+        book = self._withheld.book
         if wish.ignores_reservations:
-            return [info for infos in self._cache.offered.values() for info in infos.values()]
-        return self._cache.owners.of(wish.pod)
+            uids = [uid for infos in self._cache.offered.values() for uid in infos]
+            return np.array([slot for uid in uids if (slot := book.slot_of(uid)) is not None], np.int64)
+        if wish.name:
+            info = self._cache.get(wish.name)
+            slot = None if info is None or not info.has_owner(wish.pod) else book.slot_of(info.uid)
+            return np.array([] if slot is None else [slot], np.int64)
+        parts = [group.slots(book) for group in self._cache.owners.groups_of(wish.pod)]
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+    def _usable(self, wish: Wish, slot: int, *, omit: bool) -> bool:
+        """Tell whether an owner may use a reservation; answers for an affinity are remembered."""
+        book, affinity = self._withheld.book, wish.affinity
+        row = int(book.row[slot])
+        generation = int(self._table.generation[row])
+        key = 2 * id(affinity) + omit
+        if affinity is not None and not wish.exact:
+            known = book.decisions[slot].get(key)
+            if known is not None and known[0] is affinity and known[1] == generation:
+                return known[2] in USABLE
+        node = self._table.node(row)
+        if node is None:
+            return False
+        decision = decide_for_owner(wish, book.info(slot), node, omit_node_labels=omit)
+        if affinity is not None and not wish.exact:
+            book.decisions[slot][key] = affinity, generation, decision
+        return decision in USABLE
 
     def _candidate_nodes(self, state: CycleState, wish: Wish) -> frozenset[str] | None:
         """The only nodes on which reservations are looked for, None for all."""
@@ -116,10 +152,6 @@ class Preparation:
             names = self._selectors.query(affinity.selector)
             return None if names is None else frozenset(names)
         return None
-
-    def _node_of(self, info: ReservationInfo) -> Node | None:
-        row = self._table.row_of(info.node_name)
-        return None if row is None else self._table.node(row)
 
     def _any(self, column: NDArray[np.bool_], within: NDArray[np.bool_] | None) -> bool:
         wanted = column & self._table.present
@@ -159,7 +191,7 @@ class Preparation:
             places = Places(pod, None)
         except ConflictingTerms:
             return None, Status.unresolvable(CONFLICT)
-        prepared = Prepared(wish, {}, reservation=info)
+        prepared = Prepared(wish, Matches(self._withheld.book), reservation=info)
         if reservation is None or info is None:
             prepared.problem = f'cannot get reservation, err: reservation "{name}" not found'
         else:
@@ -174,8 +206,7 @@ class Preparation:
 
     def _choose_restored(self, prepared: Prepared, places: "Places") -> None:
         """Say on which nodes a Reservation's attempt has anything to do with other reservations or pods."""
-        candidates = np.zeros(self._table.capacity, np.bool_)
-        candidates[list(prepared.matches)] = True
+        candidates = prepared.matches.mask(self._table.capacity)
         if prepared.is_pre_allocation and prepared.required:
             prepared.restored = candidates
         else:
@@ -291,7 +322,7 @@ class Preparation:
                     accepted.append(pod)
             if accepted:
                 matches[row] = NodeMatch(node_name, candidates=accepted)
-        prepared.matches = matches
+        prepared.matches = Matches(self._withheld.book, candidates=matches)
 
 
 def _decide_taking_over(
@@ -372,21 +403,3 @@ def _specific_nodes(pod: Pod) -> frozenset[str] | None:
             raise ConflictingTerms
         names |= of_term
     return names or None
-
-
-def _add(matches: dict[int, NodeMatch], row: int | None, info: ReservationInfo) -> None:
-    assert row is not None
-    match = matches.get(row)
-    if match is None:
-        match = matches[row] = NodeMatch(info.node_name)
-    match.matched = (*match.matched, info)
-
-
-def _sorted(matches: dict[int, NodeMatch]) -> dict[int, NodeMatch]:
-    for match in matches.values():
-        if len(match.matched) > 1:
-            match.matched = sorted(match.matched, key=lambda info: info.name)
-        for info in match.matched:
-            for name, amount in info.allocated_vector.items():
-                match.allocated[name] = match.allocated.get(name, 0) + amount
-    return matches

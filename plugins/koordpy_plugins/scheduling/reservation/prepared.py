@@ -1,6 +1,6 @@
 """What one attempt knows about reservations: worked out before PreFilter, read by every later point."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,27 +10,17 @@ from koordpy.api.core import Pod
 from koordpy.api.quantity import ZERO, Quantity
 from koordpy.api.resource_names import PODS
 from koordpy.api.resources import Vector, counted, pod_requests, vector
+from koordpy.cluster.nodes import NodeSet, NodeTable
 from koordpy.scheduling.cycle_state import StateKey
 from koordpy.scheduling.reservation_info import ReservationInfo
 
+from .ballot import Ballot
+from .matches import Matches
 from .matching import Diagnosis, Wish
 
 Quantities = dict[str, Quantity]
 
 _ONE_POD = Quantity(1)
-
-
-@dataclass(slots=True)
-class NodeMatch:
-    """A node that has something for the attempt."""
-
-    name: str
-    matched: Sequence[ReservationInfo] = ()
-    """Reservations that the pod may use, by name."""
-    candidates: Sequence[Pod] = ()
-    """Pods that a pre-allocating Reservation may take over, in order."""
-    allocated: Vector = field(default_factory=dict)
-    """What pods use of the matched reservations."""
 
 
 @dataclass(slots=True)
@@ -55,6 +45,13 @@ class Preemptible:
     def concerns(self, node_name: str) -> bool:
         """Tell whether anything was moved on a node."""
         return node_name in self.on_node or node_name in self.in_reservation
+
+    def rows(self, table: NodeTable) -> Iterator[int]:
+        """Yield the rows of the nodes on which anything was moved."""
+        for node_name in {**self.on_node, **self.in_reservation}:
+            row = table.row_of(node_name)
+            if row is not None:
+                yield row
 
     def in_(self, node_name: str, uid: str) -> Mapping[str, Quantity]:
         """Return what is freed in one reservation."""
@@ -93,7 +90,7 @@ class Prepared:
     """One attempt: what the pod wants, and where something is for it."""
 
     wish: Wish
-    matches: Mapping[int, NodeMatch]
+    matches: Matches
     """Nodes with matched reservations or candidates, by row of the node table."""
     restored: NDArray[np.bool_] | None = None
     """(rows,) nodes on which what pods use of reservations is not counted twice; None for all."""
@@ -108,10 +105,12 @@ class Prepared:
     preemptible: Preemptible = field(default_factory=Preemptible)
     selected: dict[str, Sequence[Pod]] = field(default_factory=dict)
     """The candidates that Filter found to be enough, by node name."""
-    nominated: dict[str, ReservationInfo | Sequence[Pod]] = field(default_factory=dict)
-    """The reservation chosen on each node, or the pods to be taken over."""
-    preferred: str = ""
-    """The node whose reservation goes before all others."""
+    ballot: Ballot = field(default_factory=Ballot)
+    """The reservations chosen before scoring, one a node."""
+    nominated: dict[str, Sequence[Pod]] = field(default_factory=dict)
+    """The pods to be taken over, by node name."""
+    shown: tuple[NodeSet, tuple[int, int], NodeSet] | None = None
+    """The nodes that were shown last, the moment, and what was shown."""
     assumed: ReservationInfo | None = None
     """What Reserve has taken."""
     annotated: bool = False

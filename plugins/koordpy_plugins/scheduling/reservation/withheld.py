@@ -5,24 +5,20 @@ what reservations that are not for it hold. What the pods of a reservation use i
 back once. Most pods match no reservation; for them everything is one addition of two columns.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.resources import Vector
 from koordpy.cluster.cluster import Cluster
-from koordpy.cluster.columns import PODS
 from koordpy.cluster.nodes import NodeTable
 from koordpy.cluster.store import Store
-from koordpy.scheduling.reservation_info import ReservationInfo
 
+from .book import Book, Bool, Int64
 from .cache import ReservationCache
-
-Int64 = NDArray[np.int64]
-Bool = NDArray[np.bool_]
+from .matches import Matches
 
 _SHARED: "WeakKeyDictionary[Cluster, Withheld]" = WeakKeyDictionary()
 
@@ -49,7 +45,10 @@ class Withheld:
         self._allocated = table.add_column(dtype=np.bool_, fill=False)
         self._default = table.add_column(dtype=np.bool_, fill=False)
         self._strict = table.add_column(dtype=np.bool_, fill=False)
+        self.book = Book(table)
+        """What is offered, one by one."""
         nodes.subscribe(on_add=lambda node: self.refresh(node.metadata.name))
+        cache.on_reservations(lambda _: None, self.book.discard)
         cache.on_change(self.refresh)
 
     @property
@@ -100,6 +99,12 @@ class Withheld:
     def refresh(self, node_name: str) -> None:
         """Work out the row of a node anew."""
         row = self._table.row_of(node_name)
+        offered = self._cache.offered.get(node_name, {})
+        for uid, info in self._cache.on_node.get(node_name, {}).items():
+            if uid in offered:
+                self.book.put(info, -1 if row is None else row)
+            else:
+                self.book.discard(uid)
         if row is None:
             return
         columns = (self._held, self._held_nonzero, self._given, self._given_nonzero)
@@ -110,7 +115,7 @@ class Withheld:
                 held = self.vector(info.held, pods=1)
                 self._held.values[row] += held
                 self._held_nonzero.values[row] += info.nonzero_held
-        for info in self._cache.offered.get(node_name, {}).values():
+        for info in offered.values():
             if info.policy:
                 self._strict.values[row] = True
             else:
@@ -125,14 +130,9 @@ class Withheld:
 
     def vector(self, amounts: Vector, *, pods: int = 0) -> Int64:
         """Return (resources,) amounts in the order of the table's columns; `pods` is counted apart."""
-        columns = {self._table.resource_column(name): amount for name, amount in amounts.items()}
-        width = len(self._table.resources)
+        result = self.book.vector(amounts, pods=pods)
         for column in (self._held, self._given):
-            column.widen(width)
-        result = np.zeros(width, np.int64)
-        for column_index, amount in columns.items():
-            result[column_index] = amount
-        result[PODS] = pods
+            column.widen(len(result))
         return result
 
 
@@ -145,11 +145,9 @@ class ShownPods(Mapping[int, Sequence[Pod]]):
         table: NodeTable,
         cache: ReservationCache,
         base: Mapping[int, Sequence[Pod]],
-        matched: Mapping[int, Iterable[ReservationInfo]],
-        absent: Mapping[int, frozenset[str]],
+        matches: Matches,
     ) -> None:
-        self._table, self._cache, self._base = table, cache, base
-        self._matched, self._absent = matched, absent
+        self._table, self._cache, self._base, self._matches = table, cache, base, matches
         self._known: dict[int, Sequence[Pod]] = {}
 
     def __getitem__(self, row: int) -> Sequence[Pod]:
@@ -162,12 +160,14 @@ class ShownPods(Mapping[int, Sequence[Pod]]):
         base = self._base.get(row)
         name = self._table.name_of(row)
         infos = self._cache.on_node.get(name, {})
-        absent = self._absent.get(row, frozenset())
-        if not any(self._cache.occupies(info) for info in infos.values()) and not absent:
+        match = self._matches.get(row)
+        if match is None and not any(self._cache.occupies(info) for info in infos.values()):
             if base is None:
                 raise KeyError(row)
             return base
-        gone = absent | {info.uid for info in self._matched.get(row, ())}
+        gone = set() if match is None else {info.uid for info in match.matched}
+        if match is not None:
+            gone.update(pod.metadata.uid for pod in match.candidates)
         pods = list(self._table.pods_on(row) if base is None else base)
         pods.extend(info.pod for info in infos.values() if self._cache.occupies(info))
         return [pod for pod in pods if pod.metadata.uid not in gone]
@@ -185,7 +185,7 @@ class ShownPods(Mapping[int, Sequence[Pod]]):
             row = self._table.row_of(name)
             if row is not None:
                 rows[row] = None
-        rows.update(dict.fromkeys(self._absent))
+        rows.update(dict.fromkeys(self._matches))
         return (row for row in rows if row in self)
 
     def __len__(self) -> int:

@@ -1,0 +1,190 @@
+"""Reservations as rows of arrays: hundreds of them are judged for a pod in a handful of operations.
+
+A *slot* is the place of one offered reservation. What it says is worked out anew whenever the reservation,
+its pods or its node change; the objects in the cache remain the truth. Where amounts cannot be plain integers
+the slot says so (`exact` is false), and whoever asks has to look at the object.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koordpy.api.quantity import MILLI, ZERO, Quantity
+from koordpy.api.reservation import RESTRICTED
+from koordpy.api.resource_names import CPU, PODS, is_counted
+from koordpy.api.resources import Vector
+from koordpy.cluster.columns import PODS as PODS_COLUMN
+from koordpy.cluster.nodes import NodeTable
+from koordpy.scheduling.reservation_info import ReservationInfo
+
+from .matching import Decision
+
+Int64 = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+NO_ORDER = np.iinfo(np.int64).max
+"""The order of a reservation that has none."""
+
+PLENTY = np.int64(1) << 60
+"""Room where there is no bound."""
+
+_LARGEST = 1 << 45
+"""Amounts up to this can be multiplied by 100,000 in 64 bits."""
+
+
+def plain(name: str, amount: Quantity) -> int | None:
+    """Return an amount as the integer in which nodes count it, None if that would not be exact."""
+    number = amount.milli_value() if name == CPU else amount.value()
+    exact = Quantity.of_scaled(number, MILLI if name == CPU else 0) == amount
+    return number if exact and 0 <= number <= _LARGEST else None
+
+
+class Book:
+    """The offered reservations of a cluster, by slot. Arrays are replaced as they grow: read them afresh."""
+
+    def __init__(self, table: NodeTable, capacity: int = 64) -> None:
+        self._table = table
+        self._slots: dict[str, int] = {}
+        self._free = list(range(capacity - 1, -1, -1))
+        self.infos: list[ReservationInfo | None] = [None] * capacity
+        width = len(table.resources)
+        self.row: Int64 = np.full(capacity, -1, np.int64)
+        """The row of the node, -1 if it is not known."""
+        self.held: Int64 = np.zeros((capacity, width), np.int64)
+        """(slots, resources) what it takes of its node; `pods` is 1."""
+        self.held_nonzero: Int64 = np.zeros((capacity, 2), np.int64)
+        self.allocated: Int64 = np.zeros((capacity, width), np.int64)
+        """What pods use of it."""
+        self.allocated_nonzero: Int64 = np.zeros((capacity, 2), np.int64)
+        self.available: Int64 = np.zeros((capacity, width), np.int64)
+        """What it adds to what is free on its node."""
+        self.room: Int64 = np.zeros((capacity, width), np.int64)
+        """What must not be exceeded inside; PLENTY where nothing is restricted. `pods` is how many more."""
+        self.most: Int64 = np.zeros((capacity, width), np.int64)
+        """What it holds, whoever uses it."""
+        self.named: Bool = np.zeros((capacity, width), np.bool_)
+        """Which resources it is about."""
+        self.order: Int64 = np.full(capacity, NO_ORDER, np.int64)
+        self.exact: Bool = np.zeros(capacity, np.bool_)
+        self.open: Bool = np.zeros(capacity, np.bool_)
+        """Whether pods get in without tolerating that it is unschedulable."""
+        self.used_up: Bool = np.zeros(capacity, np.bool_)
+        self.operating: Bool = np.zeros(capacity, np.bool_)
+        """Whether it is a pod that acts as a reservation."""
+        self.version = 0
+        """Raised when a slot is given to another reservation."""
+        self.decisions: list[dict[int, tuple[object, int, Decision]]] = [{} for _ in range(capacity)]
+        """What pods' affinities came to, by id: affinity, the node's generation, the decision."""
+        table.on_release(self._lose_row)
+
+    _WIDE = ("held", "allocated", "available", "room", "most", "named")
+    _NARROW = (
+        "row", "held_nonzero", "allocated_nonzero", "order", "exact", "open", "used_up", "operating",
+    )  # fmt: skip
+
+    def info(self, slot: int) -> ReservationInfo:
+        """Return the reservation in a slot that is in use."""
+        info = self.infos[slot]
+        assert info is not None
+        return info
+
+    def slot_of(self, uid: str) -> int | None:
+        """Return the slot of a reservation, None if it is not offered."""
+        return self._slots.get(uid)
+
+    def discard(self, uid: str) -> None:
+        """Take a reservation out, if it is there."""
+        slot = self._slots.pop(uid, None)
+        if slot is not None:
+            self.infos[slot] = None
+            self.version += 1
+            self.row[slot] = -1
+            self._free.append(slot)
+
+    def put(self, info: ReservationInfo, row: int) -> None:
+        """Write down a reservation on a row of the node table."""
+        slot = self._slots.get(info.uid)
+        if slot is None:
+            if not self._free:
+                self._grow()
+            slot = self._slots[info.uid] = self._free.pop()
+            self.version += 1
+        self.decisions[slot] = {}
+        self.infos[slot] = info
+        self.row[slot] = row
+        self.held_nonzero[slot] = info.nonzero_held
+        self.allocated_nonzero[slot] = info.nonzero_allocated
+        self.order[slot] = NO_ORDER if info.order is None else info.order
+        self.open[slot] = not info.is_unschedulable
+        self.used_up[slot] = info.is_used_up
+        self.operating[slot] = info.reservation is None
+        for array, amounts, pods in (
+            ("held", info.held, 1),
+            ("allocated", info.allocated_vector, 0),
+            ("available", info.available, 0),
+        ):
+            vector = self.vector(amounts, pods=pods)
+            getattr(self, array)[slot] = vector
+        self._write_inside(slot, info)
+
+    def _write_inside(self, slot: int, info: ReservationInfo) -> None:
+        """Write what matters inside the reservation, and whether integers are enough for it."""
+        exact = True
+        most: Vector = {}
+        for name, amount in info.allocatable.items():
+            number = plain(name, amount)
+            exact &= number is not None and is_counted(name)
+            most[name] = number or 0
+        used: Vector = {}
+        for name, amount in (info.allocated or {}).items():
+            number = plain(name, amount)
+            exact &= number is not None and name != PODS
+            used[name] = number or 0
+        inner: Vector = {}
+        for name in info.resource_names:
+            number = plain(name, info.reserved.get(name, ZERO))
+            exact &= number is not None
+            inner[name] = number or 0
+        self.exact[slot] = exact
+        names = [name for name in info.resource_names if is_counted(name)]
+        columns = [self._table.resource_column(name) for name in (*names, *filter(is_counted, most))]
+        self._widen()
+        self.most[slot], self.named[slot], self.room[slot] = 0, False, PLENTY
+        for name, column in zip((*names, *filter(is_counted, most)), columns, strict=True):
+            self.most[slot, column] = most[name]
+            if name in inner:
+                self.named[slot, column] = True
+                if info.policy == RESTRICTED:
+                    self.room[slot, column] = most[name] - inner[name] - used.get(name, 0)
+        if info.policy == RESTRICTED:
+            pods = info.allocatable.get(PODS)
+            self.room[slot, PODS_COLUMN] = PLENTY if pods is None else pods.value() - len(info.assigned)
+
+    def vector(self, amounts: Vector, *, pods: int = 0) -> Int64:
+        """Return (resources,) amounts in the order of the table's columns; `pods` is counted apart."""
+        columns = [self._table.resource_column(name) for name in amounts]
+        self._widen()
+        result = np.zeros(self.held.shape[1], np.int64)
+        result[columns] = list(amounts.values())
+        result[PODS_COLUMN] = pods
+        return result
+
+    def _lose_row(self, row: int) -> None:
+        self.row[self.row == row] = -1
+
+    def _widen(self) -> None:
+        missing = len(self._table.resources) - self.held.shape[1]
+        if missing > 0:
+            for name in self._WIDE:
+                array = getattr(self, name)
+                fill = PLENTY if name == "room" else 0
+                setattr(self, name, np.pad(array, ((0, 0), (0, missing)), constant_values=fill))
+
+    def _grow(self) -> None:
+        old = len(self.infos)
+        self.infos.extend([None] * old)
+        self.decisions.extend({} for _ in range(old))
+        self._free = list(range(2 * old - 1, old - 1, -1))
+        for name in (*self._WIDE, *self._NARROW):
+            array = getattr(self, name)
+            setattr(self, name, np.concatenate([array, array]))
+        self.row[old:] = -1

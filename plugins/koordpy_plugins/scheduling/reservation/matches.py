@@ -1,0 +1,108 @@
+"""Where something is for an attempt: reservations that a pod may use, pods that a Reservation may take over.
+
+Kept as arrays over slots of the book; the view of one node is made when somebody asks for it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from koordpy.api.core import Pod
+from koordpy.api.resources import Vector
+from koordpy.scheduling.reservation_info import ReservationInfo
+
+from .book import Book, Bool, Int64
+
+_NONE: Int64 = np.zeros(0, np.int64)
+
+
+@dataclass(slots=True)
+class NodeMatch:
+    """A node that has something for the attempt."""
+
+    name: str
+    matched: Sequence[ReservationInfo] = ()
+    """Reservations that the pod may use, by name."""
+    candidates: Sequence[Pod] = ()
+    """Pods that a pre-allocating Reservation may take over, in order."""
+    allocated: Vector = field(default_factory=dict)
+    """What pods use of the matched reservations."""
+
+
+class Matches(Mapping[int, NodeMatch]):
+    """The nodes with something for an attempt, by row of the node table."""
+
+    def __init__(
+        self, book: Book, slots: Int64 = _NONE, candidates: Mapping[int, NodeMatch] | None = None
+    ) -> None:
+        """Take slots (k,) in any order."""
+        self._book, self._version = book, book.version
+        rows = book.row[slots]
+        order = np.argsort(rows, kind="stable")
+        self.slots: Int64 = slots[order]
+        """(k,) the matched reservations, by row, then name."""
+        self.rows: Int64 = rows[order]
+        """(k,) their nodes."""
+        self.infos: list[ReservationInfo] = [book.info(slot) for slot in self.slots.tolist()]
+        """The same as objects."""
+        if len(rows) > 1 and not (np.diff(self.rows) > 0).all():
+            self._sort_by_name()
+        self.candidates: Mapping[int, NodeMatch] = candidates or {}
+        """The nodes with running pods that a Reservation may take over."""
+        self._known: dict[int, NodeMatch] = dict(self.candidates)
+
+    def _sort_by_name(self) -> None:
+        row = self.rows.tolist()
+        order = sorted(range(len(row)), key=lambda index: (row[index], self.infos[index].name))
+        self.slots = self.slots[order]
+        self.infos = [self.infos[index] for index in order]
+
+    @property
+    def current(self) -> Bool:
+        """(k,) whether the book still has the reservations in these slots."""
+        if self._book.version == self._version:
+            return np.ones(len(self.slots), np.bool_)
+        return np.fromiter(
+            (
+                self._book.infos[slot] is info
+                for slot, info in zip(self.slots.tolist(), self.infos, strict=True)
+            ),
+            np.bool_,
+            len(self.infos),
+        )
+
+    def of(self, row: int) -> Sequence[ReservationInfo]:
+        """Return the matched reservations of a node, by name."""
+        begin, end = np.searchsorted(self.rows, (row, row + 1)).tolist()
+        return self.infos[begin:end]
+
+    def __getitem__(self, row: int) -> NodeMatch:
+        known = self._known.get(row)
+        if known is not None:
+            return known
+        infos = self.of(row)
+        if not infos:
+            raise KeyError(row)
+        allocated: Vector = {}
+        for info in infos:
+            for name, amount in info.allocated_vector.items():
+                allocated[name] = allocated.get(name, 0) + amount
+        match = self._known[row] = NodeMatch(infos[0].node_name, infos, allocated=allocated)
+        return match
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(dict.fromkeys([*np.unique(self.rows).tolist(), *self.candidates]))
+
+    def __len__(self) -> int:
+        return len(np.unique(self.rows)) + len(self.candidates)
+
+    def __bool__(self) -> bool:
+        return bool(len(self.rows) or self.candidates)
+
+    def mask(self, capacity: int) -> Bool:
+        """Return (capacity,) whether a row has something for the attempt."""
+        mask = np.zeros(capacity, np.bool_)
+        mask[self.rows] = True
+        mask[list(self.candidates)] = True
+        return mask

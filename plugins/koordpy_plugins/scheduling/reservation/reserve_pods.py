@@ -1,0 +1,108 @@
+"""Filter, nomination and score of reserve pods. Source: Koordinator, `pkg/scheduler/plugins/reservation`."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from koordpy.api.core import Pod
+from koordpy.api.reserve_pod import wanted_node_of
+from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.node_info import NodeInfo, each
+from koordpy.scheduling.reservation_info import ReservationInfo
+from koordpy.scheduling.reservation_points import ReservationPoints
+from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
+
+from . import scoring
+from .book import Int64
+from .nominator import Nominator
+from .pods import POLICY_CONFLICT, Score
+from .pre_allocation import PreAllocation
+from .prepared import Prepared
+from .withheld import Withheld
+
+WRONG_NODE = "node(s) didn't match the nodeName specified by reservation"
+
+
+class ReservePods:
+    """The points of reserve pods, for one profile."""
+
+    def __init__(
+        self,
+        withheld: Withheld,
+        pre_allocation: PreAllocation,
+        nominator: Nominator,
+        points: Callable[[], ReservationPoints],
+        score: Score,
+    ) -> None:
+        self._withheld, self._pre_allocation = withheld, pre_allocation
+        self._nominator, self._points, self._score = nominator, points, score
+
+    def filter(self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet) -> Verdict:
+        """Judge nodes, which are shown to the attempt."""
+        info = prepared.reservation
+        if info is None:
+            return Verdict.of([Status.failed(prepared.problem)] * len(nodes))
+        wanted = wanted_node_of(pod)
+        elsewhere = np.zeros(len(nodes), np.bool_)
+        if wanted:
+            elsewhere[:] = [name != wanted for name in nodes.names]
+        refused = np.stack((elsewhere, self._withheld.conflicting(nodes.rows, info.policy)), axis=1)
+        if not prepared.is_pre_allocation:
+            if not refused.any():
+                return PASS
+            return Verdict.reject_first(
+                refused, (WRONG_NODE, POLICY_CONFLICT), Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+            )
+        return Verdict.of(
+            [
+                Status.unresolvable(WRONG_NODE if refused[node.index, 0] else POLICY_CONFLICT)
+                if refused[node.index].any()
+                else self._take_over(state, prepared, info, node)
+                for node in each(nodes)
+            ]
+        )
+
+    def _take_over(
+        self, state: CycleState, prepared: Prepared, info: ReservationInfo, node: NodeInfo
+    ) -> Status:
+        points = self._points()
+        return self._pre_allocation.filter(
+            prepared,
+            prepared.matches.get(node.row),
+            node,
+            lambda running: points.filter(state, running, info, node),
+            lambda pods: self._nominator.pre_allocation_totals(state, info, pods, node.name),
+        )
+
+    def pre_score(self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet) -> Status:
+        """Choose the running pod that is taken over on every node."""
+        if not prepared.is_pre_allocation or prepared.takes_many or not prepared.has_nodes:
+            return Status.skip()
+        for name in nodes.names:
+            status = self.nominate(state, prepared, pod, name)
+            if not status.is_success:
+                return status
+        return SUCCESS
+
+    def nominate(self, state: CycleState, prepared: Prepared, pod: Pod, node_name: str) -> Status:
+        """Choose the running pods that are taken over on one node."""
+        if not prepared.is_pre_allocation or node_name in prepared.nominated:
+            return SUCCESS
+        pods, status = self._nominator.for_reservation(state, prepared, pod, node_name)
+        if status.is_success and pods:
+            prepared.nominated[node_name] = pods
+        return status
+
+    def score(self, state: CycleState, prepared: Prepared, nodes: NodeSet) -> Int64:
+        """Rank nodes by how full the running pod would make the Reservation, or by how few it takes."""
+        if prepared.takes_many:
+            return np.array(
+                [scoring.of_many(len(prepared.selected.get(name, ()))) for name in nodes.names], np.int64
+            )
+        info, scores = prepared.reservation, np.zeros(len(nodes), np.int64)
+        for index, name in enumerate(nodes.names if prepared.nominated and info is not None else ()):
+            pods = prepared.nominated.get(name)
+            if pods and info is not None:
+                scores[index] = self._score(state, pods[0], info, name)
+        return scores
