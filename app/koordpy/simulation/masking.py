@@ -28,6 +28,7 @@ _POD_FIELDS: Final = (
 _KNOWN_DOMAINS: Final = ("koordinator.sh", "kubernetes.io", "k8s.io")
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _NOT_KEPT: Final = ("kubectl.kubernetes.io/last-applied-configuration", "kubernetes.io/config.hash")
+_NOT_TAKEN: Final = ("apiVersion", "kind", "metadata", "status", "description")
 _OF_PEOPLE: Final = ("app.kubernetes.io/",)
 """Labels below Kubernetes' domain whose values people choose."""
 
@@ -89,16 +90,17 @@ class Masking:
         Pod templates in it are trimmed as pods are.
         """
         given = document.get("metadata") or {}
-        kind = str(document.get("kind"))
-        metadata: Document = {
-            "name": self.name(kind.lower(), str(given.get("name"))),
-            **self._labelled(given),
-        }
+        kind, name = str(document.get("kind")), str(given.get("name"))
+        if kind == "Namespace":
+            name = self.namespace(name)
+        elif kind != "PriorityClass":  # its name is in the pods, and says what it is
+            name = self.name(kind.lower(), name)
+        metadata: Document = {"name": name, **self._labelled(given)}
         if given.get("namespace"):
             metadata["namespace"] = self.namespace(str(given["namespace"]))
         result: Document = {"apiVersion": document.get("apiVersion"), "kind": kind, "metadata": metadata}
         for key, value in document.items():
-            if key not in ("apiVersion", "kind", "metadata", "status"):
+            if key not in _NOT_TAKEN and not (kind == "Namespace" and key == "spec"):
                 result[key] = copy.deepcopy(value)
         template = (
             (result.get("spec") or {}).get("template") if isinstance(result.get("spec"), dict) else None
@@ -110,6 +112,9 @@ class Masking:
             if not (template.get("metadata") or {}).get("namespace"):
                 trimmed["metadata"].pop("namespace", None)
             result["spec"]["template"] = {"metadata": trimmed["metadata"], "spec": trimmed["spec"]}
+        if self._anonymous and isinstance(result.get("spec"), dict):
+            for owner in result["spec"].get("owners") or ():
+                self._mask_owner(owner)
         self._mask_selectors(result)
         return result
 
@@ -131,6 +136,18 @@ class Masking:
             "uid": self.name("uid", str(owner.get("uid"))),
             "controller": True,
         }
+
+    def _mask_owner(self, owner: Any) -> None:
+        """Change the names in what owns a Reservation, in place."""
+        for part in ("object", "controller"):
+            named = owner.get(part) if isinstance(owner, dict) else None
+            if not isinstance(named, dict):
+                continue
+            if named.get("name"):
+                named["name"] = self.name(str(named.get("kind") or "pod").lower(), str(named["name"]))
+            if named.get("namespace"):
+                named["namespace"] = self.namespace(str(named["namespace"]))
+            named.pop("uid", None)
 
     def _value(self, key: str, value: str) -> str:
         if not self._anonymous or not value:
