@@ -171,36 +171,40 @@ def node_name(i: int) -> str:
 
 
 def nodes(count: int) -> Iterator[Document]:
-    """Ready nodes of 32 cores and 128 GiB."""
+    """The nodes of a cluster."""
+    return (node(i) for i in range(count))
+
+
+def node(i: int) -> Document:
+    """A ready node of 32 cores and 128 GiB."""
     amounts = {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "500Gi", "pods": "110"}
-    for i in range(count):
-        yield {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {
-                "name": node_name(i),
-                "labels": {
-                    "kubernetes.io/hostname": node_name(i),
-                    "kubernetes.io/os": "linux",
-                    "topology.kubernetes.io/zone": f"zone-{i % 3}",
-                },
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": node_name(i),
+            "labels": {
+                "kubernetes.io/hostname": node_name(i),
+                "kubernetes.io/os": "linux",
+                "topology.kubernetes.io/zone": f"zone-{i % 3}",
             },
-            "spec": {},
-            "status": {
-                "allocatable": amounts,
-                "capacity": amounts,
-                "conditions": [
-                    {
-                        "type": "Ready",
-                        "status": "True",
-                        "reason": "KubeletReady",
-                        "message": "",
-                        "lastHeartbeatTime": _now(),
-                        "lastTransitionTime": _now(),
-                    }
-                ],
-            },
-        }
+        },
+        "spec": {},
+        "status": {
+            "allocatable": amounts,
+            "capacity": amounts,
+            "conditions": [
+                {
+                    "type": "Ready",
+                    "status": "True",
+                    "reason": "KubeletReady",
+                    "message": "",
+                    "lastHeartbeatTime": _now(),
+                    "lastTransitionTime": _now(),
+                }
+            ],
+        },
+    }
 
 
 def node_metric_status(i: int) -> Document:
