@@ -1,6 +1,7 @@
 """From the chosen node to the bound pod: Reserve, Permit, PreBind, Bind, and the way back."""
 
 import logging
+from contextlib import suppress
 
 from koordpy.api.core import Pod
 from koordpy.cluster.cluster import Cluster
@@ -21,7 +22,7 @@ from .interface import (
     ResizePod,
 )
 from .lineup import Lineup
-from .plugin_call import Broken, as_error, broken, call
+from .plugin_call import Broken, as_error, broken, call, call_async
 from .status import SUCCESS, Code, Status
 
 log = logging.getLogger(__name__)
@@ -58,9 +59,10 @@ class BindPhase:
         if nominator is None:
             return SUCCESS
         try:
-            return nominator.nominate_reservation(state, pod, node_name)[1]
+            status = nominator.nominate_reservation(state, pod, node_name)[1]
         except Exception as error:
             return broken("NominateReservation", type(nominator).__name__, error).status
+        return SUCCESS if status.is_skip or status.code is Code.WAIT else status
 
     def run_resize_pod(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Pod, Status]:
         """Let plugins change what the pod requests (gate ResizePod); the first failure is the answer."""
@@ -99,9 +101,11 @@ class BindPhase:
         """Run Unreserve of all Reserve plugins in reverse order; one that raises does not stop the others."""
         for name, plugin in reversed(self._reserve):
             try:
-                plugin.unreserve(state, pod, node_name)
-            except Exception:
-                log.exception("plugin %s raised at Unreserve of pod %s", name, pod.metadata.key)
+                call(state, "Unreserve", name, plugin.unreserve, state, pod, node_name)
+            except Broken:
+                log.error(
+                    "pod %s: plugin %s may not have given back all on %s", pod.metadata.key, name, node_name
+                )
 
     def run_permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status, dict[str, float]]:
         """Run Permit; with code Wait also return the plugins that wait, with their timeouts in seconds."""
@@ -131,9 +135,11 @@ class BindPhase:
                 return status
         for name, plugin in self._pre_bind:
             try:
-                status = await plugin.pre_bind(state, pod, binding.node_name, binding)
-            except Exception as error:
-                return broken("PreBind", name, error).status
+                status = await call_async(
+                    state, "PreBind", name, plugin.pre_bind, state, pod, binding.node_name, binding
+                )
+            except Broken as failure:
+                return failure.status
             if not status.is_success:
                 if not status.is_rejected:
                     status = as_error(f'running PreBind plugin "{name}"', status, name)
@@ -146,9 +152,18 @@ class BindPhase:
         """Run PreBindReservation in PreBind's order; for reserve pods it takes PreBind's place."""
         for name, plugin in self._pre_bind_reservation:
             try:
-                status = await plugin.pre_bind_reservation(state, reservation, binding.node_name, binding)
-            except Exception as error:
-                return broken("PreBindReservation", name, error).status
+                status = await call_async(
+                    state,
+                    "PreBindReservation",
+                    name,
+                    plugin.pre_bind_reservation,
+                    state,
+                    reservation,
+                    binding.node_name,
+                    binding,
+                )
+            except Broken as failure:
+                return failure.status
             if not status.is_success:
                 return as_error(f'running ReservationPreBindPlugin plugin "{name}"', status, name)
         return SUCCESS
@@ -165,9 +180,9 @@ class BindPhase:
         """Run Bind plugins until one does not skip; without any the status is Skip."""
         for name, plugin in self._bind:
             try:
-                status = await plugin.bind(state, pod, binding)
-            except Exception as error:
-                return broken("Bind", name, error).status
+                status = await call_async(state, "Bind", name, plugin.bind, state, pod, binding)
+            except Broken as failure:
+                return failure.status
             if status.is_skip:
                 continue
             if not status.is_success and not status.is_rejected:
@@ -178,7 +193,5 @@ class BindPhase:
     def run_post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Tell PostBind plugins; one that raises does not stop the others."""
         for name, plugin in self._post_bind:
-            try:
-                plugin.post_bind(state, pod, node_name)
-            except Exception:
-                log.exception("plugin %s raised at PostBind of pod %s", name, pod.metadata.key)
+            with suppress(Broken):
+                call(state, "PostBind", name, plugin.post_bind, state, pod, node_name)

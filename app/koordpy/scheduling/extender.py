@@ -282,7 +282,7 @@ class Extender:
             attempt.priorities = wire.host_priorities(nodes.names, scores.total.tolist())
         took = time.perf_counter() - began
         attempt.decision.took("score", took)
-        tally(POINT_DURATION, "Score", status.code.name, attempt.framework.profile_name).observe(took)
+        tally(POINT_DURATION, "Score", status.code.label, attempt.framework.profile_name).observe(took)
 
     # --- preempt ---------------------------------------------------------------------------------
 

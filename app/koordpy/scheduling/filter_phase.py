@@ -103,10 +103,12 @@ class FilterPhase:
                 continue
             if not status.is_success:
                 return PreFilterOutcome(status.by(name))
+            at = {candidate: index for index, candidate in enumerate(nodes.names)}
             for node_name in names:
-                one, missing = nodes.table.select([node_name])
-                if not missing and self.run_filters(state, pod, one).feasible.any():
-                    return PreFilterOutcome(node_names=frozenset((node_name,)))
+                if node_name in at:
+                    tried = self.run_filters(state, pod, nodes.pick(np.array([at[node_name]], np.int64)))
+                    if tried.error is None and tried.feasible.all():
+                        return PreFilterOutcome(node_names=frozenset((node_name,)))
         return outcome
 
     def _stock_pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> PreFilterOutcome:
@@ -165,7 +167,7 @@ class FilterPhase:
                 shown_pod, shown, verdict = call(
                     state, "BeforeFilter", name, before.before_filter, state, shown_pod, shown
                 )
-                self._take(outcome, name, verdict, None)
+                self._take(outcome, name, verdict, None, is_before=True)
             self._filter_pass(state, shown_pod, shown, outcome)
             if self._nominator:
                 self._filter_with_nominated(state, shown_pod, shown, outcome)
@@ -190,8 +192,16 @@ class FilterPhase:
             verdict = call(state, "Filter", name, plugin.filter_nodes, state, pod, subset)
             self._take(outcome, name, verdict, asked)
 
-    def _take(self, outcome: FilterOutcome, name: str, verdict: Verdict, asked: Int64 | None) -> None:
-        """Count a verdict against the nodes that are still feasible."""
+    def _take(
+        self,
+        outcome: FilterOutcome,
+        name: str,
+        verdict: Verdict,
+        asked: Int64 | None,
+        *,
+        is_before: bool = False,
+    ) -> None:
+        """Count a verdict against the nodes that are still feasible; an Error of BeforeFilter stays as is."""
         codes = verdict.codes
         if codes is None:
             return
@@ -208,7 +218,7 @@ class FilterPhase:
         allowed = _REJECTED_CODES[failed]
         if not allowed.all():
             status = refusals.status(int(refused[int(np.argmin(allowed))]))
-            raise Broken(as_error(f'running "{name}" filter plugin', status, name))
+            raise Broken(status if is_before else as_error(f'running "{name}" filter plugin', status, name))
         outcome.feasible[refused] = False
         outcome.refusals.append(refusals)
 
@@ -266,7 +276,9 @@ class FilterPhase:
         """Tell the PreFilter plugins that another pod is on a node in this state. Raises Broken."""
         for name, plugin in self._followers:
             if name not in state.skip_filter:
-                status = call(state, "AddPod", name, plugin.add_pod, state, pod, added, node)
+                status = call(
+                    state, "PreFilterExtensionAddPod", name, plugin.add_pod, state, pod, added, node
+                )
                 if not status.is_success:
                     raise Broken(as_error(f'running AddPod on PreFilter plugin "{name}"', status, name))
 
@@ -274,7 +286,9 @@ class FilterPhase:
         """Tell the PreFilter plugins that a pod is no longer on a node in this state. Raises Broken."""
         for name, plugin in self._followers:
             if name not in state.skip_filter:
-                status = call(state, "RemovePod", name, plugin.remove_pod, state, pod, removed, node)
+                status = call(
+                    state, "PreFilterExtensionRemovePod", name, plugin.remove_pod, state, pod, removed, node
+                )
                 if not status.is_success:
                     raise Broken(as_error(f'running RemovePod on PreFilter plugin "{name}"', status, name))
 

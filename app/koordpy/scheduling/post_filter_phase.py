@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from koordpy.api.core import Pod
@@ -11,7 +12,7 @@ from .diagnosis import existing_diagnosis
 from .interface import AfterPostFilter, ExplainsFailure, PostFilter, Preempt, Victims
 from .lineup import Lineup
 from .outcome import FilterOutcome, PostFilterResult
-from .plugin_call import Broken, broken, call
+from .plugin_call import Broken, call, call_async
 from .status import SUCCESS, Code, Status
 
 log = logging.getLogger(__name__)
@@ -39,9 +40,11 @@ class PostFilterPhase:
         final: Status | None = None
         for name, plugin in self._post_filter:
             try:
-                nominated, status = await plugin.post_filter(state, pod, outcome)
-            except Exception as error:
-                result, final = None, broken("PostFilter", name, error).status
+                nominated, status = await call_async(
+                    state, "PostFilter", name, plugin.post_filter, state, pod, outcome
+                )
+            except Broken as failure:
+                result, final = None, failure.status
                 break
             if status.is_success or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 result, final = nominated, status.by(name)
@@ -57,10 +60,8 @@ class PostFilterPhase:
             final = Status(Code.UNSCHEDULABLE, tuple(reasons), rejector)
         final = _with_suggestion(state, final)
         for name, observer in self._after_post_filter:
-            try:
-                observer.after_post_filter(state, pod, outcome, final)
-            except Exception:
-                log.exception("plugin %s raised at AfterPostFilter", name)
+            with suppress(Broken):
+                call(state, "AfterPostFilter", name, observer.after_post_filter, state, pod, outcome, final)
         state.delete(SCHEDULING_PHASE)
         return result, final
 

@@ -60,6 +60,7 @@ class ScorePhase:
                 outside = scores[(scores < MIN_NODE_SCORE) | (scores > MAX_NODE_SCORE)][0]
                 raise Broken(
                     Status.failed(
+                        "applying score defaultWeights on Score plugins: "
                         f'plugin "{name}" returns an invalid score {outside}, it should in the range '
                         f"of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
                     ).by(name)

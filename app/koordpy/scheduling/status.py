@@ -35,6 +35,13 @@ class Code(IntEnum):
     PENDING = 6
     """Rejected; retried as soon as the plugin says so, without backoff."""
 
+    @property
+    def label(self) -> str:
+        """The code as metrics spell it: `UnschedulableAndUnresolvable`."""
+        return _LABELS[self]
+
+
+_LABELS = tuple(code.name.title().replace("_", "") for code in Code)
 
 REJECTED = frozenset((Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING))
 
