@@ -22,6 +22,10 @@ def test_a_restart_in_the_middle_loses_nothing_and_binds_nothing_twice(cluster):
     story.tell_of_a_restart_in_the_middle(cluster)
 
 
+def test_what_a_what_if_foresees_happens(cluster):
+    story.tell_of_a_what_if(cluster)
+
+
 @story.needs_samples
 def test_every_pod_of_a_real_application_finds_a_node(cluster):
     story.tell_of_the_online_boutique(cluster)

@@ -130,6 +130,21 @@ class KoordpyProcess:
         answer.raise_for_status()
         return answer.json()
 
+    def run(self, *arguments: str) -> tuple[int, str]:
+        """Run a command that asks this process; return its exit code and what it prints."""
+        code = "from koordpy.cli import main; main()"
+        server = ("--debug-server", f"http://127.0.0.1:{self.ports['debug']}")
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments, *server],
+            cwd=self._folder,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
     def _is_ready(self) -> bool:
         assert self._process is not None
         if self._process.poll() is not None:
@@ -284,8 +299,9 @@ class StoryCluster:
         for name, amounts in used.items():
 
             def agrees(name: str = name, amounts: Counter[str] = amounts) -> bool:
-                known = self.koordpy.get(f"/apis/v1/nodes/{name}")["requested"]
-                return (known["MilliCPU"], known["Memory"], known["AllowedPodNumber"]) == (
+                known = self.koordpy.get(f"/apis/v1/nodes/{name}")
+                requested = known["requested"]
+                return (requested["MilliCPU"], requested["Memory"], len(known.get("pods", []))) == (
                     amounts["cpu"],
                     amounts["memory"],
                     amounts["pods"],
