@@ -30,6 +30,9 @@ PLENTY = np.int64(1) << 60
 _LARGEST = 1 << 45
 """Amounts up to this can be multiplied by 100,000 in 64 bits."""
 
+_ANSWERS = 32
+"""Affinities whose decisions a slot keeps."""
+
 
 def plain(name: str, amount: Quantity) -> int | None:
     """Return an amount as the integer in which nodes count it, None if that would not be exact."""
@@ -158,6 +161,13 @@ class Book:
         if info.policy == RESTRICTED:
             pods = info.allocatable.get(PODS)
             self.room[slot, PODS_COLUMN] = PLENTY if pods is None else pods.value() - len(info.assigned)
+
+    def remember(self, slot: int, key: int, answer: tuple[object, int, Decision]) -> None:
+        """Keep what a pod's affinity came to; not of too many."""
+        known = self.decisions[slot]
+        if len(known) >= _ANSWERS:
+            known.clear()
+        known[key] = answer
 
     def vector(self, amounts: Vector, *, pods: int = 0) -> Int64:
         """Return (resources,) amounts in the order of the table's columns; `pods` is counted apart."""

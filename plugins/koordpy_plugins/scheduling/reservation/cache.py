@@ -9,7 +9,7 @@ One cache serves all profiles of a process: what one of them takes, the others s
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from weakref import WeakKeyDictionary
 
 from koordpy.api import extension
@@ -51,7 +51,7 @@ class ReservationCache:
         self.generation = 0
         """Raised whenever a reservation comes, goes or is offered in another way."""
         self._current: dict[str, str] = {}
-        self._names: dict[str, str] = {}
+        self._names: dict[str, dict[str, None]] = {}
         self._users: dict[str, dict[str, Pod]] = {}
         self._used: dict[str, str] = {}
         self.owners = OwnerIndex()
@@ -90,10 +90,9 @@ class ReservationCache:
         for info in self.infos.values():
             placed(info)
 
-    def get(self, name: str) -> ReservationInfo | None:
-        """Return a reservation by its name."""
-        uid = self._names.get(name)
-        return None if uid is None else self.infos.get(uid)
+    def named(self, name: str) -> Sequence[ReservationInfo]:
+        """Return the reservations of a name: a Reservation, and pods of that name that act as one."""
+        return [self.infos[uid] for uid in self._names.get(name, ())]
 
     def used_by(self, pod: Pod, node_name: str) -> ReservationInfo | None:
         """Return the reservation on a node that a pod uses, if it is offered still."""
@@ -134,7 +133,8 @@ class ReservationCache:
         info = self.infos.pop(uid, None)
         if info is None:
             return
-        if self._names.get(info.name) == uid:
+        self._names[info.name].pop(uid, None)
+        if not self._names[info.name]:
             del self._names[info.name]
         self._displace(info)
         for removed in self._removed:
@@ -157,7 +157,7 @@ class ReservationCache:
             return
         if user is not None:
             info.assign(user)
-        self._names[info.name] = uid
+        self._names.setdefault(info.name, {})[uid] = None
         if info.node_name:
             self._place(info)
 
@@ -209,6 +209,10 @@ class ReservationCache:
     def forget_pod(self, uid: str, pod_uid: str) -> None:
         """Take a pod out of a reservation."""
         self._leave(uid, pod_uid)
+
+    def reservation_of(self, pod_uid: str) -> str:
+        """Return the UID of the reservation that a pod uses, there or not; empty if it uses none."""
+        return self._used.get(pod_uid, "")
 
     def _use(self, uid: str, pod: Pod) -> None:
         self._users.setdefault(uid, {})[pod.metadata.uid] = pod

@@ -75,6 +75,12 @@ class Commit:
             prepared.annotated = False
             self._remove_annotation(pod, info.uid)
 
+    def forget(self, pod: Pod, node_name: str) -> None:
+        """Stop counting a pod that came to nothing."""
+        uid = self._cache.reservation_of(pod.metadata.uid)
+        if uid and not self._uses(pod, uid, node_name):
+            self._cache.forget_pod(uid, pod.metadata.uid)
+
     def _uses(self, pod: Pod, uid: str, node_name: str) -> bool:
         """Tell whether a pod is known to be on a node and in a reservation."""
         live = self._live(pod)

@@ -12,9 +12,10 @@ import numpy as np
 from koordpy.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from koordpy.api.resource_names import PODS as PODS_NAME
 from koordpy.cluster.columns import PODS
-from koordpy.cluster.nodes import NodeSet
+from koordpy.cluster.nodes import NodeSet, NodeTable
 
-from .book import Book, Bool, Int64, plain
+from . import scoring
+from .book import PLENTY, Book, Bool, Int64, plain
 from .prepared import Prepared
 
 _ALWAYS = (CPU, MEMORY, EPHEMERAL_STORAGE)
@@ -34,23 +35,24 @@ class Fitting:
     """(g,) where each node begins."""
     group: Int64
     """(k,) which node it is."""
-    considered: Bool
-    """(k,) whether the reservation is about anything that the pod requests."""
-    fits: Bool
-    """(k, 2) whether node and reservation have enough."""
+    passes: Bool
+    """(k,) whether the pod fits."""
     unsure: Bool
     """(k,) whether that cannot be told here."""
     signature: Bool
-    """(k, any) whatever a refusal's reasons depend on."""
+    """(k, any) whatever a refusal's reasons depend on, where a node has one matched reservation."""
 
     @property
-    def passes(self) -> Bool:
-        """(k,) whether the pod fits."""
-        return self.considered & self.fits.all(axis=1)
+    def sizes(self) -> Int64:
+        """(g,) how many matched reservations each node has."""
+        return np.diff(self.first, append=len(self.at))
 
     def any_of_node(self, flags: Bool) -> Bool:
         """(g,) whether a flag (k,) is set for any reservation of a node."""
-        return np.logical_or.reduceat(flags, self.first) if len(self.first) else np.zeros(0, np.bool_)
+        if not len(self.first):
+            return np.zeros(0, np.bool_)
+        of_nodes: Bool = np.logical_or.reduceat(flags, self.first)
+        return of_nodes
 
 
 def fit(
@@ -72,80 +74,114 @@ def fit(
     at = places[matches.rows]
     chosen = np.flatnonzero((at >= 0) & matches.current)
     at, slots = at[chosen], matches.slots[chosen]
-    starts = np.flatnonzero(np.diff(at, prepend=-1))
-    sizes = np.diff(starts, append=len(at))
-    group = np.repeat(np.arange(len(starts)), sizes)
-    needs = prepared.wish.needs
-    scalars = [name for name in needs if name not in _ALWAYS and name != PODS_NAME]
-    looks = bool(scalars) or any(needs.get(name) for name in _ALWAYS)
-    names = (*_ALWAYS, *(name for name in scalars if not ignores(name))) if looks else ()
-    known = [name for name in names if name in table.resources]
-    columns = [table.resource_column(name) for name in known]
-    need = np.array([needs.get(name, 0) for name in known], np.int64)
-    impossible = any(needs.get(name, 0) > 0 for name in names if name not in table.resources)
-    width = book.held.shape[1]
-
-    def of_book(array: Int64) -> Int64:
-        cells = array[slots][:, [column for column in columns if column < width]]
-        missing = len(columns) - cells.shape[1]
-        return np.pad(cells, ((0, 0), (0, missing))) if missing else cells
-
-    requested = np.stack([nodes.requested(column)[at] for column in columns], axis=1) if columns else None
+    first = np.flatnonzero(np.diff(at, prepend=-1))
+    sizes = np.diff(first, append=len(at))
+    group = np.repeat(np.arange(len(first)), sizes)
     count = np.repeat(sizes, sizes)
-    pods_short = nodes.requested(PODS)[at] - count + 1 > table.allocatable[nodes.rows[at], PODS]
-    if requested is None:
-        lacking = alone = np.zeros((len(at), 0), np.bool_)
-    else:
-        allocatable = table.allocatable[nodes.rows[at]][:, columns]
-        given = of_book(book.allocated) - of_book(book.held)
-        back = np.add.reduceat(given, starts, axis=0)[group] if len(starts) else given
-        free = allocatable - requested + back
-        lacking, alone = need > free + of_book(book.available), need > free
-    on_node = ~(lacking.any(axis=1) | pods_short | impossible)
-    on_node |= skips_node | (skips_node_alone & (count == 1))
-    inside = np.ones(len(at), np.bool_)
-    short = np.zeros((len(at), 0), np.bool_)
-    if columns:
-        room = of_book(book.room)
-        room[:, [column >= width for column in columns]] = need.max(initial=0)
-        short = (need > room) & (need > 0)
-        inside = ~short.any(axis=1)
+    rows = nodes.rows[at]
+
+    needs = _Needs(prepared, table, ignores)
+    room = _Room(needs, nodes, at, book, slots, first, group)
+    crowded = nodes.requested(PODS)[at] - count + 1 > table.allocatable[rows, PODS]
+    on_node: Bool = ~(room.lacking.any(axis=1) | crowded | needs.impossible)
+    if skips_node:
+        on_node[:] = True
+    elif skips_node_alone:
+        on_node |= count == 1
     full = book.room[slots, PODS] < 1
-    inside &= ~full
-    requested_columns = [
-        column
-        for name in prepared.wish.requests
-        if (column := table.resources.get(name)) is not None and column < width
-    ]
-    named = book.named[slots][:, requested_columns].any(axis=1)
-    considered = named if prepared.wish.affinity is None else np.ones(len(at), np.bool_)
-    unsure = ~book.exact[slots]
-    if any(plain(name, amount) is None for name, amount in prepared.wish.requests.items()):
-        unsure = np.ones(len(at), np.bool_)
+    inside = ~(room.short.any(axis=1) | full)
+    considered = needs.concern(book, slots)
+    unsure: Bool = np.full(len(at), needs.inexact)
+    unsure |= ~book.exact[slots]
     for row in prepared.preemptible.rows(table):
-        unsure |= nodes.rows[at] == row
+        unsure |= rows == row
     return Fitting(
         at,
         slots,
         chosen,
-        starts,
+        first,
         group,
-        considered,
-        np.stack((on_node, inside), axis=1),
+        considered & on_node & inside,
         unsure,
-        np.column_stack((lacking, alone, short, pods_short, full, considered, count == 1)),
+        np.column_stack((room.lacking, room.lacking_alone, room.short, crowded, full, considered)),
     )
 
 
-def scores(prepared: Prepared, book: Book, slots: Int64, resources_of: Callable[[str], int | None]) -> Int64:
+class _Needs:
+    """What a pod needs, by column of the node table."""
+
+    def __init__(self, prepared: Prepared, table: NodeTable, ignores: Callable[[str], bool]) -> None:
+        wish = prepared.wish
+        scalars = [name for name in wish.needs if name not in _ALWAYS and name != PODS_NAME]
+        looks = bool(scalars) or any(wish.needs.get(name) for name in _ALWAYS)
+        names = (*_ALWAYS, *(name for name in scalars if not ignores(name))) if looks else ()
+        known = [name for name in names if name in table.resources]
+        self.columns = [table.resource_column(name) for name in known]
+        """Of the resources that are looked at."""
+        self.amounts: Int64 = np.array([wish.needs.get(name, 0) for name in known], np.int64)
+        """How much of them the pod needs."""
+        self.impossible = any(wish.needs.get(name, 0) > 0 for name in names if name not in table.resources)
+        """Whether it needs something that no node ever had."""
+        self.inexact = any(plain(name, amount) is None for name, amount in wish.requests.items())
+        """Whether integers are not enough for what it requests."""
+        self._named = [column for name in wish.requests if (column := table.resources.get(name)) is not None]
+        self._takes_any = wish.affinity is not None
+
+    def concern(self, book: Book, slots: Int64) -> Bool:
+        """(k,) whether reservations are about anything that the pod requests, if that matters."""
+        if self._takes_any:
+            return np.ones(len(slots), np.bool_)
+        width = book.named.shape[1]
+        of_slots: Bool = book.named[slots][:, [column for column in self._named if column < width]]
+        concerned: Bool = of_slots.any(axis=1)
+        return concerned
+
+
+class _Room:
+    """What is lacking for a pod, by reservation (k) and column (m) that is looked at."""
+
+    def __init__(
+        self,
+        needs: _Needs,
+        nodes: NodeSet,
+        at: Int64,
+        book: Book,
+        slots: Int64,
+        first: Int64,
+        group: Int64,
+    ) -> None:
+        columns, amounts = needs.columns, needs.amounts
+        nothing: Bool = np.zeros((len(at), 0), np.bool_)
+        self.lacking = self.lacking_alone = self.short = nothing
+        if not columns or not len(at):
+            return
+        width = book.held.shape[1]
+        known = [column for column in columns if column < width]
+
+        def of_book(array: Int64, fill: int = 0) -> Int64:
+            cells: Int64 = array[slots][:, known]
+            return np.pad(cells, ((0, 0), (0, len(columns) - len(known))), constant_values=fill)
+
+        requested = np.stack([nodes.requested(column)[at] for column in columns], axis=1)
+        back = of_book(book.allocated) - of_book(book.held)
+        back = np.add.reduceat(back, first, axis=0)[group]
+        free = nodes.table.allocatable[nodes.rows[at]][:, columns] - requested + back
+        self.lacking = amounts > free + of_book(book.available)
+        """On the node, with what the reservation adds."""
+        self.lacking_alone = amounts > free
+        """On the node without it."""
+        self.short = (amounts > of_book(book.room, int(PLENTY))) & (amounts > 0)
+        """Inside the reservation."""
+
+
+def scores(prepared: Prepared, book: Book, slots: Int64, table: NodeTable) -> Int64:
     """Return (k,) how full the pod would make reservations, as `scoring.score`."""
-    most = book.most[slots]
-    wanted = book.allocated[slots]
+    most, wanted = book.most[slots], book.allocated[slots]
     for name, amount in prepared.wish.needs.items():
-        column = resources_of(name)
+        column = table.resources.get(name)
         if column is not None and column < most.shape[1] and column != PODS:
             wanted[:, column] += amount
     counts = (most != 0).sum(axis=1)
-    parts = np.where((most != 0) & (wanted <= most), 100 * wanted // np.maximum(most, 1), 0)
+    parts = np.where((most != 0) & (wanted <= most), scoring.MOST * wanted // np.maximum(most, 1), 0)
     total: Int64 = parts.sum(axis=1) // np.maximum(counts, 1)
     return total

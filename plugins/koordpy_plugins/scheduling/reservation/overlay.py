@@ -50,7 +50,8 @@ class Shower:
         own = prepared.matches
         pods = ShownPods(nodes.table, self._cache, base.pods if base is not None else {}, own)
         shown = replace(nodes, overlay=Overlay(requested, nonzero, pods))
-        prepared.shown = nodes, moment, shown
+        if base is None:  # whoever made an overlay may go on changing it
+            prepared.shown = nodes, moment, shown
         return shown
 
     def _give_back(

@@ -138,7 +138,7 @@ class Reservation(
             self.score_reservation,
         )
         self._preemption = ReservationPreemption(args, handle) if args.enable_preemption else None
-        handle.on_forget(lambda pod, _: self.nominations.discard(pod))
+        handle.on_forget(self._forgotten)
         handle.on_failure(self._attempt_failed)
 
     # --- what there is for a pod -----------------------------------------------------------------
@@ -320,6 +320,10 @@ class Reservation(
             return None, Status.unschedulable(NO_MATCH) if wanted else SUCCESS
         self.nominations.add(pod, node_name, info)
         return info, SUCCESS
+
+    def _forgotten(self, pod: Pod, node_name: str) -> None:
+        self.nominations.discard(pod)
+        self._commit.forget(pod, node_name)
 
     def _attempt_failed(self, failure: Failure) -> bool:
         """Forget what was chosen for a pod that is promised no node: it may find another one."""

@@ -90,7 +90,7 @@ class Pods:
         fit = self._fit(prepared, nodes, nominating=False)
         unsure = fit.any_of_node(fit.unsure) | (not self._points().are_of(self._plugin))
         open_ = ~(fit.any_of_node(fit.passes) & ~unsure)
-        alone = np.diff(fit.first, append=len(fit.at)) == 1
+        alone = fit.sizes == 1
         alike = open_ & alone & ~unsure & (not prepared.wish.name)
         at = fit.at[fit.first]
         for index in at[open_ & ~alike].tolist():
@@ -170,13 +170,12 @@ class Pods:
         nodes = self._shower.show(prepared, nodes)
         fit = self._fit(prepared, nodes, nominating=True)
         book, at = self._withheld.book, fit.at
-        scores = fitting.scores(prepared, book, fit.slots, self._table.resources.get)
+        scores = fitting.scores(prepared, book, fit.slots, self._table)
         slow = fit.any_of_node(fit.unsure)
         slow |= self._nominator.knows(pod) or not self._points().are_of(self._plugin)
         able = fit.passes & ~book.used_up[fit.slots]
         if prepared.wish.affinity is not None:
-            sizes = np.diff(fit.first, append=len(at))
-            able |= np.repeat(sizes == 1, sizes)
+            able |= np.repeat(fit.sizes == 1, fit.sizes)
         place = book.order[fit.slots]
         worth = np.where(place == NO_ORDER, -scores, 0)
         best = np.lexsort((np.arange(len(at)), worth, place, ~able, fit.group))[fit.first]

@@ -8,13 +8,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from koordpy.api import node_affinity
 from koordpy.api.core import Node, Pod
 from koordpy.api.quantity import QuantityError
 from koordpy.api.reservation import RESTRICTED, Reservation, validate
 from koordpy.api.reserve_pod import reservation_name_of
 from koordpy.api.scheme import DecodeError
-from koordpy.cluster.nodes import NodeTable
 from koordpy.cluster.store import Store
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.handle import Handle
@@ -31,6 +29,7 @@ from .cache import ReservationCache
 from .candidates import Candidates, is_free
 from .matches import Matches, NodeMatch
 from .matching import USABLE, Decision, Diagnosis, Wish, decide, decide_for_owner
+from .places import ConflictingTerms, Places
 from .prepared import Prepared
 from .selector_index import SelectorIndex
 from .withheld import Withheld
@@ -87,7 +86,7 @@ class Preparation:
         )
         return prepared, SUCCESS
 
-    def _match(self, wish: Wish, places: "Places", *, omit_node_labels: bool) -> Matches:
+    def _match(self, wish: Wish, places: Places, *, omit_node_labels: bool) -> Matches:
         """Find the offered reservations that the pod may use, on the nodes that it can go to."""
         book = self._withheld.book
         slots = self._owned(wish)
@@ -112,9 +111,8 @@ class Preparation:
             uids = [uid for infos in self._cache.offered.values() for uid in infos]
             return np.array([slot for uid in uids if (slot := book.slot_of(uid)) is not None], np.int64)
         if wish.name:
-            info = self._cache.get(wish.name)
-            slot = None if info is None or not info.has_owner(wish.pod) else book.slot_of(info.uid)
-            return np.array([] if slot is None else [slot], np.int64)
+            uids = [info.uid for info in self._cache.named(wish.name) if info.has_owner(wish.pod)]
+            return np.array([slot for uid in uids if (slot := book.slot_of(uid)) is not None], np.int64)
         parts = [group.slots(book) for group in self._cache.owners.groups_of(wish.pod)]
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
@@ -133,7 +131,7 @@ class Preparation:
             return False
         decision = decide_for_owner(wish, book.info(slot), node, omit_node_labels=omit)
         if affinity is not None and not wish.exact:
-            book.decisions[slot][key] = affinity, generation, decision
+            book.remember(slot, key, (affinity, generation, decision))
         return decision in USABLE
 
     def _candidate_nodes(self, state: CycleState, wish: Wish) -> frozenset[str] | None:
@@ -204,7 +202,7 @@ class Preparation:
         self._choose_restored(prepared, places)
         return prepared, SUCCESS
 
-    def _choose_restored(self, prepared: Prepared, places: "Places") -> None:
+    def _choose_restored(self, prepared: Prepared, places: Places) -> None:
         """Say on which nodes a Reservation's attempt has anything to do with other reservations or pods."""
         candidates = prepared.matches.mask(self._table.capacity)
         if prepared.is_pre_allocation and prepared.required:
@@ -292,7 +290,7 @@ class Preparation:
         return SUCCESS
 
     def _take_over(
-        self, prepared: Prepared, info: ReservationInfo, places: "Places", *, omit_node_labels: bool
+        self, prepared: Prepared, info: ReservationInfo, places: Places, *, omit_node_labels: bool
     ) -> None:
         """Find the pods that a Reservation may take over, by node; marked ones in their order."""
         assert info.reservation is not None
@@ -341,65 +339,3 @@ def _decide_taking_over(
         decision = Decision.MATCHED  # of running pods, nobody is told
     diagnosis.count(decision, wish, info)
     return decision
-
-
-class ConflictingTerms(ValueError):
-    """A required term names nodes that cannot all be meant."""
-
-
-class Places:
-    """The nodes on which reservations are looked for: those that a pod can go to, of those given."""
-
-    def __init__(self, pod: Pod, names: frozenset[str] | None) -> None:
-        self._names = names
-        self._specific = _specific_nodes(pod)
-        self._required = node_affinity.required(pod.spec)
-
-    @property
-    def everywhere(self) -> bool:
-        """Whether all nodes are."""
-        return self._names is None and self._specific is None and self._required.is_empty
-
-    def include(self, node: Node) -> bool:
-        """Tell whether a node is one of them."""
-        name = node.metadata.name
-        if self._names is not None and name not in self._names:
-            return False
-        return name in self._specific if self._specific is not None else self._required.matches_node(node)
-
-    def rows(self, table: NodeTable, answers: MemoCache) -> NDArray[np.bool_]:
-        """Return (rows,) which rows of a node table are included."""
-        nodes = table.all()
-        result = np.zeros(table.capacity, np.bool_)
-        named = self._names if self._specific is None else self._specific
-        if named is not None and self._names is not None:
-            named = named & self._names
-        if self._specific is None and not self._required.is_empty:
-            memo = answers.of(self._required, self._required.matches_node)
-            result[nodes.rows] = memo.of(nodes).astype(np.bool_)
-        else:
-            result[nodes.rows] = True
-        if named is not None:
-            chosen = np.zeros(table.capacity, np.bool_)
-            chosen[[row for name in named if (row := table.row_of(name)) is not None]] = True
-            result &= chosen
-        return result
-
-
-def _specific_nodes(pod: Pod) -> frozenset[str] | None:
-    """Return the nodes that required terms name, None if a term does not. Raises ConflictingTerms."""
-    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
-    selector = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    names: frozenset[str] = frozenset()
-    for term in selector.node_selector_terms if selector else ():
-        of_term: frozenset[str] | None = None
-        for field in term.match_fields:
-            if field.key == "metadata.name" and field.operator == "In":
-                values = frozenset(field.values)
-                of_term = values if of_term is None else of_term & values
-        if of_term is None:
-            return None
-        if not of_term:
-            raise ConflictingTerms
-        names |= of_term
-    return names or None
