@@ -50,8 +50,10 @@ def shipped(*parts: str) -> list[Document]:
 class Clinic:
     """The cluster, the settings that koordpy has there, and the files of kube-scheduler."""
 
-    def __init__(self, server: ApiServer, client: Client, folder: Path) -> None:
+    def __init__(self, server: ApiServer, client: Client, folder: Path, denied: set[str]) -> None:
         self.server, self.client, self.folder = server, client, folder
+        self.denied = denied
+        """What access reviews say no to, as verb and resource."""
         self.settings: Document = {
             "client": {"server": server.url},
             "admission": {"certificates": {"mode": "secret"}},
@@ -163,9 +165,16 @@ def ago(seconds: float) -> datetime:
 @asynccontextmanager
 async def clinic(folder: Path, *, healthy: bool = True, **options: Any) -> AsyncIterator[Clinic]:
     """Open a cluster; `options` are the API server's."""
-    async with ApiServer(**{"crds": [data.deploy("crds")], **options}) as server:
+    denied: set[str] = set()
+
+    def is_allowed(spec: Document) -> bool:
+        asked = spec["resourceAttributes"]
+        return f"{asked['verb']} {asked['resource']}" not in denied
+
+    defaults = {"crds": [data.deploy("crds")], "is_allowed": is_allowed}
+    async with ApiServer(**{**defaults, **options}) as server:
         client = Client(Connection.to(Access(server.url)))
-        made = Clinic(server, client, folder)
+        made = Clinic(server, client, folder, denied)
         try:
             if healthy:
                 await made.settle()

@@ -263,6 +263,19 @@ async def test_nobody_is_behind_the_service(it: Clinic) -> None:
     assert "none of the 1 pods" in (await it.problem()).message
 
 
+async def test_a_server_that_is_called_by_url_and_does_not_answer(it: Clinic) -> None:
+    def by_url(document: Document) -> None:
+        for found in document["webhooks"]:
+            path = found["clientConfig"].pop("service")["path"]
+            found["clientConfig"]["url"] = f"https://127.0.0.1:1{path}"
+
+    await it.edit(MutatingWebhookConfiguration, "", MUTATING, by_url)
+    report = await it.examine()
+    [found] = [finding for finding in report.findings if finding.state is State.WARNING]
+    assert "https://127.0.0.1:1 does not answer from here" in found.message
+    assert report.exit_code == 0
+
+
 async def test_webhooks_whose_gates_are_off_need_not_be_registered(it: Clinic) -> None:
     def drop(document: Document) -> None:
         document["webhooks"] = [
