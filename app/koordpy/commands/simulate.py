@@ -64,7 +64,7 @@ def simulate(
     if obj["verbose"]:
         set_up_logging(obj["verbose"])
     else:
-        logging.getLogger("koordpy").setLevel(logging.ERROR)
+        logging.getLogger("koordpy").setLevel(logging.CRITICAL)
     told = scenario.load(file)
     if seed is not None:
         told = told.model_copy(update={"seed": seed})
@@ -84,7 +84,7 @@ def simulate(
     emit(report.document(results, placements=placements), output, lambda to: report.show(to, results))
     if output == "text":
         for plot in plots:
-            to.print(f"\nplots: {plot}")
+            to.print(f"plots: {plot}")
 
 
 class _Progress:

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class Fleet:
-    """Carries out what a plan says about nodes and objects. `problems` are objects that were refused."""
+    """Carries out what a plan says about nodes and objects."""
 
     def __init__(
         self,
@@ -39,7 +39,6 @@ class Fleet:
         self._workloads, self._koordlets = workloads, koordlets
         self._events: list[tuple[float, int, Callable[[], Awaitable[None]]]] = []
         self._numbers = itertools.count()
-        self.problems: list[str] = []
         for thing in plan.objects:
             self._at(thing.at, self._creation(thing))
         for node in plan.nodes:
@@ -70,7 +69,7 @@ class Fleet:
             except (ApiError, LookupError) as error:
                 meta = thing.document.get("metadata") or {}
                 told = error.message if isinstance(error, ApiError) else str(error)
-                self.problems.append(f"{thing.document.get('kind')} {meta.get('name', '')}: {told}")
+                self._journal.problems.append(f"{thing.document.get('kind')} {meta.get('name', '')}: {told}")
                 return
             if thing.until is not None:
                 self._at(thing.until, delete)

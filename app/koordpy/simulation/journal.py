@@ -34,6 +34,8 @@ class Journal:
     pods: list[Incarnation] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
     """Pods that the API server or a webhook refused: their keys, and why."""
+    problems: list[str] = field(default_factory=list)
+    """Other objects that were refused, and why."""
     alive: dict[tuple[str, str], Incarnation] = field(default_factory=dict)
     running: int = 0
     evictions: int = 0

@@ -22,6 +22,8 @@ from .scenario import Curve, NodeGroup, Pods, Scenario, Source, Step, Trace, Usa
 
 Document = dict[str, Any]
 
+_IMAGE = "simulated:1"
+
 MEASURED = ("cpu", "memory")
 """The resources whose usage is simulated: milli-CPU and bytes."""
 
@@ -296,6 +298,8 @@ def _deployment(workload: Workload, usage: Usage, folder: Path) -> PlannedDeploy
     template = spec.get("template")
     if not isinstance(template, dict):
         raise ConfigError("deployment.source: spec.template: expected a pod template")
+    for container in (template.get("spec") or {}).get("containers") or ():
+        container.setdefault("image", _IMAGE)
     pod = _planned(_pod(template, namespace, metadata["name"]), workload, deployment.at, None, usage)
     scale = [(deployment.at, int(spec.get("replicas", 1)))]
     scale += [(step.at, step.replicas) for step in deployment.scale]
@@ -331,7 +335,7 @@ def _pod(template: Document, namespace: str, name: str) -> Document:
     metadata = copy.deepcopy(template.get("metadata") or {})
     spec = copy.deepcopy(template.get("spec") or {})
     for container in spec.get("containers") or ():
-        container.setdefault("image", "simulated:1")
+        container.setdefault("image", _IMAGE)
     metadata |= {"name": name, "namespace": namespace}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
@@ -344,7 +348,7 @@ def _requesting(requests: Mapping[str, Any]) -> Document:
 def _container(amounts: Mapping[str, str]) -> Document:
     limits = {name: amount for name, amount in amounts.items() if "/" in name}  # cannot be overcommitted
     resources = {"requests": dict(amounts), **({"limits": limits} if limits else {})}
-    return {"name": "main", "image": "simulated:1", "resources": resources}
+    return {"name": "main", "image": _IMAGE, "resources": resources}
 
 
 def _request(document: Document, amounts: Mapping[str, str]) -> None:

@@ -101,6 +101,8 @@ class _Page:
         ][:_MOST_RESOURCES]
         panels: list[Panel] = [self._resource(name) for name in resources]
         panels += [self._busiest, self._hot, self._pods, self._pending, self._per_node, self._waiting]
+        if any(result.pods.evicted for result, _ in self._results):
+            panels.append(self._evictions)
         return panels
 
     def legend(self, axes: "Axes") -> tuple[list[Any], list[str]]:
@@ -165,6 +167,12 @@ class _Page:
         for (result, colour), width in zip(self._results, self._widths, strict=True):
             axes.step(self._times(result), result.series.pending, where="post", color=colour, linewidth=width)
         self._over_time(axes, "pods without a node", "pods")
+        self._whole(axes)
+
+    def _evictions(self, axes: "Axes") -> None:
+        for (result, colour), width in zip(self._results, self._widths, strict=True):
+            axes.step(self._times(result), result.series.evicted, where="post", color=colour, linewidth=width)
+        self._over_time(axes, "pods evicted, or lost with their node, so far", "pods")
         self._whole(axes)
 
     def _per_node(self, axes: "Axes") -> None:

@@ -43,6 +43,8 @@ class Series(msgspec.Struct):
     pending: list[int] = []
     running: list[int] = []
     hot: list[int] = []
+    evicted: list[int] = []
+    """So far."""
     requested: dict[str, list[float]] = {}
     used: dict[str, list[float]] = {}
     used_p95: dict[str, list[float]] = {}

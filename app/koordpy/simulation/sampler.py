@@ -54,6 +54,7 @@ class Sampler:
         series.nodes.append(int(there.sum()))
         series.pending.append(self._journal.pending)
         series.running.append(self._journal.running)
+        series.evicted.append(self._journal.evictions)
         self._sample_requests()
         nodes = usage.of_nodes(usage.of_pods(now))
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -200,7 +200,7 @@ class _Run:
                 )
                 for pod in journal.pods
             ],
-            problems=[*self._fleet.problems, *refused][:_MOST_PROBLEMS],
+            problems=[*journal.problems, *refused][:_MOST_PROBLEMS],
         )
 
 

@@ -5,7 +5,7 @@ import copy
 import logging
 import random
 import uuid
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -43,13 +43,12 @@ class Workloads:
         """Create pods in the order of their times, and keep Deployments at their replicas."""
         sets = [_ReplicaSet(deployment, self) for deployment in self._plan.deployments]
         self._sets = {id(item.planned.pod): item for item in sets}
-        async with asyncio.TaskGroup() as together:
-            for item in sets:
-                together.create_task(item.run())
-            for pod in self._plan.pods:
-                await self.until(pod.arrival)
-                await self.create(pod, _owned(pod.document, self._job(pod)))
-            self.arrivals_over = True
+        for item in sets:
+            self.soon(item.run())
+        for pod in self._plan.pods:
+            await self.until(pod.arrival)
+            await self.create(pod, _owned(pod.document, self._job(pod)))
+        self.arrivals_over = True
 
     async def stop(self) -> None:
         """Create no more."""
@@ -70,9 +69,16 @@ class Workloads:
         elif pod.outcome in ("evicted", "node-left") and pod.planned.returns:
             self.soon(self._again(pod.planned))
 
-    def soon(self, work: Any) -> None:
-        """Do something beside everything else."""
-        task = asyncio.create_task(work)
+    def soon(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside everything else; what it is refused is noted."""
+
+        async def note() -> None:
+            try:
+                await work
+            except ApiError as error:
+                self._journal.problems.append(str(error))
+
+        task = asyncio.create_task(note())
         self._later.add(task)
         task.add_done_callback(self._later.discard)
 
