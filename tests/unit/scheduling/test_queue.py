@@ -154,3 +154,21 @@ def test_a_pod_that_is_touched_in_flight_is_tried_again_where_anything_may_help(
     queue.touch(pod("a"))
     queue.requeue(item, rejected=True, anything_helps=True)
     assert queue.pool_of("a") == "backoff"
+
+
+def test_an_activated_pod_is_tried_at_once_whatever_it_waits_for(queue):
+    queue.add(pod("a"))
+    queue.requeue(queue.pop(), rejected=True)
+    queue.activate("a")
+    assert popped(queue) == "a"
+    queue.activate("unknown")
+    assert popped(queue) is None
+
+
+def test_a_pod_activated_in_flight_is_tried_again_should_it_fail(queue, clock):
+    queue.add(pod("a"))
+    item = queue.pop()
+    queue.activate("a")
+    queue.requeue(item, rejected=True)
+    clock.advance(1)
+    assert popped(queue) == "a"
