@@ -1,13 +1,15 @@
 """Does kube-scheduler's configuration call koordpy as its profiles need it?"""
 
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from urllib.parse import urlsplit
 
 from koordpy.scheduling import light
+from koordpy.scheduling.args import read_args
 from koordpy.scheduling.bind_phase import MAX_PERMIT_WAIT
 from koordpy.scheduling.config import ExtenderConfig, Profile, SchedulerConfiguration
 from koordpy.scheduling.interface import Preempt
-from koordpy.scheduling.registry import DEFAULT_PLUGINS, Profiles
+from koordpy.scheduling.registry import DEFAULT_PLUGINS, IN_TREE, Profiles
 from koordpy.settings import ExtenderSettings
 
 from .finding import Area, Finding
@@ -57,6 +59,7 @@ def check(patient: Patient, scheduler: SchedulerConfiguration) -> Iterator[Findi
         *_reach(ours),
         *_profiles(scheduler, patient),
         *_weights(ours, scheduler, patient),
+        *_choice(ours, scheduler, patient),
     ]
     yield from found
     if not found:
@@ -291,6 +294,59 @@ def _weights(
                 f"multiply the weights of kube-scheduler's score plugins by {weight * SCALE}, as "
                 f"{_SHIPPED['full']} does",
             )
+
+
+def _choice(
+    ours: Sequence[ExtenderConfig], scheduler: SchedulerConfiguration, patient: Patient
+) -> Iterator[Finding]:
+    """Where koordpy chooses the node, it must know what kube-scheduler would have done."""
+    if patient.settings.extender.node_choice != "koordpy":
+        return
+    fix = "say the same in koordpy's profiles, or set extender.nodeChoice: kube-scheduler"
+    for entry in scheduler.extenders:
+        if entry not in ours and entry.filter_verb:
+            yield AREA.warning(
+                entry.url_prefix,
+                "filters too, and koordpy names one node alone (extender.nodeChoice): where this one "
+                "refuses that "
+                "node, the pod is unschedulable though others may fit",
+                "set extender.nodeChoice: kube-scheduler",
+            )
+    for profile in scheduler.profiles:
+        whole = patient.profiles.whole_of(profile.scheduler_name)
+        if whole is None:
+            continue
+        subject = f"profile {profile.scheduler_name}"
+        theirs = {name: weight for name, weight in _in_tree_weights(profile).items() if name in IN_TREE}
+        known = {name: weight for name, weight in whole.weights.items() if name in IN_TREE}
+        if _ratios(theirs) != _ratios(known):
+            yield AREA.warning(
+                subject,
+                "koordpy chooses the node with other weights of kube-scheduler's score plugins "
+                f"({_listed(known)}) "
+                f"than kube-scheduler has ({_listed(theirs)})",
+                fix,
+            )
+        arguments = {plugin.name: plugin.args for plugin in whole.plugins}
+        for given in profile.plugin_config:
+            args = arguments.get(given.name)
+            if given.name not in theirs or args is None:
+                continue
+            if read_args(type(args), given.name, given.args, subject) != args:
+                yield AREA.warning(
+                    f"{subject}: {given.name}",
+                    "koordpy chooses the node with other arguments of this plugin than kube-scheduler has",
+                    fix,
+                )
+
+
+def _ratios(weights: Mapping[str, int]) -> dict[str, Fraction]:
+    """Return weights as parts of their sum: only that counts."""
+    return {name: Fraction(weight, sum(weights.values())) for name, weight in weights.items()}
+
+
+def _listed(weights: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {weight}" for name, weight in sorted(weights.items())) or "none"
 
 
 def _in_tree_weights(profile: Profile) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import copy
 import json
 import re
 from collections.abc import AsyncIterator, Callable
@@ -371,6 +372,49 @@ async def test_where_koordpy_chooses_the_node_no_scores_are_asked_for(it: Clinic
     it.settings["extender"] = {"nodeChoice": "koordpy"}
     report = await it.examine()
     assert [f for f in report.findings if f.state in (State.PROBLEM, State.WARNING)] == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "expected"),
+    [
+        (
+            lambda it: it.scheduler["profiles"][0]["plugins"]["score"]["enabled"][0].update(weight=7),
+            r"other weights .*TaintToleration 3.* than kube-scheduler has .*TaintToleration 7",
+        ),
+        (
+            lambda it: it.scheduler["profiles"][0].update(
+                pluginConfig=[
+                    {
+                        "name": "NodeResourcesFit",
+                        "args": {
+                            "scoringStrategy": {
+                                "type": "MostAllocated",
+                                "resources": [{"name": "cpu", "weight": 1}],
+                            }
+                        },
+                    }
+                ]
+            ),
+            r"other arguments of this plugin",
+        ),
+        (
+            lambda it: it.scheduler["extenders"].append(
+                {"urlPrefix": "http://127.0.0.1:1/gpu", "filterVerb": "filter", "nodeCacheCapable": True}
+            ),
+            r"names one node alone",
+        ),
+    ],
+)
+async def test_where_koordpy_chooses_the_node_it_must_know_what_kube_scheduler_would(
+    it: Clinic, spoil: Callable[[Clinic], object], expected: str
+) -> None:
+    it.settings["extender"] = {"nodeChoice": "koordpy"}
+    it.scheduler["profiles"][1]["plugins"] = copy.deepcopy(it.scheduler["profiles"][0]["plugins"])
+    spoil(it)
+    report = await it.examine()
+    [found] = [finding for finding in report.findings if finding.state is State.WARNING]
+    assert re.search(expected, found.message)
+    assert report.exit_code == 0
 
 
 async def test_light_mode_wants_an_entry_without_bind(it: Clinic) -> None:
