@@ -4,6 +4,7 @@ Source: Koordinator, `pkg/util/bitmask`.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 _WIDTH = 64
 
@@ -32,6 +33,7 @@ def narrower(mask: int, other: int) -> bool:
     return mask < other if count == its_count else count < its_count
 
 
+@lru_cache(maxsize=1024)
 def text(mask: int | None) -> str:
     """Write a mask as it stands in reasons; None is `<nil>`.
 

@@ -53,15 +53,16 @@ def _after(sweep: _Sweep, best: NUMATopologyHint) -> NUMATopologyHint:
 
 def _joined(sweep: _Sweep, more: _Sweep) -> _Sweep:
     """Return the sweep of two rows one after the other."""
+    if not sweep:
+        return more
     joined = [(first, _after(more, end)) for first, end in sweep]
-    lowest = min((first.affinity or 0 for first, _ in sweep), default=None)
-    highest = max((first.score for first, _ in sweep), default=None)
+    lowest = min([first.affinity or 0 for first, _ in sweep])
+    highest = max([first.score for first, _ in sweep])
     for first, end in more:
         affinity = first.affinity or 0
-        if lowest is None or highest is None or affinity < lowest or first.score > highest:
+        if affinity < lowest or first.score > highest:
             joined.append((first, end))
-            lowest = affinity if lowest is None else min(lowest, affinity)
-            highest = first.score if highest is None else max(highest, first.score)
+            lowest, highest = min(lowest, affinity), max(highest, first.score)
     return joined
 
 

@@ -7,6 +7,7 @@ Source: Koordinator, `pkg/scheduler/frameworkext/topologymanager` (`policy_*.go`
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import itemgetter
 
 from ..interface import NUMATopologyHint
 from . import bitmask
@@ -84,7 +85,8 @@ def merge_hints(
     if policy is NUMATopologyPolicy.NONE:
         return Merged(NUMATopologyHint(None))
     everything = bitmask.of(numa_nodes)
-    lists, reasons, summaries = _flatten(providers)
+    offered = [provider or {} for provider in providers]
+    lists, reasons = _flatten(offered)
     if policy is NUMATopologyPolicy.BEST_EFFORT:
         best = merge(everything, lists, exclusive.allows)
         return Merged(NUMATopologyHint(everything) if best.unsatisfied else best)
@@ -99,33 +101,37 @@ def merge_hints(
         best = merge(everything, lists, exclusive.allows)
     if best.preferred:
         return Merged(best)
-    aligned = ("," if single else " & ").join(summaries)
+    aligned = ("," if single else " & ").join(_summaries(offered))
     return Merged(best, False, (f"Unaligned NUMA Hint cause {aligned}",))
 
 
-def _flatten(
-    providers: Iterable[ProviderHints | None],
-) -> tuple[list[Hints], tuple[str, ...], list[str]]:
-    """Return one list of hints a resource, what cannot be satisfied, and a line about each resource."""
-    anywhere = NUMATopologyHint(None, preferred=True)
-    nowhere = NUMATopologyHint(None, unsatisfied=True)
+def _flatten(providers: Iterable[ProviderHints]) -> tuple[list[Hints], tuple[str, ...]]:
+    """Return one list of hints a resource, and what cannot be satisfied."""
     lists: list[Hints] = []
     reasons: list[str] = []
-    summaries: list[str] = []
     for provider in providers:
         if not provider:
-            lists.append([anywhere])
-            continue
-        for resource, hints in sorted(provider.items(), key=lambda item: item[0]):
+            lists.append(_ANYWHERE)
+        for resource, hints in sorted(provider.items(), key=itemgetter(0)):
             if hints is None:
-                lists.append([anywhere])
+                lists.append(_ANYWHERE)
             elif not hints:
-                lists.append([nowhere])
+                lists.append(_NOWHERE)
                 reasons.append(f"Unsatisfied NUMA {resource}")
             else:
                 lists.append(hints)
-                summaries.append(_summary(resource, hints))
-    return lists, tuple(reasons), sorted(summaries)
+    return lists, tuple(reasons)
+
+
+_ANYWHERE = (NUMATopologyHint(None, preferred=True),)
+_NOWHERE = (NUMATopologyHint(None, unsatisfied=True),)
+
+
+def _summaries(providers: Iterable[ProviderHints]) -> list[str]:
+    """Return a line about each resource that has hints, sorted."""
+    return sorted(
+        _summary(resource, hints) for provider in providers for resource, hints in provider.items() if hints
+    )
 
 
 def _summary(resource: str, hints: Hints) -> str:
