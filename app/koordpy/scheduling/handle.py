@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from koordpy.cluster.client import Client
     from koordpy.cluster.events import Recorder
 
+    from .interface import NUMATopologyHintProvider
     from .network_topology.manager import TreeManager
     from .preemption.extenders import PreemptExtender
     from .reservation_points import ReservationPoints
@@ -41,6 +42,11 @@ class WhatIf(Protocol):
     @property
     def reservations(self) -> "ReservationPoints":
         """The profile's plugins that take part in reservations."""
+        ...
+
+    @property
+    def numa_hint_providers(self) -> "Sequence[NUMATopologyHintProvider]":
+        """The plugins that have a say in which NUMA nodes a pod gets, for a `TopologyManager`."""
         ...
 
     def new_state(self) -> CycleState:

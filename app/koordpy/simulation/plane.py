@@ -18,6 +18,7 @@ from koordpy import data, gates
 from koordpy import settings as process_settings
 from koordpy.api import config_document
 from koordpy.api.config_model import ConfigError
+from koordpy.cluster import transformers
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.errors import AlreadyExists, ApiError
@@ -240,6 +241,7 @@ class ControlPlane:
     async def _deschedule(self, source: Source) -> None:
         """Run the descheduler; it is the only one, so it takes no lease."""
         cluster = Cluster(self._clock)
+        transformers.install(cluster, gates.chosen(transformers.SPECS, self.setup.feature_gates))
         events = Recorder(self.client, clock=self._clock)
         try:
             self.descheduler = Descheduler(
