@@ -10,27 +10,29 @@ from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
-NAMES = ("n0", "n1", "n2", "n3", "n4")
+NAMES = ("n0", "n1", "n2", "n3")
+
+_APP_A = {"matchLabels": {"app": "a"}}
 
 selectors = st.sampled_from(
     [
-        None,
-        {},
-        {"matchLabels": {"app": "a"}},
+        *[_APP_A] * 12,
         {"matchLabels": {"app": "b"}},
         {"matchExpressions": [{"key": "app", "operator": "Exists"}]},
         {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["a"]}]},
+        {},
+        None,
     ]
 )
 namespace_selectors = st.sampled_from(
     [
-        None,
+        *[None] * 4,
         {},
         {"matchLabels": {"team": "x"}},
         {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]},
     ]
 )
-topology_keys = st.sampled_from([ZONE, HOST, "rack"])
+topology_keys = st.sampled_from([ZONE, ZONE, HOST, HOST, "rack"])
 
 
 @st.composite
@@ -39,10 +41,10 @@ def nodes(draw: st.DrawFn) -> Node:
     name = draw(st.sampled_from(NAMES))
     labels = {HOST: name} if draw(st.integers(0, 9)) else {}
     for key in (ZONE, "rack"):
-        value = draw(st.sampled_from([None, "a", "b", "b", "c"]))
+        value = draw(st.sampled_from(["a", "a", "b", "b", "c", None]))
         if value is not None:
             labels[key] = value
-    taints = draw(st.sampled_from([[], [], [{"key": "k", "effect": "NoSchedule"}]]))
+    taints = draw(st.sampled_from([[], [{"key": "k", "effect": "NoSchedule"}]]))
     return decode(
         Node, {"metadata": {"name": name, "uid": name, "labels": labels}, "spec": {"taints": taints}}
     )
@@ -80,11 +82,11 @@ def affinities(draw: st.DrawFn) -> dict[str, Any]:
 def constraints(draw: st.DrawFn) -> dict[str, Any]:
     """A spread constraint."""
     return {
-        "maxSkew": draw(st.integers(1, 2)),
+        "maxSkew": draw(st.sampled_from([1, 1, 1, 2])),
         "topologyKey": draw(topology_keys),
         "whenUnsatisfiable": draw(st.sampled_from(["DoNotSchedule", "ScheduleAnyway"])),
         "labelSelector": draw(selectors),
-        "minDomains": draw(st.sampled_from([None, None, 2, 3])),
+        "minDomains": draw(st.sampled_from([None, None, None, 2, 4])),
         "nodeAffinityPolicy": draw(st.sampled_from([None, "Honor", "Ignore"])),
         "nodeTaintsPolicy": draw(st.sampled_from([None, "Honor", "Ignore"])),
         "matchLabelKeys": draw(st.sampled_from([[], [], ["app"], ["hash"]])),
@@ -94,24 +96,24 @@ def constraints(draw: st.DrawFn) -> dict[str, Any]:
 @st.composite
 def pods(draw: st.DrawFn, bound: bool = True, terminating: bool = True) -> Pod:
     """A pod, on a node or still to be placed."""
-    name = draw(st.sampled_from(["p0", "p1", "p2", "p3", "p4", "p5"])) if bound else "new"
-    labels = draw(st.sampled_from([{}, {"app": "a"}, {"app": "b"}, {"app": "a", "hash": "1"}]))
+    name = f"p{draw(st.integers(0, 9))}" if bound else "new"
+    labels = draw(st.sampled_from([*[{"app": "a"}] * 8, {"app": "b"}, {"app": "a", "hash": "1"}, {}]))
     gone = terminating and bound and not draw(st.integers(0, 5))
     metadata = {
         "name": name,
-        "namespace": draw(st.sampled_from(["x", "x", "y"])),
+        "namespace": draw(st.sampled_from([*["x"] * 8, "y"])),
         "uid": f"uid-{name}",
         "labels": labels,
         **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if gone else {}),
     }
     spec: dict[str, Any] = {
-        "affinity": draw(st.one_of(st.just({}), affinities())),
-        "topologySpreadConstraints": draw(st.lists(constraints(), max_size=2)),
+        "affinity": draw(affinities()),
+        "topologySpreadConstraints": [] if bound else draw(st.lists(constraints(), min_size=1, max_size=2)),
         "tolerations": draw(st.sampled_from([[], [{"operator": "Exists"}]])),
-        "nodeSelector": draw(st.sampled_from([{}, {}, {"rack": "a"}])),
+        "nodeSelector": draw(st.sampled_from([{}, {"rack": "a"}])),
     }
     if bound:
-        spec["nodeName"] = draw(st.sampled_from([*NAMES, "unknown"]))
+        spec["nodeName"] = draw(st.sampled_from([*NAMES[:2], *NAMES, "unknown"]))
     return decode(Pod, {"metadata": metadata, "spec": spec})
 
 
@@ -123,13 +125,20 @@ def namespaces(draw: st.DrawFn) -> Namespace:
     return decode(Namespace, {"metadata": {"name": name, "uid": name, "labels": labels}})
 
 
-def changes(*, terminating: bool = True) -> st.SearchStrategy[list[Any]]:
+@st.composite
+def crowds(draw: st.DrawFn, *, terminating: bool = True) -> list[Any]:
+    """Several nodes, and more pods on them."""
+    return [
+        *draw(st.lists(nodes(), min_size=3, max_size=6)),
+        *draw(st.lists(namespaces(), max_size=2)),
+        *draw(st.lists(pods(terminating=terminating), min_size=3, max_size=10)),
+    ]
+
+
+def changes() -> st.SearchStrategy[list[Any]]:
     """Objects that come or change, and (as `(type, key)`) objects that go."""
     gone = st.sampled_from([(Pod, "x/p0"), (Pod, "x/p1"), (Pod, "y/p2"), (Node, "n0"), (Node, "n1")])
-    return st.lists(
-        st.one_of(nodes(), pods(terminating=terminating), pods(terminating=terminating), namespaces(), gone),
-        max_size=14,
-    )
+    return st.lists(st.one_of(nodes(), pods(), pods(), namespaces(), gone), max_size=6)
 
 
 def play(cluster: Cluster, sequence: Sequence[Any]) -> None:

@@ -20,7 +20,7 @@ from koordpy.scheduling.node_info import NodeInfo, each
 from koordpy.scheduling.status import Code, Status
 from koordpy_plugins.scheduling.stock.interpodaffinity.plugin import InterPodAffinity
 
-from .crowds import NAMES, again, changes, nodes, play, pods
+from .crowds import NAMES, again, changes, crowds, play, pods
 
 
 def made(cluster: Cluster, **args: Any) -> InterPodAffinity:
@@ -139,14 +139,14 @@ def preferred(pod: Pod) -> list[tuple[PodAffinityTerm, int]]:
 # --- tests ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=250, deadline=None)
-@given(st.lists(nodes(), min_size=2), changes(), pods(bound=False), changes())
+@settings(max_examples=100, deadline=None)
+@given(crowds(), pods(bound=False), changes())
 def test_filter_agrees_with_the_plain_form_before_and_after_changes(
-    first: list[Node], before: list[Any], pod: Pod, after: list[Any]
+    crowd: list[Any], pod: Pod, after: list[Any]
 ) -> None:
     cluster = Cluster()
     plugin = made(cluster)
-    for sequence in ([*first, *before], after):
+    for sequence in (crowd, after):
         play(cluster, sequence)
         candidates = cluster.nodes.all()
         plain = Plain(cluster, pod, candidates)
@@ -157,12 +157,12 @@ def test_filter_agrees_with_the_plain_form_before_and_after_changes(
         assert filtered(made(fresh), pod, same) == answers
 
 
-@settings(max_examples=250, deadline=None)
-@given(st.lists(nodes(), min_size=2), changes(), pods(bound=False), st.sampled_from([0, 1, 7]))
-def test_scores_agree_with_the_plain_form(first: list[Node], before: list[Any], pod: Pod, hard: int) -> None:
+@settings(max_examples=100, deadline=None)
+@given(crowds(), pods(bound=False), st.sampled_from([0, 1, 7]))
+def test_scores_agree_with_the_plain_form(crowd: list[Any], pod: Pod, hard: int) -> None:
     cluster = Cluster()
     plugin = made(cluster, hardPodAffinityWeight=hard)
-    play(cluster, [*first, *before])
+    play(cluster, crowd)
     candidates = cluster.nodes.all()
     assume(len(candidates))
     plain = Plain(cluster, pod, candidates)
@@ -178,14 +178,14 @@ def test_scores_agree_with_the_plain_form(first: list[Node], before: list[Any], 
     assert plugin.normalize_scores(state, pod, scores).tolist() == normal
 
 
-@settings(max_examples=250, deadline=None)
-@given(st.lists(nodes(), min_size=2), changes(), pods(bound=False), pods(), st.sampled_from(NAMES))
+@settings(max_examples=100, deadline=None)
+@given(crowds(), pods(bound=False), pods(), st.sampled_from(NAMES))
 def test_a_state_that_is_told_of_a_pod_is_as_if_the_pod_had_been_there(
-    first: list[Node], before: list[Any], pod: Pod, other: Pod, place: str
+    crowd: list[Any], pod: Pod, other: Pod, place: str
 ) -> None:
     cluster = Cluster()
     plugin = made(cluster)
-    play(cluster, [*first, *before])
+    play(cluster, crowd)
     assume(cluster.store(Node).get("", place) is not None)
     candidates = cluster.nodes.all()
     node = NodeInfo(candidates, list(candidates.names).index(place))

@@ -31,7 +31,7 @@ from koordpy.scheduling.status import Code, Status
 from koordpy_plugins.scheduling.stock.podtopologyspread.default_selector import DefaultSelectors
 from koordpy_plugins.scheduling.stock.podtopologyspread.plugin import PodTopologySpread
 
-from .crowds import HOST, NAMES, ZONE, again, changes, nodes, play, pods
+from .crowds import HOST, NAMES, ZONE, again, changes, crowds, play, pods
 
 REASON = "node(s) didn't match pod topology spread constraints"
 LABEL = f"{REASON} (missing required label)"
@@ -144,14 +144,14 @@ class Plain:
 # --- tests ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=250, deadline=None)
-@given(st.lists(nodes(), min_size=2), changes(), pods(bound=False), changes())
+@settings(max_examples=100, deadline=None)
+@given(crowds(), pods(bound=False), changes())
 def test_filter_agrees_with_the_plain_form_before_and_after_changes(
-    first: list[Node], before: list[Any], pod: Pod, after: list[Any]
+    crowd: list[Any], pod: Pod, after: list[Any]
 ) -> None:
     cluster = Cluster()
     plugin = made(cluster)
-    for sequence in ([*first, *before], after):
+    for sequence in (crowd, after):
         play(cluster, sequence)
         candidates = cluster.nodes.all()
         plain = Plain(pod, candidates, "DoNotSchedule")
@@ -162,12 +162,12 @@ def test_filter_agrees_with_the_plain_form_before_and_after_changes(
         assert filtered(made(fresh), pod, same) == answers
 
 
-@settings(max_examples=250, deadline=None)
-@given(st.lists(nodes(), min_size=2), changes(), pods(bound=False))
-def test_scores_agree_with_the_plain_form(first: list[Node], before: list[Any], pod: Pod) -> None:
+@settings(max_examples=100, deadline=None)
+@given(crowds(), pods(bound=False))
+def test_scores_agree_with_the_plain_form(crowd: list[Any], pod: Pod) -> None:
     cluster = Cluster()
     plugin = made(cluster)
-    play(cluster, [*first, *before])
+    play(cluster, crowd)
     candidates = cluster.nodes.all()
     assume(len(candidates))
     state = CycleState()
@@ -179,20 +179,19 @@ def test_scores_agree_with_the_plain_form(first: list[Node], before: list[Any], 
     assert scores.tolist() == plain.scores()
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
-    st.lists(nodes(), min_size=2),
-    changes(),
+    crowds(),
     pods(bound=False),
     pods(terminating=False),
     st.sampled_from(NAMES),
 )
 def test_a_state_that_is_told_of_a_pod_is_as_if_the_pod_had_been_there(
-    first: list[Node], before: list[Any], pod: Pod, other: Pod, place: str
+    crowd: list[Any], pod: Pod, other: Pod, place: str
 ) -> None:
     cluster = Cluster()
     plugin = made(cluster)
-    play(cluster, [*first, *before])
+    play(cluster, crowd)
     assume(cluster.store(Node).get("", place) is not None)
     # Kubernetes' quirk: an empty selector means no pod on a node, but it means one that comes.
     assume(

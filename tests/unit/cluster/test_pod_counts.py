@@ -1,0 +1,100 @@
+"""Counts of pods by labels follow the pods."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from koordpy.api.core import Node, Pod
+from koordpy.api.label_selector import parse
+from koordpy.api.scheme import decode
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.pod_counts import PodCounts, PodMatch
+
+MATCHES = [
+    PodMatch(((namespaces, parse(text)),), terminating)
+    for namespaces in (None, frozenset({"x"}), frozenset({"x", "y"}))
+    for text in ("", "app=a", "app!=a", "app in (a,b)")
+    for terminating in (True, False)
+]
+
+pods = st.builds(
+    lambda name, namespace, app, node, gone, phase: decode(
+        Pod,
+        {
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "uid": f"{namespace}-{name}",
+                "labels": {"app": app} if app else {},
+                **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if gone else {}),
+            },
+            "spec": {"nodeName": node},
+            "status": {"phase": phase},
+        },
+    ),
+    st.sampled_from(["p0", "p1", "p2", "p3"]),
+    st.sampled_from(["x", "y"]),
+    st.sampled_from(["", "a", "b", "c"]),
+    st.sampled_from(["n0", "n1", "n2", ""]),
+    st.booleans(),
+    st.sampled_from(["Running", "Running", "Succeeded"]),
+)
+changes = st.lists(st.one_of(pods, st.sampled_from(["x/p0", "y/p1"])), max_size=20)
+
+
+def play(cluster: Cluster, sequence: list[Any]) -> None:
+    for change in sequence:
+        if isinstance(change, str):
+            cluster.store(Pod).discard(change)
+        else:
+            cluster.store(Pod).apply(change)
+
+
+@settings(deadline=None)
+@given(changes, changes, st.lists(st.sampled_from(MATCHES), min_size=1, max_size=12))
+def test_counts_are_those_of_the_pods_that_are_there(
+    before: list[Any], after: list[Any], asked: list[PodMatch]
+) -> None:
+    cluster = Cluster()
+    table = cluster.nodes
+    counts = PodCounts(table, kept=3)
+    for sequence in (before, after):
+        play(cluster, sequence)
+        for match in asked:
+            found = counts.by_row(match, table.all())
+            assert len(found) == table.capacity
+            for row in range(table.capacity):
+                assert found[row] == sum(map(match.matches, table.pods_on(row)))
+
+
+def test_the_first_question_finds_pods_that_were_there_before() -> None:
+    cluster = Cluster()
+    assert len(cluster.nodes) == 0
+    document = {"metadata": {"name": "p", "namespace": "x", "uid": "1"}, "spec": {"nodeName": "n0"}}
+    cluster.store(Pod).apply(decode(Pod, document))
+    found = cluster.pod_counts.by_row(MATCHES[0], cluster.nodes.all())
+    assert found[cluster.nodes.row_of("n0")] == 1
+    assert cluster.pod_counts is cluster.pod_counts
+
+
+def test_what_an_overlay_shows_counts_instead() -> None:
+    cluster = Cluster()
+    table = cluster.nodes
+    cluster.store(Node).apply(decode(Node, {"metadata": {"name": "n0"}}))
+    pod = decode(Pod, {"metadata": {"name": "p", "namespace": "x", "uid": "1"}})
+    row = table.row_of("n0")
+    assert cluster.pod_counts.by_row(MATCHES[0], table.all().with_pods({"n0": [pod]}))[row] == 1
+    assert cluster.pod_counts.by_row(MATCHES[0], table.all())[row] == 0
+
+
+def test_counts_follow_a_table_that_grows() -> None:
+    cluster = Cluster()
+    table = cluster.nodes
+    match = MATCHES[0]
+    cluster.pod_counts.by_row(match, table.all())
+    for number in range(table.capacity + 1):
+        metadata = {"name": f"p{number}", "namespace": "x", "uid": f"{number}"}
+        document = {"metadata": metadata, "spec": {"nodeName": f"n{number}"}}
+        cluster.store(Pod).apply(decode(Pod, document))
+    assert cluster.pod_counts.by_row(match, table.all()).sum() == len(cluster.store(Pod))
