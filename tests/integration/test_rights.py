@@ -5,7 +5,7 @@ connections take down what is asked. `tests/e2e/test_rights.py` lets a real API 
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,13 @@ from koordpy.api.core import (
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
 from koordpy.api.meta import KubeObject
 from koordpy.api.network_topology import ClusterNetworkTopology
+from koordpy.api.reservation import Reservation
 from koordpy.api.schedule_explanation import ScheduleExplanation
 from koordpy.api.scheme import RESOURCES, Resource, decode, resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
 from koordpy.embedded.apiserver import ApiServer
+from koordpy.embedded.apiserver.server import Fault
 from koordpy.scheduling.network_topology import manager
 from koordpy.service import Service
 from koordpy.worker import Worker
@@ -167,6 +169,59 @@ async def test_extender(
             while not (await client.get(ClusterNetworkTopology, "", "default")).status.detail_status:
                 await asyncio.sleep(0.05)
     assert_fits("extender", "koordpy-scheduler", connection)
+
+
+async def test_extender_with_reservations(
+    tmp_path: Path, server: ApiServer, client: Client, connection: Recording
+) -> None:
+    folder = DEPLOY / "kustomize" / "components" / "reservations"
+    profiles = yaml.safe_load((folder / "koordpy-profiles.yaml").read_text())
+    for profile in profiles["profiles"]:
+        [args] = [given["args"] for given in profile["pluginConfig"] if given["name"] == "Reservation"]
+        args.update(gcIntervalSeconds=1, gcDurationSeconds=1)
+    file = tmp_path / "profiles.yaml"
+    file.write_text(yaml.safe_dump(profiles))
+    lease = {"leaseDuration": 3, "renewDeadline": 2, "retryPeriod": 0.2}
+    extender = {"port": 0, "schedulerConfig": str(file), "lease": lease}
+    async with serving("extender", connection, client, server, extender=extender) as stage:
+        await stage.add_node("n0")
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+        spec = {
+            "template": {"spec": {"containers": [container]}},
+            "owners": [{"labelSelector": {"matchLabels": {"app": "web"}}}],
+        }
+        await create(client, resource_of(Reservation), {"metadata": {"name": "web"}, "spec": spec})
+        held = stage.service.cluster.store(Reservation)
+        await until(lambda: any(found.is_available for found in held))
+        refused_pod = await stage.add_pod("stock", cpu="2")
+        assert (await stage.filter(refused_pod, "n0"))["NodeNames"] == []
+        owner = await stage.add_pod("owner", labels={"app": "web"})
+        assert (await stage.filter(owner, "n0"))["NodeNames"] == ["n0"]
+        assert await stage.bind(owner, "n0") == ""
+        asked = connection.requests
+        await until(lambda: any(found.verb == "patch" and found.resource == "pods" for found in asked))
+        await until(lambda: any(found.verb == "delete" for found in asked))
+        # A write that somebody else's came before is made once more, with the object as it is then.
+        server.faults = _conflicts_once("/reservations/late/status")
+        await create(client, resource_of(Reservation), {"metadata": {"name": "late"}, "spec": spec})
+        await until(lambda: any(found.is_available and found.metadata.name == "late" for found in held))
+    about = ("reservations", "reservations/status", "leases", "events")
+    found = {
+        r for r in connection.requests if r.resource in about or (r.verb, r.resource) == ("patch", "pods")
+    }
+    grants = grants_of("koordpy-scheduler", list(yaml.safe_load_all((folder / "rbac.yaml").read_text())))
+    assert refused(grants, found) == []
+    assert sorted(map(str, unused(grants, found))) == [
+        # No plugin annotates Reservations yet; no event comes twice within six minutes.
+        "koordpy-reservations: patch events.events.k8s.io",
+        "koordpy-reservations: patch reservations.scheduling.koordinator.sh",
+    ]
+
+
+def _conflicts_once(part: str) -> Callable[[str, str], Fault | None]:
+    """Answer the first write to a path with a conflict."""
+    conflicts = iter((Fault(status=409),))
+    return lambda method, path: next(conflicts, None) if method == "PATCH" and part in path else None
 
 
 async def test_extender_that_explains(server: ApiServer, client: Client, connection: Recording) -> None:
