@@ -58,7 +58,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
             place.axis("off")
         first = results[0]
         figure.suptitle(
-            f"{first.scenario}: {first.pods.created:,} pods on {first.nodes:,} nodes, seed {first.seed}",
+            f"{first.scenario} on {first.nodes:,} nodes, seed {first.seed}",
             fontsize=14,
         )
         figure.legend(*page.legend(axes.flat[0]), loc="outside lower center", ncols=min(len(results) * 2, 6))
