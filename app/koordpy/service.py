@@ -246,7 +246,6 @@ class Service:
             log.warning("debug.certDir is not set: bearer tokens cross the network in clear text")
         sources = debug.Sources(
             cluster=self.cluster if self.extender else None,
-            clock=self._clock,
             chains=self.chains,
             profiles=self.profiles,
             decisions=self.extender.decisions if self.extender else None,

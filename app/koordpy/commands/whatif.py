@@ -145,5 +145,11 @@ def _show_stop(to: Console, stop: dict[str, Any]) -> None:
             f"  [red]{refused['nodes']} refused[/red] by {escape(refused['plugin'])}: "
             f"{escape(refused['reason'])} [dim]({escape(names)}{more})[/dim]"
         )
-    if stop["preemption_might_help"]:
-        to.print(f"  [dim]preemption might help on {counted(stop['preemption_might_help'], 'node')}[/dim]")
+    room = stop["room"]
+    if room is not None:
+        names = ", ".join(f"{victim['namespace']}/{victim['name']}" for victim in room["victims"])
+        budgets = f", violating {counted(room['pdb_violations'], 'budget')}" if room["pdb_violations"] else ""
+        to.print(f"  evicting {escape(names)} from {escape(room['node'])} would make room{budgets}")
+    elif stop["preemption_might_help"]:
+        on = counted(stop["preemption_might_help"], "node")
+        to.print(f"  [dim]{on} would do with less on it; no eviction helps[/dim]")

@@ -22,7 +22,6 @@ from koordpy.admission.chain import Chain
 from koordpy.admission.quota.topology import QuotaTopology
 from koordpy.api.core import PriorityClass
 from koordpy.cluster.cluster import Cluster
-from koordpy.lib.clock import Clock, SystemClock
 from koordpy.scheduling.debug_flags import DebugFlags
 from koordpy.scheduling.decision_stream import DecisionStreams
 from koordpy.scheduling.decisions import Decisions
@@ -37,10 +36,9 @@ API = "/apis/v1/"
 
 @dataclass
 class Sources:
-    """What the debug door shows. Parts of doors that are closed are empty, without nodes `cluster` is None."""
+    """What the debug door shows. Parts of doors that are closed are empty; then `cluster` may be None."""
 
     cluster: Cluster | None = None
-    clock: Clock = field(default_factory=SystemClock)
     chains: Mapping[str, Chain] = field(default_factory=dict)
     profiles: Profiles = field(default_factory=Profiles)
     decisions: Decisions | None = None
@@ -154,9 +152,7 @@ def _stage(sources: Sources) -> what_if.Stage | None:
                 return None if known is None else int(known.value)
         return None
 
-    return what_if.Stage(
-        sources.profiles, cluster.nodes, sources.clock, sources.chains, sources.is_ready, priority_of
-    )
+    return what_if.Stage(sources.profiles, cluster, sources.chains, sources.is_ready, priority_of)
 
 
 def _check_ready(sources: Sources) -> None:

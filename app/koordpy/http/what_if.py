@@ -20,8 +20,7 @@ from koordpy.admission.explain import ExplainedChange, explain
 from koordpy.api.core import Pod
 from koordpy.api.scheme import MALFORMED, DecodeError, decode
 from koordpy.api.workloads import as_created_again, name_of, pod_of, pods_at_once
-from koordpy.cluster.nodes import NodeTable
-from koordpy.lib.clock import Clock
+from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.registry import Profiles
 from koordpy.scheduling.what_if import MOST_PODS, Forecast, Stop, forecast
 
@@ -65,8 +64,7 @@ class Stage:
     """What a what-if works on. `priority_of` gives the value of a priority class, None for an unknown one."""
 
     profiles: Profiles
-    nodes: NodeTable
-    clock: Clock
+    cluster: Cluster
     chains: Mapping[str, Chain]
     is_ready: Callable[[], bool]
     priority_of: Callable[[str], int | None]
@@ -150,7 +148,13 @@ async def _what_if(stage: Stage, document: dict[str, Any], count: int | None, wi
             preemption_might_help=0,
         )
         refused = Forecast(
-            profile="", pods=pods, nodes=len(stage.nodes), weights={}, placed=[], by_node={}, stopped=stop
+            profile="",
+            pods=pods,
+            nodes=len(stage.cluster.nodes),
+            weights={},
+            placed=[],
+            by_node={},
+            stopped=stop,
         )
         return WhatIf(**dict(refused), **told, admission=note)
     pod = _read(result)
@@ -162,7 +166,7 @@ async def _what_if(stage: Stage, document: dict[str, Any], count: int | None, wi
         )
     _set_priority(stage, pod, notes)
     copies = [_numbered(pod, name, index, pods) for index in range(pods)]
-    foreseen = await forecast(framework, stage.nodes, copies, stage.clock, top=top)
+    foreseen = await forecast(framework, stage.cluster, copies, top=top)
     return WhatIf(**dict(foreseen), **told, admission=note)
 
 

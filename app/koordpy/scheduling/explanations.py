@@ -27,6 +27,7 @@ from .diagnosis import node_failed_details
 from .handle import Handle
 from .observer_settings import ExplanationSettings
 from .outcome import FilterOutcome
+from .preemption.dry_run import Findings
 from .registry import Profiles
 from .status import Status
 from .what_if import Rehearsal, Trial
@@ -125,8 +126,10 @@ class ScheduleExplanations:
         framework = self._profiles.whole_of(pod.spec.scheduler_name)
         if framework is None:
             return
-        trial = Rehearsal(framework, self._handle.nodes).try_pod(pod)
-        status = answer(pod, trial, self._clock.now(), self.settings.nodes)
+        rehearsal = Rehearsal(framework, self._handle.cluster)
+        trial = rehearsal.try_pod(pod)
+        room = rehearsal.find_room(pod, trial)
+        status = answer(pod, trial, room, self._clock.now(), self.settings.nodes)
         meta = pod.metadata
         asking = [item for item in self._known if self._asked(item) == meta.key]
         ours = [item for item in asking if item.metadata.labels.get(MANAGED_BY) == OURS]
@@ -186,8 +189,11 @@ def since(pod: Pod, now: datetime) -> datetime:
     return now
 
 
-def answer(pod: Pod, trial: Trial, now: datetime, nodes: int) -> dict[str, Any]:
-    """Return a status: what a cycle came to. Members that do not apply are null, which clears them."""
+def answer(pod: Pod, trial: Trial, room: Findings, now: datetime, nodes: int) -> dict[str, Any]:
+    """Return a status: what a cycle came to, and what evictions would.
+
+    Members that do not apply are null, which clears them.
+    """
     fits = trial.best is not None
     message = None if fits else trial.message
     meta = pod.metadata
@@ -201,13 +207,28 @@ def answer(pod: Pod, trial: Trial, now: datetime, nodes: int) -> dict[str, Any]:
         level["nodeFailedDetails"] = [
             {**detail, "failedNodes": detail["failedNodes"][:nodes]} for detail in details
         ]
-    domain = {"schedulable": fits, "scheduleExplanation": level}
+    domain: dict[str, Any] = {"schedulable": fits, "scheduleExplanation": level}
+    if not fits:
+        domain |= {
+            "failedMessage": message,
+            "schedulableAfterPreemption": bool(room.candidates),
+            "nodePossibleVictims": [
+                {"nodeName": node, "possibleVictims": [_victim(pod) for pod in victims.pods]}
+                for node, victims in room.candidates.items()
+            ],
+        }
     return {
         "schedulable": fits,
+        "schedulableAfterPreemption": bool(room.candidates),
         "failedMessage": message,
         "lastUpdateTime": format_time(now),
-        "detailedExplanation": [domain if fits else {**domain, "failedMessage": message}],
+        "detailedExplanation": [domain],
     }
+
+
+def _victim(pod: Pod) -> dict[str, Any]:
+    meta = pod.metadata
+    return {"namespace": meta.namespace, "name": meta.name, "uid": meta.uid}
 
 
 def _statuses(outcome: FilterOutcome) -> Mapping[str, Status]:

@@ -15,13 +15,15 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel
 
 from koordpy.api.core import Pod
-from koordpy.cluster.nodes import NodeSet, NodeTable
-from koordpy.lib.clock import Clock
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.nodes import NodeSet
 
-from .cycle_state import PLACED
+from .cycle_state import PLACED, CycleState
 from .explained import Best, NodeScore, Rejection, rejected, rejections
 from .framework import Framework
 from .outcome import FilterOutcome
+from .preemption.dry_run import Findings
+from .room import Room, best_room, find_room
 from .status import Code, Status
 
 MOST_PODS = 1000
@@ -50,7 +52,8 @@ class Stop(BaseModel):
     """Why a pod and all those after it would find no node.
 
     `stage` is where it happens: `PreEnqueue`, `PreFilter`, `Filter`, `Score`, or `limit` where the what-if
-    itself has come to its end. `preemption_might_help` counts nodes that refuse the pod for now only.
+    itself has come to its end. `preemption_might_help` counts nodes that refuse the pod for now only; `room`
+    is whom evicting would let it fit, as far as was looked.
     """
 
     pod: str
@@ -59,6 +62,7 @@ class Stop(BaseModel):
     message: str
     rejections: list[Rejection]
     preemption_might_help: int
+    room: Room | None = None
 
 
 class Forecast(BaseModel):
@@ -81,6 +85,7 @@ class Trial:
     stage: str = ""
     outcome: FilterOutcome | None = None
     best: Best | None = None
+    state: CycleState | None = None
 
     @property
     def node(self) -> str:
@@ -99,16 +104,17 @@ class Rehearsal:
     """The cycles of one what-if, and the pods that they have placed so far, by node name."""
 
     framework: Framework
-    table: NodeTable
+    cluster: Cluster
     placed: dict[str, list[Pod]] = field(default_factory=dict)
     _seen: tuple[tuple[int, int], NodeSet] | None = None
 
     @property
     def nodes(self) -> NodeSet:
         """All nodes, with the pods that were placed on them."""
-        moment = self.table.moment
+        table = self.cluster.nodes
+        moment = table.moment
         if self._seen is None or self._seen[0] != moment:
-            nodes = self.table.all()
+            nodes = table.all()
             self._seen = moment, nodes.with_pods(self.placed) if self.placed else nodes
         return self._seen[1]
 
@@ -128,11 +134,19 @@ class Rehearsal:
             return Trial(outcome.prefilter, "PreFilter", outcome)
         kept = outcome.kept
         if not len(kept):
-            return Trial(Status(Code.UNSCHEDULABLE, (outcome.message(),)), "Filter", outcome)
+            more = framework.explain_failure(state, pod, outcome)
+            message = outcome.message(", ".join(more))
+            return Trial(Status(Code.UNSCHEDULABLE, (message,)), "Filter", outcome, state=state)
         scores, status = framework.run_score(state, pod, kept)
         if scores is None:
             return Trial(status, "Score", outcome)
         return Trial(status, "", outcome, Best.of(scores, max(top, 1)))
+
+    def find_room(self, pod: Pod, trial: Trial) -> Findings:
+        """Look for evictions that would let a pod fit that found no node."""
+        if trial.outcome is None or trial.state is None:
+            return Findings()
+        return find_room(self.framework, self.cluster, trial.state, pod, trial.outcome)
 
     def place(self, pod: Pod, node_name: str) -> None:
         """Let the next cycles find a pod on a node."""
@@ -143,14 +157,14 @@ class Rehearsal:
 
 
 async def forecast(
-    framework: Framework, table: NodeTable, pods: Sequence[Pod], clock: Clock, *, top: int = TOP_NODES
+    framework: Framework, cluster: Cluster, pods: Sequence[Pod], *, top: int = TOP_NODES
 ) -> Forecast:
     """Try pods one after the other until one finds no node.
 
     All of them are taken to be alike: what stops one stops those after it. Between two pods the event loop
     has a turn, so that nobody waits for longer than one cycle.
     """
-    rehearsal = Rehearsal(framework, table)
+    rehearsal, clock = Rehearsal(framework, cluster), cluster.clock
     placed: list[PlacedPod] = []
     stopped: Stop | None = None
     until = clock.monotonic() + LONGEST
@@ -165,6 +179,7 @@ async def forecast(
         trial = rehearsal.try_pod(pod, top)
         if trial.outcome is None or trial.best is None:
             stopped = _stop(name, left, trial)
+            stopped.room = best_room(rehearsal.find_room(pod, trial), cluster)
             break
         rehearsal.place(pod, trial.node)
         placed.append(_placed(name, trial, trial.outcome, trial.best))
@@ -172,7 +187,7 @@ async def forecast(
     return Forecast(
         profile=framework.profile_name,
         pods=len(pods),
-        nodes=len(table),
+        nodes=len(cluster.nodes),
         weights=framework.weights,
         placed=placed,
         by_node=dict(Counter(item.node for item in placed).most_common()),

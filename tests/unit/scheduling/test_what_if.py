@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from koordpy.api.core import Node, Pod
+from koordpy.api.core import Node, Pod, PodDisruptionBudget
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.meta import format_time
 from koordpy.api.scheme import decode
@@ -13,6 +13,7 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
 from koordpy.scheduling import what_if
 from koordpy.scheduling.cycle_state import PLACED, CycleState
+from koordpy.scheduling.explanations import answer
 from koordpy.scheduling.framework import Framework
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Filter, Plugin, PreEnqueue, PreFilter, Score
@@ -34,7 +35,7 @@ def copies(count: int, **options: Any) -> list[Pod]:
 
 
 async def tell(cluster: Cluster, framework: Framework, pods: list[Pod]) -> Forecast:
-    return await forecast(framework, cluster.nodes, pods, cluster.clock)
+    return await forecast(framework, cluster, pods)
 
 
 async def test_pods_fill_the_nodes_and_the_rest_is_told_why_not() -> None:
@@ -182,7 +183,7 @@ async def test_a_what_if_that_takes_too_long_ends(monkeypatch: pytest.MonkeyPatc
 
 async def test_what_happens_in_the_cluster_meanwhile_counts_for_the_next_pod() -> None:
     cluster = world([node("a", cpu="3")])
-    rehearsal = Rehearsal(whole(cluster), cluster.nodes)
+    rehearsal = Rehearsal(whole(cluster), cluster)
     first = rehearsal.try_pod(pod("p0", cpu="1"))
     assert first.node == "a"
     rehearsal.place(pod("p0", cpu="1"), "a")
@@ -191,3 +192,71 @@ async def test_what_happens_in_the_cluster_meanwhile_counts_for_the_next_pod() -
     assert rehearsal.try_pod(pod("p1", cpu="1")).node == "a"
     cluster.store(Node).apply(node("b", cpu="8"))
     assert rehearsal.try_pod(pod("p1", cpu="2")).node == "b"
+
+
+def important(name: str, cpu: str = "4", **spec: Any) -> Pod:
+    return pod(name, cpu=cpu, priority=1000, **spec)
+
+
+async def test_the_node_where_evictions_cost_least_is_told_with_the_victims() -> None:
+    placed = [
+        pod("a1", cpu="3", node_name="a", priority=5),
+        pod("a2", cpu="3", node_name="a", priority=7),
+        pod("b1", cpu="5", node_name="b", priority=900),
+        pod("c1", cpu="5", node_name="c", priority=2000),
+    ]
+    cluster = world([node(name, cpu="8") for name in "abc"], placed)
+    found = await tell(cluster, whole(cluster), [important("p")])
+    assert found.stopped is not None
+    room = found.stopped.room
+    assert room is not None
+    assert (room.node, room.candidates, room.pdb_violations) == ("a", 2, 0)
+    assert [(victim.name, victim.priority) for victim in room.victims] == [("a1", 5)]
+    assert len(list(cluster.nodes.pods_on(cluster.nodes.row_of("a") or 0))) == 2
+
+
+async def test_pods_of_the_same_what_if_are_no_victims() -> None:
+    cluster = world([node("a", cpu="4")], [])
+    found = await tell(cluster, whole(cluster), [important("p0"), important("p1")])
+    assert found.by_node == {"a": 1}
+    assert found.stopped is not None
+    assert found.stopped.room is None
+
+
+@pytest.mark.parametrize("spec", [{"preemptionPolicy": "Never"}, {"nodeSelector": {"no": "where"}}])
+async def test_no_room_is_looked_for_where_evictions_are_not_allowed_or_do_not_help(spec: Any) -> None:
+    cluster = world([node("a", cpu="4")], [pod("low", cpu="4", node_name="a")])
+    found = await tell(cluster, whole(cluster), [important("p", **spec)])
+    assert found.stopped is not None
+    assert found.stopped.room is None
+
+
+async def test_budgets_that_would_be_violated_are_counted() -> None:
+    low = pod("low", cpu="4", node_name="a")
+    low.metadata.labels = {"app": "db"}
+    cluster = world([node("a", cpu="4")], [low])
+    document = {
+        "metadata": {"name": "b", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "db"}}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    cluster.store(PodDisruptionBudget).apply(decode(PodDisruptionBudget, document))
+    found = await tell(cluster, whole(cluster), [important("p")])
+    assert found.stopped is not None
+    assert found.stopped.room is not None
+    assert found.stopped.room.pdb_violations == 1
+
+
+def test_an_explanation_names_possible_victims() -> None:
+    cluster = world([node("a", cpu="4")], [pod("low", cpu="4", node_name="a")])
+    rehearsal = Rehearsal(whole(cluster), cluster)
+    trial = rehearsal.try_pod(important("p"))
+    status = answer(important("p"), trial, rehearsal.find_room(important("p"), trial), NOW, 100)
+    assert (status["schedulable"], status["schedulableAfterPreemption"]) == (False, True)
+    [domain] = status["detailedExplanation"]
+    assert domain["nodePossibleVictims"] == [
+        {
+            "nodeName": "a",
+            "possibleVictims": [{"namespace": "default", "name": "low", "uid": "uid-low"}],
+        }
+    ]
