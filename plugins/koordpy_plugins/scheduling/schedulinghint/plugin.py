@@ -7,6 +7,7 @@ Source: Koordinator, `pkg/scheduler/plugins/schedulinghint`.
 from collections.abc import Sequence
 
 from koordpy.api.core import Pod
+from koordpy.api.needs import Needs
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState
@@ -24,6 +25,12 @@ class SchedulingHint(Plugin, BeforePreFilter, PreFilter, PreferNodes):
 
     name = "SchedulingHint"
     args_type = SchedulingHintArgs
+    needs = Needs(
+        elsewhere=(
+            "percentageOfNodesToScore: 100 in kube-scheduler's profile: "
+            "it may not ask about a hinted node otherwise",
+        )
+    )
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
