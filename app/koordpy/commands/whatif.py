@@ -151,5 +151,5 @@ def _show_stop(to: Console, stop: dict[str, Any]) -> None:
         budgets = f", violating {counted(room['pdb_violations'], 'budget')}" if room["pdb_violations"] else ""
         to.print(f"  evicting {escape(names)} from {escape(room['node'])} would make room{budgets}")
     elif stop["preemption_might_help"]:
-        on = counted(stop["preemption_might_help"], "node")
-        to.print(f"  [dim]{on} would do with less on it; no eviction helps[/dim]")
+        nodes = counted(stop["preemption_might_help"], "node")
+        to.print(f"  [dim]not for ever on {nodes}, but no eviction there would make room[/dim]")
