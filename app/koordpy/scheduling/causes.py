@@ -12,6 +12,7 @@ from enum import StrEnum
 from pydantic import BaseModel
 
 from koordpy.api.core import Pod
+from koordpy.api.meta import format_time
 
 from .cycle_state import CycleState
 from .history import Histories, Life, created, unscheduled
@@ -107,8 +108,8 @@ class Causes:
         return _cause(
             "WaitsForRetry",
             Certainty.CERTAIN,
-            f"kube-scheduler asked about the pod {life.cycles} times, last at "
-            f"{'-' if last is None else (last.last or last.at).isoformat(timespec='seconds')}{told}",
+            f"kube-scheduler asked about the pod {_counted(life.cycles, 'time')}, last at "
+            f"{'-' if last is None else format_time(last.last or last.at)}{told}",
             "kube-scheduler tries again when something changes that may help, else after its backoff (1 s to "
             "10 s) or, unschedulable, after five minutes; mend what the last attempt says",
         )
@@ -151,8 +152,9 @@ class Causes:
                 "ExtenderNotConfigured",
                 Certainty.LIKELY,
                 "koordpy was not asked about any pod since "
-                f"{histories.began.isoformat(timespec='seconds')}, but "
-                f"{histories.bound_elsewhere[name]} pods with schedulerName {name} were placed meanwhile",
+                f"{format_time(histories.began)}, but "
+                f"{_counted(histories.bound_elsewhere[name], 'pod')} with schedulerName {name} came to nodes "
+                "meanwhile",
                 "give that kube-scheduler an `extenders` entry that calls koordpy "
                 "(deploy/scheduler/kube-scheduler-config.yaml; koordpy doctor --scheduler-config FILE)",
             )
@@ -174,7 +176,7 @@ class Causes:
             yield _cause(
                 "SchedulerNotRunning",
                 Certainty.LIKELY,
-                f"since {histories.began.isoformat(timespec='seconds')} koordpy was not asked about any "
+                f"since {format_time(histories.began)} koordpy was not asked about any "
                 "pod and "
                 f"saw none with schedulerName {name} being placed, and kube-scheduler has written no "
                 "PodScheduled condition into this one: it may not run, or not lead",
@@ -228,6 +230,10 @@ def _all_in_tree(outcome: FilterOutcome) -> bool:
 
 def _cause(cause: str, certainty: Certainty, message: str, fix: str) -> Cause:
     return Cause(cause=cause, certainty=certainty, message=message, fix=fix)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _resources(pod: Pod) -> set[str]:

@@ -58,7 +58,7 @@ class Plugin:
     def lacks(self) -> Iterable[Lack]:
         """Return what the plugin lacks in the cluster as the handle has it, for `koordpy doctor`.
 
-        Everything that the plugin follows has been listed when it is called.
+        Everything that the plugin follows has been listed when it is called, pods aside.
         """
         return ()
 

@@ -28,6 +28,8 @@ _VARIES = (
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
     (re.compile(r"^[\d:.]{12} ", re.MULTILINE), "TIME "),
     (re.compile(r"\d+\.\d+ ms"), "N ms"),
+    (re.compile(r" *\+[\d.]+ m?s"), " +N"),
+    (re.compile(r"UID [0-9a-f-]{36}"), "UID"),
     (re.compile(r'"(uid)":"[^"]*"'), r'"\1":"UID"'),
     (re.compile(r'"(filter|score|prioritize|total)":\d+\.\d+'), r'"\1":N'),
     (re.compile(r" +$", re.MULTILINE), ""),
