@@ -34,6 +34,10 @@ NOT_SEEN = {
         "koordpy-reservations: delete reservations.scheduling.koordinator.sh",
         "koordpy-reservations: get reservations.scheduling.koordinator.sh",
         "koordpy-reservations: patch reservations.scheduling.koordinator.sh",
+        # Where networkTopologyManager is on.
+        "koordpy-extender: list clusternetworktopologies.scheduling.koordinator.sh",
+        "koordpy-extender: patch clusternetworktopologies/status.scheduling.koordinator.sh",
+        "koordpy-extender: watch clusternetworktopologies.scheduling.koordinator.sh",
         # The same event about the same Reservation within six minutes.
         "koordpy-reservations: patch events.events.k8s.io",
     },
