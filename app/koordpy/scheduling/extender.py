@@ -197,7 +197,7 @@ class Extender:
         attempt.decision.scored(attempt.scores)
         took = time.perf_counter() - began
         attempt.decision.took("score", took)
-        tally(POINT_DURATION, "Score", "SUCCESS", attempt.framework.profile_name).observe(took)
+        tally(POINT_DURATION, "Score", "Success", attempt.framework.profile_name).observe(took)
         return kept.pick(np.array([best], np.int64))
 
     def score_ahead(self, attempt: Attempt) -> None:

@@ -16,6 +16,7 @@ from .gates import scheduling_gates
 from .handle import Handle
 from .interface import NextPod, NUMATopologyHintProvider, Plugin, PreEnqueue, QueueSort
 from .lineup import Lineup
+from .plugin_call import timed, timed_async
 from .post_filter_phase import PostFilterPhase
 from .reservation_points import ReservationPoints
 from .score_phase import ScorePhase
@@ -61,7 +62,7 @@ class Framework:
         self.remove_pod = filters.remove_pod
         self.entangled = filters.entangled
         post_filters = PostFilterPhase(lineup)
-        self.run_post_filter = post_filters.run_post_filter
+        self.run_post_filter = timed_async("PostFilter", profile_name, post_filters.run_post_filter)
         self.has_post_filter = post_filters.enabled
         """Whether any plugin makes room for pods that fit nowhere."""
         self.explain_failure = post_filters.explain_failure
@@ -73,13 +74,13 @@ class Framework:
         binds = BindPhase(lineup, handle.cluster, gates, profile_name, self.reservations.nominator)
         self.nominate_reservation = binds.nominate_reservation
         self.run_resize_pod = binds.run_resize_pod
-        self.run_reserve = binds.run_reserve
+        self.run_reserve = timed("Reserve", profile_name, binds.run_reserve)
         self.run_unreserve = binds.run_unreserve
-        self.run_permit = binds.run_permit
-        self.run_pre_bind = binds.run_pre_bind
+        self.run_permit = timed("Permit", profile_name, binds.run_permit)
+        self.run_pre_bind = timed_async("PreBind", profile_name, binds.run_pre_bind)
         self.run_pre_bind_reservation = binds.run_pre_bind_reservation
-        self.run_bind = binds.run_bind
-        self.run_post_bind = binds.run_post_bind
+        self.run_bind = timed_async("Bind", profile_name, binds.run_bind)
+        self.run_post_bind = timed("PostBind", profile_name, binds.run_post_bind)
         handle.attach(self)
 
     @property

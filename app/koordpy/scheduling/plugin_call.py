@@ -2,11 +2,11 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
 
 from .cycle_state import CycleState
-from .metrics import PLUGIN_DURATION, tally
+from .metrics import PLUGIN_DURATION, POINT_DURATION, tally
 from .status import Code, Status
 
 log = logging.getLogger(__name__)
@@ -75,17 +75,54 @@ async def call_async(
     return answer
 
 
+def timed(point: str, profile: str, phase: Callable[P, R]) -> Callable[P, R]:
+    """Return a phase that tells how long all plugins of its point took together."""
+
+    def run(*args: P.args, **kw: P.kwargs) -> R:
+        started = time.perf_counter()
+        answer = phase(*args, **kw)
+        _together(point, profile, answer, started)
+        return answer
+
+    return run
+
+
+def timed_async(
+    point: str, profile: str, phase: Callable[P, Coroutine[Any, Any, R]]
+) -> Callable[P, Coroutine[Any, Any, R]]:
+    """Do the same with a phase that waits for its plugins."""
+
+    async def run(*args: P.args, **kw: P.kwargs) -> R:
+        started = time.perf_counter()
+        answer = await phase(*args, **kw)
+        _together(point, profile, answer, started)
+        return answer
+
+    return run
+
+
+def _together(point: str, profile: str, answer: object, started: float) -> None:
+    status = _status_in(answer)
+    label = "Success" if status is None else status.code.label
+    tally(POINT_DURATION, point, label, profile).observe(time.perf_counter() - started)
+
+
 def _took(point: str, name: str, outcome: str, started: float) -> None:
     tally(PLUGIN_DURATION, name, point, outcome).observe(time.perf_counter() - started)
 
 
 def _outcome(point: str, answer: object) -> str:
     """Return the status label: that of the answer's status, Success for what has none."""
-    if isinstance(answer, tuple) and answer:
-        answer = answer[-1]
-    if isinstance(answer, Status):
-        return answer.code.label
+    status = _status_in(answer)
+    if status is not None:
+        return status.code.label
     return "" if point == "AfterPostFilter" else "Success"
+
+
+def _status_in(answer: object) -> Status | None:
+    if isinstance(answer, tuple):
+        return next((item for item in answer if isinstance(item, Status)), None)
+    return answer if isinstance(answer, Status) else None
 
 
 def broken(point: str, name: str, error: Exception) -> Broken:

@@ -388,6 +388,25 @@ class TestMetrics:
         assert self.counted("PreFilter", "Success") == before + measured
 
 
+    async def test_the_points_after_the_choice_of_a_node_are_timed_as_a_whole(self) -> None:
+        name = "scheduler_framework_extension_point_duration_seconds_count"
+        points = [("Permit", "Success"), ("PreBind", "Error"), ("Bind", "Success")]
+
+        def counts() -> list[float]:
+            labels = [
+                {"extension_point": point, "status": status, "profile": "default-scheduler"}
+                for point, status in points
+            ]
+            return [REGISTRY.get_sample_value(name, each) or 0 for each in labels]
+
+        before = counts()
+        fw, state, binding = abc(First), CycleState(), Binding(pod("p"), "a")
+        fw.run_permit(state, pod("p"), "a")
+        await fw.run_pre_bind(state, pod("p"), binding)
+        await fw.run_bind(state, pod("p"), binding)
+        assert counts() == [count + 1 for count in before]
+
+
 def test_codes_are_labelled_as_kubernetes_names_them() -> None:
     assert [code.label for code in Code] == [
         "Success", "Error", "Unschedulable", "UnschedulableAndUnresolvable", "Wait", "Skip", "Pending",
