@@ -94,7 +94,7 @@ def fit(
     unsure: Bool = np.full(len(at), needs.inexact)
     unsure |= ~book.exact[slots]
     for row in prepared.preemptible.rows(table):
-        unsure |= rows == row
+        unsure |= np.equal(rows, row)
     return Fitting(
         at,
         slots,
