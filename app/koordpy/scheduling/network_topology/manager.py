@@ -42,6 +42,9 @@ class TreeManager:
         self._tree: Tree | None = None
         self._made_at: float | None = None
         self._problem = ""
+        self._is_stale = True
+        self._topologies.subscribe(self._changed, self._topology_updated, self._changed)
+        self._nodes.subscribe(self._changed, self._node_updated, self._changed)
 
     def snapshot(self) -> Tree | None:
         """Return the tree, at most `PERIOD` seconds old; None as long as there was no valid topology."""
@@ -57,12 +60,29 @@ class TreeManager:
                 await self._write(tree)
             await self._sleep(PERIOD)
 
+    def _changed(self, _: object) -> None:
+        self._is_stale = True
+
+    def _topology_updated(self, old: ClusterNetworkTopology, new: ClusterNetworkTopology) -> None:
+        if old.spec != new.spec:
+            self._is_stale = True
+
+    def _node_updated(self, old: Node, new: Node) -> None:
+        if old.metadata.labels != new.metadata.labels:
+            self._is_stale = True
+
     def _make(self) -> Tree | None:
-        """Make the tree; None, and the tree before stays, without a topology that can be used."""
+        """Make the tree where something has changed.
+
+        Without a topology that can be used the answer is None, and the tree before stays.
+        """
         self._made_at = self._clock.monotonic()
         topology = self._topologies.get("", DEFAULT_NAME)
         if topology is None:
             return None
+        if not self._is_stale:
+            return None if self._problem else self._tree
+        self._is_stale = False
         try:
             self._tree = build(topology, self._nodes)
         except TopologyError as error:

@@ -131,6 +131,9 @@ def test_the_tree_does_not_depend_on_the_order_of_nodes(
     assert status[0].node_num == sum(1 for spine, block, _ in labels if spine and block)
 
 
+LABELS = {"spine": "s1", "block": "b1", "rack": "r1"}
+
+
 class TestManager:
     def world(self) -> tuple[FakeClock, Cluster, TreeManager]:
         clock = FakeClock(NOW)
@@ -155,6 +158,19 @@ class TestManager:
         second = manager.snapshot()
         assert second is not None
         assert set(second.root.children) == {"s1", "s2"}
+
+    def test_a_tree_is_made_again_only_when_it_would_differ(self) -> None:
+        clock, cluster, manager = self.world()
+        cluster.store(ClusterNetworkTopology).apply(topology())
+        first = manager.snapshot()
+        clock.advance(PERIOD)
+        cluster.store(Node).apply(decode(Node, {"metadata": {"name": "n1", "uid": "n1", "labels": LABELS}}))
+        assert manager.snapshot() is first
+        clock.advance(PERIOD)
+        cluster.store(Node).apply(node("n1", spine="s2", block="b1", rack="r1"))
+        second = manager.snapshot()
+        assert second is not None
+        assert outline(second) == {"s2": {"b1": {"r1": {"n1": {}}}}}
 
     @pytest.mark.parametrize("is_deleted", [True, False])
     def test_the_tree_before_stays_when_the_topology_is_gone_or_wrong(self, is_deleted: bool) -> None:
