@@ -231,7 +231,7 @@ async def test_extender_that_explains(server: ApiServer, client: Client, connect
     extender = {
         "port": 0,
         "schedulerConfig": str(DEPLOY / "scheduler" / "koordpy-profiles.yaml"),
-        "leaderElect": False,
+        "lease": {"leaseDuration": 3, "renewDeadline": 2, "retryPeriod": 0.2},
         "scheduleExplanations": {**shipped["scheduleExplanations"], **fast},
     }
     async with serving("extender", connection, client, server, extender=extender) as stage:
@@ -246,7 +246,8 @@ async def test_extender_that_explains(server: ApiServer, client: Client, connect
         await stage.delete_pod("p")
         await until(lambda: any(request.verb == "delete" for request in asked))
     grants = grants_of("koordpy-scheduler", list(yaml.safe_load_all((folder / "rbac.yaml").read_text())))
-    about = {request for request in connection.requests if "explanations" in request.resource}
+    resources = ("scheduleexplanations", "scheduleexplanations/status", "leases")
+    about = {request for request in connection.requests if request.resource in resources}
     assert refused(grants, about) == []
     assert unused(grants, about) == []
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+import yaml
 
 from koordpy import settings
 from koordpy.admission.handler import Handle as AdmissionHandle
@@ -24,7 +25,7 @@ from koordpy.scheduling.interface import Permit, Plugin, Score
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.status import SUCCESS, Status
 from tests.manifests.render import DEPLOY
-from tests.manifests.rights import Grant, shipped_grants
+from tests.manifests.rights import Grant, grants_of, shipped_grants
 
 ROOT = Path(__file__).parents[3]
 
@@ -147,6 +148,24 @@ def granted(part: Part) -> set[Right]:
     role = "koordpy-scheduler"  # kube-scheduler's own, which shares the extender's service account
     grants: list[Grant] = shipped_grants(PARTS[part].component, PARTS[part].account)
     return {Right(g.verb, g.resource, g.group, g.namespace, g.name) for g in grants if g.role != role}
+
+
+def of_component(name: str) -> set[Right]:
+    text = (DEPLOY / "kustomize" / "components" / name / "rbac.yaml").read_text()
+    grants = grants_of("koordpy-scheduler", list(yaml.safe_load_all(text)))
+    return {Right(g.verb, g.resource, g.group, g.namespace, g.name) for g in grants}
+
+
+@pytest.mark.parametrize(
+    ("component", "feature"),
+    [("reservations", "Reservation"), ("schedule-explanations", "ScheduleExplanations")],
+)
+def test_the_role_of_a_component_is_what_its_feature_needs_besides(component: str, feature: str) -> None:
+    of_part = [found for found in features() if found.part is Part.EXTENDER]
+    on = [found for found in of_part if found.on_by_default or found.name == feature]
+    given = settings.load(DEPLOY / "kustomize" / "base" / "extender" / "koordpy.yaml")
+    needed = needed_rights(Part.EXTENDER, given, on) - derived(Part.EXTENDER)
+    assert sorted(map(str, of_component(component))) == sorted(map(str, needed))
 
 
 SWITCHED = {*NETWORK_TOPOLOGY.rights, *following(NETWORK_TOPOLOGY.follows)}
