@@ -311,7 +311,7 @@ def _planned(
 ) -> PlannedPod:
     try:
         requests = pod_request_vector(decode(Pod, document))
-    except DecodeError as error:
+    except (DecodeError, quantity.QuantityError) as error:
         raise ConfigError(f"pod {document['metadata'].get('name')!r}: {error}") from None
     curves = tuple(usage[resource] for resource in ("cpu", "memory"))
     base = []

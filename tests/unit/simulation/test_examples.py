@@ -1,0 +1,37 @@
+"""The scenarios in `examples/` show what they say they show."""
+
+from pathlib import Path
+
+import pytest
+
+from koordpy.simulation import scenario, simulation
+from koordpy.simulation.result import Result
+
+FOLDER = Path(__file__).parents[3] / "examples" / "scenarios"
+
+
+def results(name: str) -> list[Result]:
+    told = scenario.load(FOLDER / name)
+    return [simulation.simulate(told, setup, FOLDER) for setup in told.schedulers]
+
+
+@pytest.mark.timeout(300)
+def test_load_aware_scheduling_cools_the_busiest_nodes() -> None:
+    alone, load_aware = results("load-aware.yaml")
+    assert load_aware.hot.share < 0.7 * alone.hot.share
+    busiest = [result.resources["cpu"].hottest for result in (alone, load_aware)]
+    assert busiest[0] is not None
+    assert busiest[1] is not None
+    assert busiest[1].max < busiest[0].max - 5
+    assert load_aware.pods.bound == alone.pods.bound
+    assert load_aware.pods.pending_at_end == 0
+    assert alone.problems == load_aware.problems == []
+
+
+@pytest.mark.timeout(300)
+def test_reservations_keep_a_place_for_the_service() -> None:
+    alone, reserved = results("reservation.yaml")
+    assert alone.pending_seconds_of["api"].p50 > 1800
+    assert reserved.pending_seconds_of["api"].max < 1
+    assert reserved.pods.evicted == 0
+    assert alone.problems == reserved.problems == []
