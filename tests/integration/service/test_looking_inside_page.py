@@ -32,6 +32,8 @@ _VARIES = (
     (re.compile(r"UID [0-9a-f-]{36}"), "UID"),
     (re.compile(r'"(uid)":"[^"]*"'), r'"\1":"UID"'),
     (re.compile(r'"(filter|score|prioritize|total)":\d+\.\d+'), r'"\1":N'),
+    (re.compile(r"UID [0-9a-f-]{36}"), "UID"),
+    (re.compile(r"^ +TIME +(?:\+\S+ \S+ +)?", re.MULTILINE), "  TIME "),
     (re.compile(r" +$", re.MULTILINE), ""),
 )
 
