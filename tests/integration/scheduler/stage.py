@@ -59,7 +59,9 @@ class Stage:
 
     # --- objects ---------------------------------------------------------------------------------
 
-    async def add_node(self, name: str, cpu: str = "8", **amounts: str) -> None:
+    async def add_node(
+        self, name: str, cpu: str = "8", labels: dict[str, str] | None = None, **amounts: str
+    ) -> None:
         """Create a node; further amounts are extended resources, with `_` for `.` and `__` for `/`."""
         extended = {key.replace("__", "/").replace("_", "."): amount for key, amount in amounts.items()}
         allocatable = {"cpu": cpu, "memory": "32Gi", "pods": "500", **extended}
@@ -67,7 +69,7 @@ class Stage:
         document = {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
             "status": {"capacity": allocatable, "allocatable": allocatable, "conditions": [ready]},
         }
         await self.client.create_raw(resource_of(Node), "", document)
