@@ -164,6 +164,27 @@ def test_values_reach_the_objects() -> None:
     assert not [kind for kind, _, _ in found if kind == "NetworkPolicy"]
 
 
+def test_light_mode_is_one_value() -> None:
+    found = rendered({"scheduler": {"mode": "light"}})
+    configs = found["ConfigMap", NAMESPACE, "koordpy-scheduler-config"]["data"]
+    extender = configs["koordpy.yaml"]["extender"]
+    assert (extender["mode"], extender["nodeChoice"]) == ("light", "kube-scheduler")
+    [entry] = configs["kube-scheduler-config.yaml"]["extenders"]
+    assert (entry["filterVerb"], "bindVerb" in entry) == ("filter", False)
+    profiles = found["ConfigMap", NAMESPACE, "koordpy-scheduler-profiles"]["data"]["koordpy-profiles.yaml"]
+    assert all("reserve" not in profile["plugins"] for profile in profiles["profiles"])
+    assert not [name for _, _, name in found if name == "koordpy-reservations"]
+
+
+def test_explanations_without_reservations_have_their_lease() -> None:
+    config = {"extender": {"scheduleExplanations": {"enabled": True}}}
+    found = rendered({"scheduler": {"config": config, "reservations": False}})
+    role = found["Role", NAMESPACE, "koordpy-scheduler-lead"]
+    assert role["rules"][-1]["resourceNames"] == ["koord-scheduler"]
+    with_reservations = rendered({"scheduler": {"config": config}})
+    assert ("Role", NAMESPACE, "koordpy-scheduler-lead") not in with_reservations
+
+
 def test_another_namespace_is_used_everywhere() -> None:
     text = helm("template", "koordpy", str(CHART), "--namespace", "elsewhere", "--set", "crds.install=false")
     assert NAMESPACE not in text

@@ -91,3 +91,16 @@ async def test_a_plugin_that_needs_the_bind_call_is_refused_at_start(
         ConfigError, match="profile koord-scheduler: plugin LoadAwareScheduling needs reserve"
     ):
         Service(settings)
+
+
+async def test_the_page_shows_how_a_plugin_that_hands_things_out_is_refused(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "extender.md").read_text()
+    [shown] = [line for line in page.splitlines() if line.startswith("koordpy: extender.mode")]
+    profiles = Path(__file__).parents[3] / "deploy/kustomize/components/reservations/koordpy-profiles.yaml"
+    document = yaml.safe_load(profiles.read_text())
+    document["profiles"] = [p for p in document["profiles"] if p["schedulerName"] == "koord-scheduler"]
+    (tmp_path / "profiles.yaml").write_text(yaml.safe_dump(document))
+    extender = {"mode": "light", "schedulerConfig": str(tmp_path / "profiles.yaml")}
+    with pytest.raises(ConfigError) as refused:
+        Service(service_settings("http://127.0.0.1:1", tmp_path, extender=extender))
+    assert f"koordpy: {refused.value}" == shown

@@ -42,6 +42,18 @@ def test_the_pair_of_the_deployment() -> None:
     assert bad(findings(BASE / "kube-scheduler-config.yaml", given)) == []
 
 
+def test_the_pair_of_the_component_for_light_mode() -> None:
+    folder = DEPLOY / "kustomize" / "components" / "light"
+    given = settings.load(folder / "koordpy.yaml")
+    assert (given.extender.mode, given.doors) == ("light", settings.load(BASE / "koordpy.yaml").doors)
+    assert bad(findings(folder / "kube-scheduler-config.yaml", given)) == []
+    light, full = (
+        config.load(found / "kube-scheduler-config.yaml").model_copy(update={"extenders": ()})
+        for found in (folder, BASE)
+    )
+    assert light == full
+
+
 def test_the_two_modes_are_not_mixed_up() -> None:
     light = settings.load(None, {"extender": {"mode": "light"}})
     full = settings.load(None)
