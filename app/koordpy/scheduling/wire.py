@@ -216,7 +216,8 @@ def host_priorities(names: Sequence[str], scores: Sequence[int]) -> bytes:
     if min(scores) >= 0 and max(scores) < len(_BETWEEN):
         parts[1::2] = map(_BETWEEN.__getitem__, scores)
     else:
-        parts[1::2] = map(_between, scores)
+        spelled = {score: _between(score) for score in set(scores)}  # some hundred nodes have the same
+        parts[1::2] = map(spelled.__getitem__, scores)
     text = "".join(parts)
     return ('[{"Host":"' + text[: -len(_NEXT_HOST)] + "}]").encode()
 
