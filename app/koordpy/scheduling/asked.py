@@ -1,4 +1,7 @@
-"""Which pods this process was asked to bind lately: what tells it that kube-scheduler asks it, or another."""
+"""Which pods this process was asked to bind lately: what tells it that kube-scheduler asks it, or another.
+
+In light mode nobody is asked to bind; there a pod counts that came to a node after a filter call.
+"""
 
 import asyncio
 
@@ -14,7 +17,7 @@ class Asked:
         self._again = asyncio.Event()
 
     def note(self, uid: str) -> None:
-        """Note a bind call."""
+        """Note a pod that this process was asked about."""
         self._uids.pop(uid, None)
         self._uids[uid] = None
         if len(self._uids) > REMEMBERED:

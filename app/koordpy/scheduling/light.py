@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Pod
 
+from .asked import Asked
 from .attempts import Attempts
 from .framework import Framework
 from .handle import Handle
@@ -73,8 +74,8 @@ def _camel(point: str) -> str:
 class WatchedBinds:
     """Ends attempts when the watch shows their pods on a node, as the end of a bind does in full mode."""
 
-    def __init__(self, handle: Handle, attempts: Attempts) -> None:
-        self._clock, self._attempts = handle.clock, attempts
+    def __init__(self, handle: Handle, attempts: Attempts, asked: Asked) -> None:
+        self._clock, self._attempts, self._asked = handle.clock, attempts, asked
         handle.on(Pod, add=self._seen, update=lambda _, pod: self._seen(pod))
 
     def _seen(self, pod: Pod) -> None:
@@ -83,6 +84,7 @@ class WatchedBinds:
         attempt = self._attempts.get(pod.metadata.uid)
         if attempt is None:
             return
+        self._asked.note(pod.metadata.uid)
         self._attempts.discard(attempt)
         ATTEMPTS_KEPT.set(len(self._attempts))
         attempt.decision.become("bound", pod.spec.node_name)
