@@ -1,7 +1,7 @@
 """The nodes that calls ask about, read and looked up once where calls in a row ask about the same ones.
 
-A kube-scheduler that looks at all nodes of a cluster sends the same hundred kilobytes of names with every pod;
-finding 5,000 rows by name takes longer than filtering them.
+A kube-scheduler that looks at all nodes of a cluster sends the same hundred kilobytes of names with every
+pod; finding 5,000 rows by name takes longer than filtering them.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,10 @@
 """Who chooses the node: kube-scheduler among all that fit, or koordpy, which then names one alone.
 
-The extender protocol leaves the choice to kube-scheduler: it scores every node that filter kept with its own
-plugins, asks for our scores with a second call, and adds them up. But koordpy knows all that it needs to come
-to the same sum: the whole framework of a profile scores with kube-scheduler's arithmetic. Where filter answers
-with the best node alone, kube-scheduler scores nothing and calls nobody: one call and the scoring of some
-hundred nodes are spared for every pod, which is what most of its time goes into.
+The extender protocol leaves the choice to kube-scheduler: it scores every node that filter kept with its
+own plugins, asks for our scores with a second call, and adds them up. But koordpy knows all that it needs to
+come to the same sum: the whole framework of a profile scores with kube-scheduler's arithmetic. Where filter
+answers with the best node alone, kube-scheduler scores nothing and calls nobody: one call and the scoring of
+some hundred nodes are spared for every pod, which is what most of its time goes into.
 
 The price: the weights and arguments of in-tree Score plugins count as they stand in koordpy's own
 configuration, and a filter extender after koordpy can only accept the node or refuse the pod.
