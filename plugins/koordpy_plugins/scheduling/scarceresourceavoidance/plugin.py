@@ -9,7 +9,7 @@ import numpy as np
 from koordpy.api.core import Pod
 from koordpy.api.resources import pod_fit_vector, surely_alike
 from koordpy.cluster.columns import PODS, Int64
-from koordpy.cluster.nodes import NodeSet
+from koordpy.cluster.nodes import NodeSet, NodeTable
 from koordpy.lib.last_answer import LastAnswer
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState, StateKey
@@ -22,6 +22,10 @@ from .args import ScarceResourceAvoidanceArgs
 _REQUESTED: StateKey[frozenset[str]] = StateKey("PreScoreScarceResourceAvoidance")
 
 
+_SCORES_KEPT = 64
+"""Sets of requested resources for which the scores of all nodes are remembered."""
+
+
 class ScarceResourceAvoidance(Plugin, PreScore, Score):
     """Scores the share of resources that are not rare among those that the pod leaves unused."""
 
@@ -32,6 +36,7 @@ class ScarceResourceAvoidance(Plugin, PreScore, Score):
         super().__init__(args, handle)
         assert isinstance(args, ScarceResourceAvoidanceArgs)
         self._scarce = frozenset(args.resources)
+        self._scores: dict[frozenset[str], tuple[int, Int64]] = {}
         self._requested_of = LastAnswer(_requested, surely_alike).of  # workloads come in one go
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
@@ -44,11 +49,21 @@ class ScarceResourceAvoidance(Plugin, PreScore, Score):
         requested = state.read(_REQUESTED)
         if requested is None:
             raise LookupError(f'get state node "{nodes.names[0]}" from PreScore: not found')
-        unused, scarce = np.zeros(len(nodes), np.int64), np.zeros(len(nodes), np.int64)
-        for column, name in enumerate(nodes.table.resources.names):
+        generation = nodes.table.latest_generation
+        known = self._scores.get(requested)
+        if known is None or known[0] != generation:
+            if len(self._scores) >= _SCORES_KEPT:
+                self._scores.clear()
+            known = self._scores[requested] = generation, self._by_row(nodes.table, requested)
+        return known[1].take(nodes.rows)
+
+    def _by_row(self, table: NodeTable, requested: frozenset[str]) -> Int64:
+        """Return (rows,) the scores of all nodes; they hold until a Node object changes."""
+        unused, scarce = np.zeros(table.capacity, np.int64), np.zeros(table.capacity, np.int64)
+        for column, name in enumerate(table.resources.names):
             if column == PODS or name in requested:
                 continue
-            has = nodes.allocatable(column) > 0
+            has = table.allocatable[:, column] > 0
             unused += has
             if name in self._scarce:
                 scarce += has

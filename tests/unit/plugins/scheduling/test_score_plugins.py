@@ -139,6 +139,36 @@ class TestScarceResourceAvoidance:
         got = scores(ScarceResourceAvoidance, self.args, pod({"cpu": 1, "memory": 1}), {"n": allocatable})
         assert got == {"n": score}
 
+    def test_scores_follow_nodes_that_change_come_and_go(self) -> None:
+        cluster = Cluster()
+        table = cluster.nodes
+        plugin = ScarceResourceAvoidance(
+            read_args(ScarceResourceAvoidance.args_type, ScarceResourceAvoidance.name, self.args, "args"),
+            Handle(cluster),
+        )
+        state, incoming = CycleState(), pod({"cpu": 1})
+        plugin.pre_score(state, incoming, table.all())
+
+        def put(name: str, **allocatable: int) -> None:
+            amounts = {"cpu": 1, **{key.replace("gpu", GPU): value for key, value in allocatable.items()}}
+            document = {"metadata": {"name": name, "uid": name}, "status": {"allocatable": amounts}}
+            cluster.store(Node).apply(decode(Node, document))
+
+        def now() -> dict[str, int]:
+            nodes = table.all()
+            return dict(zip(nodes.names, plugin.score_nodes(state, incoming, nodes).tolist(), strict=True))
+
+        put("n", gpu=1)
+        assert now() == {"n": 0}
+        put("n", gpu=1, memory=1)
+        assert now() == {"n": 50}
+        for place in range(100):
+            put(f"m{place}")
+        assert now() == {"n": 50, **{f"m{place}": 100 for place in range(100)}}
+        cluster.store(Node).discard("n")
+        put("other", gpu=1)
+        assert now()["other"] == 0
+
     def test_a_pod_that_needs_the_scarce_resource_avoids_nothing(self) -> None:
         got = scores(ScarceResourceAvoidance, self.args, pod({GPU: 1}), {"n": {"cpu": 1, GPU: 1}})
         assert got == {"n": 100}
