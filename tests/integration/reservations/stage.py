@@ -13,14 +13,19 @@ import yaml
 
 from koordpy import settings
 from koordpy.api.core import Event, Namespace, Node, Pod
+from koordpy.api.quantity import ZERO
 from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Connection
+from koordpy.cluster.informers import Informers
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.scheduler import Scheduler
 from koordpy.scheduling import config as scheduler_config
 from koordpy.service import Service
+from koordpy_plugins.scheduling.reservation.cache import ReservationCache
+from tests.integration.service.stage import picture
 
 if TYPE_CHECKING:
     from tests.e2e.controlplane.plane import ControlPlane
@@ -94,13 +99,10 @@ class Stage:
 
     async def start(self, **extender: Any) -> None:
         """Run koordpy, and a scheduler that asks it."""
-        await self.serve(**extender)
-        self.schedule_with(self.service)
-        if self.scheduler is not None:
-            await self.scheduler.start()
+        await self.begin(await self.serve(**extender))
 
-    def schedule_with(self, service: Service) -> None:
-        """Make a scheduler that asks a `koordpy serve`."""
+    async def begin(self, service: Service) -> None:
+        """Run a scheduler that asks a `koordpy serve`."""
         url = f"{service.listeners['extender'].url}/extender"
         common = {"urlPrefix": url, "nodeCacheCapable": True}
         document = {
@@ -122,6 +124,7 @@ class Stage:
             self._plane.start_scheduler(document)
         else:
             self.scheduler = Scheduler(scheduler_config.read(document), self.client)
+            await self.scheduler.start()
 
     async def restart_koordpy(self) -> None:
         """End koordpy and start it anew where it was."""
@@ -252,6 +255,23 @@ class Stage:
 
     # --- what must always hold -------------------------------------------------------------------
 
+    async def assert_memory_equals_a_rebuild(self) -> None:
+        """What koordpy knows of nodes and reservations is what a fresh view of the API objects gives."""
+        fresh = Cluster()
+        view = ReservationCache.of(fresh)
+        assert len(fresh.nodes) == 0
+        async with Informers(fresh, self.client) as informers:
+            await informers.wait_synced(30)
+            ours = self.service.cluster
+
+            async def equal() -> bool:
+                return both(ours, ReservationCache.of(ours)) == both(fresh, view)
+
+            try:
+                await self.until(equal, "", 15)
+            except AssertionError:
+                assert both(ours, ReservationCache.of(ours)) == both(fresh, view)
+
     async def assert_nothing_is_booked_twice(self) -> None:
         """No node has less CPU than its pods and what Reservations hold beside them."""
         pods = await self.client.list_all(Pod, NAMESPACE)
@@ -271,6 +291,22 @@ class Stage:
                     )
                     used += max(_cpu(reservation.status.allocatable) - own, 0)
             assert used <= _cpu(node.status.allocatable), f"node {name}"
+
+
+def both(cluster: Cluster, cache: ReservationCache) -> Document:
+    """Return what is known of nodes, and of reservations by UID, so that two views can be compared."""
+    reservations = {
+        uid: {
+            "node": info.node_name,
+            "allocatable": info.allocatable,
+            "allocated": {name: amount for name, amount in (info.allocated or {}).items() if amount > ZERO},
+            "pods": sorted(info.assigned),
+            "matchable": info.is_matchable,
+            "offered": uid in cache.offered.get(info.node_name, {}),
+        }
+        for uid, info in cache.infos.items()
+    }
+    return {"nodes": picture(cluster), "reservations": reservations, "assumed": sorted(cache.assumed)}
 
 
 def _cpu(amounts: Any) -> int:

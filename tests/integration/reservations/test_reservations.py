@@ -6,6 +6,7 @@ import json
 from koordpy.api.core import Node
 from koordpy.api.reservation import AVAILABLE, FAILED, SUCCEEDED, Reservation
 from koordpy.cluster.errors import NotFound
+from koordpy.service import Service
 from tests.integration.reservations.stage import ALLOCATED, Stage
 
 
@@ -69,6 +70,7 @@ async def test_one_owner_uses_a_reservation_up(stage: Stage) -> None:
     await stage.node_of("owner")
     ended = await stage.in_phase("web", SUCCEEDED)
     assert [owner.name for owner in ended.status.current_owners] == ["owner"]
+    await stage.assert_memory_equals_a_rebuild()
     await stage.add_pod("stock", "7")  # what the owner left of it is free
     assert await stage.node_of("stock") == "n1"
 
@@ -145,6 +147,7 @@ async def test_pods_and_reservations_in_a_crowd_are_never_given_the_same(stage: 
 
     await stage.until(settled, "the cluster is not filled", 60)
     await stage.assert_nothing_is_booked_twice()
+    await stage.assert_memory_equals_a_rebuild()
 
 
 async def test_a_restart_in_the_middle_loses_nothing_and_books_nothing_twice(stage: Stage) -> None:
@@ -167,6 +170,7 @@ async def test_a_restart_in_the_middle_loses_nothing_and_books_nothing_twice(sta
 
     await stage.until(settled, "no further reservation is placed")
     await stage.assert_nothing_is_booked_twice()
+    await stage.assert_memory_equals_a_rebuild()
     info = (await stage.reservation("web")).status
     assert info.node_name == first.node_name
 
@@ -187,3 +191,27 @@ async def test_one_of_two_processes_schedules_reservations(stage: Stage) -> None
     await leader.stop()
     await stage.reserve("second", "1")
     await stage.in_phase("second", AVAILABLE)
+
+
+async def test_the_process_that_the_scheduler_asks_schedules_reservations(stage: Stage) -> None:
+    await stage.add_namespace("koordinator-system")
+    await stage.add_node("n1")
+    lease = {"leaseDuration": 3, "renewDeadline": 2, "retryPeriod": 0.5}
+    for _ in range(2):
+        await stage.serve(leaderElect=True, lease=lease)
+
+    async def leading() -> list[Service]:
+        return [service for service in stage.services if service.lead is not None and service.lead.is_leading]
+
+    [leader] = await stage.until(leading, "nobody leads")
+    [asked] = [service for service in stage.services if service is not leader]
+    await stage.begin(asked)
+    await stage.add_pod("p")
+    await stage.node_of("p")
+
+    async def moved() -> bool:
+        return await leading() == [asked]
+
+    await stage.until(moved, "the lead does not go to the process that is asked")
+    await stage.reserve("web")
+    await stage.in_phase("web", AVAILABLE)
