@@ -6,6 +6,7 @@ The scheduler is koordpy's stand-in or kube-scheduler itself; tests see everythi
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Connection
+from koordpy.cluster.errors import AlreadyExists
 from koordpy.cluster.informers import Informers
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.scheduler import Scheduler
@@ -144,9 +146,10 @@ class Stage:
     # --- objects ---------------------------------------------------------------------------------
 
     async def add_namespace(self, name: str) -> None:
-        """Create a namespace."""
+        """Create a namespace, unless it is there."""
         document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        await self.client.create_raw(resource_of(Namespace), "", document)
+        with suppress(AlreadyExists):
+            await self.client.create_raw(resource_of(Namespace), "", document)
 
     async def add_node(self, name: str, cpu: str = "8") -> None:
         """Create a node."""
