@@ -44,6 +44,12 @@ class Sandbox:
         self._pods[self._rows[index]].append(pod)
         self._count(index, pod, 1)
 
+    def put(self, index: int, pod: Pod) -> None:
+        """Put a pod that was not there before on the node at an index."""
+        row = self._rows[index]
+        self._pods[row] = [*self._base_pods(row), pod]
+        self._count(index, pod, 1)
+
     def _base_pods(self, row: int) -> Collection[Pod]:
         known = self._pods.get(row)
         return list(self._base.pods_on(row)) if known is None else known

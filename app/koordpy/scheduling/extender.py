@@ -103,7 +103,7 @@ class Extender:
     ) -> None:
         self.profiles = profiles
         self.is_light = is_light
-        self._chooser = Chooser(profiles, handle.rng) if node_choice == "koordpy" else None
+        self._chooser = Chooser(profiles, handle) if node_choice == "koordpy" else None
         self.handle = handle
         self.nodes = handle.nodes
         self._asked = AskedNodes(handle.nodes)

@@ -11,15 +11,17 @@ configuration, and a filter extender after koordpy can only accept the node or r
 """
 
 import logging
-import random
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
+from koordpy.cluster.sandbox import Sandbox
 
 from .attempts import Attempt
+from .handle import Handle
 from .outcome import Scores
 from .registry import Profiles
 
@@ -28,11 +30,27 @@ log = logging.getLogger(__name__)
 NodeChoice = Literal["kube-scheduler", "koordpy"]
 
 
-class Chooser:
-    """Chooses nodes as kube-scheduler would: the highest total, any of those with the same."""
+PRESUMED_SECONDS = 10.0
+"""For so long a pod counts on the node that was named for it, unless it is seen on a node before."""
 
-    def __init__(self, profiles: Profiles, rng: random.Random) -> None:
-        self._profiles, self._rng = profiles, rng
+
+@dataclass(frozen=True, slots=True)
+class _Presumed:
+    pod: Pod
+    node_name: str
+    since: float
+
+
+class Chooser:
+    """Chooses nodes as kube-scheduler would: the highest total, any of those with the same.
+
+    Like kube-scheduler it counts pods on the nodes chosen for them before they are bound, so that pods that
+    come in a burst do not all get the same one.
+    """
+
+    def __init__(self, profiles: Profiles, handle: Handle) -> None:
+        self._profiles, self._rng, self._clock = profiles, handle.rng, handle.clock
+        self._presumed: dict[str, _Presumed] = {}
 
     def weights(self, scheduler_name: str) -> dict[str, int]:
         """Return the weights of all Score plugins of a profile, kube-scheduler's own included."""
@@ -49,7 +67,8 @@ class Chooser:
         whole = self._profiles.whole_of(pod.spec.scheduler_name)
         if whole is None or not whole.scores or _is_scored_elsewhere(pod):
             return None
-        scores, status = whole.run_score(attempt.state, pod, nodes)
+        self._presumed.pop(pod.metadata.uid, None)
+        scores, status = whole.run_score(attempt.state, pod, self._with_presumed(nodes))
         attempt.state.skip_score.clear()
         if scores is None:
             log.warning(
@@ -57,7 +76,24 @@ class Chooser:
             )
             return None
         best = np.flatnonzero(scores.total == scores.total.max())
-        return int(best[self._rng.randrange(len(best))]), scores
+        chosen = int(best[self._rng.randrange(len(best))])
+        self._presumed[pod.metadata.uid] = _Presumed(pod, nodes.names[chosen], self._clock.monotonic())
+        return chosen, scores
+
+    def _with_presumed(self, nodes: NodeSet) -> NodeSet:
+        """Return the nodes with the pods that were promised to them and are not counted there yet."""
+        if not self._presumed:
+            return nodes
+        table, latest = nodes.table, self._clock.monotonic() - PRESUMED_SECONDS
+        for uid, presumed in list(self._presumed.items()):
+            if presumed.since < latest or table.placed_on(uid) is not None:
+                del self._presumed[uid]
+        sandbox: Sandbox | None = None
+        for presumed in self._presumed.values():
+            for index in np.flatnonzero(nodes.rows == table.row_of(presumed.node_name)).tolist():
+                sandbox = sandbox or Sandbox(nodes)
+                sandbox.put(index, presumed.pod)
+        return nodes if sandbox is None else sandbox.nodes
 
 
 def _is_scored_elsewhere(pod: Pod) -> bool:

@@ -4,10 +4,12 @@ import json
 import random
 from typing import Any
 
+from koordpy.lib.clock import FakeClock
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Plugin, Score
+from koordpy.scheduling.node_choice import PRESUMED_SECONDS
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.registry import Place, build, installed
 
@@ -85,3 +87,32 @@ def test_refusals_are_told_beside_the_chosen_node() -> None:
     answer = json.loads(extender.filter(filter_body(pod_document("p"), ["n1", "n9", "n7"]))[0])
     assert answer["NodeNames"] == ["n9"]
     assert list(answer["FailedAndUnresolvableNodes"]) == ["n7"]
+
+
+def chosen(extender: Extender, name: str) -> str:
+    [node_name] = kept(extender, pod_document(name), ["n1", "n01"])
+    return node_name
+
+
+def test_a_pod_counts_on_its_node_before_it_is_bound() -> None:
+    extender = chooser(node("n1"), node("n01"))  # as good as each other, until one has a pod
+    for pair in range(5):
+        assert {chosen(extender, f"p{pair}"), chosen(extender, f"q{pair}")} == {"n1", "n01"}
+
+
+def test_a_pod_that_is_never_bound_is_forgotten() -> None:
+    extender = chooser(node("n1"), node("n01"))
+    first = chosen(extender, "p")
+    clock = extender.clock
+    assert isinstance(clock, FakeClock)
+    clock.advance(PRESUMED_SECONDS + 1)
+    again = set()
+    for i in range(20):
+        again.add(chosen(extender, f"q{i}"))
+        clock.advance(PRESUMED_SECONDS + 1)
+    assert first in again
+
+
+def test_a_pod_that_is_tried_again_is_not_in_its_own_way() -> None:
+    extender = chooser(node("n1", cpu="4"), node("n01", cpu="8"))
+    assert [chosen(extender, "p") for _ in range(3)] == ["n01"] * 3
