@@ -19,7 +19,13 @@ POD = decode(
             "uid": "u",
             "labels": {"app": "a"},
             "ownerReferences": [
-                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rsu", "controller": False}
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "ReplicaSet",
+                    "name": "rs",
+                    "uid": "rsu",
+                    "controller": False,
+                }
             ],
         }
     },
@@ -67,8 +73,8 @@ def test_nobody_owns_what_has_no_owners() -> None:
         ),
         (
             {"key": "app", "operator": "Exists", "values": ["x"]},
-            'owners[1]: Invalid value: {"matchExpressions":[{"key":"app","operator":"Exists","values":["x"]}]}: '
-            'values: Invalid value: ["x"]: values set must be empty for exists and does not exist',
+            'owners[1]: Invalid value: {"matchExpressions":[{"key":"app","operator":"Exists","values":["x"]}]'
+            '}: values: Invalid value: ["x"]: values set must be empty for exists and does not exist',
         ),
         (
             {"key": "app", "operator": "Bad"},
@@ -112,8 +118,8 @@ class TestAffinity:
         assert not empty.matches({"a": "1"}, "r")
 
     def test_a_term_that_cannot_be_read_is_an_error(self) -> None:
-        bad = '{"matchExpressions":[{"key":"k","operator":"In"}]}'
-        text = '{"requiredDuringSchedulingIgnoredDuringExecution":{"reservationSelectorTerms":[{},%s]}}' % bad
+        terms = '{"reservationSelectorTerms":[{},{"matchExpressions":[{"key":"k","operator":"In"}]}]}'
+        text = '{"requiredDuringSchedulingIgnoredDuringExecution":' + terms + "}"
         with pytest.raises(DecodeError):
             affinity_of({self.KEY: text})
 

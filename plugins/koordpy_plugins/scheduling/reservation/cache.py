@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable, Sequence
 from weakref import WeakKeyDictionary
 
-from koordpy.api import extension
 from koordpy.api import reservation_annotations as annotations
 from koordpy.api.core import Pod
 from koordpy.api.quantity import QuantityError
@@ -250,41 +249,34 @@ class ReservationCache:
     # --- pods as the API server has them ---------------------------------------------------------
 
     def add_pod(self, pod: Pod) -> None:
-        """Take in a pod; only bound ones that have not ended matter."""
+        """Take in a pod; only bound ones that have not ended matter. Its requests count as they are now."""
         if pod.is_terminal:
             self.delete_pod(pod)
         elif pod.spec.node_name:
+            uid = pod.metadata.uid
+            self._leave(self._used.get(uid, ""), uid)
             used = annotations.allocated(pod.metadata.annotations)
             if used is not None:
-                self._leave(used.uid, pod.metadata.uid)
                 self._use(used.uid, pod)
             if annotations.is_operating(pod.metadata):
                 self._operate(pod)
 
     def update_pod(self, old: Pod, pod: Pod) -> None:
-        """Take in a changed pod; its requests count as they are now."""
-        if pod.is_terminal:
-            self.delete_pod(pod)
-            return
-        if not pod.spec.node_name:
+        """Take in a changed pod."""
+        if not pod.is_terminal and not pod.spec.node_name:
             if old.spec.node_name:
                 self.delete_pod(old)
             return
-        if extension.ANNOTATION_RESERVATION_ALLOCATED in old.metadata.annotations:
-            before = annotations.allocated(old.metadata.annotations)
-            if before is not None:
-                self._leave(before.uid, old.metadata.uid)
         if annotations.is_operating(old.metadata) and not annotations.is_operating(pod.metadata):
             self.remove(old.metadata.uid)
         self.add_pod(pod)
 
     def delete_pod(self, pod: Pod) -> None:
         """Forget a pod that ended or was deleted."""
-        used = annotations.allocated(pod.metadata.annotations)
-        if used is not None:
-            self._leave(used.uid, pod.metadata.uid)
+        uid = pod.metadata.uid
+        self._leave(self._used.get(uid, ""), uid)
         if annotations.is_operating(pod.metadata):
-            self.remove(pod.metadata.uid)
+            self.remove(uid)
 
     def _operate(self, pod: Pod) -> None:
         """Take in a pod that acts as a reservation, and who it says uses it."""

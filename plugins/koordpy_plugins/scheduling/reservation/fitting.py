@@ -93,8 +93,9 @@ def fit(
     considered = needs.concern(book, slots)
     unsure: Bool = np.full(len(at), needs.inexact)
     unsure |= ~book.exact[slots]
-    for row in prepared.preemptible.rows(table):
-        unsure |= np.equal(rows, row)
+    moved = list(prepared.preemptible.rows(table))
+    if moved:
+        unsure |= np.isin(rows, moved)
     return Fitting(
         at,
         slots,

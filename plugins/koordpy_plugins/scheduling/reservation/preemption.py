@@ -34,6 +34,7 @@ class ReservationPreemption:
     def __init__(self, args: ReservationArgs, handle: Handle) -> None:
         self._pods = handle.cluster.store(Pod)
         self._reservations = handle.cluster.store(Reservation)
+        self._nominator = handle.nominator
         self._evaluator = Evaluator(
             "Reservation",
             handle,
@@ -49,8 +50,19 @@ class ReservationPreemption:
     async def post_filter(
         self, state: CycleState, pod: Pod, outcome: FilterOutcome
     ) -> tuple[PostFilterResult | None, Status]:
-        """Evict for a pod that found no node, as `Evaluator.preempt`."""
-        return await self._evaluator.preempt(state, pod, outcome)
+        """Evict for a pod that found no node, as `Evaluator.preempt`.
+
+        A reserve pod keeps the node that it was promised while its victims end: no status of a pod could
+        say so for it.
+        """
+        result, status = await self._evaluator.preempt(state, pod, outcome)
+        promised = self._promised(pod)
+        if result is None and promised and status.is_rejected:
+            result = PostFilterResult(promised, override=True)
+        return result, status
+
+    def _promised(self, pod: Pod) -> str:
+        return self._nominator.node_of(pod.metadata.uid) if is_reserve_pod(pod) else ""
 
     def _latest(self, pod: Pod) -> Pod | None:
         known = self._pods.by_key(pod.metadata.key)
@@ -59,7 +71,9 @@ class ReservationPreemption:
         reservation = self._reservations.by_key(reservation_name_of(pod))
         if reservation is None or reservation.metadata.uid != pod.metadata.uid:
             return None
-        return new_reserve_pod(reservation)
+        latest = new_reserve_pod(reservation)
+        latest.status.nominated_node_name = self._promised(pod)
+        return latest
 
 
 def is_protected(pod: Pod) -> bool:

@@ -20,7 +20,12 @@ class DefaultBinder(Plugin, Bind):
     needs = Needs(rights=(Right("create", "pods/binding"),))
 
     async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
-        """Write the Binding; what the API server answers is for the caller to understand."""
+        """Write the Binding; what the API server answers is for the caller to understand.
+
+        Of reserve pods the API server knows nothing: they are left to the next plugin.
+        """
+        if is_reserve_pod(pod):
+            return Status.skip()
         if is_reserve_pod(pod):
             return Status.skip()
         if self.handle.client is None:
