@@ -1,0 +1,60 @@
+"""Koordinator's shipped scheduler configuration loads unchanged.
+
+The samples are not part of the project; KOORDPY_SAMPLES names their folder.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from koordpy.api.config_model import ConfigError
+from koordpy.scheduling import config
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface import Bind, Filter
+from koordpy.scheduling.koordinator_args import KOORDINATOR_ARGS
+from koordpy.scheduling.registry import Place, Profiles, build, installed
+
+from .worlds import world
+
+SAMPLES = Path(os.environ.get("KOORDPY_SAMPLES") or Path(__file__).parents[4] / "shared" / "samples")
+SHIPPED = SAMPLES / "koordinator" / "scheduler-config.yaml"
+
+pytestmark = pytest.mark.skipif(
+    not SHIPPED.is_file(), reason=f"{SHIPPED} is not there; KOORDPY_SAMPLES names its folder"
+)
+
+
+def built(*, skip_missing: bool) -> Profiles:
+    cluster = world([])
+    known = {name: cls for name, cls in installed().items() if name not in KOORDINATOR_ARGS}
+    return build(
+        config.load(SHIPPED),
+        lambda _: Handle(cluster),
+        place=Place.EXTENDER,
+        classes=known,
+        skip_missing=skip_missing,
+    )
+
+
+def test_the_shipped_file_runs_the_plugins_that_are_there_in_its_order() -> None:
+    profiles = built(skip_missing=True)
+    assert {line.rpartition(": ")[2] for line in profiles.missing} == set(KOORDINATOR_ARGS)
+    lineup = profiles.frameworks["koord-scheduler"].lineup
+    filters = [name for name, _ in lineup.at("filter", Filter)]
+    assert filters.index("LoadAwareScheduling") < filters.index("Reservation")
+    assert [name for name, _ in lineup.at("bind", Bind)][-1] == "DefaultBinder"
+    weights = profiles.frameworks["koord-scheduler"].weights
+    assert weights == {"LoadAwareScheduling": 1, "Reservation": 5000}
+
+
+def test_a_plugin_that_is_missing_refuses_the_file_with_every_place_that_names_it() -> None:
+    with pytest.raises(ConfigError) as caught:
+        built(skip_missing=False)
+    named = [line for line in caught.value.problems if 'got "ElasticQuota"' in line]
+    assert [line.partition(": ")[0] for line in named] == [
+        "profiles[0].plugins.preFilter.enabled[5].name",
+        "profiles[0].plugins.postFilter.enabled[2].name",
+        "profiles[0].plugins.reserve.enabled[5].name",
+        "profiles[0].pluginConfig[2].name",
+    ]
