@@ -34,6 +34,10 @@ class Nominator:
         """Return the pods nominated to a node, in order of nomination."""
         return list(self._nodes.get(node_name, {}).values())
 
+    def node_of(self, uid: str) -> str:
+        """Return the node that a pod was promised; empty when there is none."""
+        return self._node_of.get(uid, "")
+
     def add(self, pod: Pod, node_name: str) -> None:
         """Nominate a pod, taking back an earlier nomination."""
         uid = pod.metadata.uid

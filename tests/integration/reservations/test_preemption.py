@@ -61,6 +61,34 @@ async def test_a_reservation_takes_the_place_of_pods_that_are_not_protected(stag
     assert {event.regarding.name.partition("-")[0] for event in victims} == {"n2"}
 
 
+async def test_a_reservation_waits_for_those_that_go_for_it(stage: Stage) -> None:
+    stage.args = {"enablePreemption": True}
+    for node in ("n1", "n2"):
+        await stage.add_node(node, cpu="4")
+        for i in range(2):
+            await stage.add_pod(f"{node}-{i}", "2", spec={"nodeName": node})
+    await stage.start()
+    await stage.reserve("web", "4")
+
+    async def going() -> list[str]:
+        pods = await stage.client.list_all(Pod)
+        return sorted(pod.metadata.name for pod in pods if pod.metadata.deletion_timestamp)
+
+    await stage.until(going, "nobody goes")
+    await stage.add_node("n3", cpu="1")  # another attempt is made
+    text = "not eligible due to a terminating pod on the nominated node"
+
+    async def told() -> bool:
+        return text in await pending(stage, "web")
+
+    await stage.until(told, "the reservation does not wait")
+    victims = await going()
+    assert victims in (["n1-0", "n1-1"], ["n2-0", "n2-1"])
+    for name in victims:
+        await stage.delete_pod(name)
+    assert (await stage.in_phase("web", AVAILABLE)).node_name == victims[0][:2]
+
+
 async def test_a_reservation_is_told_when_everybody_is_protected(stage: Stage) -> None:
     stage.args = {"enablePreemption": True}
     await stage.add_node("n1", cpu="4")

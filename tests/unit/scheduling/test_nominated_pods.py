@@ -16,6 +16,7 @@ from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.nominator import Nominator
 from koordpy.scheduling.outcome import FilterOutcome
 from koordpy.scheduling.status import SUCCESS, Code, Status
+from koordpy.scheduling.waiting_pods import WaitingPods
 from tests.unit.scheduling.worlds import framework, node, pod, world
 
 
@@ -170,3 +171,12 @@ def test_a_pod_that_is_bound_loses_a_promise_made_here() -> None:
     nominator.add(pod("p"), "a")
     cluster.store(Pod).apply(pod("p", node_name="b"))
     assert not nominator
+
+
+def test_the_handles_of_a_process_share_promises_and_waiting_pods_from_the_first_one_on() -> None:
+    cluster = world([])
+    nominator, waiting_pods = Nominator(cluster), WaitingPods()
+    handle = Handle(cluster, nominator=nominator, waiting_pods=waiting_pods)
+    for each in (handle, handle.sibling()):
+        assert each.nominator is nominator
+        assert each.waiting_pods is waiting_pods
