@@ -77,7 +77,8 @@ def configuration(
 
 
 def framework(cluster: Cluster, *classes: type[Plugin], **sets: Any) -> Framework:
-    by_name = {cls.name: cls for cls in (*classes, Binder)}
+    every: tuple[type[Plugin], ...] = (*classes, Binder)
+    by_name = {cls.name: cls for cls in every}
     profiles = build(
         configuration([cls.name for cls in classes], **sets),
         lambda _: Handle(cluster),
@@ -101,7 +102,8 @@ class Binder(Plugin, Bind):
 
 
 def extender(cluster: Cluster, *classes: type[Plugin], **sets: Any) -> Extender:
-    by_name = {cls.name: cls for cls in (Binder, *classes)}
+    every: tuple[type[Plugin], ...] = (Binder, *classes)
+    by_name = {cls.name: cls for cls in every}
     made = create(
         configuration([cls.name for cls in classes if cls.name != "DefaultBinder"], **sets),
         cluster,
