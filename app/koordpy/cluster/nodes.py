@@ -149,8 +149,6 @@ class NodeTable:
         self._present = self.add_column(dtype=np.bool_, fill=False)
         self._generation = self.add_column(fill=0)
         self._pods_generation = self.add_column(fill=0)
-        self.roster = 0
-        """Raised whenever a Node object comes or goes: while it stands still, names keep their rows."""
         self._clock = 0
         self._pods_clock = 0
 
@@ -292,8 +290,6 @@ class NodeTable:
         self._allocatable.reset(row)
         self.allocatable[row, columns] = list(amounts.values())
         self._nodes[row] = node
-        if not self.present[row]:
-            self.roster += 1
         self.present[row] = True
         self._clock += 1
         self.generation[row] = self._clock
@@ -306,7 +302,6 @@ class NodeTable:
         self._allocatable.reset(row)
         self._nodes[row] = None
         self.present[row] = False
-        self.roster += 1
         self._clock += 1
         self.generation[row] = self._clock
         self._release_if_empty(row)

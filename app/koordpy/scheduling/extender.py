@@ -23,7 +23,6 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.feature_gates import FeatureGates
 
 from . import light, wire
-from .asked_nodes import AskedNodes
 from .attempts import Attempt, Attempts
 from .bind_cycle import BindCycle, Gone
 from .config import SchedulerConfiguration
@@ -106,7 +105,6 @@ class Extender:
         self._chooser = Chooser(profiles, handle) if node_choice == "koordpy" else None
         self.handle = handle
         self.nodes = handle.nodes
-        self._asked = AskedNodes(handle.nodes)
         self._pods = handle.cluster.store(Pod)
         self.clock = handle.clock
         self.decisions = decisions or Decisions()
@@ -149,7 +147,7 @@ class Extender:
             decision.fail("error", Status.failed(refusal))
             self.histories.broke(pod, refusal)
             return wire.error_result(refusal), None
-        nodes, unknown = self._asked.select(names)
+        nodes, unknown = self.nodes.select(names)
         attempt.moment = self.nodes.moment
         outcome = framework.find_feasible(attempt.state, pod, nodes)
         self.decisions.filtered(decision, outcome, attempt.state)
@@ -209,7 +207,7 @@ class Extender:
         self.decisions.tidy()
 
     def _candidates(self, args: wire.ExtenderArgs) -> tuple[Sequence[str], dict[str, msgspec.Raw]]:
-        names = self._asked.names(args.node_names)
+        names = wire.node_names(args.node_names)
         if names is not None:
             return names, {}
         if args.nodes is None:
