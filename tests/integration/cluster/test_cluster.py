@@ -300,3 +300,31 @@ async def test_status_of_a_pod_is_known_in_full(client: Client) -> None:
     assert known.status == PodStatus(
         phase="Failed", reason="Evicted", qos_class=known.status.qos_class, conditions=known.status.conditions
     )
+
+
+async def test_a_late_store_is_followed_from_the_first_question_on_and_holds_up_nobody(
+    client: Client,
+) -> None:
+    cluster = Cluster()
+    pods = cluster.store(Pod)
+    async with Informers(cluster, client) as informers:
+        await informers.wait_synced(20)
+        assert len(cluster.stores) == 1
+        late = cluster.late_store(Namespace)
+        assert cluster.late_store(Namespace) is late
+        assert not late.synced
+        assert informers.synced
+        assert cluster.synced
+        await until(lambda: late.get("", "default") is not None)
+        assert late.synced
+        assert [health.kind for health in informers.health] == ["Namespace", "Pod"]
+    assert pods.synced
+    assert not cluster.late_store(Node).synced
+
+
+async def test_a_late_store_that_was_asked_for_early_is_followed_from_the_start(client: Client) -> None:
+    cluster = Cluster()
+    late = cluster.late_store(Namespace)
+    assert cluster.synced
+    async with Informers(cluster, client):
+        await until(lambda: late.synced)
