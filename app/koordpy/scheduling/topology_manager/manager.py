@@ -62,7 +62,7 @@ class TopologyManager:
         hints, reasons = self._hints(state, pod, node)
         if reasons:
             return Status.unschedulable(*reasons)
-        merged = merge_hints(policy, numa_nodes, hints, exclusive)
+        merged = merge_hints(policy, numa_nodes, hints, exclusive, for_admission=True)
         if not merged.admit and merged.reasons:
             return Status.unschedulable(*merged.reasons)
         status = self._allocate(state, merged.hint, pod, node)

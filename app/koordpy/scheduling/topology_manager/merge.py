@@ -28,14 +28,21 @@ _Sweep = list[tuple[NUMATopologyHint, NUMATopologyHint]]
 replace it, in order, each with what is the best at the end of the row if it was."""
 
 
-def merge(everything: int, lists: Sequence[Hints], allowed: Callable[[int], bool]) -> NUMATopologyHint:
+def merge(
+    everything: int,
+    lists: Sequence[Hints],
+    allowed: Callable[[int], bool],
+    *,
+    only_preferred: bool = False,
+) -> NUMATopologyHint:
     """Choose one hint of every list; return what they have in common.
 
     `everything` is the mask of all NUMA nodes. A mask that is not `allowed` is no preferred one. Without any
-    choice (a list is empty, or the hints exclude each other) the answer is all NUMA nodes, not preferred.
+    choice (a list is empty, or the hints exclude each other) the answer is all NUMA nodes, not preferred; with
+    `only_preferred` it is so without a preferred choice, which saves the longer search.
     """
     search: _Search = _PreferredSearch(everything, lists, allowed)
-    if not search.masks:
+    if not search.masks and not only_preferred:
         search = _OtherSearch(everything, lists)
     return search.run()
 

@@ -77,10 +77,13 @@ def merge_hints(
     numa_nodes: Iterable[int],
     providers: Iterable[ProviderHints | None],
     exclusive: Exclusive = NOT_EXCLUSIVE,
+    *,
+    for_admission: bool = False,
 ) -> Merged:
     """Merge the hints of several providers under a node's policy.
 
-    Resources of one provider are taken in the order of their names.
+    Resources of one provider are taken in the order of their names. With `for_admission` the hint of what is
+    refused means nothing: it is not searched for.
     """
     if policy is NUMATopologyPolicy.NONE:
         return Merged(NUMATopologyHint(None))
@@ -94,11 +97,10 @@ def merge_hints(
     if reasons:
         return Merged(NUMATopologyHint(None if single else everything), False, reasons)
     if single:
-        best = merge(everything, [_single(hints) for hints in lists], exclusive.allows)
-        if best.affinity == everything:
-            best = NUMATopologyHint(None, best.preferred)
-    else:
-        best = merge(everything, lists, exclusive.allows)
+        lists = [_single(hints) for hints in lists]
+    best = merge(everything, lists, exclusive.allows, only_preferred=for_admission)
+    if single and best.affinity == everything:
+        best = NUMATopologyHint(None, best.preferred)
     if best.preferred:
         return Merged(best)
     aligned = ("," if single else " & ").join(_summaries(offered))

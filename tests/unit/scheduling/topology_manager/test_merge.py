@@ -76,6 +76,24 @@ def test_the_search_finds_what_trying_every_choice_finds(
     assert merge(everything, lists, exclusive.allows) == by_trying_everything(everything, lists, exclusive)
 
 
+@settings(deadline=None)
+@given(
+    st.sampled_from(list(NUMATopologyPolicy)),
+    st.lists(st.dictionaries(st.sampled_from("abc"), st.none() | st.lists(hints, max_size=4)), max_size=3),
+    exclusives,
+)
+def test_for_admission_only_the_hint_of_what_is_refused_may_differ(
+    policy: NUMATopologyPolicy,
+    providers: list[dict[str, list[NUMATopologyHint] | None]],
+    exclusive: Exclusive,
+) -> None:
+    whole = merge_hints(policy, [0, 1, 2], providers, exclusive)
+    quick = merge_hints(policy, [0, 1, 2], providers, exclusive, for_admission=True)
+    assert (quick.admit, quick.reasons) == (whole.admit, whole.reasons)
+    if whole.admit:
+        assert quick == whole
+
+
 def test_eight_resources_on_eight_numa_nodes_are_merged_without_trying_255_to_the_8() -> None:
     lists = [
         [hint(mask, mask.bit_count() == 1 + resource % 2, 100 - mask % 100) for mask in range(1, 256)]
