@@ -38,8 +38,8 @@ def merge(
     """Choose one hint of every list; return what they have in common.
 
     `everything` is the mask of all NUMA nodes. A mask that is not `allowed` is no preferred one. Without any
-    choice (a list is empty, or the hints exclude each other) the answer is all NUMA nodes, not preferred; with
-    `only_preferred` it is so without a preferred choice, which saves the longer search.
+    choice (a list is empty, or the hints exclude each other) the answer is all NUMA nodes, not preferred.
+    With `only_preferred` that is the answer without a preferred choice, too: it saves the longer search.
     """
     search: _Search = _PreferredSearch(everything, lists, allowed)
     if not search.masks and not only_preferred:
