@@ -387,7 +387,6 @@ class TestMetrics:
         fw.run_pre_filter(state, pod("p"), fw.handle.nodes.all())
         assert self.counted("PreFilter", "Success") == before + measured
 
-
     async def test_the_points_after_the_choice_of_a_node_are_timed_as_a_whole(self) -> None:
         name = "scheduler_framework_extension_point_duration_seconds_count"
         points = [("Permit", "Success"), ("PreBind", "Error"), ("Bind", "Success")]
