@@ -102,9 +102,7 @@ class TestReservePod:
 class TestStatus:
     def test_available_has_what_is_resized(self) -> None:
         key = "scheduling.koordinator.sh/reservation-resize-allocatable"
-        made = status.set_available(
-            reservation(annotations={key: '{"resources":{"cpu":"9"}}'}), "n1", NOW
-        )
+        made = status.set_available(reservation(annotations={key: '{"resources":{"cpu":"9"}}'}), "n1", NOW)
         assert made.is_available
         assert made.status.allocatable == {"cpu": "9", "memory": "1Gi"}
         assert [(c.type, c.status, c.reason) for c in made.status.conditions] == [

@@ -91,8 +91,9 @@ def fit(
     full = book.room[slots, PODS] < 1
     inside = ~(room.short.any(axis=1) | full)
     considered = needs.concern(book, slots)
-    unsure: Bool = np.full(len(at), needs.inexact)
-    unsure |= ~book.exact[slots]
+    unsure: Bool = ~book.exact[slots]
+    if needs.inexact:
+        unsure[:] = True
     moved = list(prepared.preemptible.rows(table))
     if moved:
         unsure |= np.isin(rows, moved)
