@@ -1,14 +1,19 @@
 """How long kube-scheduler waits for filter and then prioritize, by the number of node names.
 
 One server process on one core, plain HTTP with keep-alive as kube-scheduler speaks it, the client on the
-other core; names only (`nodeCacheCapable`), the shipped plugins, a fresh NodeMetric on every node. As long as
-kube-scheduler's own plugins score the nodes between the two calls, koordpy scores ahead; the pause between
-the calls here is `PAUSE`, and a second row shows what it is without.
+other core; names only (`nodeCacheCapable`), in another order for each pod, as kube-scheduler's parallel
+search leaves them; a fresh NodeMetric on every node. As long as kube-scheduler's own plugins score the nodes
+between the two calls, koordpy scores ahead; the pause between the calls here is `PAUSE`, and a second row
+shows what it is without.
+
+The chains: the shipped one, and `full-chain.yaml` in a cluster with `RESERVATIONS` Reservations, for pods
+that may use some of them and pods that may not. Where koordpy chooses the node there is filter alone.
 """
 
 import asyncio
 import contextlib
 import json
+import random
 import statistics
 import time
 from dataclasses import dataclass
@@ -20,9 +25,55 @@ from bench import load, machine, objects, servers
 from bench.report import Result
 
 SIZES = (500, 5_000, 15_000)
+RESERVATIONS = 1_000
+FULL_CHAIN = Path(__file__).parent / "full-chain.yaml"
 PAUSE = 0.002
 """Seconds between filter's answer and prioritize's question; kube-scheduler takes longer for 500 nodes."""
 GOALS = {500: "goal: p50 of both 2 ms at most", 5_000: "goal: p50 of both 6 ms at most"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A server, and the pods that it is asked about."""
+
+    label: str
+    size: int
+    arguments: tuple[str, ...] = ()
+    reservations: int = 0
+    app: str = "bench"
+    pause: float = 0.0
+    goal: str = ""
+
+    @property
+    def server(self) -> tuple[object, ...]:
+        """What cases that share a server have in common."""
+        return self.size, self.arguments, self.reservations
+
+    @property
+    def chooses(self) -> bool:
+        """Whether koordpy chooses the node, so that prioritize is not called."""
+        return "koordpy" in self.arguments
+
+
+def _cases() -> list[Case]:
+    cases = [
+        Case(
+            f"shipped chain, {size:,} names, {how}",
+            size,
+            pause=pause,
+            goal="" if pause else GOALS.get(size, ""),
+        )
+        for size in SIZES
+        for pause, how in ((PAUSE, "with a pause"), (0.0, "back to back"))
+    ]
+    full = ("--scheduler-config", str(FULL_CHAIN))
+    for size in SIZES[:2]:
+        for app, whose in (("bench", "none for the pod"), (objects.RESERVING_APP, "some for the pod")):
+            label = f"full chain, {RESERVATIONS:,} reservations, {whose}, {size:,} names, back to back"
+            cases.append(Case(label, size, full, RESERVATIONS, app, goal=GOALS[size]))
+        label = f"full chain, {RESERVATIONS:,} reservations, koordpy chooses, {size:,} names"
+        cases.append(Case(label, size, (*full, "--node-choice", "koordpy"), RESERVATIONS))
+    return cases
 
 
 def run(rounds: int = 5, pods: int = 100) -> Result:
@@ -41,17 +92,17 @@ def run(rounds: int = 5, pods: int = 100) -> Result:
         machine.pin(0, machine.CLIENT_CORE)
         stack.callback(machine.unpin)
         folder = stack.enter_context(servers.folder())
-        ours = dict(zip(SIZES, _start(stack, folder), strict=True))
+        cases = _cases()
+        started = _start(stack, folder, cases)
         first = 0
         for _ in range(rounds):
-            for size, server in ours.items():
-                for pause, how in ((PAUSE, "with a pause"), (0.0, "back to back")):
-                    before = machine.cpu_seconds(server.pid)
-                    times = uvloop.run(_schedule(server, size, range(first, first + pods), pause))
-                    used = machine.cpu_seconds(server.pid) - before
-                    row = result.row(f"{size:,} names, {how}", GOALS.get(size, "") if not pause else "")
-                    row.add(**times, cpu=used / pods * 1e3)
-                    first += pods
+            for case in cases:
+                server = started[case.server]
+                before = machine.cpu_seconds(server.pid)
+                times = uvloop.run(_schedule(server, case, range(first, first + pods)))
+                used = machine.cpu_seconds(server.pid) - before
+                result.row(case.label, case.goal).add(**times, cpu=used / pods * 1e3)
+                first += pods
     return result
 
 
@@ -63,68 +114,80 @@ class Server:
     pid: int
 
 
-def _start(stack: contextlib.ExitStack, folder: Path) -> list[Server]:
-    """Start the API server and a koordpy for each size of cluster."""
+def _start(stack: contextlib.ExitStack, folder: Path, cases: list[Case]) -> dict[tuple[object, ...], Server]:
+    """Start the API server and a koordpy for each kind of server."""
     port = servers.free_port()
-    worlds = servers.module("worlds", str(port), *(f"nodes-{size}" for size in SIZES))
+    names = dict.fromkeys(f"nodes-{case.size}-{case.reservations}" for case in cases)
+    worlds = servers.module("worlds", str(port), *names)
     stack.enter_context(
         servers.running("worlds", worlds, f"http://127.0.0.1:{port}/readyz", folder, machine.CLIENT_CORE)
     )
-    found = []
-    for size in SIZES:
+    found: dict[tuple[object, ...], Server] = {}
+    for case in cases:
+        if case.server in found:
+            continue
         bind = f"127.0.0.1:{servers.free_port()}"
+        world = f"http://127.0.0.1:{port}/nodes-{case.size}-{case.reservations}"
         command = servers.koordpy(
-            "serve", "--doors", "extender", "--server", f"http://127.0.0.1:{port}/nodes-{size}",
-            "--extender-bind", bind,
+            "serve", "--doors", "extender", "--no-leader-elect", "--controller-plugins", "-Reservation",
+            "--server", world, "--extender-bind", bind, *case.arguments,
         )  # fmt: skip
         running = servers.running(
-            f"koordpy-{size}", command, f"http://{bind}/readyz", folder, machine.SERVER_CORE
+            f"koordpy-{len(found)}", command, f"http://{bind}/readyz", folder, machine.SERVER_CORE
         )
-        found.append(Server(f"http://{bind}", stack.enter_context(running).pid))
+        found[case.server] = Server(f"http://{bind}", stack.enter_context(running).pid)
     return found
 
 
-async def _schedule(server: Server, size: int, pods: range, pause: float) -> dict[str, float]:
+async def _schedule(server: Server, case: Case, pods: range) -> dict[str, float]:
     """Ask for each pod what kube-scheduler asks; return quantiles in milliseconds."""
-    names = json.dumps([objects.node_name(i) for i in range(size)], separators=(",", ":")).encode()
+    names = [objects.node_name(i) for i in range(case.size)]
+    order = random.Random(pods.start)
     asked: list[tuple[float, float]] = []
     async with load.channels(server.url, 1) as (channel,):
         for i in pods:
-            pod = json.dumps(_pod(i), separators=(",", ":")).encode()
-            body = b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, names)
-            question = load.request(f"{server.url}/extender/filter", body)
+            order.shuffle(names)
+            pod = json.dumps(_pod(i, case.app), separators=(",", ":")).encode()
+            question = _question(server, "filter", pod, names)
             started = time.perf_counter()
             answer = await channel.ask(question)
             filtered = time.perf_counter() - started
-            left = _left(answer)
-            kept = json.dumps(left, separators=(",", ":")).encode()
-            body = b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, kept)
-            question = load.request(f"{server.url}/extender/prioritize", body)
-            if pause:
-                await asyncio.sleep(pause)
+            left = _left(answer, 1 if case.chooses else case.size // 2)
+            if case.chooses:
+                asked.append((filtered, 0.0))
+                continue
+            question = _question(server, "prioritize", pod, left)
+            if case.pause:
+                await asyncio.sleep(case.pause)
             started = time.perf_counter()
             answer = await channel.ask(question)
             asked.append((filtered, time.perf_counter() - started))
             if len(json.loads(answer)) != len(left):
                 raise load.UnexpectedAnswer(f"prioritize answered {answer[:300]!r}")
-    return {
-        **_quantiles("filter", [one for one, _ in asked]),
-        **_quantiles("prioritize", [two for _, two in asked]),
-        **_quantiles("both", [one + two for one, two in asked]),
-    }
+    found = _quantiles("filter", [one for one, _ in asked])
+    if not case.chooses:
+        found |= _quantiles("prioritize", [two for _, two in asked])
+    return found | _quantiles("both", [one + two for one, two in asked])
 
 
-def _pod(i: int) -> dict[str, object]:
+def _question(server: Server, verb: str, pod: bytes, names: list[str]) -> bytes:
+    encoded = json.dumps(names, separators=(",", ":")).encode()
+    body = b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, encoded)
+    return load.request(f"{server.url}/extender/{verb}", body)
+
+
+def _pod(i: int, app: str) -> dict[str, object]:
     pod = objects.waiting_pod(i)
     pod["metadata"]["uid"] = f"{i:08x}-4a63-4c1a-8f53-1f1a2c0b5a77"
+    pod["metadata"]["labels"]["app"] = app
     return pod
 
 
-def _left(answer: bytes) -> list[str]:
-    """Return the nodes that passed. Raises UnexpectedAnswer when that is fewer than half of them."""
+def _left(answer: bytes, least: int) -> list[str]:
+    """Return the nodes that passed. Raises UnexpectedAnswer when there are fewer than `least`."""
     result = json.loads(answer)
     left: list[str] = result.get("NodeNames") or []
-    if result.get("Error") or len(left) <= len(result.get("FailedNodes") or {}):
+    if result.get("Error") or len(left) < least:
         raise load.UnexpectedAnswer(f"filter answered {answer[:300]!r}")
     return left
 

@@ -235,6 +235,28 @@ def node_metric(i: int) -> Document:
     }
 
 
+RESERVING_APP = "reserving"
+"""The label `app` of pods that a tenth of the reservations are for."""
+
+
+def reservation(i: int, nodes: int) -> Document:
+    """The i-th Reservation: 2 cores and 4 GiB of one of so many nodes."""
+    amounts = {"cpu": "2", "memory": "4Gi"}
+    app = f"app-{i % 10}" if i % 10 else RESERVING_APP
+    return {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": f"reservation-{i:05d}"},
+        "spec": {
+            "template": {"spec": {"containers": [{"name": "main", "resources": {"requests": amounts}}]}},
+            "owners": [{"labelSelector": {"matchLabels": {"app": app}}}],
+            "ttl": "0s",
+            "allocateOnce": False,
+        },
+        "status": {"phase": "Available", "nodeName": node_name(i % nodes), "allocatable": amounts},
+    }
+
+
 def waiting_pod(i: int, namespace: str = "default") -> Document:
     """A small pod that waits for a node: 100m and 200Mi."""
     amounts = {"cpu": "100m", "memory": "200Mi"}

@@ -1,8 +1,8 @@
 """An API server that has nothing but lists: clusters of any size, ready in a moment.
 
 `python -m bench.worlds PORT WORLD...` serves each world under its name (`http://127.0.0.1:PORT/nodes-5000`):
-`profiles-N` has N ClusterColocationProfiles, `nodes-N` N nodes with NodeMetrics, `pods-N-M` N running pods
-on 5,000 nodes. Whatever else is asked for is an empty list. Watches stay open and silent, but for the pods
+`profiles-N` has N ClusterColocationProfiles, `nodes-N-R` N nodes with NodeMetrics and R Reservations,
+`pods-N-M` N running pods on 5,000 nodes. Whatever else is asked for is an empty list. Watches stay open and silent, but for the pods
 of a pods world: some seconds after the watch began, M updates come as fast as they are read.
 
 An API server keeps its objects as documents; a hundred thousand pods would take gigabytes and most of the
@@ -51,13 +51,16 @@ def profiles(count: int) -> World:
     )
 
 
-def nodes(count: int) -> World:
-    """A cluster's nodes and what they report."""
+def nodes(count: int, reservations: int = 0) -> World:
+    """A cluster's nodes, what they report, and what is reserved on them."""
     return World(
         {
             "/api/v1/nodes": _encoded(objects.nodes(count)),
             "/apis/slo.koordinator.sh/v1alpha1/nodemetrics": _encoded(objects.node_metrics(count)),
             "/api/v1/namespaces": _encoded(objects.namespaces()),
+            "/apis/scheduling.koordinator.sh/v1alpha1/reservations": _encoded(
+                objects.reservation(i, count) for i in range(reservations)
+            ),
         }
     )
 
