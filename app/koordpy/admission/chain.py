@@ -110,7 +110,7 @@ class Chain:
         return self._answered(request, self.rehearse(request, raw_object), began)
 
     def rehearse(self, request: Request, raw_object: bytes | msgspec.Raw) -> Response:
-        """Decide as `admit` does, for somebody who only wants to know: it is neither counted nor remembered."""
+        """Decide as `admit` does, for somebody who only wants to know: it is not counted nor remembered."""
         try:
             response = self._open(request, raw_object)
             if response is None:

@@ -268,8 +268,8 @@ class Handler(ABC):
     """What all kinds of handlers declare.
 
     `name` and `path` together identify a handler (`mutate-pod.ClusterColocationProfile`); its entry point has
-    that name. `enabled_by` and `disabled_by` name feature gates, which are read once, at the start. `needs` is
-    what the handler cannot work without beyond the objects that it follows.
+    that name. `enabled_by` and `disabled_by` name feature gates, which are read once, at the start. `needs`
+    is what the handler cannot work without beyond the objects that it follows.
     """
 
     name: ClassVar[str]
