@@ -2,8 +2,9 @@
 
 `python -m bench.worlds PORT WORLD...` serves each world under its name (`http://127.0.0.1:PORT/nodes-5000`):
 `profiles-N` has N ClusterColocationProfiles, `nodes-N-R` N nodes with NodeMetrics and R Reservations,
-`pods-N-M` N running pods on 5,000 nodes. Whatever else is asked for is an empty list. Watches stay open and silent, but for the pods
-of a pods world: some seconds after the watch began, M updates come as fast as they are read.
+`pods-N-M` N running pods on 5,000 nodes. Whatever else is asked for is an empty list. Watches stay open and
+silent, but for the pods of a pods world: some seconds after the watch began, M updates come as fast as they
+are read.
 
 An API server keeps its objects as documents; a hundred thousand pods would take gigabytes and most of the
 time. Here pages are bytes that were made before.

@@ -30,8 +30,11 @@ log = logging.getLogger(__name__)
 NodeChoice = Literal["kube-scheduler", "koordpy"]
 
 
-PRESUMED_SECONDS = 10.0
+PRESUMED_SECONDS = 3.0
 """For so long a pod counts on the node that was named for it, unless it is seen on a node before."""
+
+MOST_PRESUMED = 50
+"""Pods between the choice of a node and its bind call; kube-scheduler has a handful at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,8 @@ class Chooser:
             return None
         best = np.flatnonzero(scores.total == scores.total.max())
         chosen = int(best[self._rng.randrange(len(best))])
+        if len(self._presumed) >= MOST_PRESUMED:
+            del self._presumed[next(iter(self._presumed))]
         self._presumed[pod.metadata.uid] = _Presumed(pod, nodes.names[chosen], self._clock.monotonic())
         return chosen, scores
 
