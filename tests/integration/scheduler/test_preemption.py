@@ -1,5 +1,6 @@
 """A pod that fits nowhere takes the place of less important ones."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -142,6 +143,8 @@ async def test_less_important_pods_lose_the_node_they_were_promised(stage: Stage
     await stage.add_pod("p", cpu="2", **HIGH)
     await stage.nominated("p", "n1")
     await stage.nominated("mid", "")
+    while {event.regarding.name for event in await stage.events("Preempted")} != {"low-1", "low-2"}:
+        await asyncio.sleep(0.05)
     await stage.delete_pod("low-1")
     await stage.delete_pod("low-2")
     assert await stage.node_of("p") == "n1"
