@@ -170,7 +170,11 @@ class Chaos:
         self.server.cut_watches()
 
     async def restart(self) -> None:
+        stopped = self.service.extender
+        assert stopped is not None
         await self.service.stop()
+        while any(attempt.binding_to for attempt in stopped.attempts):  # a listener would wait for that
+            await asyncio.sleep(0.1)
         self.service = self._service()
         await self.service.start(listen=False)
 

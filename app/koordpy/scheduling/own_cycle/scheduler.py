@@ -43,6 +43,9 @@ from .surroundings import Surroundings
 
 log = logging.getLogger(__name__)
 
+LAST_WRITES_SECONDS = 4.0
+"""Shorter than what is left of a lease when its holder has given up renewing it."""
+
 CLEARED = PostFilterResult("", override=True)
 """A nomination is taken back."""
 
@@ -112,7 +115,7 @@ class ReservationScheduler:
     # --- life ------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Schedule until cancelled. What was being bound then is given up; whoever leads next sees to it."""
+        """Schedule until cancelled; then what waits for Permit is given up, what is being written ended."""
         self.queue = self._new_queue()
         reserve_pods = ReservePods(
             self.queue,
@@ -131,12 +134,21 @@ class ReservationScheduler:
                 await self._schedule()
         finally:
             self._reservations.unsubscribe(following)
-            tasks = list(self._binding.values())
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._end_binding()
             for uid in list(self._promised):
                 self._take_back_promise(uid)
+
+    async def _end_binding(self) -> None:
+        """Let writes that are under way end: whoever leads next must not begin before they are done."""
+        for uid, task in self._binding.items():
+            if self._handle.waiting_pods.get(uid) is not None:
+                task.cancel()
+        tasks = list(self._binding.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=LAST_WRITES_SECONDS)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _schedule(self) -> None:
         while True:

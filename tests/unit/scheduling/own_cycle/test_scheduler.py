@@ -205,6 +205,21 @@ async def test_what_was_under_way_is_given_back_when_the_lead_is_lost() -> None:
         assert await stage.node_of("r") == "n1"
 
 
+async def test_what_is_being_written_when_the_lead_is_lost_is_ended() -> None:
+    slow = iter((True,))
+
+    def faults(method: str, path: str) -> Fault | None:
+        if method == "PATCH" and "/reservations/r/status" in path and next(slow, False):
+            return Fault(delay=0.3)
+        return None
+
+    async with staged("n1", faults=faults) as stage:
+        await stage.add("r")
+        await stage.until(lambda: stage.plugin.held)
+        await stage.stop()
+        assert (await stage.get("r")).status.phase == AVAILABLE
+
+
 async def test_a_failed_reservation_is_not_scheduled_again() -> None:
     async with staged() as stage:
         await stage.add("r")
