@@ -1,5 +1,6 @@
 """Pods that look at where other pods are: affinity, anti-affinity, spreading. And nodes with the image."""
 
+import asyncio
 from collections import Counter
 from typing import Any
 
@@ -221,3 +222,39 @@ async def test_unevenly_used_nodes_are_evened_out(stage: Stage) -> None:
     await stage.node_of("remembers")
     await stage.add_pod("computes-too", cpu="4")
     assert await stage.node_of("computes-too") == "n2"
+
+
+async def test_a_more_important_pod_evicts_one_that_keeps_it_away(stage: Stage) -> None:
+    await stage.add_priority("high", 1000)
+    await stage.add_node("n1")
+    await stage.add_node("n2")
+    await stage.start()
+    apart = affinity("podAntiAffinity")
+    for name, cpu in (("n1", "1"), ("n2", "2")):
+        pinned: dict[str, Any] = {"nodeSelector": {HOST: name}, "terminationGracePeriodSeconds": 0}
+        await stage.add_pod(f"alone-{name}", cpu=cpu, affinity=apart, **pinned)
+        await stage.node_of(f"alone-{name}")
+    await add_web(stage, "web", priorityClassName="high")
+    async with asyncio.timeout(20):
+        while len(left := await stage.pods()) > 2:
+            await asyncio.sleep(0.05)
+    assert "web" in {pod.metadata.name for pod in left}
+
+
+async def test_a_more_important_pod_makes_room_where_the_spread_allows_it(stage: Stage) -> None:
+    await stage.add_priority("high", 1000)
+    await stage.add_node("a", cpu="2", labels={ZONE: "a"})
+    await stage.add_node("b", cpu="2", labels={ZONE: "b"})
+    await stage.start()
+    for name, place in (("w0", "a"), ("w1", "a"), ("w2", "b"), ("w3", "b")):
+        labels = {"app": "web"} if name != "w3" else {"app": "other"}
+        pinned: dict[str, Any] = {"nodeSelector": {HOST: place}, "terminationGracePeriodSeconds": 0}
+        await stage.add_pod(name, cpu="1", labels=labels, **pinned)
+        await stage.node_of(name)
+    constraint = spread(ZONE)
+    await add_web(stage, "new", cpu="1", priorityClassName="high", topologySpreadConstraints=[constraint])
+    await stage.node_of("new")
+    left = await stage.pods()
+    zones = Counter(pod.spec.node_name for pod in left if pod.metadata.labels["app"] == "web")
+    assert len(left) == 4
+    assert abs(zones["a"] - zones["b"]) <= 1

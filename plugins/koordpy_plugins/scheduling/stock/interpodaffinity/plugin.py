@@ -86,7 +86,7 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score):
         terms = read(pod)
         if terms.problems:
             return None, Status.unresolvable(f"parsing pod: {'; '.join(terms.problems)}")
-        if terms is NO_TERMS and not self._bound.required_anti and nodes.overlay is None:
+        if terms is NO_TERMS and not self._bound.required_anti and not _shows_other_pods(nodes):
             return None, Status.skip()
         counted = self._count(pod, terms, nodes)
         if not counted.existing and not terms.required and not terms.required_anti:
@@ -186,7 +186,7 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score):
         terms = read(pod)
         if terms.problems:
             return Status.failed(f"parsing pod: {'; '.join(terms.problems)}")
-        if not prefers and not self._bound.scored and nodes.overlay is None:
+        if not prefers and not self._bound.scored and not _shows_other_pods(nodes):
             return Status.skip()
         everywhere = nodes.table.all()
         scores: _Counts = {}
@@ -268,3 +268,8 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score):
 
 def _copy(counts: _Counts) -> _Counts:
     return {key: of_key.clone() for key, of_key in counts.items()}
+
+
+def _shows_other_pods(nodes: NodeSet) -> bool:
+    """Tell whether an overlay shows other pods on some nodes than the table has."""
+    return nodes.overlay is not None and bool(nodes.overlay.pods)
