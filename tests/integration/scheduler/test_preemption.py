@@ -74,6 +74,7 @@ async def test_while_a_victim_ends_no_other_one_is_evicted(stage: Stage) -> None
     await stage.start()
     await stage.add_pod("p", cpu="1", **HIGH)
     await stage.nominated("p", "n1")
+    await stage.all_events("Preempted")
     await stage.add_pod("other", cpu="1", nodeName="n2", **HIGH)
     await stage.add_node("n2", cpu="1")  # another attempt is made, and the pod does not fit here either
     wanted = "preemption: not eligible due to a terminating pod on the nominated node."
