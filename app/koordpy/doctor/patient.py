@@ -86,7 +86,9 @@ class Patient:
         handle = AdmissionHandle(cluster, chosen, catalog.NO_CHANCE, self.clock)
         self.chains = admission_config.build_chains(config, handle)
         self.features += [
-            catalog.handler(type(handler)) for chain in self.chains.values() for handler in chain.handlers
+            catalog.handler(type(handler), handler.args)
+            for chain in self.chains.values()
+            for handler in chain.handlers
         ]
         self.follows[Part.WEBHOOKS] = followed(store.type for store in cluster.stores)
 
@@ -100,8 +102,8 @@ class Patient:
             skip_missing=settings.skip_missing_plugins,
             gates=gates.chosen(gates.SERVING, self.settings.feature_gates),
         )
-        types = {type(plugin) for plugin in self.plugins}
-        self.features += [catalog.scheduling_plugin(type_) for type_ in sorted(types, key=lambda t: t.name)]
+        plugins = sorted(self.plugins, key=lambda plugin: plugin.name)
+        self.features += [catalog.scheduling_plugin(type(plugin), plugin.args) for plugin in plugins]
         self.features += parts.switched(self.settings)
         resources = set(followed(store.type for store in self.cluster.stores))
         resources |= set(catalog.frame_follows(Part.EXTENDER))
@@ -168,7 +170,7 @@ class Patient:
 
     def needed_by(self, resource: Resource) -> list[str]:
         """Return the features (or parts) that are on and follow a resource."""
-        names = [feature.name for feature in self.features if resource in feature.follows]
+        names = list(dict.fromkeys(f.name for f in self.features if resource in f.follows))
         frames = [part.value for part, resources in self.follows.items() if resource in resources]
         return names or frames
 
@@ -192,7 +194,7 @@ class Patient:
 
     def types(self, plugin: Plugin) -> list[type[KubeObject]]:
         """Return what a scheduling plugin follows."""
-        follows = catalog.scheduling_plugin(type(plugin)).follows
+        follows = catalog.scheduling_plugin(type(plugin), plugin.args).follows
         return [store.type for store in self.cluster.stores if resource_of(store.type) in follows]
 
 

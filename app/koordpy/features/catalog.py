@@ -5,8 +5,8 @@ nothing happens. Third parties' plugins are found like the in-tree ones.
 """
 
 import random
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 
 from koordpy import data
 from koordpy.admission import config as admission_config
@@ -14,6 +14,7 @@ from koordpy.admission import gates as admission_gates
 from koordpy.admission.handler import Handle as AdmissionHandle
 from koordpy.admission.handler import Handler
 from koordpy.admission.paths import webhook_path
+from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
 from koordpy.api.meta import KubeObject
@@ -27,6 +28,7 @@ from koordpy.descheduling.evictor import EvictorProxy
 from koordpy.descheduling.framework import decode_args
 from koordpy.descheduling.interface import Handle as DeschedulingHandle
 from koordpy.descheduling.interface import Plugin as DeschedulingPlugin
+from koordpy.descheduling.interface import PluginFactory
 from koordpy.descheduling.limiter import EvictionLimiter
 from koordpy.descheduling.registry import Registry as DeschedulingRegistry
 from koordpy.lib import entry_points
@@ -34,7 +36,7 @@ from koordpy.lib.feature_gates import FeatureGates
 from koordpy.qos.manager import QOSPlugins
 from koordpy.scheduling import config as scheduling_config
 from koordpy.scheduling import light, registry
-from koordpy.scheduling.args import read_args
+from koordpy.scheduling.args import PluginArgs, read_args
 from koordpy.scheduling.handle import Handle as SchedulingHandle
 from koordpy.scheduling.interface import (
     BeforeFilter,
@@ -78,11 +80,18 @@ def verbs_of(plugin: type[Plugin]) -> tuple[str, ...]:
     return tuple(verb for verb, roles in by_verb if issubclass(plugin, roles))
 
 
-def scheduling_plugin(plugin: type[Plugin], document: object = None) -> Feature:
-    """Return what a scheduling plugin needs, with the arguments of a configuration."""
+UNKNOWN_WITHOUT_ARGUMENTS = "arguments: without them it cannot be made, nor what it follows be seen"
+
+
+def scheduling_plugin(plugin: type[Plugin], args: PluginArgs | None = None) -> Feature:
+    """Return what a scheduling plugin needs with these arguments, by default those that nobody has set."""
     cluster = Cluster()
-    args = read_args(plugin.args_type, plugin.name, document or {}, plugin.name)
-    plugin(args, SchedulingHandle(cluster))
+
+    def make() -> None:
+        given = read_args(plugin.args_type, plugin.name, {}, plugin.name) if args is None else args
+        plugin(given, SchedulingHandle(cluster))
+
+    elsewhere = _elsewhere(plugin.needs, make)
     shipped = _shipped_plugins()
     verbs = verbs_of(plugin)
     return Feature(
@@ -91,19 +100,33 @@ def scheduling_plugin(plugin: type[Plugin], document: object = None) -> Feature:
         follows=followed({store.type for store in cluster.stores} | set(plugin.needs.later)),
         rights=plugin.needs.rights,
         verbs=verbs,
-        elsewhere=plugin.needs.elsewhere,
+        elsewhere=elsewhere,
         on_by_default=plugin.name in shipped,
         leads=plugin.needs.leads or issubclass(plugin, ControllerProvider),
         in_light_mode=plugin.watch_suffices or "bind" not in verbs,
     )
 
 
-def handler(plugin: type[Handler]) -> Feature:
-    """Return what an admission handler needs."""
+def _elsewhere(needs: Needs, make: Callable[[], object]) -> tuple[str, ...]:
+    """Make a plugin, so that it asks for what it follows; return what it needs elsewhere.
+
+    One of somebody else's may have no defaults for its arguments; then there is that to say of it.
+    """
+    try:
+        make()
+    except ValueError:  # ConfigError, pydantic's ValidationError, what a plugin raises for values
+        return (*needs.elsewhere, UNKNOWN_WITHOUT_ARGUMENTS)
+    return needs.elsewhere
+
+
+def handler(plugin: type[Handler], args: ConfigModel | None = None) -> Feature:
+    """Return what an admission handler needs with these arguments, by default those that nobody has set."""
     cluster = Cluster()
     everything = admission_gates.feature_gates(dict.fromkeys(admission_gates.SPECS, True))
     offline = AdmissionHandle(cluster, everything, NO_CHANCE)
-    plugin(plugin.args_type(), offline)
+    elsewhere = _elsewhere(
+        plugin.needs, lambda: plugin(plugin.args_type() if args is None else args, offline)
+    )
     path_gate = webhook_path(plugin.path).gate
     gates = tuple(
         dict.fromkeys(
@@ -121,7 +144,7 @@ def handler(plugin: type[Handler]) -> Feature:
         webhooks=(plugin.path,),
         gates=gates,
         on_by_default=(path_gate is None or defaults.enabled(path_gate)) and plugin.is_enabled(defaults),
-        elsewhere=plugin.needs.elsewhere,
+        elsewhere=elsewhere,
     )
 
 
@@ -163,8 +186,8 @@ def _controllers() -> Iterator[Feature]:
     installed = ControllerRegistry.installed()
     for name, type_ in installed.types.items():
         cluster = Cluster()
-        controller = installed.make(name, {}, controller_handle(installed.gates(), cluster))
-        controller.setup()
+        handle = controller_handle(installed.gates(), cluster)
+        elsewhere = _elsewhere(type_.needs, partial(_set_up, installed, name, handle))
         yield Feature(
             part=Part.CONTROLLERS,
             name=name,
@@ -172,8 +195,12 @@ def _controllers() -> Iterator[Feature]:
             rights=type_.needs.rights,
             gates=(type_.feature,) if type_.feature else (),
             on_by_default=type_.feature is None or installed.gates().enabled(type_.feature),
-            elsewhere=type_.needs.elsewhere,
+            elsewhere=elsewhere,
         )
+
+
+def _set_up(installed: ControllerRegistry, name: str, handle: ControllerHandle) -> None:
+    installed.make(name, {}, handle).setup()
 
 
 def _descheduler() -> Iterator[Feature]:
@@ -182,16 +209,21 @@ def _descheduler() -> Iterator[Feature]:
         factory = installed.get(name)
         assert factory is not None
         cluster = Cluster()
-        made = factory(decode_args(name, {}, installed), _offline(cluster))
-        needs = made.needs if isinstance(made, DeschedulingPlugin) else Needs()
+        is_plugin = isinstance(factory, type) and issubclass(factory, DeschedulingPlugin)
+        needs: Needs = getattr(factory, "needs", Needs()) if is_plugin else Needs()
+        elsewhere = _elsewhere(needs, partial(_make, factory, installed, _offline(cluster)))
         yield Feature(
             part=Part.DESCHEDULER,
             name=name,
             follows=followed({store.type for store in cluster.stores} | {Node, Pod, *needs.later}),
             rights=needs.rights,
             on_by_default=None,
-            elsewhere=needs.elsewhere,
+            elsewhere=elsewhere,
         )
+
+
+def _make(factory: PluginFactory, installed: DeschedulingRegistry, handle: DeschedulingHandle) -> None:
+    factory(decode_args(factory.name, {}, installed), handle)
 
 
 def controller_handle(chosen: FeatureGates, cluster: Cluster | None = None) -> ControllerHandle:

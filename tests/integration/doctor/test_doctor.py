@@ -648,3 +648,19 @@ async def test_the_command_prints_text_json_and_yaml_and_its_exit_code_tells(
     told = await ask(*options, "--parts", "kitchen")
     assert told.exit_code != 0
     assert "webhooks, extender, controllers" in told.output
+
+
+async def test_kube_schedulers_configuration_may_come_in_a_config_map(it: Clinic, tmp_path: Path) -> None:
+    from koordpy.doctor.examination import Question, examine
+    from koordpy.doctor.patient import parts_of
+    from koordpy.settings import load
+
+    inner = yaml.safe_dump({**it.scheduler, "extenders": []})
+    file = tmp_path / "config-map.yaml"
+    file.write_text(
+        yaml.safe_dump({"apiVersion": "v1", "kind": "ConfigMap", "data": {"config.yaml": inner, "x": "y"}})
+    )
+    read = load(None, it.settings)
+    report = await examine(it.client, Question(read, parts_of(read), file))
+    [found] = [finding for finding in report.findings if finding.state is State.PROBLEM]
+    assert "no entry calls koordpy" in found.message

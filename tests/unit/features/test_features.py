@@ -75,6 +75,25 @@ def test_what_a_scheduling_plugin_follows_and_does_is_seen_and_the_rest_is_its_n
     assert found.on_by_default is False
 
 
+class Demanding(ThirdParty):
+    """Has an argument without a default."""
+
+    class Args(PluginArgs):
+        zone: str
+
+    name = "Demanding"
+    args_type = Args
+
+
+def test_a_plugin_without_defaults_is_seen_with_its_arguments_only() -> None:
+    unseen = catalog.scheduling_plugin(Demanding)
+    assert unseen.elsewhere == ("a licence", catalog.UNKNOWN_WITHOUT_ARGUMENTS)
+    assert unseen.definitions == ()
+    seen = catalog.scheduling_plugin(Demanding, Demanding.Args(zone="a"))
+    assert seen.elsewhere == ("a licence",)
+    assert seen.definitions == ("nodeslos.slo.koordinator.sh",)
+
+
 def test_what_a_handler_needs_is_its_path_its_gates_and_what_it_follows() -> None:
     found = catalog.handler(ThirdPartyHandler)
     assert found.webhooks == ("/validate-node",)

@@ -5,16 +5,20 @@ import json
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from koordpy.api.core import Pod
 from koordpy.lib.clock import FakeClock
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.history import STEPS, Histories, Life, StepModel, What
+from koordpy.scheduling.history import CYCLES, STEPS, Histories, Life, StepModel, What
 from koordpy.scheduling.interface import Bind, Binding, Filter, Permit, Plugin
 from koordpy.scheduling.node_info import NodeInfo
+from koordpy.scheduling.outcome import FilterOutcome
 from koordpy.scheduling.status import SUCCESS, Status
 
 from .worlds import bind_body, extender, filter_body, node, pod, pod_document, world
@@ -263,3 +267,59 @@ def test_a_life_is_over_after_its_last_step(what: What) -> None:
     assert not found.is_over
     found.add(type(found.steps[0])(clock(it).now() + timedelta(seconds=1), what))
     assert found.is_over
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["show", "gate", "filter", "refuse", "report", "bind", "fail", "place", "delete"]),
+        st.integers(0, 3),
+    ),
+    max_size=120,
+)
+
+
+@given(events=EVENTS, limit=st.integers(0, 3))
+def test_whatever_happens_lives_stay_bounded_in_order_and_complete(
+    events: list[tuple[str, int]], limit: int
+) -> None:
+    cluster = world([node("a"), node("b")])
+    histories = Histories(Handle(cluster), pods=limit)
+    pods = cluster.store(Pod)
+    time = cluster.clock
+    assert isinstance(time, FakeClock)
+    nodes = cluster.nodes.all()
+    calls = 0
+    for what, number in events:
+        time.advance(1)
+        name = f"p{number}"
+        uid = f"uid-{name}"
+        match what:
+            case "show":
+                pods.apply(pod(name))
+            case "gate":
+                pods.apply(pod(name, **GATE))
+            case "filter" | "refuse":
+                calls += 1
+                kept = 2 if what == "filter" else 0
+                outcome = FilterOutcome(nodes, np.full(2, bool(kept)))
+                histories.filtered(pod(name), time.now(), outcome, kept, "" if kept else "no")
+            case "report":
+                pods.apply(pod(name, **told("no room")))
+            case "bind":
+                histories.binding(uid, "a")
+                histories.bind_ended(uid, "a", "")
+            case "fail":
+                histories.bind_ended(uid, "a", "broken")
+            case "place":
+                pods.apply(pod(name, node_name="b"))
+            case "delete":
+                pods.discard(f"default/{name}")
+    assert histories.calls == calls
+    assert len(histories) <= limit
+    for found in histories:
+        assert len(found.steps) <= STEPS
+        assert all(step.after_seconds >= 0 for step in found.models())
+        cycles = sum(step.times for step in found.steps if step.what in CYCLES)
+        assert cycles <= found.cycles
+        assert found.dropped or cycles == found.cycles
+        assert found.steps[0].what is What.SEEN or found.dropped
