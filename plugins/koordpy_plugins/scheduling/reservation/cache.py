@@ -47,8 +47,6 @@ class ReservationCache:
         """UIDs of reservations that have pods and can take more, by node."""
         self.assumed: set[str] = set()
         """UIDs of Reservations that are about to be bound."""
-        self.generation = 0
-        """Raised whenever a reservation comes, goes or is offered in another way."""
         self._current: dict[str, str] = {}
         self._names: dict[str, dict[str, None]] = {}
         self._users: dict[str, dict[str, Pod]] = {}
@@ -189,7 +187,6 @@ class ReservationCache:
                 del self.allocated_on[node_name]
 
     def _tell(self, node_name: str) -> None:
-        self.generation += 1
         for changed in self._changed:
             changed(node_name)
 

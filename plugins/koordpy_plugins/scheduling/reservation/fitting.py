@@ -91,12 +91,7 @@ def fit(
     full = book.room[slots, PODS] < 1
     inside = ~(room.short.any(axis=1) | full)
     considered = needs.concern(book, slots)
-    unsure: Bool = ~book.exact[slots]
-    if needs.inexact:
-        unsure[:] = True
-    moved = list(prepared.preemptible.rows(table))
-    if moved:
-        unsure |= np.isin(rows, moved)
+    unsure = _unsure(prepared, needs, nodes, book, slots, rows)
     return Fitting(
         at,
         slots,
@@ -107,6 +102,18 @@ def fit(
         unsure,
         np.column_stack((room.lacking, room.lacking_alone, room.short, crowded, full, considered)),
     )
+
+
+def _unsure(
+    prepared: Prepared, needs: "_Needs", nodes: NodeSet, book: Book, slots: Int64, rows: Int64
+) -> Bool:
+    """(k,) where integers are not enough, or pods were moved in thought."""
+    unsure: Bool = np.ones(len(slots), np.bool_) if needs.inexact else ~book.exact[slots]
+    moved = list(prepared.preemptible.rows(nodes.table))
+    if not moved:
+        return unsure
+    of_moved: Bool = np.asarray(np.isin(rows, moved), np.bool_)
+    return unsure | of_moved
 
 
 class _Needs:
@@ -135,7 +142,7 @@ class _Needs:
             return np.ones(len(slots), np.bool_)
         width = book.named.shape[1]
         of_slots: Bool = book.named[slots][:, [column for column in self._named if column < width]]
-        concerned: Bool = of_slots.any(axis=1)
+        concerned: Bool = np.logical_or.reduce(of_slots, axis=1)
         return concerned
 
 
@@ -162,7 +169,8 @@ class _Room:
 
         def of_book(array: Int64, fill: int = 0) -> Int64:
             cells: Int64 = array[slots][:, known]
-            return np.pad(cells, ((0, 0), (0, len(columns) - len(known))), constant_values=fill)
+            missing = len(columns) - len(known)
+            return np.pad(cells, ((0, 0), (0, missing)), constant_values=fill) if missing else cells
 
         requested = np.stack([nodes.requested(column)[at] for column in columns], axis=1)
         back = of_book(book.allocated) - of_book(book.held)

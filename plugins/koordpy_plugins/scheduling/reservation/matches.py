@@ -92,10 +92,10 @@ class Matches(Mapping[int, NodeMatch]):
         return match
 
     def __iter__(self) -> Iterator[int]:
-        return iter(dict.fromkeys([*np.unique(self.rows).tolist(), *self.candidates]))
+        return iter(dict.fromkeys([*self.rows.tolist(), *self.candidates]))
 
     def __len__(self) -> int:
-        return len(np.unique(self.rows)) + len(self.candidates)
+        return len(dict.fromkeys([*self.rows.tolist(), *self.candidates]))
 
     def __bool__(self) -> bool:
         return bool(len(self.rows) or self.candidates)

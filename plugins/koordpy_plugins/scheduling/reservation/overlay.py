@@ -33,19 +33,21 @@ class Shower:
             return last[2]
         rows, base = nodes.rows, nodes.overlay
         withheld = self._withheld
-        counts = np.ones(len(rows), np.bool_) if prepared.restored is None else _at(prepared.restored, rows)
         requested = nodes.table.requested.take(rows, axis=0) if base is None else base.requested.copy()
         nonzero = (
             nodes.table.nonzero_requested.take(rows, axis=0)
             if base is None
             else base.nonzero_requested.copy()
         )
-        requested = _widened(requested, withheld.held.shape[1])
         width = withheld.held.shape[1]
-        requested[:, :width] += withheld.held.take(rows, axis=0)
-        requested[:, :width] -= withheld.given.take(rows, axis=0) * counts[:, None]
-        nonzero += withheld.held_nonzero.take(rows, axis=0)
-        nonzero -= withheld.given_nonzero.take(rows, axis=0) * counts[:, None]
+        requested = _widened(requested, width)
+        given, given_nonzero = withheld.given.take(rows, axis=0), withheld.given_nonzero.take(rows, axis=0)
+        if prepared.restored is not None:
+            aside = ~_at(prepared.restored, rows)
+            given[aside] = 0
+            given_nonzero[aside] = 0
+        requested[:, :width] += withheld.held.take(rows, axis=0) - given
+        nonzero += withheld.held_nonzero.take(rows, axis=0) - given_nonzero
         requested = self._give_back(prepared, rows, nodes.table.capacity, requested, nonzero)
         own = prepared.matches
         pods = ShownPods(nodes.table, self._cache, base.pods if base is not None else {}, own)

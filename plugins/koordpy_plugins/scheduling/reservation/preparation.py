@@ -108,7 +108,7 @@ class Preparation:
         """Return the slots of the offered reservations that are for the pod."""
         book = self._withheld.book
         if wish.ignores_reservations:
-            uids = [uid for infos in self._cache.offered.values() for uid in infos]
+            uids = [info.uid for info in self._owned_infos(wish)]
             return np.array([slot for uid in uids if (slot := book.slot_of(uid)) is not None], np.int64)
         if wish.name:
             uids = [info.uid for info in self._cache.named(wish.name) if info.has_owner(wish.pod)]
@@ -163,16 +163,23 @@ class Preparation:
             places = Places(wish.pod, self._candidate_nodes(state, wish))
         except ConflictingTerms:
             return
-        for node_name, infos in self._cache.offered.items():
-            row = self._table.row_of(node_name)
+        diagnoses: dict[str, Diagnosis] = {}
+        for info in self._owned_infos(wish):
+            row = self._table.row_of(info.node_name)
             node = None if row is None else self._table.node(row)
-            if node is None or not places.include(node):
-                continue
-            diagnosis = Diagnosis()
-            for info in infos.values():
-                diagnosis.count(decide(wish, info, node, omit_node_labels=omit_node_labels), wish, info)
-            if diagnosis.owned or diagnosis.of(Decision.IGNORED):
-                yield node_name, diagnosis
+            if node is not None and places.include(node):
+                decision = decide(wish, info, node, omit_node_labels=omit_node_labels)
+                diagnoses.setdefault(info.node_name, Diagnosis()).count(decision, wish, info)
+        yield from diagnoses.items()
+
+    def _owned_infos(self, wish: Wish) -> Iterator[ReservationInfo]:
+        """Yield the offered reservations that are for the pod, by whatever name."""
+        if wish.ignores_reservations:
+            for infos in self._cache.offered.values():
+                yield from infos.values()
+        else:
+            for group in self._cache.owners.groups_of(wish.pod):
+                yield from group.members.values()
 
     # --- reserve pods ----------------------------------------------------------------------------
 
