@@ -48,6 +48,9 @@ from .scenario import SchedulerSetup, Source
 
 Document = dict[str, Any]
 
+_NO_SLOW_CYCLES = "24h"
+"""How often attempts are looked at that take long: work takes no time here, and looking does."""
+
 _SERVICE = ("koordinator-system", "koordinator-webhook-service")
 
 
@@ -183,7 +186,12 @@ class ControlPlane:
                     "certificates": {"mode": "fs"},
                     "registration": {"enabled": False},
                 },
-                "extender": {**loopback, "schedulerConfig": str(path), "leaderElect": False},
+                "extender": {
+                    **loopback,
+                    "schedulerConfig": str(path),
+                    "leaderElect": False,
+                    "monitor": {"period": _NO_SLOW_CYCLES},
+                },
             },
         )
         try:
