@@ -25,6 +25,8 @@ class Attempt:
     """Monotonic seconds."""
     node_name: str = ""
     """Where resources were taken for it."""
+    took: float = 0.0
+    """Seconds that it took to find a node."""
     waits: dict[str, float] = field(default_factory=dict)
     """How many seconds it waits at most for each Permit plugin that said so."""
 

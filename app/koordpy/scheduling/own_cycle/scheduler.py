@@ -43,6 +43,9 @@ from .surroundings import Surroundings
 
 log = logging.getLogger(__name__)
 
+REST = 3.0
+"""How much longer than a cycle took kube-scheduler's calls have the event loop for themselves after it."""
+
 LAST_WRITES_SECONDS = 4.0
 """Shorter than what is left of a lease when its holder has given up renewing it."""
 
@@ -161,11 +164,10 @@ class ReservationScheduler:
                 except TimeoutError:
                     pass
                 continue
-            began = self._clock.monotonic()
             attempt = self._begin(item)
             if attempt is not None:
                 await self._try(attempt)
-            await asyncio.sleep(self._clock.monotonic() - began)  # half of the time is kube-scheduler's
+                await asyncio.sleep(attempt.took * REST)
 
     # --- one attempt -----------------------------------------------------------------------------
 
@@ -195,7 +197,9 @@ class ReservationScheduler:
         nomination: PostFilterResult | None = CLEARED
         outcome: FilterOutcome | None = None
         try:
+            began = self._clock.monotonic()
             status, outcome = self._place(attempt)
+            attempt.took = self._clock.monotonic() - began
             if outcome is not None:
                 status, nomination = await self._post_filter(attempt, outcome)
         except Exception as error:
