@@ -89,6 +89,14 @@ class KoordpyProcess:
         self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
         self._process: subprocess.Popen[bytes] | None = None
 
+    def configure(self, **parts: dict[str, Any]) -> None:
+        """Lay settings over those of some parts, before the start."""
+        file = self._folder / "koordpy.yaml"
+        settings = yaml.safe_load(file.read_text())
+        for part, changes in parts.items():
+            settings[part] |= changes
+        file.write_text(yaml.safe_dump(settings))
+
     def start(self) -> None:
         with (self._folder / "koordpy.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -259,6 +267,12 @@ class StoryCluster:
         else:
             found = self.core.list_namespaced_pod(namespace, _preload_content=False)
         return list(_json(found.data)["items"])
+
+    def explanations(self, namespace: str) -> list[dict[str, Any]]:
+        found = self.custom.list_namespaced_custom_object(
+            "scheduling.koordinator.sh", "v1alpha1", namespace, "scheduleexplanations"
+        )
+        return list(found["items"])
 
     def wait_bound(self, count: int, namespace: str, seconds: float = 120) -> dict[str, dict[str, Any]]:
         """Return the namespace's pods by name once `count` of them have a node."""

@@ -84,6 +84,12 @@ def tell_of_a_what_if(cluster: StoryCluster) -> None:
     for name, cpu in sizes.items():
         cluster.report_usage(name, str(cpu * 0.9 if name == "hot" else cpu * 0.1), str(GI))
     cluster.namespace("shop")
+    cluster.koordpy.configure(
+        extender={
+            "leaderElect": False,
+            "scheduleExplanations": {"enabled": True, "after": "0s", "refresh": "1s"},
+        }
+    )
     cluster.install([])
     web = pod("shop", "web", {"app": "web"}, "1500m", "1Gi")
     (cluster.folder / "web.yaml").write_text(yaml.safe_dump(web))
@@ -123,7 +129,26 @@ def tell_of_a_what_if(cluster: StoryCluster) -> None:
         return len(found) == 3 and all(message.startswith(foretold) for message in found)
 
     wait_until(told, 60, lambda: f"expected {foretold!r}, got {waiting()}")
-    assert len(cluster.pods("shop")) == 10
+    unplaced = {p["metadata"]["name"] for p in cluster.pods("shop") if not p["spec"].get("nodeName")}
+
+    def explained() -> dict[str, dict[str, Any]]:
+        return {
+            item["spec"]["questionObjectKey"]: item["status"]
+            for item in cluster.explanations("shop")
+            if item.get("status")
+        }
+
+    wait_until(
+        lambda: set(explained()) == {f"shop/{name}" for name in unplaced}, 30, lambda: f"{explained()}"
+    )
+    for status in explained().values():
+        assert (status["schedulable"], status["failedMessage"]) == (False, f"{foretold}.")
+        details = status["detailedExplanation"][0]["scheduleExplanation"]["nodeFailedDetails"]
+        assert {node for detail in details for node in detail["failedNodes"]} == set(sizes)
+    for name in unplaced:
+        cluster.core.delete_namespaced_pod(name, "shop", grace_period_seconds=0)
+    wait_until(lambda: not cluster.explanations("shop"), 30, lambda: f"{explained()}")
+    assert len(cluster.pods("shop")) == 7
     cluster.assert_memory_equals_a_rebuild()
 
 

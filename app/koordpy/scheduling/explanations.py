@@ -9,10 +9,12 @@ Koordinator has the type, but its public sources have nothing that reads or writ
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from math import inf
 from typing import Any, Final
 
 from koordpy.api.core import Pod
@@ -43,10 +45,10 @@ _ROUND: Final = 2.0
 
 @dataclass(slots=True)
 class _Waiting:
-    """A pod that is unschedulable, and when it was explained last (monotonic)."""
+    """A pod that is unschedulable, and when it was explained last, in monotonic seconds."""
 
     pod: Pod
-    explained_at: float | None = None
+    explained_at: float = -inf
 
 
 class ScheduleExplanations:
@@ -61,7 +63,9 @@ class ScheduleExplanations:
             settings.writes_per_second, max(1, round(settings.writes_per_second)), handle.clock
         )
         self._waiting: dict[str, _Waiting] = {}
+        self._deleted_at: dict[str, float] = {}
         self._known = handle.cluster.store(ScheduleExplanation)
+        handle.on(ScheduleExplanation, delete=lambda gone: self._forget(gone.metadata.uid))
         handle.on(Pod, self._seen, lambda _, pod: self._seen(pod), lambda pod: self._gone(pod))
 
     def _seen(self, pod: Pod) -> None:
@@ -79,50 +83,58 @@ class ScheduleExplanations:
         if known is not None and known.pod.metadata.uid == pod.metadata.uid:
             del self._waiting[pod.metadata.key]
 
+    def _forget(self, uid: str) -> None:
+        self._deleted_at.pop(uid, None)
+
     # --- writing ---------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Write until cancelled."""
+        """Write until cancelled, one thing after the other, as fast as the rate allows."""
         while True:
-            await asyncio.sleep(_ROUND)
-            await self.round()
-
-    async def round(self) -> None:
-        """Write what is due, as far as the rate allows; the rest comes in the next round."""
-        if not self._handle.cluster.synced:
-            return
-        for explanation in list(self._known):
-            meta = explanation.metadata
-            if meta.labels.get(MANAGED_BY) == OURS and self._asked(explanation) not in self._waiting:
-                if not self._bucket.take():
-                    return
-                await self._do(self._delete(explanation), meta.key)
-        now = self._clock.now()
-        for key, waiting in list(self._waiting.items()):
-            if self._waiting.get(key) is not waiting or not self._is_due(waiting, now):
+            work = self._next()
+            if work is None:
+                await asyncio.sleep(_ROUND)
                 continue
-            if not self._bucket.take():
-                return
-            waiting.explained_at = self._clock.monotonic()
-            await self._do(self._explain(waiting.pod), key)
+            await asyncio.sleep(self._bucket.reserve())
+            try:
+                await work()
+            except (ApiError, ConnectionFailed) as error:
+                log.warning("ScheduleExplanation: %s", error)
 
-    def _is_due(self, waiting: _Waiting, now: datetime) -> bool:
-        if waiting.explained_at is not None:
+    def _next(self) -> Callable[[], Awaitable[None]] | None:
+        """Return what is next: what is not needed any more goes first, then whoever has waited longest."""
+        if not self._handle.cluster.synced:
+            return None
+        now = self._clock.monotonic()
+        for explanation in self._known:
+            meta = explanation.metadata
+            if meta.labels.get(MANAGED_BY) != OURS or self._asked(explanation) in self._waiting:
+                continue
+            if now - self._deleted_at.get(meta.uid, -inf) >= self.settings.refresh:
+                self._deleted_at[meta.uid] = now
+                return partial(self._delete, explanation)
+        due = [waiting for waiting in self._waiting.values() if self._is_due(waiting)]
+        if not due:
+            return None
+        waiting = min(due, key=lambda one: one.explained_at)
+        waiting.explained_at = now
+        return partial(self._explain, waiting)
+
+    def _is_due(self, waiting: _Waiting) -> bool:
+        if waiting.explained_at != -inf:
             return self._clock.monotonic() - waiting.explained_at >= self.settings.refresh
+        now = self._clock.now()
         return (now - since(waiting.pod, now)).total_seconds() >= self.settings.after
-
-    async def _do(self, work: Any, key: str) -> None:
-        try:
-            await work
-        except (ApiError, ConnectionFailed) as error:
-            log.warning("ScheduleExplanation for pod %s: %s", key, error)
 
     def _asked(self, explanation: ScheduleExplanation) -> str:
         meta = explanation.metadata
         key = explanation.spec.question_object_key
         return key if key.startswith(f"{meta.namespace}/") else ""
 
-    async def _explain(self, pod: Pod) -> None:
+    async def _explain(self, waiting: _Waiting) -> None:
+        pod = waiting.pod
+        if self._waiting.get(pod.metadata.key) is not waiting:
+            return  # it is bound or gone by now
         framework = self._profiles.whole_of(pod.spec.scheduler_name)
         if framework is None:
             return
