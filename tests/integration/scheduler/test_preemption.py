@@ -70,15 +70,15 @@ async def test_victims_are_told_why_and_their_node_is_promised(stage: Stage) -> 
 
 
 async def test_while_a_victim_ends_no_other_one_is_evicted(stage: Stage) -> None:
-    await add_full_nodes(stage, 1, terminationGracePeriodSeconds=30)
+    await stage.add_node("n1", cpu="1100m")
+    await stage.add_pod("low-n1", cpu="1", nodeName="n1", **{**LOW, "terminationGracePeriodSeconds": 30})
+    await stage.add_pod("small", cpu="100m", nodeName="n1", **HIGH)
     await stage.start()
     await stage.add_pod("p", cpu="1", **HIGH)
     await stage.nominated("p", "n1")
     await stage.all_events("Preempted")
-    await stage.add_pod("other", cpu="1", nodeName="n2", **HIGH)
-    await stage.add_node("n2", cpu="1")  # another attempt is made, and the pod does not fit here either
-    wanted = "preemption: not eligible due to a terminating pod on the nominated node."
-    assert wanted in await stage.refusal_with("p", wanted)
+    await stage.delete_pod("small")  # another attempt is made, and that is not enough
+    await stage.refusal_with("p", "preemption: not eligible due to a terminating pod on the nominated node.")
     assert (await stage.pod("p")).status.nominated_node_name == "n1"
 
 
