@@ -20,6 +20,7 @@ from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.sandbox import Sandbox
 
+from . import alike
 from .attempts import Attempt
 from .handle import Handle
 from .outcome import Scores
@@ -54,6 +55,7 @@ class Chooser:
     def __init__(self, profiles: Profiles, handle: Handle) -> None:
         self._profiles, self._rng, self._clock = profiles, handle.rng, handle.clock
         self._presumed: dict[str, _Presumed] = {}
+        alike.follow_from_the_start(handle.cluster)
 
     def weights(self, scheduler_name: str) -> dict[str, int]:
         """Return the weights of all Score plugins of a profile, kube-scheduler's own included."""

@@ -11,7 +11,7 @@ import logging
 import random
 from dataclasses import dataclass, field
 
-from koordpy.api.core import Node, Pod, ReplicaSet, ReplicationController, Service, StatefulSet
+from koordpy.api.core import Node, Pod
 from koordpy.api.meta import KubeObject
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
@@ -21,6 +21,7 @@ from koordpy.cluster.informers import Informers
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.http1 import Connect
+from koordpy.scheduling import alike
 from koordpy.scheduling.config import Profile, SchedulerConfiguration
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.failure import Failure, taken_over
@@ -41,9 +42,6 @@ from .failures import CLEARED
 from .search import NodeSearch
 
 log = logging.getLogger(__name__)
-
-_LIKES: tuple[type[KubeObject], ...] = (ReplicaSet, ReplicationController, Service, StatefulSet)
-"""What tells PodTopologySpread which pods are alike: followed from the start, for the first pod to find it."""
 
 
 @dataclass(slots=True)
@@ -173,8 +171,7 @@ class Scheduler:
                 store.subscribe(self._changed, lambda _, new: self._changed(new), self._changed)
         self.cluster.store(Node).subscribe(self._changed, self._node_updated, self._changed)
         self.cluster.store(Pod).subscribe(self._pod_added, self._pod_updated, self._pod_deleted)
-        for type_ in _LIKES:
-            self.cluster.store(type_)
+        alike.follow_from_the_start(self.cluster)
 
     def _changed(self, _: KubeObject) -> None:
         self.queue.move_all()

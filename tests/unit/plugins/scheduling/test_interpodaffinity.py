@@ -158,12 +158,14 @@ def test_filter_agrees_with_the_plain_form_before_and_after_changes(
 
 
 @settings(max_examples=100, deadline=None)
-@given(crowds(), pods(bound=False), st.sampled_from([0, 1, 7]))
-def test_scores_agree_with_the_plain_form(crowd: list[Any], pod: Pod, hard: int) -> None:
+@given(crowds(), pods(bound=False), st.sampled_from([0, 1, 7]), pods(), st.sampled_from(["", *NAMES]))
+def test_scores_agree_with_the_plain_form(
+    crowd: list[Any], pod: Pod, hard: int, other: Pod, place: str
+) -> None:
     cluster = Cluster()
     plugin = made(cluster, hardPodAffinityWeight=hard)
     play(cluster, crowd)
-    candidates = cluster.nodes.all()
+    candidates = cluster.nodes.all().with_pods({place: [other, other]} if place else {})
     assume(len(candidates))
     plain = Plain(cluster, pod, candidates)
     expected = [plain.score(node.node, hard) for node in each(candidates)]

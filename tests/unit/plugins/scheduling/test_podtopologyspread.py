@@ -163,12 +163,12 @@ def test_filter_agrees_with_the_plain_form_before_and_after_changes(
 
 
 @settings(max_examples=100, deadline=None)
-@given(crowds(), pods(bound=False))
-def test_scores_agree_with_the_plain_form(crowd: list[Any], pod: Pod) -> None:
+@given(crowds(), pods(bound=False), pods(), st.sampled_from(["", *NAMES]))
+def test_scores_agree_with_the_plain_form(crowd: list[Any], pod: Pod, other: Pod, place: str) -> None:
     cluster = Cluster()
     plugin = made(cluster)
     play(cluster, crowd)
-    candidates = cluster.nodes.all()
+    candidates = cluster.nodes.all().with_pods({place: [other, other]} if place else {})
     assume(len(candidates))
     state = CycleState()
     plain = Plain(pod, candidates, "ScheduleAnyway")

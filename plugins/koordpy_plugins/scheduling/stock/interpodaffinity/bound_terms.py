@@ -4,7 +4,7 @@ Pods with equal terms are kept together, with the rows they are on. A pod to be 
 terms that name one of its labels, and the few that name no label at all.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,12 +53,13 @@ class Holders:
     def arrays(self) -> tuple[Int64, Int64]:
         """(k,) the rows, (k,) the numbers of pods."""
         if self._arrays is None:
-            size = len(self.rows)
-            self._arrays = (
-                np.fromiter(self.rows, np.int64, size),
-                np.fromiter(self.rows.values(), np.int64, size),
-            )
+            self._arrays = _arrays(self.rows)
         return self._arrays
+
+
+def _arrays(counts: Mapping[int, int]) -> tuple[Int64, Int64]:
+    """Return keys and values."""
+    return np.fromiter(counts, np.int64, len(counts)), np.fromiter(counts.values(), np.int64, len(counts))
 
 
 class TermIndex:
@@ -99,11 +100,19 @@ class TermIndex:
                         kept = ~np.isin(rows, hidden)
                         rows, pods = rows[kept], pods[kept]
                     yield Wish(term, rows, pods)
-        for row, others in shown.items():
+        for term, counts in self._shown(shown).items():
+            if term.matches(namespace, labels, of_namespace):
+                yield Wish(term, *_arrays(counts))
+
+    def _shown(self, pods: Mapping[int, Iterable[Pod]]) -> dict[Term, dict[int, int]]:
+        """Count the terms of pods by row."""
+        found: dict[Term, dict[int, int]] = {}
+        for row, others in pods.items():
             for other in others:
                 for term in self._pick(read(other)):
-                    if term.matches(namespace, labels, of_namespace):
-                        yield Wish(term, np.array([row]), np.ones(1, np.int64))
+                    counts = found.setdefault(term, {})
+                    counts[row] = counts.get(row, 0) + 1
+        return found
 
 
 class BoundTerms:
