@@ -14,7 +14,8 @@ from koordpy.cluster.overlay import Overlay
 from .book import Int64
 from .cache import ReservationCache
 from .prepared import Prepared
-from .withheld import ShownPods, Withheld
+from .shown_pods import ShownPods
+from .withheld import Withheld
 
 
 class Shower:
@@ -49,8 +50,9 @@ class Shower:
         requested[:, :width] += withheld.held.take(rows, axis=0) - given
         nonzero += withheld.held_nonzero.take(rows, axis=0) - given_nonzero
         requested = self._give_back(prepared, rows, nodes.table.capacity, requested, nonzero)
-        own = prepared.matches
-        pods = ShownPods(nodes.table, self._cache, base.pods if base is not None else {}, own)
+        pods = ShownPods(
+            nodes.table, self._cache, withheld, base.pods if base is not None else {}, prepared.matches
+        )
         shown = replace(nodes, overlay=Overlay(requested, nonzero, pods))
         if base is None:  # whoever made an overlay may go on changing it
             prepared.shown = nodes, moment, shown

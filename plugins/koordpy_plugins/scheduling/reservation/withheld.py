@@ -5,20 +5,19 @@ what reservations that are not for it hold. What the pods of a reservation use i
 back once. Most pods match no reservation; for them everything is one addition of two columns.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from koordpy.api.core import Node, Pod
+from koordpy.api.core import Node
 from koordpy.api.resources import Vector
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.columns import PODS
 from koordpy.cluster.nodes import NodeTable
 from koordpy.cluster.store import Store
 
 from .book import Book, Bool, Int64
 from .cache import ReservationCache
-from .matches import Matches
 
 _SHARED: "WeakKeyDictionary[Cluster, Withheld]" = WeakKeyDictionary()
 
@@ -87,6 +86,12 @@ class Withheld:
         offering: Bool = self._default.values | self._strict.values
         return offering
 
+    @property
+    def occupied(self) -> Int64:
+        """The rows on which reservations hold anything, ascending."""
+        rows: Int64 = np.flatnonzero(self.held[:, PODS])
+        return rows
+
     def conflicting(self, rows: Int64, policy: str) -> Bool:
         """(n,) whether a reservation of this policy can not be beside the ones that are offered there.
 
@@ -134,59 +139,3 @@ class Withheld:
         for column in (self._held, self._given):
             column.widen(len(result))
         return result
-
-
-class ShownPods(Mapping[int, Sequence[Pod]]):
-    """The pods of nodes with the reserve pods that take part: those of an attempt's own nodes are given,
-    other nodes have all of theirs. Lists are made when somebody asks for them."""
-
-    def __init__(
-        self,
-        table: NodeTable,
-        cache: ReservationCache,
-        base: Mapping[int, Sequence[Pod]],
-        matches: Matches,
-    ) -> None:
-        self._table, self._cache, self._base, self._matches = table, cache, base, matches
-        self._known: dict[int, Sequence[Pod]] = {}
-
-    def __getitem__(self, row: int) -> Sequence[Pod]:
-        pods = self._known.get(row)
-        if pods is None:
-            pods = self._known[row] = self._pods(row)
-        return pods
-
-    def _pods(self, row: int) -> Sequence[Pod]:
-        base = self._base.get(row)
-        name = self._table.name_of(row)
-        infos = self._cache.on_node.get(name, {})
-        match = self._matches.get(row)
-        if match is None and not any(self._cache.occupies(info) for info in infos.values()):
-            if base is None:
-                raise KeyError(row)
-            return base
-        gone = set() if match is None else {info.uid for info in match.matched}
-        if match is not None:
-            gone.update(pod.metadata.uid for pod in match.candidates)
-        pods = list(self._table.pods_on(row) if base is None else base)
-        pods.extend(info.pod for info in infos.values() if self._cache.occupies(info))
-        return [pod for pod in pods if pod.metadata.uid not in gone]
-
-    def __contains__(self, row: object) -> bool:
-        try:
-            self[row]  # type: ignore[index]
-        except KeyError:
-            return False
-        return True
-
-    def __iter__(self) -> Iterator[int]:
-        rows = dict.fromkeys(self._base)
-        for name in self._cache.on_node:
-            row = self._table.row_of(name)
-            if row is not None:
-                rows[row] = None
-        rows.update(dict.fromkeys(self._matches))
-        return (row for row in rows if row in self)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
