@@ -8,6 +8,7 @@ import pytest
 from koordpy.api.core import Node, Pod, PodDisruptionBudget
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.meta import format_time
+from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
@@ -20,6 +21,9 @@ from koordpy.scheduling.interface import Filter, Plugin, PreEnqueue, PreFilter, 
 from koordpy.scheduling.registry import Place, build
 from koordpy.scheduling.status import SUCCESS, Status
 from koordpy.scheduling.what_if import Forecast, PlacedPod, Rehearsal, forecast
+from koordpy.testing.cluster import cluster as make_cluster
+from koordpy.testing.cluster import settle
+from koordpy.testing.objects import reservation
 from tests.unit.scheduling.worlds import NOW, configuration, framework, node, pod, world
 
 
@@ -260,3 +264,17 @@ def test_an_explanation_names_possible_victims() -> None:
             "possibleVictims": [{"namespace": "default", "name": "low", "uid": "uid-low"}],
         }
     ]
+
+
+async def test_owners_use_what_is_reserved_and_others_keep_off() -> None:
+    cluster = make_cluster()
+    framework = whole(cluster, "Reservation")
+    cluster.store(Node).apply(node("n", cpu="8"))
+    held = reservation("r", cpu="4", on="n", spec={"allocateOnce": False})
+    cluster.store(Reservation).apply(held)
+    settle(cluster)
+    owners, others = copies(6, cpu="2"), copies(6, cpu="2")
+    for owner in owners:
+        owner.metadata.labels = {"reserved-by": "r"}
+    assert (await tell(cluster, framework, owners)).by_node == {"n": 4}
+    assert (await tell(cluster, framework, others)).by_node == {"n": 2}
