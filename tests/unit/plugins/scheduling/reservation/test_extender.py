@@ -1,0 +1,92 @@
+"""kube-scheduler's calls, one after the other, with reservations in the cluster."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from koordpy.api.core import Pod
+from koordpy.api.extension import ANNOTATION_RESERVATION_ALLOCATED
+from koordpy.api.scheme import encode
+from koordpy.cluster.cluster import Cluster
+from koordpy_plugins.scheduling.reservation.cache import ReservationCache
+from koordpy_plugins.scheduling.reservation.plugin import Reservation as ReservationPlugin
+from koordpy_plugins.scheduling.stock.nodeports.plugin import NodePorts
+from koordpy_plugins.scheduling.stock.noderesourcesfit.plugin import NodeResourcesFit
+from tests.unit.scheduling.worlds import bind_body, extender, filter_body, node, pod, world
+
+from .scenes import claimant, reservation
+
+
+class _Caller:
+    def __init__(self, *objects: Any) -> None:
+        self.cluster: Cluster = world([node("n1", cpu="10"), node("n2", cpu="10")])
+        self.extender = extender(self.cluster, ReservationPlugin, NodeResourcesFit, NodePorts)
+        self.show(*objects)
+
+    def show(self, *objects: Any) -> None:
+        for each in objects:
+            self.cluster.store(type(each)).apply(each)
+
+    def filter(self, wanted: Pod, names: Sequence[str] = ("n1", "n2")) -> list[str]:
+        self.show(wanted)
+        document = json.loads(encode(wanted))
+        answer, _ = self.extender.filter(filter_body(document, names))
+        kept: list[str] = json.loads(answer)["NodeNames"]
+        return kept
+
+    def prioritize(self, wanted: Pod, names: Sequence[str]) -> dict[str, int]:
+        answer = self.extender.prioritize(filter_body(json.loads(encode(wanted)), names))
+        return {each["Host"]: each["Score"] for each in json.loads(answer)}
+
+    async def bind(self, wanted: Pod, node_name: str) -> str:
+        answer = json.loads(await self.extender.bind(bind_body(json.loads(encode(wanted)), node_name)))
+        error: str = answer.get("Error", "")
+        return error
+
+    def live(self, wanted: Pod) -> Pod:
+        found = self.cluster.store(Pod).by_key(wanted.metadata.key)
+        assert found is not None
+        return found
+
+
+async def test_an_owner_prefers_its_reservation_and_is_told_which_it_got() -> None:
+    caller = _Caller(reservation("r", cpu="8"))
+    assert caller.filter(pod("other", "5")) == ["n2"]
+    wanted = claimant("x", "r", "5")
+    assert caller.filter(wanted) == ["n1", "n2"]
+    scores = caller.prioritize(wanted, ["n1", "n2"])
+    assert scores["n1"] > scores["n2"]
+    assert await caller.bind(wanted, "n1") == ""
+    text = caller.live(wanted).metadata.annotations[ANNOTATION_RESERVATION_ALLOCATED]
+    assert json.loads(text) == {"name": "r", "uid": "uid-r"}
+    cache = ReservationCache.of(caller.cluster)
+    assert cache.infos["uid-r"].assigned.keys() == {"uid-x"}
+    assert caller.filter(claimant("y", "r", "6", affinity="")) == []
+
+
+async def test_of_two_pods_that_saw_the_same_reservation_one_gets_it() -> None:
+    caller = _Caller(reservation("r", cpu="8", allocatePolicy="Restricted"))
+    first, second = (claimant(name, "r", "5", affinity="") for name in ("x", "y"))
+    for wanted in (first, second):
+        assert caller.filter(wanted) == ["n1"]
+    assert await caller.bind(first, "n1") == ""
+    assert "Reservation(s) Insufficient cpu" in await caller.bind(second, "n1")
+
+
+async def test_a_reservation_that_came_after_the_filter_call_is_seen_by_the_bind_call() -> None:
+    caller = _Caller()
+    wanted = pod("other", "5")
+    assert caller.filter(wanted) == ["n1", "n2"]
+    caller.show(reservation("r", cpu="8"))
+    assert "Insufficient cpu" in await caller.bind(wanted, "n1")
+    assert caller.filter(wanted) == ["n2"]
+    assert await caller.bind(wanted, "n2") == ""
+
+
+async def test_after_a_restart_a_bind_call_finds_the_reservation_anew() -> None:
+    caller = _Caller(reservation("r", cpu="8"))
+    wanted = claimant("x", "r", "5", affinity="")
+    caller.show(wanted)
+    assert await caller.bind(wanted, "n2") != ""
+    assert await caller.bind(wanted, "n1") == ""
+    assert ANNOTATION_RESERVATION_ALLOCATED in caller.live(wanted).metadata.annotations
