@@ -199,3 +199,23 @@ def test_an_error_is_one_clear_line_and_a_code(arguments, stdin, complaint):
     assert lines[0].startswith("koordpy: ")
     assert complaint in lines[0]
     assert "Traceback" not in done.stderr
+
+
+def test_whatif_wants_something_that_has_pods():
+    done = koordpy("whatif", "-f", "-", stdin="kind: Service\napiVersion: v1\n")
+    assert (done.returncode, done.stderr) == (1, "koordpy: no pod and no workload in the files\n")
+
+
+def test_whatif_and_following_say_where_nobody_answers():
+    nowhere = ("--debug-server", "http://127.0.0.1:9")
+    for arguments in (("whatif", "-f", "-"), ("why", "--follow")):
+        done = koordpy(*arguments, *nowhere, stdin="kind: Pod\napiVersion: v1\n")
+        assert done.returncode == 1
+        assert done.stderr.startswith("koordpy: http://127.0.0.1:9: ")
+        assert "is koordpy serve running" in done.stderr
+
+
+def test_why_wants_a_pod_unless_it_follows():
+    done = koordpy("why")
+    assert done.returncode == 1
+    assert "expected NAMESPACE/POD" in done.stderr

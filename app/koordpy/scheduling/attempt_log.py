@@ -39,11 +39,11 @@ class AttemptLog:
 
     def __call__(self, decision: Decision, step: Step) -> None:
         """Take in a step of an attempt."""
-        flags, key = self.flags, decision.pod.metadata.key
+        flags = self.flags
         if step == "scored" and flags.top_scores > 0 and decision.scores is not None:
-            log_scores(flags.top_scores, key, decision.scores)
+            log_scores(flags.top_scores, decision.pod.metadata.key, decision.scores)
         elif step == "filtered" and flags.filter_failures and decision.outcome is not None:
-            _log_failures(key, decision.outcome)
+            _log_failures(decision.pod.metadata.key, decision.outcome)
         elif step == "unschedulable" and flags.diagnosis:
             self.dump(diagnose(decision))
 

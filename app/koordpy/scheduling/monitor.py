@@ -7,7 +7,8 @@ one that stays without a node is forgotten after a while. Source: Koordinator,
 """
 
 import logging
-from dataclasses import dataclass
+
+import msgspec
 
 from koordpy.lib import duration
 from koordpy.lib.clock import Clock
@@ -19,9 +20,12 @@ from .observer_settings import MonitorSettings
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _UnderWay:
-    decision: Decision
+class _UnderWay(msgspec.Struct, gc=False):
+    """An attempt, by its number: holding the decision itself would keep all its arrays alive."""
+
+    number: int
+    key: str
+    profile: str
     began: float
     has_node: bool = False
 
@@ -40,38 +44,41 @@ class Monitor:
         """Take in a step of an attempt."""
         uid = decision.pod.metadata.uid
         if step == "begun":
-            self._attempts[uid] = _UnderWay(decision, self._clock.monotonic())
+            self._attempts[uid] = _under_way(decision, self._clock.monotonic())
         elif step == "binding":
             known = self._attempts.get(uid)
-            if known is None or known.decision is not decision:
+            if known is None or known.number != decision.number:
                 since = (self._clock.now() - decision.started).total_seconds()
-                known = self._attempts[uid] = _UnderWay(decision, self._clock.monotonic() - max(since, 0.0))
+                known = self._attempts[uid] = _under_way(decision, self._clock.monotonic() - max(since, 0.0))
             known.has_node = True
         elif step in ENDS:
             known = self._attempts.get(uid)
-            if known is not None and known.decision is decision:
+            if known is not None and known.number == decision.number:
                 del self._attempts[uid]
                 if known.has_node:
-                    self._judge(known)
+                    self._judge(uid, known)
 
     def look(self) -> None:
         """Report what has taken too long so far, and forget what nobody has chosen a node for."""
         now = self._clock.monotonic()
         for uid, attempt in list(self._attempts.items()):
             if attempt.has_node:
-                self._judge(attempt)
+                self._judge(uid, attempt)
             elif now - attempt.began > self.settings.drop_unhandled_timeout:
                 del self._attempts[uid]
 
-    def _judge(self, attempt: _UnderWay) -> None:
+    def _judge(self, uid: str, attempt: _UnderWay) -> None:
         took, timeout = self._clock.monotonic() - attempt.began, self.settings.scheduling_timeout
         if took > timeout:
-            meta = attempt.decision.pod.metadata
             log.warning(
                 "!!!CRITICAL TIMEOUT!!! scheduling pod %s(%s) took longer (%s) than the timeout %s",
-                meta.key,
-                meta.uid,
+                attempt.key,
+                uid,
                 duration.format(round(took * 1e9)),
                 duration.format(round(timeout * 1e9)),
             )
-            SCHEDULING_TIMEOUT.labels(attempt.decision.profile).inc()
+            SCHEDULING_TIMEOUT.labels(attempt.profile).inc()
+
+
+def _under_way(decision: Decision, began: float) -> _UnderWay:
+    return _UnderWay(decision.number, decision.pod.metadata.key, decision.profile, began)
