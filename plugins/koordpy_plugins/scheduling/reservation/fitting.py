@@ -107,9 +107,9 @@ def fit(
 def _unsure(
     prepared: Prepared, needs: "_Needs", nodes: NodeSet, book: Book, slots: Int64, rows: Int64
 ) -> Bool:
-    """(k,) where integers are not enough, or pods were moved in thought."""
+    """(k,) where integers are not enough, or pods were moved or placed in thought."""
     unsure: Bool = np.ones(len(slots), np.bool_) if needs.inexact else ~book.exact[slots]
-    moved = list(prepared.preemptible.rows(nodes.table))
+    moved = [*prepared.preemptible.rows(nodes.table), *prepared.matches.imagined.rows]
     if not moved:
         return unsure
     of_moved: Bool = np.asarray(np.isin(rows, moved), np.bool_)

@@ -13,6 +13,7 @@ from koordpy.api.resources import Vector
 from koordpy.scheduling.reservation_info import ReservationInfo
 
 from .book import Book, Bool, Int64
+from .imagined import Imagined
 
 _NONE: Int64 = np.zeros(0, np.int64)
 
@@ -34,9 +35,15 @@ class Matches(Mapping[int, NodeMatch]):
     """The nodes with something for an attempt, by row of the node table."""
 
     def __init__(
-        self, book: Book, slots: Int64 = _NONE, candidates: Mapping[int, NodeMatch] | None = None
+        self,
+        book: Book,
+        slots: Int64 = _NONE,
+        candidates: Mapping[int, NodeMatch] | None = None,
+        imagined: Imagined | None = None,
     ) -> None:
         """Take slots (k,) in any order."""
+        self.imagined = imagined or Imagined()
+        """Reservations that are other ones in this what-if."""
         self._book, self._version = book, book.version
         rows = book.row[slots]
         order = np.argsort(rows, kind="stable")
@@ -75,7 +82,7 @@ class Matches(Mapping[int, NodeMatch]):
     def of(self, row: int) -> Sequence[ReservationInfo]:
         """Return the matched reservations of a node, by name."""
         begin, end = np.searchsorted(self.rows, (row, row + 1)).tolist()
-        return self.infos[begin:end]
+        return [self.imagined.of(row, info) for info in self.infos[begin:end]]
 
     def __getitem__(self, row: int) -> NodeMatch:
         known = self._known.get(row)

@@ -63,14 +63,15 @@ class Shower:
     ) -> Int64:
         """Give back what matched reservations and candidates take of their nodes."""
         matches, book = prepared.matches, self._withheld.book
-        if not matches:
+        if not matches and not matches.imagined:
             return requested
         places = np.full(capacity, -1, np.int64)
         places[rows] = np.arange(len(rows))
+        requested = _widened(requested, book.held.shape[1])
+        self._give_imagined(prepared, places, requested, nonzero)
         at = places[matches.rows]
         seen = (at >= 0) & matches.current
         at, slots = at[seen], matches.slots[seen]
-        requested = _widened(requested, book.held.shape[1])
         width = book.held.shape[1]
         np.add.at(requested[:, :width], at, book.allocated[slots] - book.held[slots])
         np.add.at(nonzero, at, book.allocated_nonzero[slots] - book.held_nonzero[slots])
@@ -82,6 +83,21 @@ class Shower:
                 requested[index, : len(change)] -= change
                 nonzero[index] -= pod_nonzero_request(pod)
         return requested
+
+    def _give_imagined(self, prepared: Prepared, places: Int64, requested: Int64, nonzero: Int64) -> None:
+        """Count once what pods of a what-if would use of reservations that are not for this pod."""
+        matches, restored = prepared.matches, prepared.restored
+        for row in matches.imagined.rows:
+            index = int(places[row])
+            if index < 0 or (restored is not None and not restored[row]):
+                continue
+            own = {info.uid for info in matches.of(row)}
+            for would, now in matches.imagined.changed(row):
+                if would.uid not in own:
+                    change = self._withheld.vector(would.allocated_vector)
+                    change = change - self._withheld.vector(now.allocated_vector)
+                    requested[index, : len(change)] -= change
+                    nonzero[index] -= np.subtract(would.nonzero_allocated, now.nonzero_allocated)
 
 
 def _at(column: np.ndarray, rows: Int64) -> np.ndarray:

@@ -14,7 +14,7 @@ from koordpy.api.reservation import RESTRICTED, Reservation, validate
 from koordpy.api.reserve_pod import reservation_name_of
 from koordpy.api.scheme import DecodeError
 from koordpy.cluster.store import Store
-from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.cycle_state import PLACED, CycleState
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.node_memo import MemoCache
@@ -27,6 +27,7 @@ from .args import ReservationArgs
 from .book import Int64
 from .cache import ReservationCache
 from .candidates import Candidates, is_free
+from .imagined import Imagined
 from .matches import Matches, NodeMatch
 from .matching import USABLE, Decision, Diagnosis, Wish, decide, decide_for_owner
 from .places import ConflictingTerms, Places
@@ -74,7 +75,8 @@ class Preparation:
             places = Places(pod, self._candidate_nodes(state, wish))
         except ConflictingTerms:
             return None, Status.unresolvable(CONFLICT)
-        matches = self._match(wish, places, omit_node_labels=omit_node_labels)
+        imagined = self._imagine(state, omit_node_labels=omit_node_labels)
+        matches = self._match(wish, places, imagined, omit_node_labels=omit_node_labels)
         restored = None
         if wish.affinity is not None:
             restored = matches.mask(self._table.capacity)
@@ -86,7 +88,17 @@ class Preparation:
         )
         return prepared, SUCCESS
 
-    def _match(self, wish: Wish, places: Places, *, omit_node_labels: bool) -> Matches:
+    def _imagine(self, state: CycleState, *, omit_node_labels: bool) -> Imagined:
+        """Put the pods that a what-if has placed before into reservations."""
+        imagined = Imagined(omit_node_labels=omit_node_labels)
+        for node_name, pods in (state.read(PLACED) or {}).items():
+            offered, row = self._cache.offered.get(node_name), self._table.row_of(node_name)
+            node = None if row is None else self._table.node(row)
+            if offered and row is not None and node is not None:
+                imagined.place(row, node, pods, offered)
+        return imagined
+
+    def _match(self, wish: Wish, places: Places, imagined: Imagined, *, omit_node_labels: bool) -> Matches:
         """Find the offered reservations that the pod may use, on the nodes that it can go to."""
         book = self._withheld.book
         slots = self._owned(wish)
@@ -102,7 +114,11 @@ class Preparation:
             else:
                 usable = [self._usable(wish, slot, omit=omit_node_labels) for slot in slots.tolist()]
                 slots = slots[np.array(usable, np.bool_)]
-        return Matches(book, slots)
+        for row in imagined.rows:
+            for info, _ in imagined.changed(row):
+                if info.is_used_up:
+                    slots = slots[slots != book.slot_of(info.uid)]
+        return Matches(book, slots, imagined=imagined)
 
     def _owned(self, wish: Wish) -> Int64:
         """Return the slots of the offered reservations that are for the pod."""

@@ -6,8 +6,10 @@ from koordpy.api.core import Pod
 from koordpy.api.extension import ANNOTATION_RESERVATION_ALLOCATED
 from koordpy.api.reservation import Reservation
 from koordpy.cluster.sandbox import Sandbox
+from koordpy.scheduling.cycle_state import PLACED
 from koordpy.scheduling.interface import Binding
 from koordpy.scheduling.node_info import NodeInfo
+from koordpy.scheduling.outcome import FilterOutcome
 from tests.unit.scheduling.worlds import node, pod
 
 from .scenes import Scene, claimant, copied, reservation, user
@@ -217,3 +219,35 @@ def test_a_pod_of_a_gone_reservation_is_none_of_it_when_its_name_comes_again() -
     scene.cluster.store(Reservation).discard("r")
     scene.show(copied(reservation("r"), uid="uid-new"))
     assert not scene.plugin.cache.infos["uid-new"].assigned
+
+
+class TestWhatIf:
+    """Pods that a what-if has placed before are in the reservations that they would have got."""
+
+    def look(self, scene: Scene, wanted: Pod, *placed: Pod) -> FilterOutcome:
+        state = scene.framework.new_state()
+        state.write(PLACED, {"n1": list(placed)})
+        return scene.framework.find_feasible(state, wanted, scene.nodes.with_pods({"n1": list(placed)}))
+
+    def test_what_is_used_up_is_not_offered_again(self) -> None:
+        scene = Scene(objects=[reservation("r", allocateOnce=True)])
+        first, second = (claimant(name, "r", affinity="") for name in ("x", "y"))
+        assert self.look(scene, first).feasible.all()
+        outcome = self.look(scene, second, first)
+        assert outcome.prefilter.reasons == (NO_MATCH,)
+
+    def test_a_restricted_one_fills_up(self) -> None:
+        scene = Scene(objects=[reservation("r", cpu="4", allocatePolicy="Restricted")])
+        first, second = (claimant(name, "r", "3", affinity="") for name in ("x", "y"))
+        outcome = self.look(scene, second, first)
+        assert [status.reasons for status, _ in outcome.failed()] == [("Reservation(s) Insufficient cpu",)]
+
+    def test_what_they_use_is_not_withheld_from_others_once_more(self) -> None:
+        scene = Scene(objects=[reservation("r", cpu="8")])
+        assert self.look(scene, pod("other", "2"), claimant("x", "r", "5")).feasible.all()
+        assert not self.look(scene, pod("other", "3"), claimant("x", "r", "5")).feasible.any()
+
+    def test_the_cluster_is_not_touched(self) -> None:
+        scene = Scene(objects=[reservation("r", cpu="8")])
+        self.look(scene, claimant("y", "r", "3"), claimant("x", "r", "5"))
+        assert not scene.plugin.cache.infos["uid-r"].assigned
