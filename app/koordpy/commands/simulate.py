@@ -58,6 +58,7 @@ def simulate(
     from koordpy.main import set_up_logging
     from koordpy.simulation import plots as drawing
     from koordpy.simulation import report, scenario, simulation
+    from koordpy.simulation import setup as scheduling
 
     for plot in plots:
         drawing.check(plot)
@@ -68,9 +69,9 @@ def simulate(
     told = scenario.load(file)
     if seed is not None:
         told = told.model_copy(update={"seed": seed})
-    setups: Sequence[scenario.SchedulerSetup] = told.schedulers
+    setups: Sequence[scheduling.SchedulerSetup] = told.schedulers
     if compare:
-        setups = [scenario.load_setup(path) for path in compare]
+        setups = [scheduling.load_setup(path) for path in compare]
         if setups[0].name == setups[1].name:
             raise Failure(f"--compare: both are called {setups[0].name!r}; give one of them another name")
     folder = data or file.parent

@@ -14,8 +14,8 @@ from koordpy.lib.clock import Clock
 
 from .journal import Journal
 from .koordlets import Koordlets
-from .plan import Plan, PlannedNode, PlannedObject
 from .plane import ControlPlane
+from .planned import Plan, PlannedNode, PlannedObject
 from .usage import Usage
 from .workloads import Workloads
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from .plan import PlannedPod
+from .planned import PlannedPod
 
 
 @dataclass(slots=True)

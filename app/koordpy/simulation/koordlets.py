@@ -22,7 +22,7 @@ from koordpy.cluster.errors import NotFound
 from koordpy.lib import duration
 from koordpy.lib.clock import Clock
 
-from .plan import MEASURED
+from .planned import MEASURED
 from .scenario import UsageReports
 from .usage import Float64, Usage
 

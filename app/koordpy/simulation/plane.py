@@ -44,7 +44,7 @@ from koordpy.scheduling.config import SchedulerConfiguration
 from koordpy.service import Service
 
 from .inprocess import EndpointCaller, ServerChannel
-from .scenario import SchedulerSetup, Source
+from .setup import SchedulerSetup, Source
 
 Document = dict[str, Any]
 

@@ -28,8 +28,9 @@ from koordpy.lib import duration
 from koordpy.lib.clock import Clock, SystemClock
 
 from .masking import Masking
-from .plan import MEASURED
-from .scenario import API_VERSION, KIND
+from .planned import MEASURED
+from .scenario import KIND
+from .setup import API_VERSION
 
 Document = dict[str, Any]
 

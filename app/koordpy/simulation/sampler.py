@@ -8,7 +8,7 @@ from koordpy.cluster.nodes import NodeTable
 from koordpy.lib.clock import Clock
 
 from .journal import Journal
-from .plan import MEASURED
+from .planned import MEASURED
 from .result import Hot, ResourceUse, Series, Spread
 from .usage import Usage
 

@@ -12,12 +12,11 @@ from pydantic import AfterValidator, Field, model_validator
 
 from koordpy.api import config_document, config_model, quantity
 from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
-from koordpy.api.field_error import FieldError
 from koordpy.api.meta import parse_time
 
-API_VERSION: Final = "simulation.koordpy.dev/v1alpha1"
+from .setup import API_VERSION, SchedulerSetup, Source
+
 KIND: Final = "Scenario"
-SETUP_KIND: Final = "SchedulerSetup"
 
 Document = dict[str, Any]
 
@@ -47,19 +46,6 @@ Moment = Annotated[Seconds, AfterValidator(_not_negative)]
 Interval = Annotated[Seconds, AfterValidator(_positive)]
 Amounts = Annotated[dict[str, int | float | str], AfterValidator(_amounts)]
 """Quantities by resource."""
-
-
-class Source(ConfigModel):
-    """Something that is written out here (`manifest`), or in a `file`."""
-
-    file: str | None = None
-    manifest: Document | None = None
-
-    @model_validator(mode="after")
-    def _one(self) -> "Source":
-        if (self.file is None) == (self.manifest is None):
-            raise ValueError("expected either file or manifest")
-        return self
 
 
 # --- what pods use ---------------------------------------------------------------------------------
@@ -276,26 +262,6 @@ class Objects(Source):
     until: Moment | None = None
 
 
-class SchedulerSetup(ConfigModel):
-    """One way to schedule: kube-scheduler's configuration, and what of koordpy there is beside it."""
-
-    name: str = "koordpy"
-    kube_scheduler: Source | None = None
-    """A KubeSchedulerConfiguration; by default the shipped one (without extenders where `koordpy` is off)."""
-    koordpy: bool = True
-    """Whether kube-scheduler asks koordpy's extender."""
-    profiles: Source | None = None
-    """The KubeSchedulerConfiguration of the extender; by default the shipped one."""
-    webhooks: bool = True
-    """Whether koordpy's webhooks are called."""
-    controllers: tuple[str, ...] = Field(default=("*",), strict=False)
-    """Koordinator's `--controllers`; empty: none."""
-    descheduler: Source | None = None
-    """A DeschedulerConfiguration; None: no descheduler."""
-    substitute_evictors: dict[str, str] = {}
-    feature_gates: dict[str, bool] = {}
-
-
 class Sampling(ConfigModel):
     """What is measured for the report."""
 
@@ -359,39 +325,3 @@ def load(path: Path) -> Scenario:
         return config_model.read(Scenario, document)
     except ConfigError as error:
         raise error.under(path) from None
-
-
-def load_setup(path: Path) -> SchedulerSetup:
-    """Read one side of a comparison, named after its file.
-
-    It is a SchedulerSetup, or a KubeSchedulerConfiguration: kube-scheduler's where it has extenders, else the
-    one of koordpy's extender. Files that a setup names are found beside it. Raises ConfigError, OSError.
-    """
-    try:
-        document = config_document.load(path.read_text(encoding="utf-8"))
-        kind = document.get("kind") if isinstance(document, dict) else None
-        if kind in ("KubeSchedulerConfiguration", "ConfigMap"):
-            field = "kubeScheduler" if document.get("extenders") else "profiles"
-            return config_model.read(
-                SchedulerSetup, {"name": path.stem, field: {"file": str(path.absolute())}}
-            )
-        if kind != SETUP_KIND:
-            told = f"got {kind!r}, expected {SETUP_KIND} or KubeSchedulerConfiguration"
-            raise ConfigError(FieldError("kind", told))
-        config_model.check_type(document, API_VERSION, SETUP_KIND)
-        fields = {key: value for key, value in document.items() if key not in ("apiVersion", "kind")}
-        setup = config_model.read(SchedulerSetup, {"name": path.stem, **fields})
-        return setup.model_copy(
-            update={
-                name: _beside(path, getattr(setup, name))
-                for name in ("kube_scheduler", "profiles", "descheduler")
-            }
-        )
-    except ConfigError as error:
-        raise error.under(path) from None
-
-
-def _beside(path: Path, source: Source | None) -> Source | None:
-    if source is None or source.file is None:
-        return source
-    return source.model_copy(update={"file": str((path.parent / source.file).absolute())})

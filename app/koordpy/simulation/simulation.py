@@ -16,11 +16,12 @@ from .fleet import Fleet
 from .journal import Incarnation, Journal
 from .koordlets import Koordlets
 from .kubelets import Kubelets
-from .plan import Plan
 from .plane import ControlPlane
+from .planned import Plan
 from .result import PodOutcome, Pods, Result, Spread
 from .sampler import Sampler
-from .scenario import Scenario, SchedulerSetup
+from .scenario import Scenario
+from .setup import SchedulerSetup
 from .usage import Usage
 from .workloads import Workloads
 

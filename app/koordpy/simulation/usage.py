@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .plan import MEASURED, PlannedNode, PlannedPod
+from .planned import MEASURED, PlannedNode, PlannedPod
 from .scenario import Curve
 
 Float64 = NDArray[np.float64]

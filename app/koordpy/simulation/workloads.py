@@ -16,8 +16,8 @@ from koordpy.cluster.errors import ApiError, NotFound
 from koordpy.lib.clock import Clock
 
 from .journal import Incarnation, Journal
-from .plan import Plan, PlannedDeployment, PlannedPod
 from .plane import ControlPlane
+from .planned import Plan, PlannedDeployment, PlannedPod
 
 log = logging.getLogger(__name__)
 

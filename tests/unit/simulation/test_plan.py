@@ -7,7 +7,7 @@ import pytest
 
 from koordpy.api.config_model import ConfigError
 from koordpy.simulation import plan
-from koordpy.simulation.plan import Plan
+from koordpy.simulation.planned import Plan
 
 from .scenarios import load
 

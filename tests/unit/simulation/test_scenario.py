@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from koordpy.api.config_model import ConfigError
-from koordpy.simulation import scenario
+from koordpy.simulation import setup as setups
 
 from .scenarios import load
 
@@ -62,7 +62,7 @@ def test_a_profile_configuration_is_one_side_of_a_comparison(tmp_path: Path) -> 
     path = setup_file(
         tmp_path, apiVersion="kubescheduler.config.k8s.io/v1", kind="KubeSchedulerConfiguration"
     )
-    setup = scenario.load_setup(path)
+    setup = setups.load_setup(path)
     assert setup.name == "side"
     assert setup.profiles is not None
     assert setup.profiles.file == str(path)
@@ -76,20 +76,20 @@ def test_a_configuration_with_extenders_is_kube_schedulers(tmp_path: Path) -> No
         kind="KubeSchedulerConfiguration",
         extenders=[{"urlPrefix": "http://127.0.0.1:1/extender"}],
     )
-    setup = scenario.load_setup(path)
+    setup = setups.load_setup(path)
     assert setup.kube_scheduler is not None
     assert setup.profiles is None
 
 
 def test_files_of_a_setup_are_beside_it(tmp_path: Path) -> None:
     path = setup_file(
-        tmp_path, apiVersion=scenario.API_VERSION, kind="SchedulerSetup", profiles={"file": "profiles.yaml"}
+        tmp_path, apiVersion=setups.API_VERSION, kind="SchedulerSetup", profiles={"file": "profiles.yaml"}
     )
-    setup = scenario.load_setup(path)
+    setup = setups.load_setup(path)
     assert setup.profiles is not None
     assert setup.profiles.file == str(tmp_path / "profiles.yaml")
 
 
 def test_another_kind_is_no_side_of_a_comparison(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected SchedulerSetup or KubeSchedulerConfiguration"):
-        scenario.load_setup(setup_file(tmp_path, kind="Pod"))
+        setups.load_setup(setup_file(tmp_path, kind="Pod"))

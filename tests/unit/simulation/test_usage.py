@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordpy.simulation.plan import PlannedNode, PlannedPod
+from koordpy.simulation.planned import PlannedNode, PlannedPod
 from koordpy.simulation.scenario import Curve, Step
 from koordpy.simulation.usage import Usage
 

@@ -1,0 +1,69 @@
+"""What is planned to happen from outside: nodes, pods, Deployments and objects with their times."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .scenario import Curve
+
+Document = dict[str, Any]
+
+MEASURED = ("cpu", "memory")
+"""The resources whose usage is simulated: milli-CPU and bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNode:
+    """A node and its time."""
+
+    name: str
+    document: Document
+    joins: float
+    leaves: float | None
+    system: tuple[float, float]
+    """What the node itself uses, as `MEASURED`."""
+    capacity: tuple[float, float]
+
+
+@dataclass(slots=True)
+class PlannedPod:
+    """A pod as it is created, how long it runs, and what it uses."""
+
+    document: Document
+    workload: str
+    arrival: float
+    duration: float | None
+    curves: tuple[Curve, Curve]
+    base: tuple[float, float]
+    """What the curves go by, as `MEASURED`."""
+    returns: bool = True
+    """Whether it is created again after an eviction."""
+    number: int = 0
+    """Its place among all pods, which its noise depends on."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDeployment:
+    """A Deployment, the pod that it makes, and its replicas over time."""
+
+    document: Document
+    pod: PlannedPod
+    scale: tuple[tuple[float, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedObject:
+    """An object, when it is created, and when it is deleted."""
+
+    document: Document
+    at: float
+    until: float | None
+
+
+@dataclass(slots=True)
+class Plan:
+    """Everything that happens from outside, in the order of time."""
+
+    nodes: list[PlannedNode] = field(default_factory=list)
+    pods: list[PlannedPod] = field(default_factory=list)
+    deployments: list[PlannedDeployment] = field(default_factory=list)
+    objects: list[PlannedObject] = field(default_factory=list)
