@@ -14,7 +14,8 @@ from koordpy.api import config_document, config_model, quantity
 from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
 from koordpy.api.meta import parse_time
 
-from .setup import API_VERSION, SchedulerSetup, Source
+from .setup import API_VERSION as API_VERSION
+from .setup import SchedulerSetup, Source
 
 KIND: Final = "Scenario"
 
