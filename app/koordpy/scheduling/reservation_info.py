@@ -69,6 +69,8 @@ class ReservationInfo:
     """One reservation and the pods that use it. Changed only by whoever keeps it; others get `clone`s."""
 
     def __init__(self, subject: Reservation | Pod) -> None:
+        self.revision = 0
+        """Raised with every change."""
         self.assigned: dict[str, AssignedPod] = {}
         """The pods that use it, by UID."""
         self.allocated: Quantities | None = None
@@ -255,6 +257,7 @@ class ReservationInfo:
         return frozenset(port for pod in self.assigned.values() for port in pod.ports)
 
     def _recount(self) -> None:
+        self.revision += 1
         allocated = self.allocated or {}
         left: Quantities = {}
         for name in {**self.allocatable, **allocated, **self.reserved}:

@@ -77,6 +77,7 @@ class Book:
         """Raised when a slot is given to another reservation."""
         self.decisions: list[dict[int, tuple[object, int, Decision]]] = [{} for _ in range(capacity)]
         """What pods' affinities came to, by id: affinity, the node's generation, the decision."""
+        self._revisions: list[int] = [0] * capacity
         table.on_release(self._lose_row)
 
     _WIDE = ("held", "allocated", "available", "room", "most", "named")
@@ -103,17 +104,20 @@ class Book:
             self.row[slot] = -1
             self._free.append(slot)
 
-    def put(self, info: ReservationInfo, row: int) -> None:
-        """Write down a reservation on a row of the node table."""
+    def put(self, info: ReservationInfo, row: int) -> int:
+        """Write down a reservation on a row of the node table; return its slot."""
         slot = self._slots.get(info.uid)
         if slot is None:
             if not self._free:
                 self._grow()
             slot = self._slots[info.uid] = self._free.pop()
             self.version += 1
+        self.row[slot] = row
+        if self.infos[slot] is info and self._revisions[slot] == info.revision:
+            return slot
         self.decisions[slot] = {}
         self.infos[slot] = info
-        self.row[slot] = row
+        self._revisions[slot] = info.revision
         self.held_nonzero[slot] = info.nonzero_held
         self.allocated_nonzero[slot] = info.nonzero_allocated
         self.order[slot] = NO_ORDER if info.order is None else info.order
@@ -128,6 +132,7 @@ class Book:
             vector = self.vector(amounts, pods=pods)
             getattr(self, array)[slot] = vector
         self._write_inside(slot, info)
+        return slot
 
     def _write_inside(self, slot: int, info: ReservationInfo) -> None:
         """Write what matters inside the reservation, and whether integers are enough for it."""
@@ -193,6 +198,7 @@ class Book:
         old = len(self.infos)
         self.infos.extend([None] * old)
         self.decisions.extend({} for _ in range(old))
+        self._revisions.extend([0] * old)
         self._free = list(range(2 * old - 1, old - 1, -1))
         for name in (*self._WIDE, *self._NARROW):
             array = getattr(self, name)

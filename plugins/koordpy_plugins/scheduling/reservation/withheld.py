@@ -104,38 +104,40 @@ class Withheld:
     def refresh(self, node_name: str) -> None:
         """Work out the row of a node anew."""
         row = self._table.row_of(node_name)
-        offered = self._cache.offered.get(node_name, {})
-        for uid, info in self._cache.on_node.get(node_name, {}).items():
-            if uid in offered:
-                self.book.put(info, -1 if row is None else row)
-            else:
-                self.book.discard(uid)
+        infos, offered = self._cache.on_node.get(node_name, {}), self._cache.offered.get(node_name, {})
+        slots = {uid: self.book.put(info, -1 if row is None else row) for uid, info in offered.items()}
+        for uid in infos.keys() - slots.keys():
+            self.book.discard(uid)
         if row is None:
             return
+        self._widen(self.book.held.shape[1])
         columns = (self._held, self._held_nonzero, self._given, self._given_nonzero)
         for column in (*columns, self._used, self._allocated, self._default, self._strict):
             column.reset(row)
-        for info in self._cache.on_node.get(node_name, {}).values():
+        for uid, info in infos.items():
             if self._cache.occupies(info):
-                held = self.vector(info.held, pods=1)
-                self._held.values[row] += held
+                held = self.book.held[slots[uid]] if uid in slots else self.vector(info.held, pods=1)
+                self._held.values[row, : len(held)] += held
                 self._held_nonzero.values[row] += info.nonzero_held
-        for info in offered.values():
+        for uid, info in offered.items():
             if info.policy:
                 self._strict.values[row] = True
             else:
                 self._default.values[row] = True
             if info.assigned:
+                given = self.book.allocated[slots[uid]]
                 self._used.values[row] = True
-                given = self.vector(info.allocated_vector)
-                self._given.values[row] += given
+                self._given.values[row, : len(given)] += given
                 self._given_nonzero.values[row] += info.nonzero_allocated
         self._allocated.values[row] = node_name in self._cache.allocated_on
         self._table.touch(row)
 
+    def _widen(self, width: int) -> None:
+        for column in (self._held, self._given):
+            column.widen(width)
+
     def vector(self, amounts: Vector, *, pods: int = 0) -> Int64:
         """Return (resources,) amounts in the order of the table's columns; `pods` is counted apart."""
         result = self.book.vector(amounts, pods=pods)
-        for column in (self._held, self._given):
-            column.widen(len(result))
+        self._widen(len(result))
         return result
