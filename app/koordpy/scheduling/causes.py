@@ -59,7 +59,7 @@ class Causes:
 
     def _certain(self, pod: Pod, life: Life | None) -> Iterator[Cause]:
         if pod.spec.node_name:
-            if life is None or not life.cycles:
+            if life is None or not (life.cycles or life.binding_to):
                 yield _cause(
                     "AlreadyBound",
                     Certainty.CERTAIN,

@@ -5,6 +5,7 @@ Koordinator ships it inside a ConfigMap; both forms load. Fields that concern ku
 scheduler; beside kube-scheduler that is kube-scheduler.
 """
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from pydantic import Field
 from koordpy.api import config_document, config_model
 from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
 from koordpy.api.field_error import FieldError, duplicate, invalid, required
+from koordpy.api.resource_names import is_extended
 
 from .args import API_VERSION
 
@@ -212,4 +214,17 @@ def _problems(config: SchedulerConfiguration) -> list[FieldError]:
         if extender.prioritize_verb and extender.weight <= 0:
             path = f"extenders[{index}].weight"
             problems.append(invalid(path, extender.weight, "must have a positive weight applied to it"))
-    return problems
+    return [*problems, *_resource_problems(config.extenders)]
+
+
+def _resource_problems(extenders: Iterable[ExtenderConfig]) -> Iterator[FieldError]:
+    """Yield what kube-scheduler refuses of managed resources: each is one extender's, and an extended one."""
+    managed: set[str] = set()
+    for index, extender in enumerate(extenders):
+        for place, resource in enumerate(extender.managed_resources):
+            path = f"extenders[{index}].managedResources[{place}].name"
+            if not is_extended(resource.name):
+                yield invalid(path, resource.name, "is an invalid extended resource name")
+            if resource.name in managed:
+                yield invalid(path, resource.name, "duplicate extender managed resource name")
+            managed.add(resource.name)

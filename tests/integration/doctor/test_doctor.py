@@ -325,6 +325,7 @@ def take(entry_of: Callable[[Clinic], Document], field: str) -> Callable[[Clinic
         (put(filters, weight=0), r"weight"),
         (put(binds, filterVerb="filter"), r"is in 2 entries of koordpy's: every pod is asked about 2 times"),
         (put(filters, surprise=1), r"surprise"),
+        (put(filters, managedResources=[{"name": "memory"}]), r"is an invalid extended resource name"),
         (
             lambda it: it.scheduler["profiles"].append({"schedulerName": "other"}),
             r"every filter call for its pods fails",
@@ -344,7 +345,10 @@ async def test_an_extender_entry_that_does_not_work(
     ("spoil", "expected"),
     [
         (put(filters, nodeCacheCapable=False), "sends whole Node objects"),
-        (put(filters, managedResources=[{"name": "memory"}]), "hears only of pods that request memory"),
+        (
+            put(filters, managedResources=[{"name": "example.com/widget"}]),
+            "hears only of pods that request example.com/widget",
+        ),
         (put(binds, ignorable=True), "pods are placed without it"),
         (put(filters, httpTimeout="60s"), "one call that hangs stops all scheduling"),
         (put(filters, httpTimeout="100ms"), "httpTimeout is 0.1 s"),

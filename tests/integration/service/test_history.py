@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from click.testing import CliRunner
 
-from koordpy.api.core import Pod
+from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import resource_of
 from koordpy.cli import cli
 from koordpy.cluster.client import PatchType
@@ -89,14 +89,21 @@ async def test_without_the_extender_entry_pods_go_by_and_the_cause_is_found(stag
 
 async def test_managed_resources_keep_a_pod_from_us(stage: Stage) -> None:
     document = shipped(stage)
-    for entry in document["extenders"]:
-        entry["managedResources"] = [{"name": "memory"}]
+    filters, binds = document["extenders"]
+    # kube-scheduler refuses to have a resource managed by two entries.
+    document["extenders"] = [
+        {**filters, "bindVerb": binds["bindVerb"], "managedResources": [{"name": "example.com/widget"}]}
+    ]
+    capacity = {"cpu": "4", "memory": "8Gi", "pods": "20", "example.com/widget": "4"}
+    patch = {"status": {"capacity": capacity, "allocatable": capacity}}
+    await stage.client.patch_status(Node, "", "n0", patch)
     async with scheduling(stage, document):
-        await stage.add_pod("ours")
-        await until(lambda: node_of(stage, "ours") != "")
-        plain = pod_document("plain")
-        plain["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}}
-        await stage.client.create_raw(resource_of(Pod), "default", plain)
+        ours = pod_document("ours")
+        widgets = {"example.com/widget": "1"}
+        ours["spec"]["containers"][0]["resources"] = {"requests": widgets, "limits": widgets}
+        await stage.client.create_raw(resource_of(Pod), "default", ours)
+        await until(lambda: node_of(stage, "ours") == "n0")
+        await stage.add_pod("plain")
         await until(lambda: node_of(stage, "plain") != "")
     assert whats(await history(stage, "plain"))[-1] == "bound-by-others"
     assert whats(await history(stage, "ours"))[-1] == "bound"

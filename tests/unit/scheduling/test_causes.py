@@ -96,6 +96,13 @@ def test_a_bound_pod_that_we_were_asked_about_needs_no_cause() -> None:
     assert causes(it, waiting(nodeName="a")) == []
 
 
+def test_a_pod_that_we_were_asked_to_bind_but_not_to_filter_is_no_strangers() -> None:
+    it = made()
+    it.handle.cluster.store(Pod).apply(waiting())
+    it.histories.binding("uid-p", "a")
+    assert causes(it, waiting(nodeName="a")) == []
+
+
 def test_kube_schedulers_own_words_are_the_best_witness() -> None:
     told_so = told("Unschedulable", "0/2 nodes are available: 2 node(s) had untolerated taint {x: y}.")
     [cause] = causes(made(), waiting(**told_so))

@@ -67,6 +67,16 @@ def test_a_config_map_without_a_configuration_is_refused() -> None:
             "found 2 extenders implementing bind",
         ),
         ("extenders: [{urlPrefix: a, httpTimeout: soon}]", "extenders[0].httpTimeout"),
+        (
+            "extenders: [{urlPrefix: a, managedResources: [{name: memory}]}]",
+            'extenders[0].managedResources[0].name: Invalid value: "memory": is an invalid extended resource name',
+        ),
+        (
+            "extenders: [{urlPrefix: a, managedResources: [{name: a.io/x}]}, "
+            "{urlPrefix: b, managedResources: [{name: a.io/x}]}]",
+            'extenders[1].managedResources[0].name: Invalid value: "a.io/x": '
+            "duplicate extender managed resource name",
+        ),
         ("podInitialBackoffSeconds: 20", "podMaxBackoffSeconds"),
     ],
 )
