@@ -69,7 +69,7 @@ def test_a_config_map_without_a_configuration_is_refused() -> None:
         ("extenders: [{urlPrefix: a, httpTimeout: soon}]", "extenders[0].httpTimeout"),
         (
             "extenders: [{urlPrefix: a, managedResources: [{name: memory}]}]",
-            'extenders[0].managedResources[0].name: Invalid value: "memory": is an invalid extended resource name',
+            'extenders[0].managedResources[0].name: Invalid value: "memory": is an invalid extended',
         ),
         (
             "extenders: [{urlPrefix: a, managedResources: [{name: a.io/x}]}, "
