@@ -100,7 +100,11 @@ def _matchers(packed: bytes) -> OwnerMatchers:
 
 
 def _is_object(reference: ObjectReference | None, pod: Pod) -> bool:
-    """Kind, resource version and field path are not looked at; pods from a watch have no apiVersion."""
+    """Kind, resource version and field path are not looked at.
+
+    A reference with an apiVersion names no pod: Koordinator compares it with what its informers leave of a
+    pod's, and that is nothing.
+    """
     if reference is None:
         return True
     meta = pod.metadata
@@ -108,7 +112,7 @@ def _is_object(reference: ObjectReference | None, pod: Pod) -> bool:
         (not reference.uid or reference.uid == meta.uid)
         and (not reference.name or reference.name == meta.name)
         and (not reference.namespace or reference.namespace == meta.namespace)
-        and (not reference.api_version or reference.api_version == pod.api_version)
+        and not reference.api_version
     )
 
 
