@@ -27,11 +27,14 @@ from koordpy.scheduling.what_if import MOST_PODS, Forecast, Stop, forecast
 MAX_BODY: Final = 1 << 20
 """Bytes of a body."""
 
-MAX_YAML: Final = 256 << 10
+MAX_YAML: Final = 64 << 10
 """Bytes of a body in YAML, which is slow to read."""
 
 _MOST_VALUES: Final = 100_000
 """Values in a document; aliases of YAML make a lot of them out of few bytes."""
+
+_DEEPEST: Final = 100
+"""Levels of a document in YAML."""
 
 _WAITING: Final = 4
 """What-ifs that may wait for the one that is running."""
@@ -251,7 +254,8 @@ async def _document(body: bytes, content_type: str) -> dict[str, Any]:
 
 
 def _yaml(body: bytes) -> Any:
-    """Read one YAML document of what JSON can say."""
+    """Read one YAML document of what JSON can say. Raises YAMLError, ValueError."""
+    _check_depth(body)
     found = yaml.load(body, _LOADER)
     pending, seen = [found], 0
     while pending:
@@ -268,6 +272,18 @@ def _yaml(body: bytes) -> Any:
         elif not (value is None or isinstance(value, str | int | float)):
             raise ValueError(f"it has a {type(value).__name__}, which JSON cannot say")
     return found
+
+
+def _check_depth(body: bytes) -> None:
+    """Raise ValueError for what nests too deeply: the loader recurses in C, and would overrun its stack."""
+    depth = 0
+    for event in yaml.parse(body, _LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                raise ValueError(f"it nests more than {_DEEPEST} levels deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 class _LOADER(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
