@@ -26,6 +26,10 @@ def test_what_a_what_if_foresees_happens(cluster):
     story.tell_of_a_what_if(cluster)
 
 
+def test_reservations_hold_in_a_crowd(cluster):
+    story.tell_of_reservations_in_a_crowd(cluster)
+
+
 @story.needs_samples
 def test_every_pod_of_a_real_application_finds_a_node(cluster):
     story.tell_of_the_online_boutique(cluster)

@@ -21,7 +21,8 @@ import yaml
 from kubernetes.client.rest import ApiException
 
 from koordpy.api.core import Node, Pod
-from koordpy.api.resources import node_allocatable, pod_node_request_vector
+from koordpy.api.reservation import Reservation
+from koordpy.api.resources import node_allocatable, pod_node_request_vector, quantities, vector
 from koordpy.api.scheme import decode
 from koordpy.lib import certificates
 from tests.e2e.controlplane.process import free_port
@@ -32,17 +33,26 @@ GI = 1024**3
 
 PRE_BIND_ANNOTATION = "stories.koordpy.dev/bound-to"
 
+FAILS_ONCE = "stories.koordpy.dev/fails-once"
+"""Label of pods whose first bind fails."""
+
+ALLOCATED = "scheduling.koordinator.sh/reservation-allocated"
+
 _PLUGIN = f'''
 from koordpy.scheduling.interface import Plugin, PreBind
-from koordpy.scheduling.status import SUCCESS
+from koordpy.scheduling.status import SUCCESS, Status
 
 
 class StoryStamp(Plugin, PreBind):
-    """Writes where a pod is bound to into the pod itself."""
+    """Writes where a pod is bound to into the pod itself; some pods fail the first time."""
 
     name = "StoryStamp"
+    failed = set()
 
     async def pre_bind(self, state, pod, node_name, binding):
+        if "{FAILS_ONCE}" in pod.metadata.labels and pod.metadata.uid not in self.failed:
+            self.failed.add(pod.metadata.uid)
+            return Status.failed("the story wants it")
         binding.annotations["{PRE_BIND_ANNOTATION}"] = node_name
         return SUCCESS
 '''
@@ -76,11 +86,12 @@ class KoordpyProcess:
                 "port": self.ports["extender"],
                 "schedulerConfig": "profiles.yaml",
                 "decisions": 5000,
+                "leaderElect": False,
             },
             "debug": {"port": self.ports["debug"]},
         }
         (folder / "koordpy.yaml").write_text(yaml.safe_dump(settings))
-        [profiles] = documents("scheduler", "koordpy-profiles.yaml")
+        [profiles] = documents("kustomize", "components", "reservations", "koordpy-profiles.yaml")
         for profile in profiles["profiles"]:
             profile["plugins"]["preBind"] = {"enabled": [{"name": "StoryStamp"}]}
         (folder / "profiles.yaml").write_text(yaml.safe_dump(profiles))
@@ -301,6 +312,50 @@ class StoryCluster:
             offered = node_allocatable(decode(Node, nodes[name]))
             over = {r: (v, offered.get(r, 0)) for r, v in amounts.items() if v > offered.get(r, 0)}
             assert not over, f"{name} is over-committed: {over}"
+
+    def reserve(self, name: str, cpu: str) -> None:
+        """Create a Reservation for pods with the label `app: NAME`, which keep to it."""
+        container = {"name": "main", "image": "app:1", "resources": {"requests": {"cpu": cpu}}}
+        document = {
+            "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+            "kind": "Reservation",
+            "metadata": {"name": name},
+            "spec": {
+                "template": {"spec": {"containers": [container]}},
+                "owners": [{"labelSelector": {"matchLabels": {"app": name}}}],
+                "allocateOnce": False,
+                "allocatePolicy": "Restricted",
+            },
+        }
+        self.custom.create_cluster_custom_object(
+            "scheduling.koordinator.sh", "v1alpha1", "reservations", document
+        )
+
+    def reservations(self) -> list[Reservation]:
+        found = self.custom.list_cluster_custom_object(
+            "scheduling.koordinator.sh", "v1alpha1", "reservations"
+        )
+        return [decode(Reservation, item) for item in found["items"]]
+
+    def assert_nothing_reserved_is_given_away(self) -> None:
+        """Each node has the CPU of its pods and, beside that, what no owner uses of its Reservations."""
+        left: Counter[str] = Counter()
+        for document in _json(self.core.list_node(_preload_content=False).data)["items"]:
+            left[document["metadata"]["name"]] = node_allocatable(decode(Node, document))["cpu"]
+        used: Counter[str] = Counter()
+        for document in self.pods():
+            pod = decode(Pod, document)
+            cpu = pod_node_request_vector(pod)["cpu"]
+            left[pod.spec.node_name] -= cpu
+            allocated = msgspec.json.decode(pod.metadata.annotations.get(ALLOCATED, "{}"))
+            used[allocated.get("uid", "")] += cpu
+        for reservation in self.reservations():
+            if reservation.is_available:
+                held = vector(quantities(reservation.status.allocatable))["cpu"]
+                assert used[reservation.metadata.uid] <= held
+                left[reservation.node_name] -= held - used[reservation.metadata.uid]
+        del left[""]
+        assert all(cpu >= 0 for cpu in left.values()), left
 
     def assert_memory_equals_a_rebuild(self) -> None:
         """Compare what our process counts on every node with what the API objects say."""

@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.stories.cluster import GI, PRE_BIND_ANNOTATION, StoryCluster, pod, pods_of_deployment, wait_until
+from tests.stories.cluster import (
+    ALLOCATED,
+    FAILS_ONCE,
+    GI,
+    PRE_BIND_ANNOTATION,
+    StoryCluster,
+    pod,
+    pods_of_deployment,
+    wait_until,
+)
 from tests.stories.planes import documents
 
 SAMPLES = Path(os.environ.get("KOORDPY_SAMPLES", Path(__file__).parents[3] / "shared" / "samples"))
@@ -186,6 +195,53 @@ def tell_of_a_restart_in_the_middle(cluster: StoryCluster, pods: int = 300) -> N
     assert len(everyone) == pods
     assert all(p["metadata"]["annotations"][PRE_BIND_ANNOTATION] == p["spec"]["nodeName"] for p in everyone)
     cluster.assert_no_node_is_over_committed()
+    cluster.assert_memory_equals_a_rebuild()
+
+
+def tell_of_reservations_in_a_crowd(cluster: StoryCluster) -> None:
+    """Reservations, owners and other pods at once, some binds fail, kill -9 in between."""
+    names = [f"n{i:02d}" for i in range(100)]
+    cluster.add_nodes((name, _node(cpu=16)) for name in names)
+    cluster.namespace("shop")
+    cluster.install(_profiles())
+    reserved = [f"team-{i:02d}" for i in range(50)]
+    owners = [
+        pod("shop", f"{team}-{i}", {"app": team} | ({FAILS_ONCE: "yes"} if i == 1 else {}), "4", "1Gi")
+        for team in reserved
+        for i in range(2)
+    ]
+    others = [
+        pod("shop", f"other-{i:03d}", {FAILS_ONCE: "yes"} if i % 10 == 0 else {}, "3", "1Gi")
+        for i in range(200)
+    ]
+    creating = threading.Thread(target=cluster.create_pods, args=(others,))
+    creating.start()
+    for name in reserved[:25]:
+        cluster.reserve(name, "8")
+    time.sleep(1.0)
+    cluster.koordpy.kill()
+    for name in reserved[25:]:
+        cluster.reserve(name, "8")
+    cluster.koordpy.start()
+    creating.join(120)
+
+    def available() -> int:
+        return sum(reservation.is_available for reservation in cluster.reservations())
+
+    wait_until(
+        lambda: available() == len(reserved),
+        120,
+        lambda: f"{available()} Reservations are available\n{cluster.koordpy.log()}",
+    )
+    cluster.assert_nothing_reserved_is_given_away()
+    cluster.create_pods(owners)
+    bound = cluster.wait_bound(len(owners) + len(others), "shop", 180)
+    for name in reserved:
+        for i in range(2):
+            allocated = json.loads(bound[f"{name}-{i}"]["metadata"]["annotations"][ALLOCATED])
+            assert allocated["name"] == name
+    cluster.assert_no_node_is_over_committed()
+    cluster.assert_nothing_reserved_is_given_away()
     cluster.assert_memory_equals_a_rebuild()
 
 
