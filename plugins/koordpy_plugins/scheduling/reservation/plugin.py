@@ -252,14 +252,12 @@ class Reservation(
         prepared = state.read(PREPARED)
         if prepared is None:
             return []
-        if is_reserve_pod(pod):
+        has_affinity = prepared.wish.affinity is not None
+        if prepared.places is None:  # a Reservation's attempt, which has counted already
             return reasons_for(prepared.diagnoses.items(), status_lookup(outcome), has_affinity=False)
         omit = self.handle.gates.enabled(OMIT_NODE_LABELS_FOR_RESERVATION)
-        return reasons_for(
-            self._preparation.diagnose(state, prepared.wish, omit_node_labels=omit),
-            status_lookup(outcome),
-            has_affinity=prepared.wish.affinity is not None,
-        )
+        diagnoses = self._preparation.diagnose(prepared.wish, prepared.places, omit_node_labels=omit)
+        return reasons_for(diagnoses, status_lookup(outcome), has_affinity=has_affinity)
 
     # --- score -----------------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ class Preparation:
             restored = matches.mask(self._table.capacity)
         elif not places.everywhere:
             restored = places.rows(self._table, self._node_answers)
-        prepared = Prepared(wish, matches, restored)
+        prepared = Prepared(wish, matches, restored, places)
         prepared.has_nodes = bool(matches) or (
             wish.affinity is None and self._any(self._withheld.used, restored)
         )
@@ -172,13 +172,9 @@ class Preparation:
         return bool((wanted if within is None else wanted & within).any())
 
     def diagnose(
-        self, state: CycleState, wish: Wish, *, omit_node_labels: bool
+        self, wish: Wish, places: Places, *, omit_node_labels: bool
     ) -> Iterator[tuple[str, Diagnosis]]:
         """Yield the nodes with reservations that had something to say about a pod, and what."""
-        try:
-            places = Places(wish.pod, self._candidate_nodes(state, wish))
-        except ConflictingTerms:
-            return
         diagnoses: dict[str, Diagnosis] = {}
         for info in self._owned_infos(wish):
             row = self._table.row_of(info.node_name)

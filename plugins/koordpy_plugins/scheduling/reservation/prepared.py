@@ -17,6 +17,7 @@ from koordpy.scheduling.reservation_info import ReservationInfo
 from .ballot import Ballot
 from .matches import Matches
 from .matching import Diagnosis, Wish
+from .places import Places
 
 Quantities = dict[str, Quantity]
 
@@ -94,6 +95,8 @@ class Prepared:
     """Nodes with matched reservations or candidates, by row of the node table."""
     restored: NDArray[np.bool_] | None = None
     """(rows,) nodes on which what pods use of reservations is not counted twice; None for all."""
+    places: Places | None = None
+    """The nodes on which reservations were looked for."""
     has_nodes: bool = False
     """Whether any node has something to do with reservations for this pod."""
     reservation: ReservationInfo | None = None

@@ -1,4 +1,8 @@
+from typing import Any
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from koordpy.cluster.columns import CPU, PODS
 from tests.unit.scheduling.worlds import node, pod
@@ -86,3 +90,49 @@ def test_scores_see_what_is_withheld() -> None:
     scores, _ = scene.framework.run_score(state, wanted, outcome.kept)
     assert scores is not None
     assert scores.by_plugin["NodeResourcesFit"][0] < scores.by_plugin["NodeResourcesFit"][1]
+
+
+_CPU = st.integers(1, 6)
+
+
+@st.composite
+def _reservations(draw: st.DrawFn) -> list[dict[str, Any]]:
+    return [
+        {
+            "cpu": draw(_CPU),
+            "matched": draw(st.booleans()),
+            "used": draw(st.integers(0, 6)),
+            "once": draw(st.booleans()),
+            "settled": draw(st.booleans()),
+        }
+        for _ in range(draw(st.integers(0, 4)))
+    ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(_reservations(), st.integers(0, 6), st.booleans())
+def test_what_is_withheld_is_what_is_reserved_less_what_is_used(
+    made: list[dict[str, Any]], others: int, ignores: bool
+) -> None:
+    """Matched reservations give all back, other ones that are offered what their pods use."""
+    scene = Scene([node("n1", cpu="100")], [pod("p", str(others), "0", "n1")])
+    withheld, users = 0, others
+    for i, each in enumerate(made):
+        name, held, used = f"r{i}", each["cpu"], each["used"]
+        owners = [{"object": {"name": "x" if each["matched"] else "nobody"}}]
+        current = reservation(name, cpu=str(held), allocateOnce=each["once"], owners=owners)
+        scene.show(current)
+        if used:
+            scene.show(user(f"u{i}", name, str(used)))
+            if each["settled"]:
+                scene.show(current)
+        offered = not (used and each["once"] and each["settled"])
+        users += used
+        if not (offered and (each["matched"] or ignores)):
+            withheld += held - (used if offered else 0)
+    label = {"scheduling.koordinator.sh/reservation-ignored": "true"} if ignores else {}
+    wanted = claimant("x", labels=label)
+    state, _ = scene.find(wanted)
+    _, shown, _ = scene.plugin.before_filter(state, wanted, scene.nodes)
+    assert shown.requested(CPU).tolist() == [1000 * (users + withheld)]
+    assert shown.requested(PODS)[0] == len(list(shown.pods_on(int(shown.rows[0]))))
