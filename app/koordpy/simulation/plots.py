@@ -16,7 +16,7 @@ FORMATS = (".png", ".svg")
 
 _UNITS = ((86400.0 * 3, 86400.0, "days"), (3600.0 * 3, 3600.0, "hours"), (180.0, 60.0, "minutes"))
 _COLOURS = ("#1f5fa8", "#d9822b", "#2f8f4e", "#a83279", "#6b6b6b", "#8a6d1a")
-_MOST_RESOURCES = 4
+_MOST_RESOURCES = 6
 
 Panel = Callable[["Axes"], None]
 
@@ -61,7 +61,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
             f"{first.scenario} on {first.nodes:,} nodes, seed {first.seed}",
             fontsize=14,
         )
-        figure.legend(*page.legend(axes.flat[0]), loc="outside lower center", ncols=min(len(results) * 2, 6))
+        figure.legend(*page.legend(axes.flat[0]), loc="outside lower center", ncols=min(len(results) + 2, 6))
         # Without its date a file of the same results is the same file.
         metadata: dict[str, Any] = {"Date": None} if path.suffix.lower() == ".svg" else {}
         figure.savefig(path, dpi=110, metadata=metadata)
