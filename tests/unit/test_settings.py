@@ -114,3 +114,15 @@ def test_a_variable_that_makes_no_sense_is_named(variable, value, complaint):
 def test_the_delay_at_the_end_can_be_set_and_is_not_needed_without_webhooks():
     assert settings.load(None, {"shutdownDelay": "3s"}, IN_A_POD).shutdown_seconds == 3
     assert settings.load(None, {"doors": ["extender"]}, IN_A_POD).shutdown_seconds == 0
+
+
+def test_who_leads_is_koordinators_scheduler_unless_the_file_says_otherwise():
+    assert settings.Settings().extender.lease.name == "koord-scheduler"
+    found = settings.load(None, {"extender": {"lease": {"namespace": "kube-system"}}}).extender.lease
+    assert (found.namespace, found.name) == ("kube-system", "koord-scheduler")
+
+
+def test_the_lists_of_plugin_controllers_are_koordinators():
+    assert settings.Settings().extender.controller_plugins == ("*",)
+    found = settings.load(None, {"extender": {"controllerPlugins": ["*", "-Reservation"]}})
+    assert found.extender.controller_plugins == ("*", "-Reservation")

@@ -30,6 +30,10 @@ async def test_a_reservation_that_fits_nowhere_says_why_and_is_placed_when_a_nod
 
     found = await stage.until(message, "the reservation does not say why it is pending")
     assert found.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert stage.service.extender is not None
+    uid = (await stage.reservation("web")).metadata.uid
+    [decision, *_] = stage.service.extender.decisions.of("default", uid)
+    assert (decision.outcome, decision.rejections[0].plugin) == ("unschedulable", "NodeResourcesFit")
     await stage.add_node("n2")
     assert (await stage.in_phase("web", AVAILABLE)).node_name == "n2"
 
