@@ -166,9 +166,6 @@ class Chaos:
             with suppress(NotFound):
                 await self.client.delete(Reservation, "", self.rng.choice(reservations).metadata.name)
 
-    async def cut_watches(self) -> None:
-        self.server.cut_watches()
-
     async def restart(self) -> None:
         stopped = self.service.extender
         assert stopped is not None
