@@ -39,7 +39,8 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
         )
     if latest["top_nodes"]:
         to.print(_scores(latest))
-        to.print("  [dim]kube-scheduler adds its own scores to these totals[/dim]")
+        if latest.get("chosen_by", "kube-scheduler") == "kube-scheduler":
+            to.print("  [dim]kube-scheduler adds its own scores to these totals[/dim]")
     times = ", ".join(f"{verb} {ms:.2f} ms" for verb, ms in latest["milliseconds"].items())
     to.print(f"  [dim]started {latest['started']}{'; ' + times if times else ''}[/dim]")
     if len(attempts) > 1:

@@ -65,6 +65,8 @@ class DecisionModel(BaseModel):
     rejections: list[Rejection]
     weights: dict[str, int]
     top_nodes: list[NodeScore]
+    chosen_by: str
+    """Who chose among the nodes that fit: kube-scheduler, which adds scores of its own, or koordpy."""
     milliseconds: dict[str, float]
 
 
@@ -96,6 +98,7 @@ class Decision:
         self.result: Outcome = "filtered"
         self.node = ""
         self.message = ""
+        self.chosen_by = "kube-scheduler"
         self.milliseconds: dict[str, float] = {}
         self._condensed: _Facts | None = None
         self._tell: Listener = _nobody
@@ -162,6 +165,7 @@ class Decision:
             rejections=rejections(facts.rejected),
             weights=self.weights,
             top_nodes=facts.best.models() if facts.best is not None else [],
+            chosen_by=self.chosen_by,
             milliseconds=self.milliseconds,
         )
 

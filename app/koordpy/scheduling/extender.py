@@ -194,6 +194,7 @@ class Extender:
         if chosen is None:
             return kept
         best, attempt.scores = chosen
+        attempt.decision.chosen_by = "koordpy"
         attempt.decision.scored(attempt.scores)
         took = time.perf_counter() - began
         attempt.decision.took("score", took)

@@ -57,6 +57,7 @@ def test_only_the_best_node_is_kept() -> None:
     [decision] = extender.decisions.of("default", "p")
     assert [score.node for score in decision.top_nodes] == ["n9", "n5", "n1"]
     assert decision.weights["NodeResourcesFit"] == 1
+    assert decision.chosen_by == "koordpy"
 
 
 def test_what_kube_scheduler_scores_counts_too() -> None:

@@ -188,6 +188,7 @@ class ReservationScheduler:
             return None
         pod = new_reserve_pod(reservation)
         decision = Decision(pod, framework.profile_name, self._clock.now(), framework.weights)
+        decision.chosen_by = "koordpy"
         self._decisions.begin(decision)
         state, began = framework.new_state(), self._clock.monotonic()
         return Attempt(framework, item, reservation, pod, state, decision, began)
