@@ -53,8 +53,6 @@ def simulate(
     output: Format,
 ) -> None:
     """Replay a workload on a simulated cluster, with the production code on simulated time."""
-    import logging
-
     from koordpy.main import set_up_logging
     from koordpy.simulation import plots as drawing
     from koordpy.simulation import report, scenario, simulation
@@ -64,8 +62,6 @@ def simulate(
         drawing.check(plot)
     if obj["verbose"]:
         set_up_logging(obj["verbose"])
-    else:
-        logging.getLogger("koordpy").setLevel(logging.CRITICAL)
     told = scenario.load(file)
     if seed is not None:
         told = told.model_copy(update={"seed": seed})

@@ -113,7 +113,7 @@ class Result(msgspec.Struct):
     series: Series
     placements: list[PodOutcome] = []
     problems: list[str] = []
-    """Objects and pods that were refused, and why; the first of many."""
+    """Objects and pods that were refused, and why, and what was logged as an error; the first of many."""
 
     @property
     def speed_up(self) -> float:

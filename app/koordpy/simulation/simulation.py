@@ -12,6 +12,7 @@ from koordpy.lib import simulated_time
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
 
 from . import plan as planning
+from .errors import LoggedErrors
 from .fleet import Fleet
 from .journal import Incarnation, Journal
 from .koordlets import Koordlets
@@ -67,6 +68,7 @@ class _Run:
         began = time.perf_counter()
         scenario = self._scenario
         async with AsyncExitStack() as stack:
+            self._errors = stack.enter_context(LoggedErrors())
             plane = await stack.enter_async_context(
                 ControlPlane(self._setup, self._folder, self._clock, scenario.seed)
             )
@@ -201,7 +203,7 @@ class _Run:
                 )
                 for pod in journal.pods
             ],
-            problems=[*journal.problems, *refused][:_MOST_PROBLEMS],
+            problems=[*journal.problems, *refused, *self._errors.told][:_MOST_PROBLEMS],
         )
 
 
