@@ -44,10 +44,13 @@ class PreAllocation:
         info = prepared.reservation
         assert info is not None
         assert info.reservation is not None
-        trial = _Trial(self._judge, prepared, match, node)
-        if not prepared.required and self._prefers_none and not trial.lacking_alone():
-            return SUCCESS
         candidates = [] if match is None else list(match.candidates)
+        wants_none = self._prefers_none and not prepared.required
+        if not candidates and not wants_none:
+            return Status.unschedulable(NOTHING_FITS) if prepared.required else SUCCESS
+        trial = _Trial(self._judge, prepared, match, node)
+        if wants_none and not trial.lacking_alone():
+            return SUCCESS
         if info.reservation.takes_many:
             if len(candidates) > 1 and not info.reservation.uses_cluster_mode:
                 totals = dict(zip((pod.metadata.uid for pod in candidates), scores(candidates), strict=True))

@@ -318,9 +318,9 @@ class Preparation:
             for node_name in self._candidates.node_names:
                 found[node_name] = [pod for pod in self._candidates.on(node_name) if is_free(pod)]
         else:
-            for pod in sorted(self._pods, key=lambda pod: (pod.metadata.name, pod.metadata.uid)):
-                if is_free(pod) and info.owners.selects(pod):
-                    found.setdefault(pod.spec.node_name, []).append(pod)
+            selected = [pod for pod in self._pods if is_free(pod) and info.owners.selects(pod)]
+            for pod in sorted(selected, key=lambda pod: (pod.metadata.name, pod.metadata.uid)):
+                found.setdefault(pod.spec.node_name, []).append(pod)
         matches: dict[int, NodeMatch] = {}
         listed = prepared.restored = np.zeros(self._table.capacity, np.bool_)
         for node_name, pods in found.items():
