@@ -75,9 +75,9 @@ class Shower:
         width = book.held.shape[1]
         np.add.at(requested[:, :width], at, book.allocated[slots] - book.held[slots])
         np.add.at(nonzero, at, book.allocated_nonzero[slots] - book.held_nonzero[slots])
-        for row, match in matches.candidates.items():
-            index = int(places[row])
-            for pod in match.candidates if index >= 0 else ():
+        for index, row in enumerate(rows.tolist() if matches.candidates else ()):
+            match = matches.candidates.get(row)
+            for pod in match.candidates if match is not None else ():
                 change = book.vector(pod_node_request_vector(pod), pods=1)
                 requested = _widened(requested, len(change))
                 requested[index, : len(change)] -= change
