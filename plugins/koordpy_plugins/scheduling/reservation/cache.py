@@ -29,7 +29,7 @@ _SHARED: "WeakKeyDictionary[Cluster, ReservationCache]" = WeakKeyDictionary()
 
 
 class UnknownReservation(LookupError):
-    """A pod cannot be assumed: the reservation is gone or going. The message is Koordinator's."""
+    """A pod cannot be assumed: the reservation is gone, going, or being given to another pod."""
 
 
 class ReservationCache:
@@ -51,6 +51,7 @@ class ReservationCache:
         self._names: dict[str, dict[str, None]] = {}
         self._users: dict[str, dict[str, Pod]] = {}
         self._used: dict[str, str] = {}
+        self._presumed: set[str] = set()
         self.owners = OwnerIndex()
         """What is offered, by who may use it."""
         self._changed: list[Callable[[str], None]] = []
@@ -193,13 +194,22 @@ class ReservationCache:
     # --- the pods that use them ------------------------------------------------------------------
 
     def assume_pod(self, uid: str, pod: Pod) -> ReservationInfo:
-        """Count a pod in a reservation before the API server says so. Raises UnknownReservation."""
+        """Count a pod in a reservation before the API server says so. Raises UnknownReservation.
+
+        One that is for a single pod is not given to a second one while the first is on its way. Once the
+        first is seen bound, Koordinator's rule holds: until the Reservation itself changes it is offered.
+        """
         info = self.infos.get(uid)
         if info is None:
             raise UnknownReservation("cannot find target reservation")
         if info.is_terminating:
             raise UnknownReservation("target reservation is terminating")
+        on_its_way = not pod.spec.node_name
+        if on_its_way and info.is_allocate_once and not self._presumed.isdisjoint(info.assigned):
+            raise UnknownReservation("target reservation is being allocated to another pod")
         self._use(uid, pod)
+        if on_its_way:
+            self._presumed.add(pod.metadata.uid)
         return info
 
     def forget_pod(self, uid: str, pod_uid: str) -> None:
@@ -229,6 +239,7 @@ class ReservationCache:
     def _leave(self, uid: str, pod_uid: str) -> None:
         if self._used.get(pod_uid) == uid:
             del self._used[pod_uid]
+            self._presumed.discard(pod_uid)
         users = self._users.get(uid)
         if users is not None:
             users.pop(pod_uid, None)

@@ -158,6 +158,15 @@ class TestReserve:
         state, _ = scene.find(third)
         assert scene.plugin.nominate_reservation(state, third, "n1")[0] is None
 
+    def test_a_second_pod_that_saw_the_same_is_refused_while_the_first_is_on_its_way(self) -> None:
+        scene = Scene(objects=[reservation("r", allocateOnce=True)])
+        first, second = (claimant(name, "r", affinity="") for name in ("x", "y"))
+        state, _ = scene.find(second)
+        scene.reserve(first)
+        status = scene.framework.run_reserve(state, second, "n1")
+        assert "target reservation is being allocated to another pod" in status.message
+        assert scene.plugin.cache.infos["uid-r"].assigned.keys() == {"uid-x"}
+
     def test_what_is_being_deleted_takes_no_pod(self) -> None:
         scene = Scene(objects=[reservation("r")])
         wanted = claimant("x", "r", affinity='{"name":"r"}')
