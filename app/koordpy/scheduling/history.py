@@ -177,8 +177,11 @@ class Histories:
 
     def __init__(self, handle: Handle, *, pods: int = PODS, is_light: bool = False) -> None:
         self._clock, self._most, self._is_light = handle.clock, pods, is_light
+        self._pods = handle.cluster.store(Pod)
         self._waiting: OrderedDict[str, Life] = OrderedDict()
+        """Of pods that the watch shows unbound."""
         self._over: OrderedDict[str, Life] = OrderedDict()
+        """Of all others: these are forgotten first."""
         self.began = handle.clock.now()
         self.calls = 0
         """Filter calls so far, about any pod."""
@@ -267,6 +270,9 @@ class Histories:
         life = self._life(pod, now)
         if life is None:
             return
+        uid = pod.metadata.uid
+        if uid in self._over:  # it was asked about before the watch showed it
+            self._waiting[uid] = self._over.pop(uid)
         life.pod = pod
         if pod.metadata.deletion_timestamp:
             life.add(Step(now, What.DELETING))
@@ -319,12 +325,13 @@ class Histories:
 
     def _life(self, pod: Pod, at: datetime) -> Life | None:
         uid = pod.metadata.uid
-        life = self._waiting.get(uid)
-        if life is not None:
+        life = self._known(uid)
+        if life is not None or not self._most:
             return life
-        if not self._most or uid in self._over:
-            return self._over.get(uid)
-        life = self._waiting[uid] = Life(pod, at)
+        live = self._pods.by_key(pod.metadata.key)
+        waits = live is not None and live.metadata.uid == uid and not live.spec.node_name
+        life = Life(pod, at)
+        (self._waiting if waits else self._over)[uid] = life
         life.steps.append(Step(at, What.SEEN))
         if gates := _gates(pod):
             life.steps.append(Step(at, What.GATED, message=gates))

@@ -250,6 +250,21 @@ def test_no_more_pods_than_the_limit_are_kept_and_those_that_wait_go_last() -> N
     assert names == {f"waits-{i}" for i in range(2, 9)} | {f"late-{i}" for i in range(3)}
 
 
+def test_pods_that_the_watch_never_showed_are_forgotten_before_those_that_wait() -> None:
+    cluster = world([node("a")])
+    histories = Histories(Handle(cluster), pods=3)
+    for name in ("unseen", "early"):
+        histories.broke(pod(name), "any call")
+    pods = cluster.store(Pod)
+    for name in ("early", "late", "last"):
+        pods.apply(pod(name))
+    assert {found.pod.metadata.name for found in histories} == {"early", "late", "last"}
+    [early] = histories.lives("default", "early")
+    assert [step.what for step in early.steps] == [What.SEEN, What.ERROR]
+    pods.apply(pod("early", node_name="a"))
+    assert early.is_over
+
+
 def test_a_limit_of_none_remembers_nothing() -> None:
     cluster = world([node("a")])
     histories = Histories(Handle(cluster), pods=0)

@@ -165,9 +165,11 @@ class Stream:
             self._ended()
 
     def abort(self) -> None:
-        """Drop the connection."""
+        """Drop the connection; a reader in this process, which has none, sees the end."""
         if self._transport is not None:
             self._transport.abort()
+        elif self._ended is not None and not self.closed:
+            self._ended()
         self._finish()
 
     def connection_lost(self) -> None:

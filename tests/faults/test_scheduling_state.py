@@ -1,0 +1,555 @@
+"""After any sequence of calls, changes and failures, the extender knows what a rebuild from objects gives.
+
+The production wiring with the full chain of plugins, and Reservations scheduled beside it, on simulated
+time. The test is kube-scheduler, the users, a second scheduler and the weather between koordpy and its API
+server; Hypothesis chooses what they do. `KOORDPY_STATE_EXAMPLES=500` looks further than `make test` does.
+"""
+
+import asyncio
+import json
+import os
+import random
+import tempfile
+from collections import defaultdict
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import yaml
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from koordpy import data
+from koordpy import settings as service_settings
+from koordpy.api.core import Node, Pod
+from koordpy.api.koordinator import NodeMetric
+from koordpy.api.meta import format_time
+from koordpy.api.reservation import Reservation
+from koordpy.api.scheme import resource_of
+from koordpy.cluster.client import Client
+from koordpy.cluster.errors import AlreadyExists, ApiError, NotFound
+from koordpy.embedded.apiserver import ApiServer, Fault
+from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
+from koordpy.scheduling.extender import Extender
+from koordpy.service import Service
+from koordpy.simulation.inprocess import ServerChannel
+from tests.faults.rebuilt import differences, leftovers, memory, rebuilt
+from tests.faults.weather import Weather
+
+T = TypeVar("T")
+Document = dict[str, Any]
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+NODES = ("n0", "n1", "n2")
+PODS = tuple(f"p{number}" for number in range(10))
+RESERVATIONS = ("r0", "r1", "r2")
+APPS = ("a", "b")
+KINDS = ("pods", "nodes", "reservations", "nodemetrics")
+CPUS = 16
+ALLOCATED = "scheduling.koordinator.sh/reservation-allocated"
+AFFINITY = "scheduling.koordinator.sh/reservation-affinity"
+HINT = "internal.scheduling.koordinator.sh/scheduling-hint"
+
+SETTLED_SECONDS = 1500.0
+"""Longer than attempts and unconfirmed binds are kept."""
+
+BINDING, STATUS, POD = ("POST", "/binding"), ("PATCH", "/status"), ("GET", "/namespaces/default/pods/")
+FAULTS = (
+    (BINDING, Fault(status=409)),
+    (BINDING, Fault(status=409, after=True)),
+    (BINDING, Fault(status=429)),
+    (BINDING, Fault(status=403)),
+    (BINDING, Fault(status=500)),
+    (BINDING, Fault(status=500, after=True)),
+    (BINDING, Fault(cut=True)),
+    (BINDING, Fault(cut=True, after=True)),
+    (BINDING, Fault(delay=2.0)),
+    (BINDING, Fault(delay=2.0, cut=True, after=True)),
+    (STATUS, Fault(status=409)),
+    (STATUS, Fault(status=500)),
+    (STATUS, Fault(cut=True, after=True)),
+    (STATUS, Fault(delay=2.0)),
+    (POD, Fault(status=500)),
+    (POD, Fault(cut=True)),
+)
+
+
+def profiles(*, light: bool) -> Document:
+    """The shipped profiles with more plugins that count for a bind."""
+    full = data.deploy("kustomize", "components", "reservations", "koordpy-profiles.yaml")
+    path = data.deploy("scheduler", "koordpy-profiles-light.yaml") if light else full
+    document: Document = yaml.safe_load(path.read_text())
+    document["profiles"] = document["profiles"][:1]  # default-scheduler
+    plugins = document["profiles"][0]["plugins"]
+    plugins.setdefault("multiPoint", {}).setdefault("enabled", []).append({"name": "SchedulingHint"})
+    if light:
+        plugins["filter"]["enabled"].append({"name": "NodeResourcesFit"})
+    return document
+
+
+def cpus(pod: Pod) -> int:
+    return int(pod.spec.containers[0].resources.requests["cpu"])
+
+
+class SchedulingMachine(RuleBasedStateMachine):
+    """One cluster, and everybody who does something to it."""
+
+    extender_settings: ClassVar[Document] = {}
+    light: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        loops: list[SimulatedLoop] = []
+
+        def make() -> SimulatedLoop:
+            loops.append(SimulatedLoop())
+            return loops[-1]
+
+        self.runner = asyncio.Runner(loop_factory=make)
+        self.runner.get_loop()
+        self.clock = SimulatedClock(loops[0], START)
+        self.folder = tempfile.TemporaryDirectory()
+        self.profiles = profiles(light=self.light)
+        (Path(self.folder.name) / "profiles.yaml").write_text(yaml.safe_dump(self.profiles))
+        self.server = ApiServer(crds=[data.deploy("crds")], clock=self.clock, rng=random.Random(1))
+        self.client = Client(ServerChannel(self.server), rng=random.Random(1))
+        self.weather = Weather(self.server, self.sent)
+        self.service = self.new_service()
+        self.documents: list[Document] = [pod("phantom", uid="uid-of-nobody")]
+        """Every pod that ever was, and one that never was."""
+        self.calls: set[asyncio.Task[None]] = set()
+        self.bound: dict[str, set[str]] = defaultdict(set)
+        """Where koordpy has said that it bound a pod, by UID."""
+        self.posting: set[tuple[str, str]] = set()
+        self.problems: list[str] = []
+        self.strict = False
+        """Whether nobody but koordpy has decided where anything is, so that nothing may be booked twice."""
+
+    def new_service(self) -> Service:
+        extender = {
+            "port": 0,
+            "schedulerConfig": str(Path(self.folder.name) / "profiles.yaml"),
+            "leaderElect": False,
+            **self.extender_settings,
+        }
+        found = service_settings.load(None, {"doors": ["extender"], "extender": extender, "shutdownDelay": 0})
+        return Service(found, connection=self.weather, clock=self.clock, rng=random.Random(7))
+
+    @property
+    def extender(self) -> Extender:
+        assert self.service.extender is not None
+        return self.service.extender
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Let something happen, and a little time pass."""
+
+        async def then() -> T:
+            try:
+                return await work
+            finally:
+                await asyncio.sleep(0.01)
+
+        return self.runner.run(then())
+
+    # --- the cluster -----------------------------------------------------------------------------
+
+    @initialize(strict=st.booleans())
+    def begin(self, strict: bool) -> None:
+        self.strict = strict and not self.light
+
+        async def start() -> None:
+            await self.server.load()
+            for name in NODES:
+                await self.put_node(name, CPUS)
+                await self.put_metric(name, 1)
+            await self.service.start(listen=False)
+
+        self.do(start())
+
+    async def put_node(self, name: str, cpu: int) -> None:
+        allocatable = {"cpu": str(cpu), "memory": "32Gi", "pods": "110"}
+        status = {"capacity": allocatable, "allocatable": allocatable}
+        document = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
+        try:
+            await self.client.create_raw(resource_of(Node), "", document)
+        except AlreadyExists:
+            await self.client.patch_status(Node, "", name, {"status": status})
+
+    async def put_metric(self, name: str, cpu: int) -> None:
+        resource = resource_of(NodeMetric)
+        document = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
+        with suppress(AlreadyExists):
+            await self.client.create_raw(resource, "", {**document, "spec": {}})
+        usage = {"nodeUsage": {"resources": {"cpu": str(cpu), "memory": "1Gi"}}}
+        status = {"updateTime": format_time(self.clock.now()), "nodeMetric": usage}
+        await self.client.patch_status(NodeMetric, "", name, {"status": status})
+
+    @rule(
+        name=st.sampled_from(NODES),
+        what=st.sampled_from(["shrink", "grow", "remove", "hot", "cool", "silent"]),
+    )
+    def change_node(self, name: str, what: str) -> None:
+        if what == "hot":
+            self.do(self.put_metric(name, CPUS - 1))
+        elif what == "cool":
+            self.do(self.put_metric(name, 1))
+        elif what == "silent":
+            self.do(self.missing_is_fine(self.client.delete(NodeMetric, "", name)))
+        elif self.strict:
+            return
+        elif what == "remove":
+            self.do(self.missing_is_fine(self.client.delete(Node, "", name)))
+        else:
+            self.do(self.put_node(name, 4 if what == "shrink" else CPUS))
+
+    @staticmethod
+    async def missing_is_fine(work: Coroutine[Any, Any, Any]) -> None:
+        with suppress(NotFound):
+            await work
+
+    # --- pods ------------------------------------------------------------------------------------
+
+    @rule(
+        name=st.sampled_from(PODS),
+        cpu=st.integers(1, 4),
+        app=st.sampled_from(["", *APPS]),
+        must=st.booleans(),
+        hint=st.sampled_from(["", "", *NODES]),
+    )
+    def add_pod(self, name: str, cpu: int, app: str, must: bool, hint: str) -> None:
+        """Create a pod, in place of one that has the name."""
+        annotations = {AFFINITY: "{}"} if app and must else {}
+        if hint:
+            annotations[HINT] = json.dumps({"preferredNodeNames": [hint]})
+        document = pod(name, cpu, labels={"app": app} if app else {}, annotations=annotations)
+
+        async def create() -> None:
+            await self.missing_is_fine(self.client.delete(Pod, "default", name, grace_period_seconds=0))
+            self.documents.append(await self.client.create_raw(resource_of(Pod), "default", document))
+
+        self.do(create())
+
+    @rule(
+        name=st.sampled_from(PODS),
+        what=st.sampled_from(["delete", "Running", "Succeeded", "nominate", "forget", "bind"]),
+        node=st.sampled_from(NODES),
+    )
+    def change_pod(self, name: str, what: str, node: str) -> None:
+        """A pod is deleted, goes on, is promised a node, or placed by a second scheduler."""
+
+        async def change() -> None:
+            live = await self.client.get(Pod, "default", name)
+            if what == "delete":
+                await self.client.delete(Pod, "default", name, grace_period_seconds=0)
+            elif live.spec.node_name:
+                if what in ("Running", "Succeeded"):
+                    await self.client.patch_status(Pod, "default", name, {"status": {"phase": what}})
+            elif what in ("nominate", "forget"):
+                status = {"nominatedNodeName": node if what == "nominate" else None}
+                await self.client.patch_status(Pod, "default", name, {"status": status})
+            elif what == "bind" and not self.strict:
+                await self.client.bind(live, node)
+
+        with suppress(ApiError):
+            self.do(change())
+
+    # --- Reservations ----------------------------------------------------------------------------
+
+    @precondition(lambda self: not self.light)
+    @rule(
+        name=st.sampled_from(RESERVATIONS),
+        cpu=st.integers(1, 6),
+        app=st.sampled_from(APPS),
+        ttl=st.sampled_from(["0s", "0s", "20s"]),
+        once=st.booleans(),
+        policy=st.sampled_from(["Restricted", "Restricted", "Aligned", ""]),
+    )
+    def reserve(self, name: str, cpu: int, app: str, ttl: str, once: bool, policy: str) -> None:
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": str(cpu)}}}
+        spec: Document = {
+            "template": {"spec": {"containers": [container]}},
+            "owners": [{"labelSelector": {"matchLabels": {"app": app}}}],
+            "ttl": ttl,
+            "allocateOnce": once,
+        }
+        if policy:
+            spec["allocatePolicy"] = "Restricted" if self.strict else policy
+        document = {
+            "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+            "kind": "Reservation",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+        with suppress(AlreadyExists):
+            self.do(self.client.create_raw(resource_of(Reservation), "", document))
+        self.do(asyncio.sleep(1.0))
+
+    @precondition(lambda self: not self.light)
+    @rule(
+        name=st.sampled_from(RESERVATIONS),
+        what=st.sampled_from(["delete", "close", "open", *APPS]),
+    )
+    def change_reservation(self, name: str, what: str) -> None:
+        patch: Document = {"unschedulable": what == "close"}
+        if what in APPS:
+            patch = {"owners": [{"labelSelector": {"matchLabels": {"app": what}}}]}
+        if what == "delete":
+            self.do(self.missing_is_fine(self.client.delete(Reservation, "", name)))
+        else:
+            self.do(self.missing_is_fine(self.client.patch(Reservation, "", name, {"spec": patch})))
+
+    # --- kube-scheduler --------------------------------------------------------------------------
+
+    def picked(self, number: int) -> Document:
+        """Return a pod, most often one of the latest."""
+        return self.documents[-1 - number % len(self.documents)]
+
+    @rule(
+        number=st.integers(0, 40),
+        verb=st.sampled_from(["filter", "prioritize"]),
+        names=st.lists(st.sampled_from([*NODES, "n9"]), max_size=4, unique=True),
+    )
+    def look(self, number: int, verb: str, names: Sequence[str]) -> None:
+        """Filter and come to nothing, or have scores for whatever nodes."""
+        self.do(self.ask(verb, {"Pod": self.picked(number), "NodeNames": list(names)}))
+
+    @rule(number=st.integers(0, 40), node=st.sampled_from([*NODES, "n9"]), times=st.integers(1, 2))
+    def bind(self, number: int, node: str, times: int) -> None:
+        """Bind without regard to what filter said, perhaps twice."""
+        if not self.light:
+            for _ in range(times):
+                self.begin_bind(self.picked(number), node)
+            self.do(asyncio.sleep(0))
+
+    @rule(
+        name=st.sampled_from(PODS),
+        cpu=st.integers(1, 4),
+        app=st.sampled_from(["", *APPS]),
+        which=st.integers(0, 5),
+    )
+    def add_and_schedule(self, name: str, cpu: int, app: str, which: int) -> None:
+        self.add_pod(name, cpu, app, False, "")
+        self.schedule(0, which, True)
+
+    @rule(cpu=st.integers(1, 3), app=st.sampled_from(["", *APPS]), pods=st.integers(2, 5))
+    def schedule_a_crowd(self, cpu: int, app: str, pods: int) -> None:
+        for name in PODS[:pods]:
+            self.add_pod(name, cpu, app, False, "")
+        for number in range(pods):
+            self.schedule(number, number, True)
+
+    @precondition(lambda self: not self.light)
+    @rule(
+        name=st.sampled_from(RESERVATIONS),
+        app=st.sampled_from(APPS),
+        once=st.booleans(),
+        policy=st.sampled_from(["Restricted", "Aligned", ""]),
+        pods=st.integers(1, 3),
+    )
+    def reserve_and_use(self, name: str, app: str, once: bool, policy: str, pods: int) -> None:
+        self.reserve(name, 4, app, "0s", once, policy)
+        self.do(asyncio.sleep(5.0))
+        for number in range(pods):
+            self.add_pod(PODS[-1 - number], 2, app, number == 0, "")
+            self.schedule(0, 0, True)
+
+    @rule(number=st.integers(0, 10), which=st.integers(0, 5), scored=st.booleans())
+    def schedule(self, number: int, which: int, scored: bool) -> None:
+        """Do what kube-scheduler does for one pod; the bind call goes on beside what comes next."""
+        document = self.picked(number)
+
+        async def cycle() -> None:
+            answer = await self.ask("filter", {"Pod": document, "NodeNames": list(NODES)})
+            left = answer.get("NodeNames") or []
+            if scored and len(left) > 1:
+                await self.ask("prioritize", {"Pod": document, "NodeNames": left})
+            if left and not self.light:
+                self.begin_bind(document, left[which % len(left)])
+            elif left:
+                live = await self.client.get(Pod, "default", document["metadata"]["name"])
+                await self.client.bind(live, left[which % len(left)])
+
+        with suppress(ApiError):
+            self.do(cycle())
+
+    async def ask(self, verb: str, body: Document) -> Any:
+        """Call the extender as its door does."""
+        content = json.dumps(body).encode()
+        if verb == "filter":
+            answer, attempt = self.extender.filter(content)
+            if attempt is not None:
+                self.extender.score_ahead(attempt)
+            return json.loads(answer)
+        return json.loads(self.extender.prioritize(content))
+
+    def begin_bind(self, document: Document, node: str) -> None:
+        async def call() -> None:
+            meta = document["metadata"]
+            body = {
+                "PodName": meta["name"],
+                "PodNamespace": meta["namespace"],
+                "PodUID": meta["uid"],
+                "Node": node,
+            }
+            error = json.loads(await self.extender.bind(json.dumps(body).encode()))["Error"]
+            self.posting.discard((meta["uid"], node))
+            if not error:
+                self.bound[meta["uid"]].add(node)
+
+        task = self.runner.get_loop().create_task(call())
+        self.calls.add(task)
+        task.add_done_callback(self.calls.discard)
+
+    # --- the weather -----------------------------------------------------------------------------
+
+    @rule(fault=st.sampled_from(FAULTS), times=st.integers(1, 6))
+    def trouble(self, fault: tuple[tuple[str, str], Fault], times: int) -> None:
+        (method, part), what = fault
+        self.weather.troubles += [(method, part, what)] * times
+
+    @rule(
+        plural=st.sampled_from(KINDS),
+        what=st.sampled_from(["hold", "let go", "say again", "cut", "compact"]),
+    )
+    def disturb_watches(self, plural: str, what: str) -> None:
+        if what == "hold":
+            self.weather.hold(plural)
+        elif what == "let go":
+            self.weather.let_go(plural)
+        elif what == "say again":
+            self.weather.say_again(plural)
+        else:
+            self.server.cut_watches()
+            if what == "compact":
+                self.server.compact()
+        self.do(asyncio.sleep(0.1))
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 5.0, 30.0, 200.0]))
+    def wait(self, seconds: float) -> None:
+        self.do(asyncio.sleep(seconds))
+
+    @rule(really=st.sampled_from([False, False, False, True]))
+    def restart(self, really: bool) -> None:
+        if not really:
+            return
+
+        async def again() -> None:
+            self.weather.clear_up()
+            await self.service.stop()
+            while self.calls:  # a listener would wait for that
+                await asyncio.sleep(0.1)
+            self.service = self.new_service()
+            await self.service.start(listen=False)
+
+        self.do(again())
+
+    # --- what must hold --------------------------------------------------------------------------
+
+    def sent(self, method: str, path: str, body: bytes) -> None:
+        """Look at a binding that koordpy writes: as far as it knows, there must be room."""
+        if method != "POST" or not path.endswith("/binding"):
+            return
+        binding = json.loads(body)
+        uid, node = binding["metadata"]["uid"], binding["target"]["name"]
+        if (uid, node) in self.posting:
+            return
+        self.posting.add((uid, node))
+        table = self.extender.nodes
+        row = table.row_of(node)
+        if row is None or not table.present[row]:
+            self.problems.append(f"{uid} is bound to {node}, which is not there")
+        elif (table.requested[row] > table.allocatable[row])[[0, 1, 3]].any():
+            self.problems.append(f"{uid} is bound to {node}, which has no room: {table.requested[row]}")
+
+    def teardown(self) -> None:
+        try:
+            self.do(self.settle())
+        finally:
+            self.do(self.service.stop())
+            self.runner.close()
+            self.folder.cleanup()
+
+    async def settle(self) -> None:
+        """Let everything heal, and compare."""
+        self.weather.clear_up()
+        await asyncio.sleep(SETTLED_SECONDS)
+        probe = pod("probe", uid="uid-of-probe")
+        await self.ask("filter", {"Pod": probe, "NodeNames": ["n9"]})
+        assert not self.problems, self.problems
+        await self.assert_bound_once()
+        if self.strict:
+            await self.assert_nothing_is_booked_twice()
+        expected = await rebuilt(self.profiles, self.client, self.clock)
+        assert differences(memory(self.extender), expected) == []
+        assert leftovers(self.extender) == []
+
+    async def assert_bound_once(self) -> None:
+        """What was said to be bound is bound there, unless it is gone."""
+        assert not self.calls
+        live = {found.metadata.uid: found.spec.node_name for found in await self.client.list_all(Pod)}
+        for uid, nodes in self.bound.items():
+            assert len(nodes) == 1, (uid, nodes)
+            assert live.get(uid, *nodes) in nodes
+
+    async def assert_nothing_is_booked_twice(self) -> None:
+        """No node has less than its pods and what Reservations hold beside them."""
+        pods = [found for found in await self.client.list_all(Pod) if not found.is_terminal]
+        left = {node.metadata.name: CPUS for node in await self.client.list_all(Node)}
+        for found in pods:
+            if found.spec.node_name:
+                left[found.spec.node_name] -= cpus(found)
+        for reservation in await self.client.list_all(Reservation):
+            if reservation.is_available:
+                users = [
+                    found
+                    for found in pods
+                    if found.spec.node_name
+                    and reservation.metadata.uid in found.metadata.annotations.get(ALLOCATED, "")
+                ]
+                held = int(reservation.status.allocatable["cpu"])
+                left[reservation.node_name] -= held - sum(map(cpus, users))
+        assert all(cpu >= 0 for cpu in left.values()), left
+
+
+def pod(name: str, cpu: int = 1, **metadata: Any) -> Document:
+    """Return a pod."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": str(cpu), "memory": "64Mi"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", **metadata},
+        "spec": {"schedulerName": "default-scheduler", "containers": [container]},
+    }
+
+
+class ChoosingMachine(SchedulingMachine):
+    """koordpy chooses the nodes."""
+
+    extender_settings: ClassVar[Document] = {"nodeChoice": "koordpy"}
+
+
+class LightMachine(SchedulingMachine):
+    """kube-scheduler binds by itself."""
+
+    extender_settings: ClassVar[Document] = {"mode": "light", "nodeChoice": "koordpy"}
+    light = True
+
+
+EXAMPLES = int(os.environ.get("KOORDPY_STATE_EXAMPLES", "0"))
+
+for machine in (SchedulingMachine, ChoosingMachine, LightMachine):
+    machine.TestCase.settings = settings(
+        max_examples=EXAMPLES or 10,
+        stateful_step_count=60,
+        deadline=None,
+        derandomize=not EXAMPLES,
+        phases=list(Phase) if EXAMPLES else [Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+
+TestKubeSchedulerChooses = SchedulingMachine.TestCase
+TestKoordpyChooses = ChoosingMachine.TestCase
+TestLightMode = LightMachine.TestCase
