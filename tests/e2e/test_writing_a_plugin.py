@@ -80,7 +80,7 @@ def filtered(extender: str, priority: int) -> list[str]:
     document["metadata"] |= {"namespace": "default", "uid": f"uid-{priority}"}
     document["spec"] |= {"priority": priority, "schedulerName": "default-scheduler"}
     body = json.dumps({"Pod": document, "NodeNames": ["plain", "spare"]})
-    answer = httpx.post(f"{extender}/filter", content=body).raise_for_status().json()
+    answer = httpx.post(f"{extender}/extender/filter", content=body).raise_for_status().json()
     names: list[str] = answer["NodeNames"]
     return names
 
