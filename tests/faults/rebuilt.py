@@ -126,6 +126,9 @@ def differences(ours: Any, theirs: Any, path: str = "") -> list[str]:
             for key in keys
             for line in differences(ours.get(key, "nothing"), theirs.get(key, "nothing"), f"{path}/{key}")
         ]
+    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        pairs = enumerate(zip(ours, theirs, strict=True))
+        return [line for index, pair in pairs for line in differences(*pair, f"{path}/{index}")]
     return [] if ours == theirs else [f"{path}: {ours}, a rebuild gives {theirs}"]
 
 
