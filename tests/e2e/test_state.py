@@ -176,6 +176,7 @@ def test_nothing_is_lost_or_given_twice_whatever_fails(
     cluster.koordpy.start()
     creating.join(60)
     cut_watches_until(plane, lambda: available(cluster) == len(TEAMS))
+    wait_until(lambda: offered(cluster) == len(TEAMS), 30, lambda: f"{offered(cluster)} are offered")
     cluster.create_pods(owners)
     cut_watches_until(plane, lambda: bound(cluster) > OTHERS + len(owners) - 10)
     plane.calm_down()
@@ -201,6 +202,13 @@ def bound(cluster: StoryCluster) -> int:
 
 def available(cluster: StoryCluster) -> int:
     return sum(reservation.is_available for reservation in cluster.reservations())
+
+
+def offered(cluster: StoryCluster) -> int:
+    """Count the Reservations that koordpy has seen to be available; of others owners take no notice."""
+    path = "/apis/v1/plugins/Reservation/nodeReservations/"
+    held = [cluster.koordpy.get(path + name).get("items", ()) for name in NODES]
+    return sum(item.get("available", False) for items in held for item in items)
 
 
 def cut_watches_until(plane: FailingPlane, holds: Any, seconds: float = 60) -> None:
