@@ -144,8 +144,10 @@ class Life:
     def models(self) -> list[StepModel]:
         """Return the steps, oldest first."""
         found = []
-        before = self.steps[0].at if self.steps else self.first_seen
+        before = began = self.steps[0].at if self.steps else self.first_seen
         for step in self.steps:
+            if before > step.at:  # the step before came again after this one, which takes turns with it
+                before = began
             found.append(
                 StepModel(
                     time=format_micro_time(step.at),
@@ -160,7 +162,7 @@ class Life:
                     last_time=format_micro_time(step.last or step.at),
                 )
             )
-            before = step.last or step.at
+            before, began = step.last or step.at, step.at
         return found
 
 

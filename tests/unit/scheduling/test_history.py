@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from koordpy.api.core import Pod
@@ -294,6 +294,7 @@ EVENTS = st.lists(
 
 
 @given(events=EVENTS, limit=st.integers(0, 3))
+@example(events=[("refuse", 0), ("report", 0), ("refuse", 0)], limit=1)
 def test_whatever_happens_lives_stay_bounded_in_order_and_complete(
     events: list[tuple[str, int]], limit: int
 ) -> None:
