@@ -10,7 +10,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -211,12 +211,16 @@ def offered(cluster: StoryCluster) -> int:
     return sum(item.get("available", False) for items in held for item in items)
 
 
-def cut_watches_until(plane: FailingPlane, holds: Any, seconds: float = 60) -> None:
+def cut_watches_until(plane: FailingPlane, holds: Callable[[], bool], seconds: float = 60) -> None:
+    """Break all watches again and again, not so fast that koordpy waits long until it opens the next ones."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it does not come about"
         plane.to_api_server.cut_watches()
-        time.sleep(0.5)
+        for _ in range(10):
+            if holds():
+                return
+            time.sleep(0.2)
 
 
 def play_kubelet(cluster: StoryCluster) -> None:
