@@ -10,9 +10,10 @@ bookmark, comes for `silence` seconds: a peer that vanished without a word looks
 """
 
 import asyncio
+import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -27,7 +28,7 @@ from .client import PAGE_SIZE, Client
 from .errors import ApiError, ConnectionFailed, Forbidden, Gone, NotFound, ServerError, Unauthorized
 from .sharing import Sharing
 from .store import Store
-from .wire import Malformed, WatchError, WatchEvent
+from .wire import Malformed, Page, WatchError, WatchEvent
 
 log = logging.getLogger(__name__)
 
@@ -168,35 +169,20 @@ class Informer(Generic[T]):
         backup: then the list is right and what is known is wrong.
         """
         seen: set[str] = set()
-        continue_ = ""
         self.store.lists_begun += 1
         number = self.store.lists_begun
-        while True:
-            try:
-                page = await self._client.list_page(
-                    self.store.type,
-                    self._selector.namespace,
-                    label_selector=self._selector.labels,
-                    field_selector=self._selector.fields,
-                    limit=self._page_size,
-                    continue_=continue_,
-                )
-            except Gone:
-                self._page_size = min(self._page_size * 2, LARGEST_PAGE)  # be through before it expires
-                raise
-            rewound = (_number(page.metadata.resource_version) or 0) < self._newest
-            self._skip(page.malformed)
-            seen.update(malformed.key for malformed in page.malformed)  # it exists: keep what is known of it
-            for i, obj in enumerate(page.items, 1):
-                key = obj.metadata.key
-                seen.add(key)
-                self._apply(key, obj, rewound=rewound)
-                if i % _BREATH == 0:
-                    await asyncio.sleep(0)
-            self._sharing.forget_if_full()
-            continue_ = page.metadata.continue_
-            if not continue_:
-                break
+        async with contextlib.aclosing(self._pages()) as pages:
+            async for page in pages:
+                rewound = (_number(page.metadata.resource_version) or 0) < self._newest
+                self._skip(page.malformed)
+                seen.update(malformed.key for malformed in page.malformed)  # it exists: keep what is known
+                for i, obj in enumerate(page.items, 1):
+                    key = obj.metadata.key
+                    seen.add(key)
+                    self._apply(key, obj, rewound=rewound)
+                    if i % _BREATH == 0:
+                        await asyncio.sleep(0)
+                self._sharing.forget_if_full()
         keys = self.store.keys()
         for key in [key for key in keys if key not in seen]:
             self.store.discard(key)
@@ -207,6 +193,36 @@ class Informer(Generic[T]):
         self._well()
         LISTS.labels(self.kind).inc()
         OBJECTS.labels(self.kind).set(len(self.store))
+
+    async def _pages(self) -> AsyncGenerator[Page[T], None]:
+        """Yield the pages of a list; while one is applied, the next is on its way. Raises Gone."""
+        coming = asyncio.ensure_future(self._page(""))
+        try:
+            while True:
+                try:
+                    page = await coming
+                except Gone:
+                    self._page_size = min(self._page_size * 2, LARGEST_PAGE)  # be through before it expires
+                    raise
+                continue_ = page.metadata.continue_
+                if continue_:
+                    coming = asyncio.ensure_future(self._page(continue_))
+                yield page
+                if not continue_:
+                    return
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+
+    async def _page(self, continue_: str) -> Page[T]:
+        return await self._client.list_page(
+            self.store.type,
+            self._selector.namespace,
+            label_selector=self._selector.labels,
+            field_selector=self._selector.fields,
+            limit=self._page_size,
+            continue_=continue_,
+        )
 
     # --- watch -----------------------------------------------------------------------------------
 
