@@ -6,6 +6,7 @@ parts can be one object: a cached pod then takes a third of the memory.
 """
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -77,7 +78,7 @@ class Sharing:
 
     def _share_fields(self, obj: Any, fields: tuple[str, ...]) -> None:
         """Share fields one by one where no object before had all of them alike; those of a workload do."""
-        values = tuple([getattr(obj, field) for field in fields])
+        values = _VALUES[fields](obj)
         group, key = self._groups[fields], _encode(values)
         shared = group.get(key)
         if shared is None:
@@ -87,8 +88,9 @@ class Sharing:
                     for field, value in zip(fields, values, strict=True)
                 ]
             )
-        for field, value in zip(fields, shared, strict=True):
-            setattr(obj, field, value)
+        for field, value, own in zip(fields, shared, values, strict=True):
+            if value is not own:
+                setattr(obj, field, value)
 
 
 def _share_empty(obj: Any, fields: tuple[str, ...]) -> None:
@@ -124,5 +126,8 @@ _METADATA_LISTS = _lists_of(ObjectMeta, _METADATA)
 _POD_SPEC_LISTS = _lists_of(PodSpec, _POD_SPEC)
 _POD_STATUS_LISTS = _lists_of(PodStatus)
 _GROUPS = (_METADATA, _POD_SPEC, _CONTAINER_STATUS)
+_VALUES: dict[tuple[str, ...], Callable[[Any], tuple[Any, ...]]] = {
+    group: attrgetter(*group) for group in _GROUPS
+}
 _FIELDS = (*_METADATA, *_POD_SPEC, "conditions", *_CONTAINER_STATUS)
 """Fields whose values are shared as a whole; equal bytes mean equal values only within one field."""
