@@ -542,7 +542,7 @@ EXAMPLES = int(os.environ.get("KOORDPY_STATE_EXAMPLES", "0"))
 
 for machine in (SchedulingMachine, ChoosingMachine, LightMachine):
     machine.TestCase.settings = settings(
-        max_examples=EXAMPLES or 10,
+        max_examples=EXAMPLES or 25,
         stateful_step_count=60,
         deadline=None,
         derandomize=not EXAMPLES,
