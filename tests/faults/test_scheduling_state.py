@@ -30,7 +30,10 @@ from koordpy.api.meta import format_time
 from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
+from koordpy.cluster.columns import CPU, MEMORY
+from koordpy.cluster.columns import PODS as POD_COUNT
 from koordpy.cluster.errors import AlreadyExists, ApiError, NotFound
+from koordpy.cluster.nodes import NodeTable
 from koordpy.embedded.apiserver import ApiServer, Fault
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
 from koordpy.scheduling.extender import Extender
@@ -48,7 +51,7 @@ PODS = tuple(f"p{number}" for number in range(10))
 RESERVATIONS = ("r0", "r1", "r2")
 APPS = ("a", "b")
 KINDS = ("pods", "nodes", "reservations", "nodemetrics")
-CPUS = 16
+CPUS = 8
 ALLOCATED = "scheduling.koordinator.sh/reservation-allocated"
 AFFINITY = "scheduling.koordinator.sh/reservation-affinity"
 HINT = "internal.scheduling.koordinator.sh/scheduling-hint"
@@ -84,6 +87,9 @@ def profiles(*, light: bool) -> Document:
     document: Document = yaml.safe_load(path.read_text())
     document["profiles"] = document["profiles"][:1]  # default-scheduler
     plugins = document["profiles"][0]["plugins"]
+    for each in document["profiles"][0]["pluginConfig"]:
+        if each["name"] == "LoadAwareScheduling":
+            each["args"]["usageThresholds"] = {"cpu": 95}
     plugins.setdefault("multiPoint", {}).setdefault("enabled", []).append({"name": "SchedulingHint"})
     if light:
         plugins["filter"]["enabled"].append({"name": "NodeResourcesFit"})
@@ -136,7 +142,23 @@ class SchedulingMachine(RuleBasedStateMachine):
             **self.extender_settings,
         }
         found = service_settings.load(None, {"doors": ["extender"], "extender": extender, "shutdownDelay": 0})
-        return Service(found, connection=self.weather, clock=self.clock, rng=random.Random(7))
+        made = Service(found, connection=self.weather, clock=self.clock, rng=random.Random(7))
+        self.watch_over(made.cluster.nodes)
+        return made
+
+    def watch_over(self, table: NodeTable) -> None:
+        """Look at each node at the moment when koordpy hands out a part of it: there must be room."""
+        assume = table.assume
+
+        def checked(pod: Pod, node_name: str) -> None:
+            assume(pod, node_name)
+            row = table.row_of(node_name)
+            assert row is not None
+            if (table.requested[row] > table.allocatable[row])[[CPU, MEMORY, POD_COUNT]].any():
+                names = [other.metadata.name for other in table.pods_on(row)]
+                self.problems.append(f"{pod.metadata.name} is given room on {node_name}, beside {names}")
+
+        table.assume = checked  # type: ignore[method-assign]
 
     @property
     def extender(self) -> Extender:
@@ -343,6 +365,30 @@ class SchedulingMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.light)
     @rule(
+        cpu=st.integers(2, 4),
+        app=st.sampled_from(["", *APPS]),
+        node=st.sampled_from(NODES),
+        fault=st.sampled_from([None, *FAULTS]),
+        promised=st.booleans(),
+    )
+    def race(
+        self, cpu: int, app: str, node: str, fault: tuple[tuple[str, str], Fault] | None, promised: bool
+    ) -> None:
+        """Filter several pods before any is bound, and bind them all to one node."""
+        for name in PODS[:4]:
+            self.add_pod(name, cpu, app, False, "")
+            if promised:
+                self.change_pod(name, "nominate", node)
+        for number in range(4):
+            self.look(number, "filter", NODES)
+        if fault is not None:
+            self.trouble(fault, 8)
+        for number in range(4):
+            self.begin_bind(self.picked(number), node)
+        self.do(asyncio.sleep(0))
+
+    @precondition(lambda self: not self.light)
+    @rule(
         name=st.sampled_from(RESERVATIONS),
         app=st.sampled_from(APPS),
         once=st.booleans(),
@@ -449,7 +495,7 @@ class SchedulingMachine(RuleBasedStateMachine):
     # --- what must hold --------------------------------------------------------------------------
 
     def sent(self, method: str, path: str, body: bytes) -> None:
-        """Look at a binding that koordpy writes: as far as it knows, there must be room."""
+        """Look at a binding that koordpy writes: as far as it knows, the node must exist."""
         if method != "POST" or not path.endswith("/binding"):
             return
         binding = json.loads(body)
@@ -461,8 +507,6 @@ class SchedulingMachine(RuleBasedStateMachine):
         row = table.row_of(node)
         if row is None or not table.present[row]:
             self.problems.append(f"{uid} is bound to {node}, which is not there")
-        elif (table.requested[row] > table.allocatable[row])[[0, 1, 3]].any():
-            self.problems.append(f"{uid} is bound to {node}, which has no room: {table.requested[row]}")
 
     def teardown(self) -> None:
         try:

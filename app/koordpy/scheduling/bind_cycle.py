@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from koordpy.api.core import Pod
-from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
+from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound, ServerError, TooManyRequests
+from koordpy.cluster.retry import retried
 
 from .asked import Asked
 from .attempts import Attempt, Attempts
@@ -193,6 +194,9 @@ class BindCycle:
                 return outcome.prefilter
             for status, _ in outcome.failed():
                 return status
+        status = framework.run_fit(state, pod, self.nodes.select([node_name])[0])
+        if not status.is_success:
+            return status
         status = framework.nominate_reservation(state, pod, node_name)
         if not status.is_success:
             return status
@@ -260,15 +264,27 @@ class BindCycle:
             self.end(attempt, "kube-scheduler hung up while the pod waited")
 
     async def _is_bound_anyway(self, attempt: Attempt, node_name: str, status: Status) -> bool:
-        """After a failed Bind, ask the API server: an earlier call may have bound the pod unheard."""
-        if self.handle.client is None or not isinstance(status.error, ApiError | ConnectionFailed):
+        """After a failed Bind, ask the API server: an earlier call may have bound the pod unheard.
+
+        It is asked again while it does not answer: room that is given back too early would be taken twice.
+        """
+        client = self.handle.client
+        if client is None or not isinstance(status.error, ApiError | ConnectionFailed):
             return False
         meta = attempt.pod.metadata
+
+        async def read() -> Pod | None:
+            try:
+                return await client.get(Pod, meta.namespace, meta.name)
+            except NotFound:
+                return None
+
+        unanswered = (ServerError, TooManyRequests, ConnectionFailed)
         try:
-            live = await self.handle.client.get(Pod, meta.namespace, meta.name)
+            live = await retried(read, rng=self.handle.rng, steps=8, initial=0.05, factor=2.5, on=unanswered)
         except (ApiError, ConnectionFailed):
             return False
-        return live.metadata.uid == meta.uid and live.spec.node_name == node_name
+        return live is not None and live.metadata.uid == meta.uid and live.spec.node_name == node_name
 
     def _finish(self, attempt: Attempt, node_name: str, status: Status) -> str:
         decision, framework = attempt.decision, attempt.framework

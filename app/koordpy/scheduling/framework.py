@@ -7,6 +7,7 @@ scheduler, what-ifs and reservations run whole cycles.
 from collections.abc import Mapping, Sequence
 
 from koordpy.api.core import Pod
+from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.feature_gates import FeatureGates
 
 from .bind_phase import BindPhase
@@ -14,13 +15,15 @@ from .cycle_state import CycleState
 from .filter_phase import FilterPhase
 from .gates import scheduling_gates
 from .handle import Handle
-from .interface import NextPod, NUMATopologyHintProvider, Plugin, PreEnqueue, QueueSort
+from .interface import Filter, NextPod, NUMATopologyHintProvider, Plugin, PreEnqueue, QueueSort
 from .lineup import Lineup
-from .plugin_call import timed, timed_async
+from .plugin_call import Broken, call, timed, timed_async
 from .post_filter_phase import PostFilterPhase
 from .reservation_points import ReservationPoints
 from .score_phase import ScorePhase
 from .status import SUCCESS, Status
+
+_FIT = "NodeResourcesFit"
 
 
 class Framework:
@@ -61,6 +64,7 @@ class Framework:
         self.add_pod = filters.add_pod
         self.remove_pod = filters.remove_pod
         self.entangled = filters.entangled
+        self._fit = next((plugin for name, plugin in lineup.at("filter", Filter) if name == _FIT), None)
         post_filters = PostFilterPhase(lineup)
         self.run_post_filter = timed_async("PostFilter", profile_name, post_filters.run_post_filter)
         self.has_post_filter = post_filters.enabled
@@ -93,6 +97,21 @@ class Framework:
         state = CycleState()
         state.measured = self.handle.rng.random() < 0.1
         return state
+
+    def run_fit(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
+        """Tell whether the only node of a set has room for a pod beside the pods that are there.
+
+        Filter looks at nodes as BeforeFilter shows them, which with Koordinator's reservations may be with
+        more room than there is: an owner that takes more than its reservation holds makes others look
+        smaller. A profile without NodeResourcesFit leaves this to kube-scheduler.
+        """
+        if self._fit is None:
+            return SUCCESS
+        try:
+            status = call(state, "Filter", _FIT, self._fit.filter_nodes, state, pod, nodes).status(0)
+        except Broken as failure:
+            return failure.status
+        return status if status.is_success else status.by(_FIT)
 
     def run_pre_enqueue(self, pod: Pod) -> Status:
         """Return the first refusal to queue a pod, else Success."""
