@@ -103,7 +103,13 @@ async def run(stage: Stage, folder: Path, command: str) -> asyncio.subprocess.Pr
         env=os.environ,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
+        preexec_fn=_be_interruptible,
     )
+
+
+def _be_interruptible() -> None:
+    """Heed SIGINT, which a process that a shell runs in the background is told to ignore."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 async def printed(process: asyncio.subprocess.Process) -> str:
