@@ -34,9 +34,9 @@ def imported(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def own_names(module: ModuleType) -> Iterator[tuple[str, object]]:
-    """The classes and functions that a module defines for others."""
+    """The classes and functions that a module, or a package with its modules, defines for others."""
     for name, value in vars(module).items():
-        defined_here = getattr(value, "__module__", None) == module.__name__
+        defined_here = f"{getattr(value, '__module__', None)}.".startswith(f"{module.__name__}.")
         if not name.startswith("_") and defined_here and (inspect.isclass(value) or callable(value)):
             yield name, value
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from koordpy.api.core import Pod
+from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.args import NoArgs
 from koordpy.scheduling.cycle_state import CycleState, StateKey
@@ -14,17 +15,15 @@ from koordpy.scheduling.interface import (
     BeforePreFilter,
     BeforeScore,
     Filter,
-    Int64,
     Plugin,
     PostFilter,
-    PostFilterResult,
     PreFilter,
     PreScore,
     Reserve,
     Score,
 )
 from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.outcome import FilterOutcome
+from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
 from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
 
 from .worlds import framework, node, pod, world

@@ -1,0 +1,91 @@
+"""Every point of a scheduling cycle at which a plugin may speak, by Kubernetes' and Koordinator's names.
+
+A plugin is a class that inherits `Plugin` and the points that it implements. `pre_filter`, `filter`, `score`
+and so on are plain methods: scheduling is synchronous, one cycle at a time, so no plugin needs a lock. Only
+the points that talk to the API server (PostFilter, PreBind, Bind) are coroutines.
+
+Where a point is about many nodes, or many reservations, it has two forms: one at a time, easy to write, and
+all at once as arrays, fast. Implement either; the other follows from it. A plugin that gives both must give
+the same answers.
+
+A point that raises is an Error of the attempt, with the plugin's name: the pod is retried.
+
+In the order of a cycle: `queueing`, `filtering`, `scoring`, `binding`; `reservations` and `numa` have
+Koordinator's points within those, `beside` is what a plugin may bring along.
+"""
+
+from ..reservation_info import ReservationInfo
+from ..reservation_pairs import ReservationPairs
+from .beside import APIService, Controller, ControllerProvider
+from .binding import Bind, Binding, Permit, PostBind, PreBind, Reserve, ResizePod
+from .filtering import (
+    AfterPostFilter,
+    AfterPreFilter,
+    BeforeFilter,
+    BeforePreFilter,
+    ExplainsFailure,
+    Filter,
+    FindOneNode,
+    PostFilter,
+    Preempt,
+    PreferNodes,
+    PreFilter,
+    Victims,
+)
+from .numa import NUMATopologyHint, NUMATopologyHintProvider
+from .plugin import Plugin
+from .queueing import NextPod, PreEnqueue, QueuedPod, QueueSort
+from .reservations import (
+    ReservationFilter,
+    ReservationNominator,
+    ReservationPreAllocationRestore,
+    ReservationPreBind,
+    ReservationRestore,
+    ReservationScore,
+)
+from .scoring import MAX_NODE_SCORE, MIN_NODE_SCORE, BeforeScore, PreScore, Score
+
+__all__ = [
+    "MAX_NODE_SCORE",
+    "MIN_NODE_SCORE",
+    "APIService",
+    "AfterPostFilter",
+    "AfterPreFilter",
+    "BeforeFilter",
+    "BeforePreFilter",
+    "BeforeScore",
+    "Bind",
+    "Binding",
+    "Controller",
+    "ControllerProvider",
+    "ExplainsFailure",
+    "Filter",
+    "FindOneNode",
+    "NUMATopologyHint",
+    "NUMATopologyHintProvider",
+    "NextPod",
+    "Permit",
+    "Plugin",
+    "PostBind",
+    "PostFilter",
+    "PreBind",
+    "PreEnqueue",
+    "PreFilter",
+    "PreScore",
+    "Preempt",
+    "PreferNodes",
+    "QueueSort",
+    "QueuedPod",
+    "ReservationFilter",
+    "ReservationInfo",
+    "ReservationNominator",
+    "ReservationPairs",
+    "ReservationPreAllocationRestore",
+    "ReservationPreBind",
+    "ReservationRestore",
+    "ReservationScore",
+    "Reserve",
+    "ResizePod",
+    "Score",
+    "Victims",
+]

@@ -1,0 +1,73 @@
+"""The points between the choice of a node and the pod being bound there."""
+
+from dataclasses import dataclass, field
+
+from koordpy.api.core import Pod
+
+from ..cycle_state import CycleState
+from ..status import Status
+
+
+class ResizePod:
+    """May change what the pod requests once its node is known, before it is assumed."""
+
+    def resize_pod(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Pod, Status]:
+        """Return the pod to go on with (the same one, or a changed copy); a failure ends the attempt."""
+        raise NotImplementedError
+
+
+class Reserve:
+    """The commit point: here alone anything is handed out. Two attempts never get the same thing."""
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        """Take what the pod needs, looking again at what Filter saw; a failure ends the attempt."""
+        raise NotImplementedError
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Give it back. Called for every Reserve plugin in reverse order, also for those never reached."""
+        raise NotImplementedError
+
+
+class Permit:
+    """The last word before binding, and the only point that may let a pod wait."""
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        """Return Success, a rejection, or `Status.wait(seconds)`.
+
+        A waiting pod goes on when every plugin that let it wait has allowed it through
+        `handle.waiting_pods`; the first rejection or timeout ends it. Waits are capped at 15 minutes.
+        """
+        raise NotImplementedError
+
+
+@dataclass(slots=True)
+class Binding:
+    """What one write to the API server will say: the pod's node, and annotations that are set on the pod."""
+
+    pod: Pod
+    node_name: str
+    annotations: dict[str, str] = field(default_factory=dict)
+
+
+class PreBind:
+    """Prepares the binding: writes annotations into it, or something elsewhere."""
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str, binding: Binding) -> Status:
+        """Return Success, or a failure that ends the attempt."""
+        raise NotImplementedError
+
+
+class Bind:
+    """Binds the pod. The first plugin that does not skip has done it."""
+
+    async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
+        """Return Success, Skip, or a failure that ends the attempt."""
+        raise NotImplementedError
+
+
+class PostBind:
+    """Told that a pod is bound."""
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Look at it, clean up."""
+        raise NotImplementedError

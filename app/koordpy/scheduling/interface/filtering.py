@@ -1,0 +1,150 @@
+"""The points that find the nodes a pod can go to, from PreFilter to what happens when there is none."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from koordpy.api.core import Pod
+from koordpy.cluster.nodes import NodeSet
+
+from ..cycle_state import CycleState
+from ..node_info import NodeInfo, each
+from ..outcome import FilterOutcome, PostFilterResult
+from ..status import SUCCESS, Status, Verdict
+from .plugin import Forms, TwoForms
+
+
+class BeforePreFilter:
+    """Transformer: may replace the pod before PreFilter. Runs where PreFilter is enabled."""
+
+    def before_pre_filter(self, state: CycleState, pod: Pod) -> tuple[Pod | None, Status]:
+        """Return a pod for the rest of PreFilter (None: the same); a failure ends the attempt."""
+        raise NotImplementedError
+
+
+class PreFilter:
+    """Looks at the pod once per attempt, before any node.
+
+    `node_local` says that add_pod and remove_pod change what Filter says of their node only: then preemption
+    looks at many nodes in one go.
+    """
+
+    node_local: ClassVar[bool] = False
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
+        """Return the only node names that may fit (None: any) and a status.
+
+        Skip also skips this plugin's Filter. UnschedulableAndUnresolvable ends the attempt at once,
+        Unschedulable after the other plugins have run. Any other code is an Error.
+        """
+        raise NotImplementedError
+
+    def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> Status:
+        """Update what pre_filter wrote as if `added` were on the node too."""
+        return SUCCESS
+
+    def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node: NodeInfo) -> Status:
+        """Update what pre_filter wrote as if `removed` were no longer on the node."""
+        return SUCCESS
+
+
+class AfterPreFilter:
+    """Transformer: sees what PreFilter came to. Runs where PreFilter is enabled."""
+
+    def after_pre_filter(self, state: CycleState, pod: Pod, node_names: frozenset[str] | None) -> Status:
+        """Return Success, or a failure that ends the attempt."""
+        raise NotImplementedError
+
+
+class FindOneNode:
+    """Places a pod by a plan made elsewhere; one per profile."""
+
+    def find_one_node(
+        self, state: CycleState, pod: Pod, node_names: frozenset[str] | None
+    ) -> tuple[str, Status]:
+        """Return the one node to look at, or Skip; a failure ends the attempt."""
+        raise NotImplementedError
+
+
+class PreferNodes:
+    """Names nodes to be tried first; one per profile."""
+
+    def prefer_nodes(
+        self, state: CycleState, pod: Pod, node_names: frozenset[str] | None
+    ) -> tuple[Sequence[str], Status]:
+        """Return names in order: the first that passes all filters is taken alone. Or Skip."""
+        raise NotImplementedError
+
+
+class BeforeFilter:
+    """Transformer: may show this attempt other nodes than the cluster has. Runs where Filter is enabled."""
+
+    def before_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Pod, NodeSet, Verdict]:
+        """Return pod and nodes (same names and order, perhaps overlaid) and who is refused already."""
+        raise NotImplementedError
+
+
+class Filter(TwoForms):
+    """Refuses nodes. Called after PreFilter, for the nodes left; the first refusal of a node counts."""
+
+    _forms: ClassVar[Forms] = (("filter", "filter_nodes"),)
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        """Return Success, Unschedulable, UnschedulableAndUnresolvable; anything else fails the attempt."""
+        return self.filter_nodes(state, pod, node.nodes.pick(np.array([node.index]))).status(0)
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
+        """Return the same for all nodes at once."""
+        return Verdict.of([self.filter(state, pod, node) for node in each(nodes)])
+
+
+class PostFilter:
+    """Called when no node was found, usually to preempt. Only where koordpy is the scheduler itself."""
+
+    async def post_filter(
+        self, state: CycleState, pod: Pod, outcome: FilterOutcome
+    ) -> tuple[PostFilterResult | None, Status]:
+        """Return a nomination and a status.
+
+        Success ends the phase; Unschedulable goes on with the next plugin (reasons add up, the last
+        overriding nomination counts); UnschedulableAndUnresolvable ends it; anything else is an Error.
+        """
+        raise NotImplementedError
+
+
+@dataclass(slots=True)
+class Victims:
+    """Pods on one node that would be evicted to make room."""
+
+    pods: list[Pod]
+    pdb_violations: int = 0
+
+
+class Preempt:
+    """Looks at the victims that kube-scheduler proposes. Runs where PostFilter is enabled, in its order."""
+
+    def preempt(self, state: CycleState, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
+        """Return the proposals by node name to go on with: nodes may be dropped, victims dropped or added."""
+        raise NotImplementedError
+
+
+class ExplainsFailure:
+    """Says why a pod fits nowhere beyond what was said of each node, and does nothing about it.
+
+    Beside kube-scheduler it takes the place of what PostFilter's status says. Runs where PostFilter is
+    enabled.
+    """
+
+    def reasons(self, state: CycleState, pod: Pod, outcome: FilterOutcome) -> Sequence[str]:
+        """Return reasons, in order; none when there is nothing to add."""
+        raise NotImplementedError
+
+
+class AfterPostFilter:
+    """Transformer: observes the end of PostFilter. Runs where PostFilter is enabled, always."""
+
+    def after_post_filter(self, state: CycleState, pod: Pod, outcome: FilterOutcome, status: Status) -> None:
+        """Look at what came of it."""
+        raise NotImplementedError

@@ -1,0 +1,181 @@
+"""The points about reservations: what an attempt may use of them, which it takes, and their own binding.
+
+Koordinator: `pkg/scheduler/frameworkext/interface.go`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from koordpy.api.core import Pod
+from koordpy.cluster.columns import Int64
+
+from ..cycle_state import CycleState
+from ..node_info import NodeInfo
+from ..reservation_info import ReservationInfo
+from ..reservation_pairs import ReservationPairs
+from ..status import Status, Verdict
+from .binding import Binding
+from .plugin import Forms, Plugin, TwoForms
+
+
+class ReservationRestore:
+    """Gives back to an attempt, node by node, what reservations that it may use hold."""
+
+    def pre_restore_reservation(self, state: CycleState, pod: Pod) -> Status:
+        """Prepare; the first failure ends the restoring."""
+        raise NotImplementedError
+
+    def restore_reservation(
+        self,
+        state: CycleState,
+        pod: Pod,
+        matched: Sequence[ReservationInfo],
+        unmatched: Sequence[ReservationInfo],
+        node: NodeInfo,
+    ) -> tuple[object, Status]:
+        """Return this plugin's state of one node; a failure drops all states of the node."""
+        raise NotImplementedError
+
+    def final_restore_reservation(self, state: CycleState, pod: Pod, states: Mapping[str, object]) -> Status:
+        """Take the states of all nodes, by node name."""
+        raise NotImplementedError
+
+
+class ReservationPreAllocationRestore:
+    """The same for a Reservation that takes over what running pods hold."""
+
+    def pre_restore_reservation_pre_allocation(
+        self, state: CycleState, reservation: ReservationInfo
+    ) -> Status:
+        """Prepare; the first failure ends the restoring."""
+        raise NotImplementedError
+
+    def restore_reservation_pre_allocation(
+        self, state: CycleState, reservation: ReservationInfo, pods: Sequence[Pod], node: NodeInfo
+    ) -> tuple[object, Status]:
+        """Return this plugin's state of one node; a failure drops all states of the node."""
+        raise NotImplementedError
+
+
+class ReservationFilter(TwoForms):
+    """Refuses reservations for a pod.
+
+    It may be asked about pairs on which nothing depends any more, and about a pair again.
+    """
+
+    _forms: ClassVar[Forms] = (
+        ("filter_reservation", "filter_reservations"),
+        ("filter_nominate_reservation", "filter_nominate_reservations"),
+    )
+
+    def filter_reservation(
+        self, state: CycleState, pod: Pod, reservation: ReservationInfo, node: NodeInfo
+    ) -> Status:
+        """Tell, while nodes are filtered, whether the pod fits into a reservation."""
+        return self.filter_reservations(state, ReservationPairs.of_pod(pod, [reservation], node)).status(0)
+
+    def filter_reservations(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
+        """Return the same for all pairs (k,) at once."""
+        return Verdict.of(
+            [self.filter_reservation(state, pod, reservation, node) for pod, reservation, node in pairs]
+        )
+
+    def filter_nominate_reservation(
+        self, state: CycleState, pod: Pod, reservation: ReservationInfo, node_name: str
+    ) -> Status:
+        """Tell, once a node is chosen, whether a reservation may be nominated for the pod.
+
+        Raises LookupError if the node is gone.
+        """
+        pairs = _pair(self, pod, reservation, node_name)
+        return self.filter_nominate_reservations(state, pairs).status(0)
+
+    def filter_nominate_reservations(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
+        """Return the same for all pairs (k,) at once."""
+        return Verdict.of(
+            [
+                self.filter_nominate_reservation(state, pod, reservation, node.name)
+                for pod, reservation, node in pairs
+            ]
+        )
+
+
+class ReservationScore(TwoForms):
+    """Ranks the reservations of a node for a pod; every plugin has weight 1.
+
+    Scores end within 0..100 after they are normalised, which happens among the pairs of each node.
+    """
+
+    _forms: ClassVar[Forms] = (("score_reservation", "score_reservations"),)
+
+    def score_reservation(
+        self, state: CycleState, pod: Pod, reservation: ReservationInfo, node_name: str
+    ) -> int:
+        """Return a score; raise to fail. Raises LookupError if the node is gone."""
+        return int(self.score_reservations(state, _pair(self, pod, reservation, node_name))[0])
+
+    def score_reservations(self, state: CycleState, pairs: ReservationPairs) -> Int64:
+        """Return (k,) int64 scores, one a pair; raise to fail."""
+        return np.fromiter(
+            (self.score_reservation(state, pod, reservation, node.name) for pod, reservation, node in pairs),
+            np.int64,
+            len(pairs),
+        )
+
+    def normalize_reservation_scores(self, state: CycleState, pod: Pod, scores: list[int]) -> list[int]:
+        """Return the scores of one node brought into 0..100; the default leaves them as they are.
+
+        `pod` is the one that is being scheduled: of a Reservation, its reserve pod.
+        """
+        if type(self).normalize_reservations_of_nodes is ReservationScore.normalize_reservations_of_nodes:
+            return scores
+        found = np.array(scores, np.int64)
+        normalized = self.normalize_reservations_of_nodes(state, pod, found, np.zeros(1, np.int64))
+        return [int(score) for score in normalized]
+
+    def normalize_reservations_of_nodes(
+        self, state: CycleState, pod: Pod, scores: Int64, first: Int64
+    ) -> Int64:
+        """Do the same to the scores (k,) of many nodes; `first` (g,) tells where those of each node begin."""
+        if type(self).normalize_reservation_scores is ReservationScore.normalize_reservation_scores:
+            return scores
+        parts = [
+            self.normalize_reservation_scores(state, pod, of_node.tolist())
+            for of_node in np.split(scores, first[1:])
+        ]
+        return np.array([score for part in parts for score in part], np.int64)
+
+
+class ReservationNominator:
+    """Chooses the reservation that a pod will use; one per profile."""
+
+    def nominate_reservation(
+        self, state: CycleState, pod: Pod, node_name: str
+    ) -> tuple[ReservationInfo | None, Status]:
+        """Choose, once the node is known; a failure ends the attempt."""
+        raise NotImplementedError
+
+    def delete_nominated_reservation(self, pod: Pod) -> None:
+        """Forget what was chosen for a pod."""
+        raise NotImplementedError
+
+
+class ReservationPreBind:
+    """PreBind for reserve pods: plain PreBind plugins are not called for them."""
+
+    async def pre_bind_reservation(
+        self, state: CycleState, reservation: ReservationInfo, node_name: str, binding: Binding
+    ) -> Status:
+        """Return Success, or a failure that ends the attempt."""
+        raise NotImplementedError
+
+
+def _pair(plugin: TwoForms, pod: Pod, reservation: ReservationInfo, node_name: str) -> ReservationPairs:
+    """Return one pair on a node by its name."""
+    assert isinstance(plugin, Plugin)
+    nodes, missing = plugin.handle.nodes.select([node_name])
+    if missing:
+        raise LookupError(f"node {node_name} is gone")
+    return ReservationPairs.of_pod(pod, [reservation], NodeInfo(nodes, 0))
