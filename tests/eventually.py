@@ -3,8 +3,15 @@
 import time
 from collections.abc import Callable
 
+PATIENCE = 180.0
+"""Seconds that a test waits for what must come about.
 
-def eventually(holds: Callable[[], bool], seconds: float = 10) -> bool:
+How long it takes says how busy the machine is, not whether the code is right; where all is well, nobody
+waits so long. It is less than pytest's own limit for a test, whose end shows no reason.
+"""
+
+
+def eventually(holds: Callable[[], bool], seconds: float = PATIENCE) -> bool:
     """Whether ``holds`` becomes true within ``seconds``."""
     deadline = time.monotonic() + seconds
     while not holds():

@@ -17,6 +17,7 @@ import yaml
 from tests.e2e.controlplane import build
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.controlplane.process import Process, free_port
+from tests.eventually import PATIENCE
 from tests.manifests import render
 from tests.manifests.rights import Request
 
@@ -55,7 +56,7 @@ class Installation:
             if self._before:
                 self.create(*self._before)
             self.plane.kubectl("apply", "-f", "-", stdin=render.kustomize(self.overlay))
-            self.plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+            self.plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
         except BaseException:
             self.plane.stop()
             raise
@@ -213,7 +214,7 @@ class Component:
 
     def debug(self, path: str) -> Any:
         """Return what the debug API answers."""
-        answer = httpx.get(f"http://127.0.0.1:{self._debug_port}{path}", timeout=30)
+        answer = httpx.get(f"http://127.0.0.1:{self._debug_port}{path}", timeout=PATIENCE)
         answer.raise_for_status()
         return answer.json()
 

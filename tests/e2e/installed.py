@@ -18,6 +18,8 @@ from typing import Any
 
 import yaml
 
+from tests.eventually import PATIENCE
+
 PROJECT = Path(__file__).parents[2]
 
 
@@ -28,7 +30,7 @@ class Installed:
     prefix: Path
     work: Path
 
-    def command(self, name: str, *args: str | Path, seconds: float = 120) -> str:
+    def command(self, name: str, *args: str | Path, seconds: float = PATIENCE) -> str:
         """Run a command of the installation and return what it printed; a failure shows it."""
         done = subprocess.run(
             [self.prefix / "bin" / name, *args],
@@ -73,7 +75,7 @@ class Installed:
         finally:
             process.send_signal(signal.SIGTERM)
             try:
-                assert process.wait(timeout=20) == 0, log.read_text()
+                assert process.wait(timeout=PATIENCE) == 0, log.read_text()
             finally:
                 process.kill()
                 process.wait()
@@ -127,7 +129,9 @@ def answers(url: str) -> bool:
         return False
 
 
-def wait_for(holds: Callable[[], bool], alive: Callable[[], bool], log: Path, seconds: float = 60) -> None:
+def wait_for(
+    holds: Callable[[], bool], alive: Callable[[], bool], log: Path, seconds: float = PATIENCE
+) -> None:
     """Wait until something holds; fails with the log when the process ends or time is up first."""
     deadline = time.monotonic() + seconds
     while not holds():

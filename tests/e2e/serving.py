@@ -12,6 +12,7 @@ import yaml
 from koordpy import data
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.controlplane.process import Process, free_port
+from tests.eventually import PATIENCE
 
 Document = dict[str, Any]
 
@@ -42,7 +43,7 @@ class Koordpy:
         return f"http://127.0.0.1:{self.ports['debug']}"
 
     def get(self, path: str) -> httpx.Response:
-        return httpx.get(self.debug_url + path, timeout=30)
+        return httpx.get(self.debug_url + path, timeout=PATIENCE)
 
     def history(self, name: str) -> Document:
         answer = self.get(f"/apis/v1/pods/default/{name}/history")
@@ -60,7 +61,7 @@ class Koordpy:
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Run another command of koordpy."""
         command = [sys.executable, "-c", "from koordpy.cli import main; main()", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     def _is_ready(self) -> bool:
         try:

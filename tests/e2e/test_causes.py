@@ -44,9 +44,9 @@ def shipped(koordpy: Koordpy) -> Document:
 def test_no_scheduler_runs_and_then_one_without_the_extender(plane: ControlPlane, koordpy: Koordpy) -> None:
     create(plane, pod("unseen"))
     # A pod is given five seconds before its silence means something.
-    assert eventually(lambda: causes(koordpy, "unseen") == ["SchedulerNotRunning"], 30)
+    assert eventually(lambda: causes(koordpy, "unseen") == ["SchedulerNotRunning"])
     plane.start_scheduler({**shipped(koordpy), "extenders": []})
-    assert eventually(lambda: nodes_of(plane)["unseen"] == "n0", 30), plane.logs()
+    assert eventually(lambda: nodes_of(plane)["unseen"] == "n0"), plane.logs()
     assert eventually(lambda: steps(koordpy, "unseen")[-1] == "bound-by-others")
     assert causes(koordpy, "unseen") == ["AlreadyBound"]
     plane.stop_scheduler()
@@ -60,7 +60,7 @@ def test_an_extender_that_kube_scheduler_cannot_reach(plane: ControlPlane, koord
         entry["urlPrefix"] = f"http://127.0.0.1:{free_port()}/extender"
     plane.start_scheduler(document)
     create(plane, pod("unreachable"))
-    assert eventually(lambda: "reported" in steps(koordpy, "unreachable"), 30), plane.logs()
+    assert eventually(lambda: "reported" in steps(koordpy, "unreachable")), plane.logs()
     found = koordpy.history("unreachable")
     assert [cause["cause"] for cause in found["causes"]] == ["ExtenderUnreachable"]
     assert "connection refused" in found["causes"][0]["message"]
@@ -70,7 +70,7 @@ def test_an_extender_that_kube_scheduler_cannot_reach(plane: ControlPlane, koord
 def test_a_whole_life_in_full_mode(plane: ControlPlane, koordpy: Koordpy) -> None:
     plane.start_scheduler(shipped(koordpy))
     create(plane, pod("placed"))
-    assert eventually(lambda: steps(koordpy, "placed")[-1] == "bound", 30), plane.logs()
+    assert eventually(lambda: steps(koordpy, "placed")[-1] == "bound"), plane.logs()
     assert steps(koordpy, "placed") == ["seen", "filtered", "binding", "bound"]
     found = koordpy.history("placed")
     assert (found["state"], found["node"], found["causes"]) == ("bound", "n0", [])
@@ -84,5 +84,5 @@ def test_managed_resources_keep_pods_away(plane: ControlPlane, koordpy: Koordpy)
     document["extenders"] = [{**filters, "bindVerb": binds["bindVerb"], "managedResources": managed}]
     plane.start_scheduler(document)
     create(plane, pod("plain"))
-    assert eventually(lambda: steps(koordpy, "plain")[-1] == "bound-by-others", 30), plane.logs()
+    assert eventually(lambda: steps(koordpy, "plain")[-1] == "bound-by-others"), plane.logs()
     assert koordpy.history("plain")["cycles"] == 0

@@ -15,7 +15,7 @@ from koordpy import data
 from tests.e2e.controlplane.process import free_port
 from tests.e2e.installation import NAMESPACE, Installation
 from tests.e2e.test_rights import add_node, report_usage
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -45,7 +45,12 @@ def doctor(installation: Installation, folder: Path, *options: str) -> tuple[int
     command = [sys.executable, "-c", "from koordpy.cli import main; main()", "doctor", "-o", "json"]
     access = ("--kubeconfig", str(installation.plane.kubeconfig))
     done = subprocess.run(
-        [*command, *access, *options], capture_output=True, text=True, timeout=120, check=False, cwd=folder
+        [*command, *access, *options],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        cwd=folder,
     )
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)["findings"]
@@ -80,7 +85,7 @@ def test_what_is_installed_is_well_and_what_is_taken_out_is_missed(
     def nothing_is_wrong() -> bool:
         return doctor(installation, tmp_path, *options)[0] == 0  # kube-scheduler takes its time to lead
 
-    assert eventually(nothing_is_wrong, 60), problems(doctor(installation, tmp_path, *options)[1])
+    assert eventually(nothing_is_wrong), problems(doctor(installation, tmp_path, *options)[1])
     _, findings = doctor(installation, tmp_path, *options)
     agree = [found for found in findings if found["area"] == "clock"]
     assert [found["state"] for found in agree] == ["ok"]

@@ -11,7 +11,7 @@ import yaml
 from koordpy import data
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.serving import Document, Koordpy, add_node, create, nodes_of, pod
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 
 HOT, COOL, PODS = ("hot-0", "hot-1"), ("cool-0", "cool-1", "cool-2"), 30
 
@@ -34,7 +34,7 @@ def test_kube_scheduler_binds_by_itself_and_hot_nodes_are_avoided(
         plane.start_scheduler(scheduler)
         create(plane, pod("huge", cpu="64"), pod("gated", schedulingGates=[{"name": "example.com/wait"}]))
         create(plane, pod("foreign", schedulerName="nobody"), *(pod(f"p{i}") for i in range(PODS)))
-        assert eventually(lambda: all(nodes_of(plane)[f"p{i}"] for i in range(PODS)), 60), plane.logs()
+        assert eventually(lambda: all(nodes_of(plane)[f"p{i}"] for i in range(PODS))), plane.logs()
         assert {nodes_of(plane)[f"p{i}"] for i in range(PODS)} == set(COOL)
         tell_the_lives(plane, koordpy)
         examine(plane, koordpy, tmp_path, scheduler)
@@ -69,7 +69,7 @@ def tell_the_lives(plane: ControlPlane, koordpy: Koordpy) -> None:
     # Nobody binds here; a scheduler that still asks is told what to change.
     body = {"PodName": "p0", "PodNamespace": "default", "PodUID": found["uid"], "Node": found["node"]}
     url = f"http://127.0.0.1:{koordpy.ports['extender']}/extender/bind"
-    assert "extender.mode: full" in httpx.post(url, json=body, timeout=30).json()["Error"]
+    assert "extender.mode: full" in httpx.post(url, json=body, timeout=PATIENCE).json()["Error"]
 
 
 def examine(plane: ControlPlane, koordpy: Koordpy, folder: Path, scheduler: Document) -> None:

@@ -93,7 +93,7 @@ def test_custom_resources_are_established_and_kubectl_prints_their_columns(plane
     assert len(definitions) == 13
     for definition in definitions:
         name, spec = definition["metadata"]["name"], definition["spec"]
-        plane.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
+        plane.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=120s")
         for version in spec["versions"]:
             if version["storage"]:
                 plane.kubectl("create", "-f", "-", stdin=yaml.safe_dump(_example(spec, version)))

@@ -18,6 +18,7 @@ from koordpy.cluster.errors import ApiError
 from koordpy.lib import certificates
 from koordpy.service import Service
 from tests.e2e.controlplane.plane import ControlPlane
+from tests.eventually import PATIENCE
 
 CHILD_REQUEST = "quota.scheduling.koordinator.sh/child-request"
 ROOM, PODS = 30, 60
@@ -48,7 +49,7 @@ async def open_door(plane: ControlPlane, client: Client, folder: Path, namespace
     }
     service = Service(settings.load(None, document))
     await service.start()
-    await service.wait_ready(30)
+    await service.wait_ready(PATIENCE)
     webhook = {
         "name": "vpod.koordinator.sh",
         "clientConfig": {

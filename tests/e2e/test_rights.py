@@ -17,7 +17,7 @@ import pytest
 from tests.e2e.controlplane.certificates import Authority
 from tests.e2e.controlplane.process import free_port
 from tests.e2e.installation import NAMESPACE, Component, Document, Installation
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 from tests.integration.worker.stage import NodeFiles
 from tests.manifests.cert_manager import CERT_MANAGER
 from tests.manifests.rights import grants_of, refused, unused
@@ -97,7 +97,7 @@ def test_kube_scheduler_needs_the_lease_that_its_role_is_about(installation: Ins
 
 def expect(holds: Callable[[], bool], component: Component) -> None:
     """Wait until something has happened; fail with the component's logs."""
-    assert eventually(holds, 60), component.logs()
+    assert eventually(holds), component.logs()
 
 
 def test_with_cert_manager_no_secret_is_asked_for(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def schedule(installation: Installation) -> None:
     expect(lambda: "nodeName" in installation.get("pod", "scheduled")["spec"], scheduler)
     # A bind of a pod that the watch has not shown: it is looked up.
     ghost = {"PodName": "ghost", "PodNamespace": "default", "PodUID": "1", "Node": "idle"}
-    answer = httpx.post(f"http://127.0.0.1:{port}/extender/bind", json=ghost, timeout=30)
+    answer = httpx.post(f"http://127.0.0.1:{port}/extender/bind", json=ghost, timeout=PATIENCE)
     assert "ghost" in answer.json()["Error"]
     reserve(installation, scheduler)
 

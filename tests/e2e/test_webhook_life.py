@@ -25,6 +25,7 @@ from kubernetes.client.rest import ApiException
 from koordpy import data
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.controlplane.process import Process, free_port
+from tests.eventually import PATIENCE
 from tests.servers.balancer import Balancer
 
 MUTATING = "koordinator-mutating-webhook-configuration"
@@ -241,7 +242,7 @@ class Load:
                     self.lost.append(f"{name}: {again}")
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 120) -> None:
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"no {what} within {seconds:g} s"

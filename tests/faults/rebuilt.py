@@ -15,6 +15,7 @@ from koordpy.scheduling.extender import Extender, create
 from koordpy.scheduling.framework import Framework
 from koordpy_plugins.scheduling.loadaware.plugin import LoadAwareScheduling
 from koordpy_plugins.scheduling.reservation.plugin import Reservation
+from tests.eventually import PATIENCE
 from tests.integration.reservations.stage import both
 from tests.integration.service.stage import picture
 
@@ -26,7 +27,7 @@ async def rebuilt(document: Picture, client: Client, clock: Clock) -> Picture:
     fresh = Cluster(clock)
     extender = create(config.read(document), fresh, None)
     async with Informers(fresh, client) as informers:
-        await informers.wait_synced(30)
+        await informers.wait_synced(PATIENCE)
         return memory(extender)
 
 

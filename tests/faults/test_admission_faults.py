@@ -15,6 +15,7 @@ import pytest
 from koordpy.admission.review import MAX_BODY
 from koordpy.api.koordinator import ClusterColocationProfile
 from koordpy.api.scheme import resource_of
+from tests.eventually import PATIENCE
 from tests.integration.service.stage import Stage, pod_document, review_of, serving, until
 from tests.servers import fuzz
 from tests.servers.caller import Answer, Caller, head
@@ -146,7 +147,7 @@ async def test_an_endless_body_is_cut_off(stage: Stage) -> None:
         # The answer may be lost: a peer that is still sending when the connection closes gets a reset, and
         # with it what it has not read yet. What must happen is that nobody goes on reading.
         sending = asyncio.create_task(endless())
-        await asyncio.wait({sending}, timeout=60)
+        await asyncio.wait({sending}, timeout=PATIENCE)
         assert sending.done()
         assert isinstance(sending.exception(), ConnectionError)
         try:

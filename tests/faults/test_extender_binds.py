@@ -21,6 +21,7 @@ from koordpy.scheduling import registry
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import Permit, Plugin
 from koordpy.scheduling.status import SUCCESS, Status
+from tests.eventually import PATIENCE
 from tests.integration.service.stage import Document, Stage, binding, pod_document, serving, until
 from tests.servers.caller import Caller, head
 
@@ -59,7 +60,7 @@ async def node_of(stage: Stage, pod: Document) -> str:
 async def settled(stage: Stage) -> None:
     """Check what must hold whenever nothing is under way."""
     await stage.assert_memory_equals_a_rebuild()
-    await until(lambda: not _leftovers(stage), 15)
+    await until(lambda: not _leftovers(stage))
     stage.assert_nothing_is_left_over()
 
 
@@ -166,18 +167,19 @@ async def test_a_pod_that_was_replaced_by_one_of_the_same_name_is_not_bound(stag
 
 async def test_a_pod_deleted_while_its_binding_is_written_is_forgotten(stage: Stage) -> None:
     pod = await stage.add_pod("p")
-    under_way = asyncio.Event()
+    under_way, go_on = asyncio.Event(), asyncio.Event()
 
     def slowly(method: str, path: str) -> Fault | None:
         if path.endswith("/binding"):
             under_way.set()
-            return Fault(delay=0.3)
+            return Fault(held=go_on)
         return None
 
     stage.server.faults = slowly
     bind = asyncio.create_task(stage.bind(pod, "n0"))
     await under_way.wait()
     await stage.delete_pod("p")
+    go_on.set()
     assert await bind
     await settled(stage)
 
@@ -458,7 +460,7 @@ async def test_a_pod_bound_and_deleted_while_no_watch_told_of_it_gives_its_room_
     assert (await stage.filter(again, "n0"))["NodeNames"] == []
     stage.server.compact()  # so that the watch cannot tell either
     blind = False
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while (await stage.filter(again, "n0"))["NodeNames"] != ["n0"]:
             await asyncio.sleep(0.05)
     assert await stage.bind(again, "n0") == ""

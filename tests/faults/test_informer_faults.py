@@ -6,6 +6,7 @@ import json
 import pytest
 
 from koordpy.cluster.informer import State
+from tests.e2e.controlplane.process import free_port
 from tests.servers.collection import Collection, pod, status
 from tests.servers.informing import following
 
@@ -266,9 +267,7 @@ async def test_server_that_closes_watches_at_once_is_asked_ever_more_slowly() ->
 
 async def test_server_that_starts_late_is_found() -> None:
     server = Collection()
-    async with server:
-        port = server.port
-    server.port = port
+    server.port = free_port()
     server.put(pod("a"))
     async with following(server) as it:
         await it.until(lambda: it.informer.state is State.FAILING)

@@ -22,6 +22,7 @@ from koordpy.lib.queue_metrics import QueueMetrics
 from koordpy_plugins.admission.quota_evaluate.accessor import QuotaAccessor
 from koordpy_plugins.admission.quota_evaluate.args import EvaluateQuotaArgs
 from koordpy_plugins.admission.quota_evaluate.evaluator import TIMED_OUT, QuotaEvaluator
+from tests.eventually import PATIENCE
 from tests.integration.admission.quotas import CHILD_REQUEST, World, no_pause, pod_of, world
 from tests.integration.service.stage import review_of, serving, until
 from tests.servers.caller import Caller, head
@@ -177,15 +178,19 @@ async def test_a_client_that_hangs_up_while_its_pod_waits_is_not_charged(tmp_pat
         quotas = World(stage.server, stage.client, stack)
         await quotas.add_quota("q", "10")
         await until(lambda: len(stage.service.cluster.store(ElasticQuota)) == 1)
-        quotas.fault = lambda _: Fault(delay=0.3)
+        go_on = asyncio.Event()
+        quotas.fault = lambda _: Fault(held=go_on)
+        in_flight = stage.service.chains[PATH].in_flight._value
         url, tls = stage.url("admission"), stage.trust()
         bodies = [json.dumps(review_of(pod_of("q", cpu))).encode() for cpu in ("1", "5")]
         async with Caller(url, tls) as stays, Caller(url, tls) as leaves:
             await stays.send(head(PATH, len(bodies[0]), JSON) + bodies[0])
             await until(lambda: quotas.writes == 1)
             await leaves.send(head(PATH, len(bodies[1]), JSON) + bodies[1])
-            await asyncio.sleep(0.1)
+            await until(lambda: in_flight.get() == 2)
             leaves.hang_up()
+            await until(lambda: in_flight.get() == 1)
+            go_on.set()
             assert json.loads((await stays.answer()).body)["response"]["allowed"] is True
             again = await stays.post(PATH, bodies[0], JSON)
             assert json.loads(again.body)["response"]["allowed"] is True
@@ -270,6 +275,7 @@ async def test_callers_wait_no_longer_than_their_patience(slow: tuple[Slow, Clie
             await evaluation.charge()
         assert refused.value.code == 400
     api.go_on.set()
+    evaluation.evaluator._patience = PATIENCE  # the answer comes now, but not in no time
     await evaluation.charge(5)
     assert api.used() == {"cpu": "5"}
 

@@ -36,6 +36,7 @@ from koordpy.scheduling import config as scheduler_config
 from koordpy.service import Service
 from koordpy.simulation.inprocess import EndpointCaller, ServerChannel
 from koordpy_plugins.scheduling.reservation.cache import ReservationCache
+from tests.eventually import PATIENCE
 from tests.integration.reservations.stage import both, profiles
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -244,7 +245,7 @@ class Chaos:
         view = ReservationCache.of(fresh)
         assert len(fresh.nodes) == 0
         async with Informers(fresh, self.client) as informers:
-            await informers.wait_synced(30)
+            await informers.wait_synced(PATIENCE)
             ours = self.service.cluster
             assert both(ours, ReservationCache.of(ours)) == both(fresh, view)
 

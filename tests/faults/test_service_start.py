@@ -13,14 +13,14 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.errors import AlreadyExists, NotFound
 from koordpy.embedded.apiserver import ApiServer, Fault
 from koordpy.service import Service
+from tests.e2e.controlplane.process import free_port
+from tests.eventually import PATIENCE
 from tests.integration.service.stage import CRDS, service_settings, serving, until
 from tests.servers.raw import Exchange, RawServer
 
 
 async def test_a_service_waits_for_an_api_server_that_comes_later(tmp_path: Path) -> None:
-    server = ApiServer(crds=CRDS)
-    await server.start()
-    await server.stop()  # its port is known, nobody listens
+    server = ApiServer(port=free_port(), crds=CRDS)
     service = Service(service_settings(server.url, tmp_path))
     await service.start()
     try:
@@ -29,7 +29,7 @@ async def test_a_service_waits_for_an_api_server_that_comes_later(tmp_path: Path
         assert service.health.failures(service.health.live) == {}
         assert "informer-Node" in service.health.failures(service.health.ready)
         await server.start()
-        await service.wait_ready(60)
+        await service.wait_ready(PATIENCE)
         assert service.health.failures(service.health.ready) == {}
     finally:
         await service.stop()
@@ -42,7 +42,7 @@ async def test_a_service_can_be_stopped_before_it_is_ready(tmp_path: Path) -> No
     waiting = asyncio.create_task(service.wait_ready())
     await asyncio.sleep(0)
     waiting.cancel()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         await service.stop()
 
 

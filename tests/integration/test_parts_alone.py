@@ -25,6 +25,7 @@ from koordpy.embedded.apiserver import ApiServer
 from koordpy.features.catalog import features
 from koordpy.features.feature import Part, shipped_definitions
 from koordpy.worker import Worker
+from tests.eventually import PATIENCE
 from tests.integration.descheduling.test_low_node_load_evicts import World
 from tests.integration.service.scheduling import node_of, scheduling, shipped
 from tests.integration.service.stage import pod_document, review_of, serving, until
@@ -100,7 +101,7 @@ async def test_the_controllers_alone() -> None:
         assert "applied" not in pod["metadata"]["labels"]
         found = worker_settings(server.url, leaderElect=False)
         found = found.model_copy(update={"feature_gates": {"ColocationProfileController": True}})
-        async with working(Worker(found, controllers=True)), asyncio.timeout(20):
+        async with working(Worker(found, controllers=True)), asyncio.timeout(PATIENCE):
             while (await client.get(Pod, "default", "p")).metadata.labels.get("applied") != "yes":
                 await asyncio.sleep(0.02)
 
@@ -112,7 +113,7 @@ async def test_the_descheduler_alone(tmp_path: Path) -> None:
     async with cluster(needed(Part.DESCHEDULER, "LowNodeLoad", "DefaultEvictor")) as (server, client):
         await World(client).fill()
         found = worker_settings(server.url, descheduler={"config": str(file)}, leaderElect=False)
-        async with working(Worker(found, descheduler=True)), asyncio.timeout(20):
+        async with working(Worker(found, descheduler=True)), asyncio.timeout(PATIENCE):
             while not await client.list_all(Event):
                 await asyncio.sleep(0.02)
         left = [pod for pod in await client.list_all(Pod) if not pod.metadata.deletion_timestamp]

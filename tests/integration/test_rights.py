@@ -38,6 +38,7 @@ from koordpy.embedded.apiserver.server import Fault
 from koordpy.scheduling.network_topology import manager
 from koordpy.service import Service
 from koordpy.worker import Worker
+from tests.eventually import PATIENCE
 from tests.integration.descheduling.test_low_node_load_evicts import World
 from tests.integration.service.stage import CRDS, Stage, pod_document, until
 from tests.integration.worker.stage import NodeFiles, create, working
@@ -102,7 +103,7 @@ async def serving(
     service = Service(found, connection=connection)
     await service.start()
     try:
-        await service.wait_ready(30)
+        await service.wait_ready(PATIENCE)
         stage = Stage(server, service, client, Path(found.admission.cert_dir or ""))
         yield stage
         await stage.http.aclose()
@@ -137,7 +138,7 @@ async def test_webhooks(tmp_path: Path, server: ApiServer, client: Client, conne
             found = await client.get_raw(resource_of(Secret), SYSTEM, SECRET)
             return bool(found["data"]["cert.pem"])
 
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not await is_mended():
                 await asyncio.sleep(0.05)
     assert_fits("webhooks", "koordpy-webhooks", connection)
@@ -165,7 +166,7 @@ async def test_extender(
         network = resource_of(ClusterNetworkTopology)
         layers = {"networkTopologySpec": [{"topologyLayer": "NodeTopologyLayer"}]}
         await create(client, network, {"metadata": {"name": "default"}, "spec": layers})
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not (await client.get(ClusterNetworkTopology, "", "default")).status.detail_status:
                 await asyncio.sleep(0.05)
     assert_fits("extender", "koordpy-scheduler", connection)
@@ -181,7 +182,7 @@ async def test_extender_with_reservations(
         args.update(gcIntervalSeconds=1, gcDurationSeconds=1)
     file = tmp_path / "profiles.yaml"
     file.write_text(yaml.safe_dump(profiles))
-    lease = {"leaseDuration": 3, "renewDeadline": 2, "retryPeriod": 0.2}
+    lease = {"leaseDuration": 60, "renewDeadline": 40, "retryPeriod": 0.2}
     extender = {"port": 0, "schedulerConfig": str(file), "lease": lease}
     async with serving("extender", connection, client, server, extender=extender) as stage:
         await stage.add_node("n0")
@@ -231,7 +232,7 @@ async def test_extender_that_explains(server: ApiServer, client: Client, connect
     extender = {
         "port": 0,
         "schedulerConfig": str(DEPLOY / "scheduler" / "koordpy-profiles.yaml"),
-        "lease": {"leaseDuration": 3, "renewDeadline": 2, "retryPeriod": 0.2},
+        "lease": {"leaseDuration": 60, "renewDeadline": 40, "retryPeriod": 0.2},
         "scheduleExplanations": {**shipped["scheduleExplanations"], **fast},
     }
     async with serving("extender", connection, client, server, extender=extender) as stage:
@@ -265,7 +266,7 @@ async def test_worker(tmp_path: Path, server: ApiServer, client: Client, connect
     }
     found = settings.load(BASE / "worker" / "koordpy.yaml", changes)
     worker = Worker(found, descheduler=True, controllers=True, connection=connection)
-    async with working(worker), asyncio.timeout(30):
+    async with working(worker), asyncio.timeout(PATIENCE):
         while not await client.list_all(Event):
             await asyncio.sleep(0.05)
     # An event that is repeated within six minutes would be a patch; an evicted pod is not evicted again.

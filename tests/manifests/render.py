@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from tests.e2e.controlplane import build
+from tests.eventually import PATIENCE
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 OVERLAYS = sorted(folder.name for folder in (DEPLOY / "kustomize" / "overlays").iterdir() if folder.is_dir())
@@ -24,7 +25,7 @@ def kustomize(overlay: str) -> str:
         [kubectl, "kustomize", DEPLOY / "kustomize" / "overlays" / overlay],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -14,6 +14,8 @@ from typing import Self
 
 import httpx
 
+from tests.eventually import PATIENCE
+
 _LOOK_SECONDS = 0.1
 
 
@@ -36,7 +38,7 @@ class Balancer:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._started.wait(30)
+        assert self._started.wait(PATIENCE)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -4,6 +4,8 @@ import asyncio
 import ssl
 from typing import Self
 
+from tests.eventually import PATIENCE
+
 
 class Answer:
     """A whole answer."""
@@ -36,7 +38,7 @@ class Caller:
         await self.send(head(path, len(body), headers) + body)
         return await self.answer()
 
-    async def answer(self, seconds: float = 60) -> Answer:
+    async def answer(self, seconds: float = PATIENCE) -> Answer:
         """Read one answer."""
         async with asyncio.timeout(seconds):
             lines = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
@@ -60,7 +62,7 @@ class Caller:
         """Cut the connection without a word."""
         self._writer.transport.abort()
 
-    async def is_closed(self, seconds: float = 60) -> bool:
+    async def is_closed(self, seconds: float = PATIENCE) -> bool:
         """Wait for the other side to close."""
         async with asyncio.timeout(seconds):
             try:

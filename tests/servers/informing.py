@@ -12,6 +12,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.informer import Informer
 from koordpy.cluster.store import Store
+from tests.eventually import PATIENCE
 
 from .collection import Collection
 
@@ -27,7 +28,7 @@ class Following:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until something is true; the test's time limit is the bound."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not condition():
                 await asyncio.sleep(0.001)
 

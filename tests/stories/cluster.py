@@ -26,6 +26,7 @@ from koordpy.api.resources import node_allocatable, pod_node_request_vector, qua
 from koordpy.api.scheme import decode
 from koordpy.lib import certificates
 from tests.e2e.controlplane.process import free_port
+from tests.eventually import PATIENCE
 from tests.stories.planes import Plane, documents
 
 GI = 1024**3
@@ -124,19 +125,19 @@ class KoordpyProcess:
                 stdout=log,
                 stderr=log,
             )
-        wait_until(self._is_ready, 60, lambda: f"koordpy is not ready:\n{self.log()}")
+        wait_until(self._is_ready, lambda: f"koordpy is not ready:\n{self.log()}")
 
     def kill(self) -> None:
         """End it without a chance to clean up."""
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGKILL)
-        self._process.wait(30)
+        self._process.wait(PATIENCE)
 
     def stop(self) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             try:
-                self._process.wait(60)
+                self._process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise
@@ -145,7 +146,7 @@ class KoordpyProcess:
         return (self._folder / "koordpy.log").read_text(errors="replace")[-4000:]
 
     def get(self, path: str) -> Any:
-        answer = httpx.get(f"http://127.0.0.1:{self.ports['debug']}{path}", timeout=30)
+        answer = httpx.get(f"http://127.0.0.1:{self.ports['debug']}{path}", timeout=PATIENCE)
         answer.raise_for_status()
         return answer.json()
 
@@ -159,7 +160,7 @@ class KoordpyProcess:
             env=self._environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
         return done.returncode, done.stdout + done.stderr
@@ -285,7 +286,7 @@ class StoryCluster:
         )
         return list(found["items"])
 
-    def wait_bound(self, count: int, namespace: str, seconds: float = 120) -> dict[str, dict[str, Any]]:
+    def wait_bound(self, count: int, namespace: str, seconds: float = PATIENCE) -> dict[str, dict[str, Any]]:
         """Return the namespace's pods by name once `count` of them have a node."""
         found: dict[str, dict[str, Any]] = {}
 
@@ -294,7 +295,7 @@ class StoryCluster:
             found = {p["metadata"]["name"]: p for p in self.pods(namespace) if p["spec"].get("nodeName")}
             return len(found) >= count
 
-        wait_until(bound, seconds, lambda: f"{len(found)} of {count} pods are bound\n{self.koordpy.log()}")
+        wait_until(bound, lambda: f"{len(found)} of {count} pods are bound\n{self.koordpy.log()}", seconds)
         return found
 
     def assert_no_node_is_over_committed(self) -> None:
@@ -376,7 +377,7 @@ class StoryCluster:
                     amounts["pods"],
                 )
 
-            wait_until(agrees, 15, lambda name=name: f"our view of {name} differs from the API objects")
+            wait_until(agrees, lambda name=name: f"our view of {name} differs from the API objects")
 
 
 def pod(namespace: str, name: str, labels: dict[str, str], cpu: str, memory: str) -> dict[str, Any]:
@@ -405,7 +406,9 @@ def pods_of_deployment(deployment: dict[str, Any], namespace: str, replicas: int
     return pods
 
 
-def wait_until(condition: Callable[[], bool], seconds: float, complaint: Callable[[], str]) -> None:
+def wait_until(
+    condition: Callable[[], bool], complaint: Callable[[], str], seconds: float = PATIENCE
+) -> None:
     """Poll a condition; fail with the complaint when it does not come true in time."""
     deadline = time.monotonic() + seconds
     while not condition():

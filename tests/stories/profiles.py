@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from tests.e2e.controlplane.process import free_port
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 from tests.integration.apiserver.objects import labelled, pod
 from tests.integration.apiserver.rest import Collection, Rest, ok
 
@@ -67,9 +67,9 @@ def tell(rest: Rest, server: list[str], folder: Path) -> None:
         ok(profiles.create(document), 201)
     with working(server, folder):
         for name in ("early-0", "early-1"):
-            assert eventually(lambda name=name: is_done(pods, name), 60), (folder / "worker.log").read_text()
+            assert eventually(lambda name=name: is_done(pods, name)), (folder / "worker.log").read_text()
         ok(pods.create(labelled(pod("new"), app="spark")), 201)
-        assert eventually(lambda: is_done(pods, "new"), 60), (folder / "worker.log").read_text()
+        assert eventually(lambda: is_done(pods, "new")), (folder / "worker.log").read_text()
     assert "team" not in ok(pods.get("other"))["metadata"]["labels"]
     assert "nodeSelector" not in ok(pods.get("other"))["spec"]
     assert "ClusterColocationProfile refused: not applied" in (folder / "worker.log").read_text()
@@ -112,12 +112,12 @@ def working(server: list[str], folder: Path) -> Iterator[None]:
             assert process.poll() is None
         finally:
             process.terminate()
-            assert process.wait(30) == 0
+            assert process.wait(PATIENCE) == 0
 
 
 def koordpy(*arguments: str) -> Any:
     """Run a command that prints JSON."""
-    done = subprocess.run(_command(*arguments), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(_command(*arguments), capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

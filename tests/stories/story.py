@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.eventually import PATIENCE
 from tests.stories.cluster import (
     ALLOCATED,
     FAILS_ONCE,
@@ -73,8 +74,14 @@ def tell_the_demo_story(cluster: StoryCluster) -> None:
     for found in (*sparks.values(), *webs.values()):
         assert found["spec"]["nodeName"] not in hot
         assert found["metadata"]["annotations"][PRE_BIND_ANNOTATION] == found["spec"]["nodeName"]
-    [decision, *_] = cluster.koordpy.get("/apis/v1/decisions/analytics/spark-0")
-    assert decision["outcome"] == "bound"
+
+    def decision_of_spark() -> dict[str, Any]:
+        found: dict[str, Any] = cluster.koordpy.get("/apis/v1/decisions/analytics/spark-0")[0]
+        return found
+
+    # The pod is bound before koordpy has the answer that it is.
+    wait_until(lambda: decision_of_spark()["outcome"] == "bound", lambda: str(decision_of_spark()))
+    decision = decision_of_spark()
     assert decision["node"] == sparks["spark-0"]["spec"]["nodeName"]
     refused = {r["plugin"]: r["nodes"] for r in decision["rejections"]}
     assert refused == {"LoadAwareScheduling": len(hot)}
@@ -109,7 +116,7 @@ def tell_of_a_what_if(cluster: StoryCluster) -> None:
         found: dict[str, Any] = json.loads(told)
         return found
 
-    wait_until(lambda: foreseen()["nodes"] == len(sizes), 15, lambda: "not all nodes are known")
+    wait_until(lambda: foreseen()["nodes"] == len(sizes), lambda: "not all nodes are known")
     first = foreseen()
     assert foreseen() == first
     assert first["by_node"] == {"n0": 3, "n1": 3, "n2": 1}
@@ -137,7 +144,7 @@ def tell_of_a_what_if(cluster: StoryCluster) -> None:
         found = waiting()
         return len(found) == 3 and all(message.startswith(foretold) for message in found)
 
-    wait_until(told, 60, lambda: f"expected {foretold!r}, got {waiting()}")
+    wait_until(told, lambda: f"expected {foretold!r}, got {waiting()}")
     unplaced = {p["metadata"]["name"] for p in cluster.pods("shop") if not p["spec"].get("nodeName")}
 
     def explained() -> dict[str, dict[str, Any]]:
@@ -147,16 +154,14 @@ def tell_of_a_what_if(cluster: StoryCluster) -> None:
             if item.get("status")
         }
 
-    wait_until(
-        lambda: set(explained()) == {f"shop/{name}" for name in unplaced}, 30, lambda: f"{explained()}"
-    )
+    wait_until(lambda: set(explained()) == {f"shop/{name}" for name in unplaced}, lambda: f"{explained()}")
     for status in explained().values():
         assert (status["schedulable"], status["failedMessage"]) == (False, f"{foretold}.")
         details = status["detailedExplanation"][0]["scheduleExplanation"]["nodeFailedDetails"]
         assert {node for detail in details for node in detail["failedNodes"]} == set(sizes)
     for name in unplaced:
         cluster.core.delete_namespaced_pod(name, "shop", grace_period_seconds=0)
-    wait_until(lambda: not cluster.explanations("shop"), 30, lambda: f"{explained()}")
+    wait_until(lambda: not cluster.explanations("shop"), lambda: f"{explained()}")
     assert len(cluster.pods("shop")) == 7
     cluster.assert_memory_equals_a_rebuild()
 
@@ -181,14 +186,14 @@ def tell_of_a_restart_in_the_middle(cluster: StoryCluster, pods: int = 300) -> N
         return len(seen)
 
     wait_until(
-        lambda: bound() >= pods // 6, 60, lambda: f"only {bound()} pods were bound\n{cluster.koordpy.log()}"
+        lambda: bound() >= pods // 6, lambda: f"only {bound()} pods were bound\n{cluster.koordpy.log()}"
     )
     cluster.koordpy.kill()
     time.sleep(1.0)
     cluster.koordpy.start()
-    creating.join(120)
+    creating.join(PATIENCE)
     wait_until(
-        lambda: bound() == pods, 180, lambda: f"{bound()} of {pods} pods are bound\n{cluster.koordpy.log()}"
+        lambda: bound() == pods, lambda: f"{bound()} of {pods} pods are bound\n{cluster.koordpy.log()}"
     )
     assert all(len(nodes) == 1 for nodes in seen.values())
     everyone = cluster.pods("shop")
@@ -223,14 +228,13 @@ def tell_of_reservations_in_a_crowd(cluster: StoryCluster) -> None:
     for name in reserved[25:]:
         cluster.reserve(name, "8")
     cluster.koordpy.start()
-    creating.join(120)
+    creating.join(PATIENCE)
 
     def available() -> int:
         return sum(reservation.is_available for reservation in cluster.reservations())
 
     wait_until(
         lambda: available() == len(reserved),
-        120,
         lambda: f"{available()} Reservations are available\n{cluster.koordpy.log()}",
     )
     cluster.assert_nothing_reserved_is_given_away()

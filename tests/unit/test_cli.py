@@ -7,6 +7,8 @@ import sys
 import pytest
 import yaml
 
+from tests.eventually import PATIENCE
+
 PROFILE = """\
 apiVersion: config.koordinator.sh/v1alpha1
 kind: ClusterColocationProfile
@@ -39,7 +41,7 @@ def koordpy(*arguments, stdin=""):
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 

@@ -183,7 +183,7 @@ class ControlPlane:
             self.scheduler = None
 
     def kubectl(
-        self, *args: str, stdin: str | None = None, check: bool = True, seconds: float = 60.0
+        self, *args: str, stdin: str | None = None, check: bool = True, seconds: float = 120.0
     ) -> "subprocess.CompletedProcess[str]":
         """Run kubectl against this cluster; with ``check`` a failure raises with kubectl's own words."""
         done = subprocess.run(
@@ -206,7 +206,7 @@ class ControlPlane:
         served.
         """
         self.kubectl("apply", "--server-side", "-f", str(folder))
-        self.kubectl("wait", "--for=condition=Established", "-f", str(folder), "--timeout=30s")
+        self.kubectl("wait", "--for=condition=Established", "-f", str(folder), "--timeout=120s")
 
     def ssl_context(self) -> ssl.SSLContext:
         """A client context that trusts this control plane's authority only."""
@@ -273,7 +273,7 @@ class ControlPlane:
 
     def _etcd_call(self, path: str, body: Mapping[str, Any]) -> Any:
         request = urllib.request.Request(self._etcd_url + path, data=json.dumps(body).encode())
-        with self._opener().open(request, timeout=10) as response:
+        with self._opener().open(request, timeout=60) as response:
             return json.load(response)
 
     def _opener(self) -> urllib.request.OpenerDirector:

@@ -52,7 +52,7 @@ class Process:
         """Whether the process has not ended yet."""
         return self._child.poll() is None
 
-    def wait_ready(self, ready: Callable[[], bool], seconds: float = 60.0) -> None:
+    def wait_ready(self, ready: Callable[[], bool], seconds: float = 120.0) -> None:
         """Poll ``ready`` until it holds; raises ``ProcessFailed`` when the process ends or time is up
         first.
         """
@@ -88,11 +88,25 @@ class Process:
         self._child.wait()
 
 
+_HELD: list[socket.socket] = []
+
+
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port of 127.0.0.1 on which nobody listens, and that nobody else gets while this process lives.
+
+    Between now and the moment that a server listens there, or is started again there, the kernel would give
+    the port to the next connection or to another test. So it stays bound here, without listening: servers
+    (which all set SO_REUSEADDR) may still listen on it, and until one does, connections are refused.
+    """
+    probe = socket.socket()
+    if sys.platform == "linux":  # elsewhere nobody could listen there as long as it is held
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _HELD.append(probe)
+    probe.bind(("127.0.0.1", 0))
+    port = int(probe.getsockname()[1])
+    if probe not in _HELD:
+        probe.close()
+    return port
 
 
 def _die_with_parent() -> None:

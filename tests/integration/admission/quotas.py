@@ -21,6 +21,8 @@ from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.informers import Informers
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.apiserver.server import Fault
+from tests.e2e.controlplane.process import free_port
+from tests.eventually import PATIENCE
 
 Document = dict[str, Any]
 
@@ -122,7 +124,7 @@ class World:
         chain = build_chains(AdmissionConfig(enabled=[entry]), handle)["/validate-pod"]
         if follows:
             informers = await self._stack.enter_async_context(Informers(cluster, client))
-            await informers.wait_synced(30)
+            await informers.wait_synced(PATIENCE)
         else:
             for quota in await client.list_all(ElasticQuota):
                 cluster.store(ElasticQuota).apply(quota)
@@ -133,7 +135,7 @@ class World:
 async def world() -> AsyncIterator[World]:
     """Run an API server that knows ElasticQuotas."""
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(ApiServer(crds=[data.deploy("crds")]))
+        server = await stack.enter_async_context(ApiServer(port=free_port(), crds=[data.deploy("crds")]))
         client = Client(Connection.to(Access(server.url)))
         stack.push_async_callback(client.close)
         yield World(server, client, stack)

@@ -12,6 +12,8 @@ from typing import Any
 
 import httpx
 
+from tests.eventually import PATIENCE
+
 Document = dict[str, Any]
 
 MERGE = "application/merge-patch+json"
@@ -73,7 +75,7 @@ class Collection:
 
     @contextmanager
     def watch(
-        self, accept: str = "application/json", seconds: float = 15, **params: Any
+        self, accept: str = "application/json", seconds: float = PATIENCE, **params: Any
     ) -> Iterator["Watch"]:
         """An open watch; it fails when nothing arrives for ``seconds``."""
         with self.rest.http.stream(
@@ -126,7 +128,7 @@ class Rest:
             base_url=url,
             verify=tls if tls is not None else True,
             headers={"Authorization": f"Bearer {token}"} if token else {},
-            timeout=30,
+            timeout=PATIENCE,
             trust_env=False,
         )
 

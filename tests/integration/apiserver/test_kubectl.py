@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.e2e.controlplane import build
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 from tests.integration.apiserver.custom_resources import GROUP_VERSION, widget
 from tests.integration.apiserver.objects import config_map, deployment, labelled, node, pod, running
 from tests.integration.apiserver.rest import Collection, Document, Rest, ok
@@ -35,7 +35,7 @@ def kubectl(apiserver: Server, namespace: str, tmp_path: Path) -> Kubectl:
             input=None if documents is None else yaml.safe_dump_all(documents),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
         assert done.returncode == code, f"kubectl {args}: {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -113,7 +113,7 @@ def test_drain_evicts_the_pods_of_a_node(
     name = unique("node")
     ok(rest.collection("nodes").create(node(name)), 201)
     running(rest, namespace, pod("a", terminationGracePeriodSeconds=0), name)
-    printed = kubectl("drain", name, "--force", "--timeout=20s")
+    printed = kubectl("drain", name, "--force", "--timeout=120s")
     assert f"node/{name} drained" in printed
     assert pods.get("a").status_code == 404
 
@@ -276,8 +276,8 @@ def test_explain_knows_the_fields_of_a_custom_resource(
 
 def test_wait_for_a_condition(kubectl: Kubectl, rest: Rest, namespace: str) -> None:
     running(rest, namespace, pod("a"))
-    assert kubectl("wait", "--for=condition=Ready", "pod/a", "--timeout=10s") == "pod/a condition met\n"
-    assert kubectl("wait", "--for=delete", "pod/b", "--timeout=10s") == ""
+    assert kubectl("wait", "--for=condition=Ready", "pod/a", "--timeout=120s") == "pod/a condition met\n"
+    assert kubectl("wait", "--for=delete", "pod/b", "--timeout=120s") == ""
 
 
 def test_version(kubectl: Kubectl) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.controlplane.certificates import Authority
+from tests.eventually import PATIENCE
 from tests.integration.apiserver.objects import config_map
 from tests.integration.apiserver.rest import Document, Rest, ok
 
@@ -93,7 +94,7 @@ class WebhookServer:
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
-            "timeoutSeconds": 5,
+            "timeoutSeconds": 30,
             **fields,
         }
 
@@ -121,7 +122,7 @@ class WebhookServer:
         }
         ok(configurations.create(document), 201)
         try:
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + PATIENCE
             marker = {"metadata": {"name": "probe", "labels": {"probe": name}}}
             while not self.seen["probe"]:
                 assert time.monotonic() < deadline, f"{name} is not called"

@@ -32,6 +32,8 @@ from koordpy.cluster.informers import Informers
 from koordpy.cluster.leader import LeaderElector
 from koordpy.cluster.wire import WatchError
 from koordpy.embedded.apiserver.server import ApiServer
+from tests.e2e.controlplane.process import free_port
+from tests.eventually import PATIENCE
 
 
 def pod(name: str, cpu: str = "1", **labels: str) -> Pod:
@@ -50,14 +52,14 @@ def node(name: str) -> Node:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0.005)
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer() as running:
+    async with ApiServer(port=free_port()) as running:
         yield running
 
 
@@ -149,7 +151,7 @@ async def test_cluster_follows_nodes_and_pods(server: ApiServer, client: Client)
     for i in range(3):
         await client.create(node(f"n{i}"))
     async with Informers(cluster, client, page_size=2) as informers:
-        await informers.wait_synced(20)
+        await informers.wait_synced(PATIENCE)
         assert sorted(table.all().names) == ["n0", "n1", "n2"]
         waiting = await client.create(pod("a", cpu="1500m"))
         await client.bind(waiting, "n1")
@@ -174,7 +176,7 @@ async def test_nothing_is_lost_when_watches_are_cut_or_history_is_gone(
         on_delete=lambda p: changes.append(f"delete {p.metadata.name}"),
     )
     async with Informers(cluster, client) as informers:
-        await informers.wait_synced(20)
+        await informers.wait_synced(PATIENCE)
         expected = []
         for i in range(6):
             await client.create(pod(f"p{i}"))
@@ -196,7 +198,7 @@ async def test_server_that_restarts_is_found_again(server: ApiServer, client: Cl
     store = cluster.store(Pod)
     await client.create(pod("a"))
     async with Informers(cluster, client) as informers:
-        await informers.wait_synced(20)
+        await informers.wait_synced(PATIENCE)
         await server.stop()
         await until(lambda: informers.health[0].state is State.FAILING)
         assert len(store) == 1
@@ -214,7 +216,7 @@ async def test_only_selected_pods_are_followed(client: Client) -> None:
     here, there = await client.create(pod("here")), await client.create(pod("there"))
     selectors = {Pod: Selector(fields="spec.nodeName=n1")}
     async with Informers(cluster, client, selectors=selectors) as informers:
-        await informers.wait_synced(20)
+        await informers.wait_synced(PATIENCE)
         assert len(store) == 0
         await client.bind(here, "n1")
         await until(lambda: [p.metadata.name for p in store] == ["here"])
@@ -225,7 +227,7 @@ async def test_missing_custom_resource_is_synced_only_if_optional(client: Client
     cluster = Cluster()
     cluster.store(NodeMetric)
     async with Informers(cluster, client, optional=[NodeMetric]) as informers:
-        await informers.wait_synced(20)
+        await informers.wait_synced(PATIENCE)
         assert informers.health[0].state is State.ABSENT
     other = Cluster()
     other.store(NodeMetric)
@@ -308,7 +310,7 @@ async def test_a_late_store_is_followed_from_the_first_question_on_and_holds_up_
     cluster = Cluster()
     pods = cluster.store(Pod)
     async with Informers(cluster, client) as informers:
-        await informers.wait_synced(20)
+        await informers.wait_synced(PATIENCE)
         assert len(cluster.stores) == 1
         late = cluster.late_store(Namespace)
         assert cluster.late_store(Namespace) is late

@@ -25,6 +25,7 @@ from koordpy.descheduling.registry import Registry
 from koordpy.embedded.apiserver import ApiServer
 from koordpy_plugins.descheduling.defaultevictor.plugin import DefaultEvictor
 from koordpy_plugins.descheduling.lownodeload.plugin import LowNodeLoad
+from tests.eventually import PATIENCE
 
 CRDS = Path(__file__).parents[3] / "deploy" / "crds"
 REASON = "node is overutilized, node cpu usage(90.00%)>threshold(70.00%)"
@@ -118,7 +119,7 @@ class World:
         registry = Registry([LowNodeLoad, DefaultEvictor])
         target = Descheduler(configuration(**settings), registry, cluster, self.client, events)
         async with Informers(cluster, self.client) as informers:
-            await informers.wait_synced(10)
+            await informers.wait_synced(PATIENCE)
             yield target
             await events.flush()
 

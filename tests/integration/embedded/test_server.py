@@ -12,6 +12,8 @@ import pytest
 
 from koordpy.embedded.apiserver import ApiServer, Fault
 from koordpy.lib.clock import FakeClock
+from tests.e2e.controlplane.process import free_port
+from tests.eventually import PATIENCE
 
 Document = dict[str, Any]
 
@@ -45,7 +47,7 @@ THINGS = "/apis/example.com/v1/namespaces/default/things"
 
 
 def client(server: ApiServer) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=20)
+    return httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=PATIENCE)
 
 
 def pod(name: str, labels: Document | None = None, owner: Document | None = None) -> Document:
@@ -67,7 +69,7 @@ async def ok(response: httpx.Response) -> Document:
 
 
 async def eventually(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE):
         while not await condition():
             await asyncio.sleep(0.01)
 
@@ -102,7 +104,7 @@ async def test_definitions_are_read_from_files_and_folders(tmp_path: Path) -> No
 
 
 async def test_server_starts_again_on_its_port_with_its_objects() -> None:
-    server = ApiServer()
+    server = ApiServer(port=free_port())
     await server.start()
     port = server.port
     async with client(server) as http:
@@ -200,7 +202,7 @@ async def test_bytes_that_are_no_request_close_the_connection(request_bytes: byt
     async with ApiServer() as server:
         reader, writer = await asyncio.open_connection(server.host, server.port)
         writer.write(request_bytes)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await reader.read()
         writer.close()
         async with client(server) as http:
@@ -227,7 +229,7 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
         head = f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         last = f"GET {MAPS}/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
         writer.write(head + body + last)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             answer = await reader.read()
         writer.close()
         assert answer.count(b"HTTP/1.1 201") == 1

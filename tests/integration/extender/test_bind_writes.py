@@ -21,6 +21,7 @@ from koordpy.scheduling.extender import Extender, create
 from koordpy.scheduling.interface import Binding, Plugin, PreBind
 from koordpy.scheduling.registry import installed
 from koordpy.scheduling.status import SUCCESS, Status
+from tests.eventually import PATIENCE
 from tests.unit.scheduling.worlds import bind_body, configuration, filter_body
 
 PLUGINS = ("NodeResourcesFit", "Annotates", "Interrupts")
@@ -83,7 +84,7 @@ class Stage:
         return await self.client.create_raw(resource_of(Pod), "default", document)
 
     async def until(self, condition: Any) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not condition():
                 await asyncio.sleep(0.01)
 
@@ -108,7 +109,7 @@ async def stage() -> AsyncIterator[Stage]:
         for name in ("n0", "n1"):
             await made.add_node(name)
         await made.informers.start()
-        await made.informers.wait_synced(20)
+        await made.informers.wait_synced(PATIENCE)
         try:
             yield made
         finally:

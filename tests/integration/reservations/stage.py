@@ -27,6 +27,7 @@ from koordpy.embedded.scheduler import Scheduler
 from koordpy.scheduling import config as scheduler_config
 from koordpy.service import Service
 from koordpy_plugins.scheduling.reservation.cache import ReservationCache
+from tests.eventually import PATIENCE
 from tests.integration.service.stage import picture
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Stage:
         }
         service = Service(settings.load(None, document))
         await service.start()
-        await service.wait_ready(30)
+        await service.wait_ready(PATIENCE)
         self.services.append(service)
         return service
 
@@ -218,7 +219,7 @@ class Stage:
 
     # --- waiting ---------------------------------------------------------------------------------
 
-    async def until(self, holds: Callable[[], Awaitable[Any]], what: str, seconds: float = 40) -> Any:
+    async def until(self, holds: Callable[[], Awaitable[Any]], what: str, seconds: float = PATIENCE) -> Any:
         """Wait until something holds and return it, or fail saying what did not come about."""
         deadline = asyncio.get_running_loop().time() + seconds
         while not (found := await holds()):
@@ -264,14 +265,14 @@ class Stage:
         view = ReservationCache.of(fresh)
         assert len(fresh.nodes) == 0
         async with Informers(fresh, self.client) as informers:
-            await informers.wait_synced(30)
+            await informers.wait_synced(PATIENCE)
             ours = self.service.cluster
 
             async def equal() -> bool:
                 return both(ours, ReservationCache.of(ours)) == both(fresh, view)
 
             try:
-                await self.until(equal, "", 15)
+                await self.until(equal, "")
             except AssertionError:
                 assert both(ours, ReservationCache.of(ours)) == both(fresh, view)
 

@@ -32,7 +32,7 @@ class Extender:
         return {
             "urlPrefix": self.server.url + prefix,
             "nodeCacheCapable": True,
-            "httpTimeout": "5s",
+            "httpTimeout": "120s",
             **{f"{verb}Verb": verb for verb in verbs},
             **weight,
             **fields,

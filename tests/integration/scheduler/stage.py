@@ -14,6 +14,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.errors import ApiError
 from koordpy.embedded.scheduler import Scheduler
 from koordpy.scheduling import config as scheduler_config
+from tests.eventually import PATIENCE
 
 if TYPE_CHECKING:
     from tests.e2e.controlplane.plane import ControlPlane
@@ -143,7 +144,7 @@ class Stage:
 
     # --- waiting ---------------------------------------------------------------------------------
 
-    async def node_of(self, name: str, seconds: float = 20) -> str:
+    async def node_of(self, name: str, seconds: float = PATIENCE) -> str:
         """Wait until a pod is bound and return its node."""
         deadline = asyncio.get_running_loop().time() + seconds
         while True:
@@ -153,14 +154,14 @@ class Stage:
             assert asyncio.get_running_loop().time() < deadline, f"pod {name} is not bound: {pod.status}"
             await asyncio.sleep(0.02)
 
-    async def gone(self, *names: str, seconds: float = 20) -> None:
+    async def gone(self, *names: str, seconds: float = PATIENCE) -> None:
         """Wait until pods do not exist any more."""
         deadline = asyncio.get_running_loop().time() + seconds
         while left := {pod.metadata.name for pod in await self.pods()} & set(names):
             assert asyncio.get_running_loop().time() < deadline, f"pods {sorted(left)} are still there"
             await asyncio.sleep(0.02)
 
-    async def nominated(self, name: str, node_name: str, seconds: float = 20) -> Pod:
+    async def nominated(self, name: str, node_name: str, seconds: float = PATIENCE) -> Pod:
         """Wait until a pod is promised a node (empty: none) and return the pod."""
         deadline = asyncio.get_running_loop().time() + seconds
         while (pod := await self.pod(name)).status.nominated_node_name != node_name:
@@ -168,7 +169,7 @@ class Stage:
             await asyncio.sleep(0.02)
         return pod
 
-    async def all_bound(self, count: int, seconds: float = 60) -> list[Pod]:
+    async def all_bound(self, count: int, seconds: float = PATIENCE) -> list[Pod]:
         """Wait until so many pods exist and all are bound; return them."""
         deadline = asyncio.get_running_loop().time() + seconds
         while True:
@@ -179,7 +180,7 @@ class Stage:
             assert asyncio.get_running_loop().time() < deadline, f"{len(bound)} of {count} pods are bound"
             await asyncio.sleep(0.05)
 
-    async def all_events(self, reason: str, seconds: float = 20) -> list[Event]:
+    async def all_events(self, reason: str, seconds: float = PATIENCE) -> list[Event]:
         """Wait until there are events with a reason and return them."""
         deadline = asyncio.get_running_loop().time() + seconds
         while not (events := await self.events(reason)):
@@ -187,7 +188,7 @@ class Stage:
             await asyncio.sleep(0.05)
         return events
 
-    async def refusal_with(self, name: str, text: str, seconds: float = 20) -> str:
+    async def refusal_with(self, name: str, text: str, seconds: float = PATIENCE) -> str:
         """Wait until a pod is refused with a text in the message and return the message."""
         deadline = asyncio.get_running_loop().time() + seconds
         while text not in (message := await self.refusal(name)):
@@ -195,7 +196,7 @@ class Stage:
             await asyncio.sleep(0.05)
         return message
 
-    async def refusal(self, name: str, reason: str = "Unschedulable", seconds: float = 20) -> str:
+    async def refusal(self, name: str, reason: str = "Unschedulable", seconds: float = PATIENCE) -> str:
         """Wait until a pod's PodScheduled condition is False for a reason and return the message."""
         deadline = asyncio.get_running_loop().time() + seconds
         while True:
@@ -208,7 +209,7 @@ class Stage:
             await asyncio.sleep(0.02)
 
 
-async def eventually(holds: Callable[[], bool], seconds: float = 20) -> None:
+async def eventually(holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
     """Wait until something holds, or fail."""
     deadline = asyncio.get_running_loop().time() + seconds
     while not holds():

@@ -1,6 +1,7 @@
 import asyncio
 from collections import Counter
 
+from tests.eventually import PATIENCE
 from tests.integration.scheduler.stage import Stage
 
 
@@ -18,10 +19,7 @@ async def test_a_bound_pod_has_an_event(stage: Stage) -> None:
     await stage.start()
     await stage.add_pod("p")
     await stage.node_of("p")
-    for _ in range(200):
-        if events := await stage.events("Scheduled"):
-            break
-        await asyncio.sleep(0.05)
+    events = await stage.all_events("Scheduled")
     assert [event.note for event in events] == ["Successfully assigned default/p to n1"]
 
 
@@ -39,12 +37,14 @@ async def test_no_node_is_over_committed(stage: Stage) -> None:
     await asyncio.gather(*(stage.add_node(f"n{i:02}", cpu="14") for i in range(20)))
     await stage.start()
     await asyncio.gather(*(stage.add_pod(f"p{i:03}", cpu="1") for i in range(300)))
-    for _ in range(600):
-        counts = Counter(pod.spec.node_name for pod in await stage.pods())
-        if counts[""] == 20:
-            break
-        await asyncio.sleep(0.05)
-    assert counts == {"": 20, **{f"n{i:02}": 14 for i in range(20)}}
+
+    async def counts() -> Counter[str]:
+        return Counter(pod.spec.node_name for pod in await stage.pods())
+
+    async with asyncio.timeout(PATIENCE):
+        while (await counts())[""] > 20:
+            await asyncio.sleep(0.05)
+    assert await counts() == {"": 20, **{f"n{i:02}": 14 for i in range(20)}}
 
 
 async def test_a_restart_in_the_middle_binds_every_pod_once(stage: Stage) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from koordpy.api.core import Node, Service
 from koordpy.api.scheme import resource_of
+from tests.eventually import PATIENCE
 from tests.integration.scheduler.stage import NAMESPACE, Stage
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -235,7 +236,7 @@ async def test_a_more_important_pod_evicts_one_that_keeps_it_away(stage: Stage) 
         await stage.add_pod(f"alone-{name}", cpu=cpu, affinity=apart, **pinned)
         await stage.node_of(f"alone-{name}")
     await add_web(stage, "web", priorityClassName="high")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while len(left := await stage.pods()) > 2:
             await asyncio.sleep(0.05)
     assert "web" in {pod.metadata.name for pod in left}

@@ -22,10 +22,7 @@ async def test_an_unschedulable_pod_is_told_why_in_condition_and_event(stage: St
     await stage.add_pod("p", cpu="4")
     message = await stage.refusal("p")
     assert message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
-    for _ in range(200):
-        if events := await stage.events("FailedScheduling"):
-            break
-        await asyncio.sleep(0.05)
+    events = await stage.all_events("FailedScheduling")
     assert events[0].note == message
 
 

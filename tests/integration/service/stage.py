@@ -21,6 +21,8 @@ from koordpy.cluster.informers import Informers
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.lib import certificates
 from koordpy.service import Service
+from tests.e2e.controlplane.process import free_port
+from tests.eventually import PATIENCE
 
 CRDS = [data.deploy("crds")]
 
@@ -70,7 +72,7 @@ def review_of(pod: Mapping[str, Any], uid: str = "review-1") -> Document:
     }
 
 
-async def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
     """Wait for something to come true."""
     async with asyncio.timeout(seconds):
         while not condition():
@@ -83,7 +85,7 @@ class Stage:
     def __init__(self, server: ApiServer, service: Service, client: Client, certs: Path) -> None:
         self.server, self.service, self.client = server, service, client
         self.certs = certs
-        self.http = httpx.AsyncClient(trust_env=False, verify=False, timeout=60)
+        self.http = httpx.AsyncClient(trust_env=False, verify=False, timeout=PATIENCE)
 
     async def close(self) -> None:
         await self.http.aclose()
@@ -142,7 +144,7 @@ class Stage:
 
     async def review(self, body: bytes | Document, **headers: str) -> httpx.Response:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        async with httpx.AsyncClient(verify=self.trust(), trust_env=False, timeout=60) as client:
+        async with httpx.AsyncClient(verify=self.trust(), trust_env=False, timeout=PATIENCE) as client:
             return await client.post(
                 f"{self.url('admission')}/mutate-pod",
                 content=content,
@@ -159,10 +161,10 @@ class Stage:
         fresh = Cluster()
         assert len(fresh.nodes) == 0
         async with Informers(fresh, self.client) as informers:
-            await informers.wait_synced(30)
+            await informers.wait_synced(PATIENCE)
             ours = self.service.cluster
             try:
-                await until(lambda: picture(ours) == picture(fresh), 15)
+                await until(lambda: picture(ours) == picture(fresh))
             except TimeoutError:
                 assert picture(ours) == picture(fresh)
 
@@ -230,7 +232,7 @@ async def serving(
 ) -> AsyncIterator[Stage]:
     """Run a service on an API server (a new one with all CRDs, unless one is given)."""
     own = server is None
-    server = server or ApiServer(crds=CRDS)
+    server = server or ApiServer(port=free_port(), crds=CRDS)
     await server.start()
     try:
         service = Service(service_settings(server.url, folder, **changes))
@@ -239,7 +241,7 @@ async def serving(
         try:
             await service.start()
             if ready:
-                await service.wait_ready(30)
+                await service.wait_ready(PATIENCE)
             yield stage
         finally:
             await service.stop()

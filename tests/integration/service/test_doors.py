@@ -12,6 +12,7 @@ from koordpy.http.listener import ListenError
 from koordpy.lib.entry_points import PluginLoadError
 from koordpy.lib.feature_gates import FeatureGateError
 from koordpy.service import Service, ServiceError
+from tests.e2e.controlplane.process import free_port
 from tests.integration.service.stage import pod_document, review_of, service_settings, serving
 
 SCHEDULER_CONFIG = """
@@ -91,7 +92,7 @@ async def test_a_door_answers_only_its_own_paths(tmp_path: Path) -> None:
 async def test_settings_that_cannot_be_followed_are_refused_before_anything_listens(
     tmp_path: Path, changes: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    port = _free_port()
+    port = free_port()
     changes = {**changes, "extender": {"port": port}}
     with pytest.raises(error, match=message):
         Service(service_settings("http://127.0.0.1:1", tmp_path, **changes))
@@ -128,7 +129,7 @@ def test_misspelt_settings_are_named(tmp_path: Path, changes: dict[str, Any], me
 
 
 async def test_a_taken_port_gives_the_other_ports_back(tmp_path: Path) -> None:
-    port = _free_port()
+    port = free_port()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         changes = {"extender": {"port": port}, "debug": {"port": taken.getsockname()[1]}}
         with pytest.raises(ListenError, match="the debug listener cannot use"):
@@ -140,12 +141,6 @@ async def test_koordinators_gates_decide_which_webhooks_are_served(tmp_path: Pat
     changes: dict[str, Any] = {"doors": ["admission"], "featureGates": {"PodMutatingWebhook": False}}
     async with serving(tmp_path, **changes) as stage:
         assert (await stage.review(review_of(pod_document("p")))).status_code == 404
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def _assert_free(port: int) -> None:

@@ -12,6 +12,7 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import resource_of
 from koordpy.cli import cli
 from koordpy.cluster.client import PatchType
+from tests.eventually import PATIENCE
 from tests.integration.service.scheduling import node_of, scheduling, shipped
 from tests.integration.service.stage import Stage, pod_document, serving, until
 
@@ -49,7 +50,7 @@ async def test_a_gated_pod_is_followed_from_its_creation_to_its_node(stage: Stag
         async def is_bound() -> bool:
             return whats(await history(stage, "p"))[-1] == "bound"
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not await is_bound():
                 await asyncio.sleep(0.02)
     found = await history(stage, "p")
@@ -63,7 +64,7 @@ async def test_a_pod_that_fits_nowhere_in_tree_is_told_so(stage: Stage) -> None:
     async with scheduling(stage, shipped(stage)):
         await stage.add_pod("huge", cpu="64")
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while "reported" not in whats(await history(stage, "huge")):
                 await asyncio.sleep(0.02)
     found = await history(stage, "huge")

@@ -15,6 +15,7 @@ from koordpy.api.schedule_explanation import ScheduleExplanation
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.errors import NotFound
 from koordpy.scheduling.decision_stream import MOST_STREAMS
+from tests.eventually import PATIENCE
 from tests.integration.service.stage import Document, Stage, serving, until
 
 
@@ -238,7 +239,7 @@ EXPLAINING = {
 
 
 async def explained(stage: Stage, name: str, wanted: Callable[[Document], bool]) -> Document:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 found = await stage.client.get_raw(resource_of(ScheduleExplanation), "default", name)
@@ -250,7 +251,7 @@ async def explained(stage: Stage, name: str, wanted: Callable[[Document], bool])
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not await condition():
             await asyncio.sleep(0.05)
 

@@ -8,6 +8,7 @@ from koordpy.api.core import Node
 from koordpy.api.network_topology import ClusterNetworkTopology
 from koordpy.api.scheme import resource_of
 from koordpy.scheduling.network_topology import manager
+from tests.eventually import PATIENCE
 from tests.integration.service.stage import Stage, serving
 
 LAYERS = [
@@ -42,7 +43,7 @@ async def test_the_leader_writes_the_members_of_all_layers_and_does_not_write_th
     monkeypatch.setattr(manager, "PERIOD", 0.05)
     async with serving(tmp_path, **ON) as stage:
         await describe_network(stage)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while await counts(stage) != {"": 3, "s1": 2, "s2": 1}:
                 await asyncio.sleep(0.02)
         version = (await stage.client.get(ClusterNetworkTopology, "", "default")).metadata.resource_version

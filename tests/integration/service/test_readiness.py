@@ -20,6 +20,7 @@ from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import Permit, Plugin
 from koordpy.scheduling.status import SUCCESS, Status
 from koordpy.service import Service
+from tests.eventually import PATIENCE
 from tests.integration.service.stage import (
     CRDS,
     Stage,
@@ -70,7 +71,7 @@ async def test_no_request_is_decided_until_every_informer_has_listed(tmp_path: P
         with pytest.raises(TimeoutError, match="Pod is"):
             await stage.service.wait_ready(0.05)
         gate.is_open = True
-        await stage.service.wait_ready(60)
+        await stage.service.wait_ready(PATIENCE)
         assert (await stage.get("/readyz")).status_code == 200
         assert (await stage.call("filter", b"{}")).status_code == 400
         assert (await stage.review(review_of(pod_document("p")))).status_code == 200
@@ -97,7 +98,7 @@ async def test_a_missing_crd_is_named_and_its_later_installation_is_noticed(tmp_
         async with httpx.AsyncClient(trust_env=False) as client:
             path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
             assert (await client.post(stage.server.url + path, json=document)).status_code == 201
-        await stage.service.wait_ready(60)
+        await stage.service.wait_ready(PATIENCE)
         assert (await stage.get("/readyz")).status_code == 200
     await server.stop()
 
@@ -217,7 +218,7 @@ async def test_a_replaced_certificate_is_served_and_open_connections_go_on(
 
 async def _trusted(url: str, ca: bytes) -> bool:
     context = ssl.create_default_context(cadata=ca.decode())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while True:
             async with httpx.AsyncClient(verify=context, trust_env=False) as client:
                 try:

@@ -11,6 +11,7 @@ import yaml
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import ClusterColocationProfile
 from koordpy.api.scheme import resource_of
+from tests.eventually import PATIENCE
 from tests.integration.service.stage import Document, Stage, picture, pod_document, serving
 
 
@@ -89,7 +90,7 @@ async def test_the_webhooks_run_first(stage: Stage) -> None:
             "spec": {"selector": {"matchLabels": {"app": "web"}}, "schedulerName": "nobody"},
         },
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while (answer := await ask(stage, deployment(1))).status_code != 400:
             await asyncio.sleep(0.02)
     assert answer.json()["message"].startswith("spec.schedulerName: no profile for 'nobody'")

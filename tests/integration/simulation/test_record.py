@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,15 @@ import pytest
 import yaml
 
 from koordpy import data
+from koordpy.api.core import Pod
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
+from koordpy.cluster.store import Store
 from koordpy.embedded.apiserver import ApiServer
+from koordpy.lib.clock import FakeClock
 from koordpy.simulation import recorder, scenario, simulation
 from koordpy.simulation.masking import Masking
+from tests.eventually import PATIENCE
 
 GI = 1 << 30
 NODES = ("zeus", "hera", "ares")
@@ -97,15 +102,20 @@ class Cluster:
 
 
 async def recorded(tmp_path: Path, masking: Masking, seconds: float = 0.0, meanwhile: Any = None) -> Path:
+    """Record for so many seconds; `meanwhile` is what happens whenever the recorder has waited."""
     async with ApiServer(crds=sorted(data.deploy("crds").glob("*.yaml"))) as server:
         client = Client(Connection.to(Access(server.url)))
         cluster = Cluster(client)
         await cluster.fill()
-        recording = asyncio.create_task(recorder.Recorder(client, masking).record(seconds))
-        if meanwhile is not None:
-            await meanwhile(cluster)
+        clock = FakeClock(datetime.now(UTC))
+
+        async def sleep(seconds: float) -> None:
+            clock.advance(seconds)
+            await meanwhile(cluster, found._cluster.store(Pod))
+
+        found = recorder.Recorder(client, masking, clock=clock, sleep=sleep)
         path = tmp_path / "scenario.yaml"
-        recorder.write(await recording, path, name="shop")
+        recorder.write(await found.record(seconds), path, name="shop")
         await client.close()
     return path
 
@@ -158,21 +168,24 @@ async def test_anonymous_names_are_consistent(tmp_path: Path) -> None:
 
 
 async def test_arrivals_and_ends_are_recorded_while_it_lasts(tmp_path: Path) -> None:
-    async def happen(cluster: Cluster) -> None:
-        await asyncio.sleep(0.5)
+    async def happen(cluster: Cluster, known: Store[Pod]) -> None:
         await cluster.add(pod("late"))
         await cluster.client.send(
             "DELETE", "/api/v1/namespaces/shop/pods/web-2?gracePeriodSeconds=0", repeatable=True
         )
+        names = {"web-0", "web-1", "waiting", "late"}
+        async with asyncio.timeout(PATIENCE):
+            while {pod.metadata.name for pod in known} != names:
+                await asyncio.sleep(0.01)
 
-    await recorded(tmp_path, Masking(), 2.0, happen)
+    await recorded(tmp_path, Masking(), 1.0, happen)
     rows = {}
     for line in (tmp_path / "scenario.pods.jsonl").read_text().splitlines():
         row = json.loads(line)
         rows[row["pod"]["metadata"]["name"]] = row
     assert rows["late"]["duration"] is None
     assert "nodeName" not in rows["late"]["pod"]["spec"]
-    assert rows["web-2"]["duration"] >= 1
+    assert rows["web-2"]["duration"] == 1
     assert rows["web-0"]["duration"] is None
 
 

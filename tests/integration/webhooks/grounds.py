@@ -20,6 +20,7 @@ from koordpy.cluster.errors import NotFound
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.lib.clock import Clock
 from koordpy.service import Service
+from tests.eventually import PATIENCE
 from tests.integration.service.stage import CRDS, service_settings
 
 NAMESPACE = "koordinator-system"
@@ -104,7 +105,7 @@ class Grounds:
         service = self.make(name, clock, **changes)
         try:
             await service.start()
-            await service.wait_ready(30)
+            await service.wait_ready(PATIENCE)
             yield service
         finally:
             await service.stop()
@@ -123,7 +124,7 @@ async def grounds(folder: Path, *, installed: bool = True) -> AsyncIterator[Grou
         yield made
 
 
-async def until(condition: Callable[[], Any], seconds: float = 30) -> None:
+async def until(condition: Callable[[], Any], seconds: float = PATIENCE) -> None:
     """Wait for something to come true; the condition may be a coroutine function."""
     async with asyncio.timeout(seconds):
         while True:

@@ -17,6 +17,7 @@ from koordpy.lib import certificates
 from koordpy.lib.certificates import CertificateError
 from koordpy.lib.clock import FakeClock
 from koordpy.service import Service
+from tests.eventually import PATIENCE
 from tests.integration.webhooks.callers import calling
 from tests.integration.webhooks.grounds import (
     MUTATING,
@@ -33,20 +34,22 @@ SOON: dict[str, Any] = {"certificates": {"propagation": "1s"}}
 
 async def test_replicas_that_start_together_share_what_the_first_one_made(tmp_path: Path) -> None:
     async with grounds(tmp_path) as ground:
-        waiting = 0
+        waiting, all_wait = 0, asyncio.Event()
 
         def hold(method: str, path: str) -> Fault | None:
             nonlocal waiting
             if method == "POST" and path.endswith("/secrets"):
                 waiting += 1
-                return Fault(delay=0.3)  # so that all of them have found none
+                if waiting == 5:  # all of them have found none
+                    all_wait.set()
+                return Fault(held=all_wait)
             return None
 
         ground.server.faults = hold
         services = [ground.make(name) for name in "abcde"]
         try:
             await asyncio.gather(*(service.start() for service in services))
-            await asyncio.gather(*(service.wait_ready(30) for service in services))
+            await asyncio.gather(*(service.wait_ready(PATIENCE) for service in services))
             assert waiting == 5
             secret = await ground.secret()
             assert {_served(ground, name) for name in "abcde"} == {secret.cert}
@@ -64,7 +67,7 @@ async def test_replicas_that_renew_together_agree(tmp_path: Path) -> None:
         services = [ground.make(name) for name in "bcde"]
         try:
             await asyncio.gather(*(service.start() for service in services))
-            await asyncio.gather(*(service.wait_ready(30) for service in services))
+            await asyncio.gather(*(service.wait_ready(PATIENCE) for service in services))
             secret = await ground.secret()
             assert secret.ca_cert == old.ca_cert
             assert {_served(ground, name) for name in "bcde"} == {secret.cert}
@@ -164,9 +167,9 @@ async def test_a_replaced_authority_is_forgotten_after_a_while(tmp_path: Path) -
 
 async def test_no_call_fails_while_a_replica_goes(tmp_path: Path) -> None:
     async with grounds(tmp_path) as ground, ground.replica("a") as a:
-        b = ground.make("b", shutdownDelay="2s")
+        b = ground.make("b", shutdownDelay="5s")
         await b.start()
-        await b.wait_ready(30)
+        await b.wait_ready(PATIENCE)
         going = asyncio.Event()
 
         def urls() -> list[str]:
@@ -232,8 +235,13 @@ async def test_readiness_means_that_the_certificate_is_accepted(tmp_path: Path) 
         service = ground.make(certificates={"mode": "given"})
         try:
             await service.start()
+
+            def failures() -> dict[str, str]:
+                return service.health.failures(service.health.ready)
+
+            await until(lambda: "GET" in failures().get("webhook-ready", "") and len(failures()) == 1)
             with pytest.raises(TimeoutError, match=r"webhook-ready: GET /healthz as 127\.0\.0\.1: "):
-                await service.wait_ready(1)
+                await service.wait_ready(0.2)
             url = service.listeners["admission"].url
             async with httpx.AsyncClient(verify=False, trust_env=False) as client:
                 answer = await client.get(f"{url}/readyz?verbose")

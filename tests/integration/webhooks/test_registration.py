@@ -12,6 +12,7 @@ import pytest
 from koordpy.admission.serving.controller import FirstSyncError
 from koordpy.embedded.apiserver import Fault
 from koordpy.service import Service
+from tests.eventually import PATIENCE
 from tests.integration.webhooks.grounds import (
     MUTATING,
     NAMES,
@@ -98,7 +99,7 @@ async def test_replicas_agree_and_rest(tmp_path: Path) -> None:
         services = [ground.make(name, certificates=at_service) for name in "abc"]
         try:
             await asyncio.gather(*(service.start() for service in services))
-            await asyncio.gather(*(service.wait_ready(30) for service in services))
+            await asyncio.gather(*(service.wait_ready(PATIENCE) for service in services))
             versions = await _versions(ground)
             await asyncio.gather(*(_sync(service) for service in services))
             assert await _versions(ground) == versions

@@ -11,6 +11,7 @@ import httpx
 from koordpy import settings
 from koordpy.cluster.client import Client
 from koordpy.worker import Worker
+from tests.eventually import PATIENCE
 
 BEST_EFFORT = "kubepods.slice/kubepods-besteffort.slice"
 POD = f"{BEST_EFFORT}/kubepods-besteffort-pod1.slice"
@@ -29,7 +30,7 @@ async def working(worker: Worker) -> AsyncIterator[httpx.AsyncClient]:
     """Run a worker; yields a client of its health listener. An error of the worker fails the block's end."""
     running = asyncio.create_task(worker.run())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not worker.listener.is_listening and not running.done():
                 await asyncio.sleep(0.01)
         if running.done():

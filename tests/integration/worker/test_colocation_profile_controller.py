@@ -26,6 +26,7 @@ from koordpy.lib.feature_gates import FeatureGateError, FeatureGates
 from koordpy.worker import Worker, WorkerError
 from koordpy_plugins.admission.cluster_colocation_profile.args import ColocationProfileArgs
 from koordpy_plugins.admission.cluster_colocation_profile.controller import ColocationProfileController
+from tests.eventually import PATIENCE
 from tests.integration.service.stage import CRDS, pod_document, until
 from tests.integration.worker.stage import create, worker_settings, working
 
@@ -83,7 +84,7 @@ class World:
         made.setup()
         self.informers = Informers(self.cluster, self.client)
         await self.informers.start()
-        await self.informers.wait_synced(30)
+        await self.informers.wait_synced(PATIENCE)
         return made
 
     async def seen(self) -> None:
@@ -349,7 +350,7 @@ async def test_a_controller_that_leads_again_looks_at_everything_again(world: Wo
         await world.pod(name)
         await world.seen()
         leading = asyncio.create_task(controller.run())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while "koordinator.sh/qosClass" not in await world.labels(name):
                 await asyncio.sleep(0.01)
         leading.cancel()

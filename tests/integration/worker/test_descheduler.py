@@ -16,6 +16,8 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
 from koordpy.embedded.apiserver import ApiServer, Fault
 from koordpy.worker import Worker, WorkerError
+from tests.e2e.controlplane.process import free_port
+from tests.eventually import PATIENCE
 from tests.integration.descheduling.test_low_node_load_evicts import World
 from tests.integration.service.stage import CRDS, until
 from tests.integration.worker.stage import worker_settings, working
@@ -61,7 +63,7 @@ CONFIG: dict[str, Any] = {
 
 @pytest.fixture
 async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(crds=CRDS) as made:
+    async with ApiServer(port=free_port(), crds=CRDS) as made:
         yield made
 
 
@@ -148,7 +150,7 @@ async def test_leader_election_can_be_switched_off(
 
 async def test_a_single_round_ends_the_worker(world: World, make: Callable[..., Worker]) -> None:
     worker = make({"deschedulingInterval": "0s"})
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await worker.run()
     assert rounds(worker) == 1
     assert len(await world.evicted()) == 1
@@ -162,7 +164,7 @@ async def test_the_setting_overrides_the_files_dry_run(
     world: World, make: Callable[..., Worker], file: bool, setting: bool | None, evicts: int
 ) -> None:
     worker = make({"deschedulingInterval": "0s", "dryRun": file}, dryRun=setting)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await worker.run()
     assert worker.descheduler is not None
     [only] = worker.descheduler.decisions.rounds
@@ -201,7 +203,7 @@ async def test_health_names_what_is_not_known_yet(tmp_path: Path) -> None:
         worker = Worker(found, descheduler=True, qos=False)
         async with working(worker) as health:
             wanted = "CRD not installed (nodemetrics.slo.koordinator.sh)"
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 while wanted not in (answer := await health.get("/readyz")).text:
                     await asyncio.sleep(0.02)
             assert answer.status_code == 503

@@ -16,6 +16,7 @@ from koordpy.lib.feature_gates import FeatureGateError
 from koordpy.qos.interface import FlagError
 from koordpy.qos.manager import QOSManagerError
 from koordpy.worker import Worker, WorkerError
+from tests.eventually import PATIENCE
 from tests.integration.service.stage import CRDS, until
 from tests.integration.worker.stage import (
     BEST_EFFORT,
@@ -189,7 +190,7 @@ async def test_a_worker_without_optional_resources_on_the_server_is_ready(tmp_pa
         client = Client(Connection.to(Access(bare.url)))
         await create(client, resource_of(Node), {"metadata": {"name": "n1"}})
         async with working(qos_worker(bare, NodeFiles(tmp_path, 1))) as health:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 while (await health.get("/readyz")).status_code != 200:
                     await asyncio.sleep(0.02)
         await client.close()

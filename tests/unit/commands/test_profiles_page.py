@@ -12,6 +12,7 @@ from koordpy import settings
 from koordpy.cluster.cluster import Cluster
 from koordpy.controllers.host import Registry
 from koordpy.controllers.interface import Handle
+from tests.eventually import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "profiles.md").read_text(encoding="utf-8")
@@ -34,7 +35,7 @@ def test_commands_print_what_the_page_shows(tmp_path: Path, arguments: str, outp
         env=os.environ,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.stdout + done.stderr == output

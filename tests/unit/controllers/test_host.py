@@ -13,6 +13,7 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.controllers.host import ControllerHost, Registry
 from koordpy.controllers.interface import Controller, Handle
 from koordpy.lib.feature_gates import FeatureGateError, FeatureSpec, Stage
+from tests.eventually import PATIENCE
 
 
 class Plain(Controller):
@@ -116,7 +117,7 @@ async def test_a_controller_that_raises_does_not_take_the_others_down() -> None:
     labels = {"loop": "controller stumbling"}
     before = REGISTRY.get_sample_value("koordpy_loop_restarts_total", labels) or 0
     running = asyncio.create_task(host.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while "run" not in plain.runs or stumbling.runs.count("run") < 2:
             await asyncio.sleep(0.01)
     assert (REGISTRY.get_sample_value("koordpy_loop_restarts_total", labels) or 0) > before

@@ -11,6 +11,7 @@ from prometheus_client import REGISTRY
 
 from koordpy.controllers.queue import RetryLimiter, WorkQueue
 from koordpy.lib.clock import FakeClock
+from tests.eventually import PATIENCE
 
 
 def clock() -> FakeClock:
@@ -88,7 +89,7 @@ async def test_waiters_are_woken_by_a_key() -> None:
     await asyncio.sleep(0)
     queue.add("a")
     queue.add("b")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         assert sorted(await asyncio.gather(*waiting)) == ["a", "b"]
 
 

@@ -8,6 +8,7 @@ from koordpy.cluster.errors import Conflict, NotFound, TooManyRequests
 from koordpy.controllers.queue import WorkQueue
 from koordpy.controllers.reconcile import ReconcileError, reconcile_forever, reconcile_once, retried
 from koordpy.lib.clock import FakeClock, SystemClock
+from tests.eventually import PATIENCE
 
 
 def refusal(type_: type[Exception]) -> Exception:
@@ -71,7 +72,7 @@ async def test_keys_are_worked_on_by_several_at_a_time_but_never_the_same() -> N
     for key in "abcdef":
         queue.add(key)
     running = asyncio.create_task(reconcile_forever(queue, reconcile, workers=3))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while len(seen) < 6 or len(queue) or at_work:
             await asyncio.sleep(0)
     running.cancel()

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable
 
 from koordpy.http.acceptor import Acceptor
+from tests.eventually import PATIENCE
 
 
 class Side(asyncio.Protocol):
@@ -40,7 +41,7 @@ def bound() -> socket.socket:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not holds():
             await asyncio.sleep(0.002)
 

@@ -8,6 +8,7 @@ from koordpy.http.app import Doorway
 from koordpy.http.asgi import TEXT
 from koordpy.http.direct import DRAINED, Direct, Reply
 from koordpy.http.listener import Listener
+from tests.eventually import PATIENCE
 
 
 class Echo(Direct):
@@ -157,7 +158,7 @@ async def test_who_hangs_up_while_waiting_is_noticed():
         writer.write(request(b"wait"))
         await asyncio.sleep(0.01)
         writer.close()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             await echo.hung_up.wait()
 
 

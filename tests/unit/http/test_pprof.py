@@ -105,13 +105,15 @@ def client() -> httpx.AsyncClient:
 
 
 async def test_a_profile_shows_what_threads_do() -> None:
-    stop = threading.Event()
+    begun, stop = threading.Event(), threading.Event()
 
     def wait_for_the_end() -> None:
+        begun.set()
         stop.wait()
 
     thread = threading.Thread(target=wait_for_the_end)
     thread.start()
+    begun.wait()
     try:
         async with client() as caller:
             answer = await caller.get("/debug/pprof/profile", params={"seconds": 0.05})

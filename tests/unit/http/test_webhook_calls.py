@@ -12,6 +12,7 @@ from koordpy.admission.handler import AsyncValidatingHandler, Handler, Request
 from koordpy.http.admission import webhooks
 from koordpy.http.app import Doorway
 from koordpy.http.guard import Account, GuardedProtocol, Limits
+from tests.eventually import PATIENCE
 
 REVIEW = json.dumps({"request": {"uid": "u", "operation": "CREATE", "object": {}}}).encode()
 
@@ -107,7 +108,7 @@ async def test_an_answer_waits_for_a_handler_that_waits() -> None:
     await handler.begun.wait()
     assert pipe.written == b""
     handler.go_on.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not pipe.written:
             await asyncio.sleep(0)
     assert response_in(pipe.written)["allowed"] is True
@@ -119,6 +120,6 @@ async def test_a_handler_stops_waiting_when_the_caller_hangs_up() -> None:
     protocol.data_received(call())
     await handler.begun.wait()
     protocol.connection_lost(ConnectionResetError())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await handler.ended.wait()
     assert pipe.written == b""

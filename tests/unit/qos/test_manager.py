@@ -17,6 +17,7 @@ from koordpy.qos.manager import QOSManager, QOSManagerError, QOSPlugins
 from koordpy.qos.metric_cache import Aggregation, MetricCache
 from koordpy.qos.paths import CgroupLayout
 from koordpy.qos.states import CallbackError, StatesInformer, StateType
+from tests.eventually import PATIENCE
 
 
 class Greeter(ExtensionPlugin):
@@ -95,7 +96,7 @@ def registered(*plugins):
 
 
 async def until(condition):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0.01)
 

@@ -122,15 +122,20 @@ def test_an_attempt_ends_when_the_watch_shows_its_pod_on_a_node() -> None:
     [decision] = made.decisions.of("default", "p")
     assert (decision.outcome, decision.node) == ("bound", "b")
     assert "total" in decision.milliseconds
-    assert "uid-p" in made.binds.asked
 
 
-def test_a_pod_that_another_process_was_asked_about_is_told_apart() -> None:
+def test_a_pod_that_this_process_was_asked_about_says_who_is_asked() -> None:
     made = light(Counts)
+    asked: list[str] = []
+    made.binds.on_asked = lambda: asked.append("here")
     pods = made.handle.cluster.store(Pod)
-    pods.apply(pod("p"))
+    for name in ("p", "other"):
+        pods.apply(pod(name))
+    pods.apply(pod("other", node_name="b"))
+    assert asked == []
+    made.filter(filter_body(pod_document("p"), ["a", "b"]))
     pods.apply(pod("p", node_name="b"))
-    assert "uid-p" not in made.binds.asked
+    assert asked == ["here"]
 
 
 def test_the_attempts_of_pods_that_still_wait_are_kept() -> None:

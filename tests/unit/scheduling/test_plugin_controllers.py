@@ -6,6 +6,7 @@ import pytest
 from koordpy.scheduling.framework import Framework
 from koordpy.scheduling.interface import Controller, ControllerProvider, Plugin, PostBind
 from koordpy.scheduling.plugin_controllers import PluginControllers
+from tests.eventually import PATIENCE
 
 from .worlds import framework, node, world
 
@@ -51,7 +52,7 @@ async def test_one_that_fails_is_run_again_and_holds_up_no_other() -> None:
     found = PluginControllers([provider()], ["*"])
     running = asyncio.create_task(found.run())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while any(controller.runs < 2 for controller in found.controllers.values()):  # type: ignore[attr-defined]
                 await asyncio.sleep(0.01)
     finally:

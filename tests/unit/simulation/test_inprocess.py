@@ -7,6 +7,7 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.informers import Informers
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.simulation.inprocess import ServerChannel
+from tests.eventually import PATIENCE
 from tests.integration.service.stage import pod_document, until
 
 
@@ -18,7 +19,7 @@ async def test_a_watch_that_is_cut_is_opened_again() -> None:
     pods = cluster.store(Pod)
     assert await client.get(Namespace, "", "default")
     async with Informers(cluster, client) as informers:
-        await informers.wait_synced(30)
+        await informers.wait_synced(PATIENCE)
         server.cut_watches()
         server.compact()
         await client.create_raw(resource_of(Pod), "default", pod_document("p"))

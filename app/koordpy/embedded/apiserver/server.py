@@ -42,11 +42,12 @@ Document = dict[str, Any]
 class Fault:
     """What a test wants to go wrong with a request: wait, then answer with a status, or cut the connection.
 
-    `delay` is in seconds. With neither `status` nor `cut` the request is answered as usual after the delay;
-    `after` cuts the connection or answers `status` after the request was carried out.
+    `delay` is in seconds; `held` is waited for, too. With neither `status` nor `cut` the request is answered
+    as usual after that; `after` cuts the connection or answers `status` after the request was carried out.
     """
 
     delay: float = 0.0
+    held: asyncio.Event | None = None
     status: int = 0
     cut: bool = False
     after: bool = False
@@ -287,6 +288,8 @@ class ApiServer:
     async def _faulty(self, request: Request, fault: Fault) -> Answer:
         if fault.delay:
             await asyncio.sleep(fault.delay)
+        if fault.held is not None:
+            await fault.held.wait()
         wanted = fault.cut or fault.status
         answer: Answer | None = None
         if fault.after or not wanted:

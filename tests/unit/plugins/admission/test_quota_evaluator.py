@@ -21,6 +21,7 @@ from koordpy.lib.queue_metrics import QueueMetrics
 from koordpy_plugins.admission.quota_evaluate.accessor import QuotaAccessor
 from koordpy_plugins.admission.quota_evaluate.args import EvaluateQuotaArgs
 from koordpy_plugins.admission.quota_evaluate.evaluator import QuotaEvaluator
+from tests.eventually import PATIENCE
 
 CHILD_REQUEST = "quota.scheduling.koordinator.sh/child-request"
 LIMIT, BASE = 20, 2
@@ -146,7 +147,7 @@ def test_accounts_hold_all_that_was_admitted_and_never_more_than_the_limit(
             else:
                 admitted.append(cpu)
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             await asyncio.gather(*(ask(*pod) for pod in asked))
             while any(task.get_name().startswith("quota-") for task in asyncio.all_tasks()):
                 await asyncio.sleep(0)

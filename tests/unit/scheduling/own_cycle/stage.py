@@ -38,6 +38,7 @@ from koordpy.scheduling.reservation_info import ReservationInfo
 from koordpy.scheduling.reservation_writes import write_status
 from koordpy.scheduling.status import SUCCESS, Status
 from koordpy.simulation.inprocess import ServerChannel
+from tests.eventually import PATIENCE
 from tests.unit.scheduling.worlds import configuration
 
 Document = dict[str, Any]
@@ -205,7 +206,7 @@ class Stage:
         return [event for event in await self.client.list_all(Event, "default") if event.reason == reason]
 
     async def until(self, condition: Callable[[], Any]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not condition():
                 await asyncio.sleep(0.002)
 
@@ -216,7 +217,7 @@ async def staged(*nodes: str, faults: Faults | None = None) -> AsyncIterator[Sta
     await server.load()
     stage = Stage(server)
     async with Informers(stage.cluster, stage.client) as informers:
-        await informers.wait_synced(20)
+        await informers.wait_synced(PATIENCE)
         for name in nodes:
             await stage.add_node(name)
         await stage.start()

@@ -21,6 +21,7 @@ from koordpy.scheduling.handle import Handle
 from koordpy.simulation.inprocess import ServerChannel
 from koordpy_plugins.scheduling.reservation.args import ReservationArgs
 from koordpy_plugins.scheduling.reservation.controller.controller import ReservationController, key_of
+from tests.eventually import PATIENCE
 from tests.unit.scheduling.own_cycle.stage import reservation
 from tests.unit.scheduling.worlds import NOW, node, pod_document
 
@@ -277,7 +278,7 @@ async def test_running_it_looks_at_everything_and_follows() -> None:
     try:
         await asyncio.sleep(0)
         await world.add_pod("p", first)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while (await world.look("first")).status.phase != "Succeeded":
                 await asyncio.sleep(0.005)
             second = await world.add("second", allocateOnce=False)
