@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from koordpy.api.core import Node, Pod
 from koordpy.cluster.columns import PODS
 from koordpy.cluster.nodes import NodeSet
@@ -14,6 +16,10 @@ class NodeInfo:
 
     nodes: NodeSet
     index: int
+
+    def alone(self) -> "NodeInfo":
+        """Return the node as the only one of a set."""
+        return NodeInfo(self.nodes.pick(np.array([self.index])), 0)
 
     @property
     def name(self) -> str:

@@ -6,6 +6,7 @@ over running pods they are each of those with the Reservation.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -19,12 +20,12 @@ from .reservation_info import ReservationInfo
 
 @dataclass(frozen=True, slots=True)
 class ReservationPairs:
-    """k pairs of a pod and a reservation, each on a node; those of one node stand together, in order."""
+    """k pairs of a pod and a reservation, each on a node; node by node."""
 
     nodes: NodeSet
     """The nodes of the pairs, and perhaps more. While nodes are filtered, as the attempt sees them."""
     at: Int64
-    """(k,) the index of the node."""
+    """(k,) the index of the node, ascending."""
     pods: Sequence[Pod]
     reservations: Sequence[ReservationInfo]
 
@@ -60,6 +61,14 @@ class ReservationPairs:
     def first(self) -> Int64:
         """(g,) the positions at which the pairs of another node begin."""
         return np.flatnonzero(np.diff(self.at, prepend=-1))
+
+    def by_node(self) -> Iterator["ReservationPairs"]:
+        """Yield the pairs of each of the nodes, also of those that have none."""
+        bounds = np.searchsorted(self.at, np.arange(len(self.nodes) + 1)).tolist()
+        for begin, end in pairwise(bounds):
+            yield ReservationPairs(
+                self.nodes, self.at[begin:end], self.pods[begin:end], self.reservations[begin:end]
+            )
 
     def pick(self, positions: Int64) -> "ReservationPairs":
         """Return the pairs at these positions, which are ascending."""

@@ -5,10 +5,12 @@ Source: Koordinator, `pkg/scheduler/frameworkext` (`framework_extender.go`, `nor
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
 
 from koordpy.api.core import Pod
-from koordpy.lib.int64 import quotient
+from koordpy.cluster.columns import Int64
 
 from .cycle_state import CycleState
 from .debug_flags import DebugFlags
@@ -19,41 +21,56 @@ from .interface import (
     ReservationFilter,
     ReservationInfo,
     ReservationNominator,
+    ReservationPairs,
     ReservationPreAllocationRestore,
     ReservationRestore,
     ReservationScore,
 )
-from .node_info import NodeInfo
-from .status import SUCCESS, Status
+from .status import PASS, SUCCESS, Status, Verdict
 
 log = logging.getLogger(__name__)
 
-_Question = tuple[str, ReservationScore, str, Pod, ReservationInfo]
-"""A plugin with its name, what an error says it was asked about, and the pod and reservation in question."""
+_Ask = Callable[[CycleState, ReservationPairs], Verdict]
 
 
 class ReservationPoints:
     """The plugins of one profile that take part in reservations, in the order of their configuration."""
 
     def __init__(self, plugins: Iterable[Plugin], flags: DebugFlags | None = None) -> None:
-        plugins = list(plugins)
+        self._plugins = list(plugins)
+        self._without: dict[str, ReservationPoints] = {}
         self._flags = flags or DebugFlags()
-        self._restores = [p for p in plugins if isinstance(p, ReservationRestore)]
-        self._pre_allocations = [p for p in plugins if isinstance(p, ReservationPreAllocationRestore)]
-        self._filters = [p for p in plugins if isinstance(p, ReservationFilter)]
-        self._scores = [(p.name, p) for p in plugins if isinstance(p, ReservationScore)]
-        nominators = [p for p in plugins if isinstance(p, ReservationNominator)]
+        self._restores = [p for p in self._plugins if isinstance(p, ReservationRestore)]
+        self._pre_allocations = [p for p in self._plugins if isinstance(p, ReservationPreAllocationRestore)]
+        self._filters = [p for p in self._plugins if isinstance(p, ReservationFilter)]
+        self._scores = [(p.name, p) for p in self._plugins if isinstance(p, ReservationScore)]
+        nominators = [p for p in self._plugins if isinstance(p, ReservationNominator)]
         self.nominator: ReservationNominator | None = nominators[-1] if nominators else None
 
-    def are_of(self, plugin: Plugin) -> bool:
-        """Tell whether nobody but this plugin filters and scores reservations."""
-        scorers = [scorer for _, scorer in self._scores]
-        return all(each is plugin for each in (*self._filters, *scorers))
+    def without(self, plugin: Plugin) -> "ReservationPoints":
+        """Return the same for all plugins but one, which knows itself what it says."""
+        known = self._without.get(plugin.name)
+        if known is None:
+            others = (each for each in self._plugins if each is not plugin)
+            known = self._without[plugin.name] = ReservationPoints(others, self._flags)
+        return known
 
     @property
     def restores(self) -> bool:
         """Whether any plugin wants reservations given back."""
         return bool(self._restores)
+
+    @property
+    def filters(self) -> bool:
+        """Whether any plugin refuses reservations."""
+        return bool(self._filters)
+
+    @property
+    def scores(self) -> bool:
+        """Whether any plugin ranks reservations."""
+        return bool(self._scores)
+
+    # --- restoring -------------------------------------------------------------------------------
 
     def pre_restore(self, state: CycleState, pod: Pod) -> Status:
         """Run PreRestoreReservation; the first failure is the answer."""
@@ -64,20 +81,19 @@ class ReservationPoints:
         return SUCCESS
 
     def restore(
-        self,
-        state: CycleState,
-        pod: Pod,
-        matched: Sequence[ReservationInfo],
-        unmatched: Sequence[ReservationInfo],
-        node: NodeInfo,
-    ) -> tuple[dict[str, object], Status]:
-        """Run RestoreReservation for a node; return states by plugin name, none of them on a failure."""
-        states: dict[str, object] = {}
+        self, state: CycleState, pod: Pod, matched: ReservationPairs, unmatched: ReservationPairs
+    ) -> tuple[dict[str, Mapping[str, object]], Status]:
+        """Run RestoreReservation for the nodes of the pairs, which are the same of both.
+
+        Returns states by plugin name, then node name, none of them on a failure.
+        """
+        states: dict[str, Mapping[str, object]] = {}
         for plugin in self._restores:
-            restored, status = plugin.restore_reservation(state, pod, matched, unmatched, node)
+            of_nodes, status = plugin.restore_reservations(state, pod, matched, unmatched)
             if not status.is_success:
                 return {}, status
-            states[_name(plugin)] = restored
+            if of_nodes:
+                states[_name(plugin)] = of_nodes
         return states, SUCCESS
 
     def final_restore(
@@ -101,110 +117,107 @@ class ReservationPoints:
         return SUCCESS
 
     def restore_pre_allocation(
-        self, state: CycleState, reservation: ReservationInfo, pods: Sequence[Pod], node: NodeInfo
-    ) -> tuple[dict[str, object], Status]:
-        """Run RestoreReservationPreAllocation for a node, as `restore`."""
-        states: dict[str, object] = {}
-        for plugin in self._pre_allocations:
-            restored, status = plugin.restore_reservation_pre_allocation(state, reservation, pods, node)
-            if not status.is_success:
-                return {}, status
-            states[_name(plugin)] = restored
-        return states, SUCCESS
-
-    def filter(self, state: CycleState, pod: Pod, reservation: ReservationInfo, node: NodeInfo) -> Status:
-        """Run FilterReservation; the first failure is the answer."""
-        for plugin in self._filters:
-            status = plugin.filter_reservation(state, pod, reservation, node)
-            if not status.is_success:
-                self._log_failure("FilterWithReservation", pod, reservation, node.name, plugin, status)
-                return status
-        return SUCCESS
-
-    def filter_nominate(
-        self, state: CycleState, pod: Pod, reservation: ReservationInfo, node_name: str
+        self, state: CycleState, reservation: ReservationInfo, pairs: ReservationPairs
     ) -> Status:
-        """Run FilterNominateReservation; the first failure is the answer."""
-        for plugin in self._filters:
-            status = plugin.filter_nominate_reservation(state, pod, reservation, node_name)
+        """Run RestoreReservationPreAllocation for all candidates; the first failure is the answer."""
+        for plugin in self._pre_allocations:
+            _, status = plugin.restore_reservations_pre_allocation(state, reservation, pairs)
             if not status.is_success:
-                self._log_failure("FilterNominateReservation", pod, reservation, node_name, plugin, status)
                 return status
         return SUCCESS
 
-    def _log_failure(
-        self,
-        point: str,
-        pod: Pod,
-        reservation: ReservationInfo,
-        node_name: str,
-        plugin: object,
-        status: Status,
+    # --- refusing --------------------------------------------------------------------------------
+
+    def filter(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
+        """Run FilterReservation for pairs (k,); of each, the first failure is the answer."""
+        asks = [(_name(plugin), plugin.filter_reservations) for plugin in self._filters]
+        return self._refusals("FilterWithReservation", asks, state, pairs)
+
+    def filter_nominate(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
+        """Run FilterNominateReservation for pairs (k,); of each, the first failure is the answer."""
+        asks = [(_name(plugin), plugin.filter_nominate_reservations) for plugin in self._filters]
+        return self._refusals("FilterNominateReservation", asks, state, pairs)
+
+    def _refusals(
+        self, point: str, asks: Sequence[tuple[str, _Ask]], state: CycleState, pairs: ReservationPairs
+    ) -> Verdict:
+        codes, keys = np.zeros(len(pairs), np.int8), np.zeros(len(pairs), np.int64)
+        table: dict[tuple[str, ...], int] = {}
+        left, asked = np.arange(len(pairs)), pairs
+        for name, ask in asks:
+            if not len(left):
+                break
+            verdict = ask(state, asked)
+            if verdict.codes is None or not verdict.codes.any():
+                continue
+            refused = np.flatnonzero(verdict.codes)
+            codes[left[refused]] = verdict.codes[refused]
+            of_plugin = np.zeros(len(refused), np.int64) if verdict.keys is None else verdict.keys[refused]
+            found, which = np.unique(of_plugin, return_inverse=True)
+            renamed = [table.setdefault(verdict.reasons_of(key), len(table)) for key in found.tolist()]
+            keys[left[refused]] = np.array(renamed, np.int64)[which.reshape(-1)]
+            if self._flags.filter_failures:
+                self._log_failures(point, name, asked.pick(refused), verdict, refused)
+            left = left[verdict.codes == 0]
+            asked = pairs.pick(left)
+        return Verdict.keyed(codes, keys, list(table)) if table else PASS
+
+    def _log_failures(
+        self, point: str, name: str, refused: ReservationPairs, verdict: Verdict, positions: Int64
     ) -> None:
-        if self._flags.filter_failures:
+        for (pod, reservation, node), position in zip(refused, positions.tolist(), strict=True):
             log.info(
                 "Failed to %s for Pod %r with Reservation %r on Node %r, failedPlugin: %s, reason: %s",
                 point,
                 pod.metadata.key,
                 reservation.meta.name,
-                node_name,
-                _name(plugin),
-                status.message,
+                node.name,
+                name,
+                verdict.status(position).message,
             )
 
-    def score(
-        self, state: CycleState, pod: Pod, reservations: Sequence[ReservationInfo], node_name: str
-    ) -> tuple[dict[str, list[int]], Status]:
-        """Run ScoreReservation and the normalisation; return lists by plugin name, aligned with the input."""
-        return self._scored(
-            state,
-            pod,
-            [
-                (plugin_name, plugin, "", pod, reservation)
-                for plugin_name, plugin in self._scores
-                for reservation in reservations
-            ],
-            node_name,
-        )
+    # --- ranking ---------------------------------------------------------------------------------
+
+    def score(self, state: CycleState, pod: Pod, pairs: ReservationPairs) -> tuple[dict[str, Int64], Status]:
+        """Run ScoreReservation and the normalisation among the pairs of each node.
+
+        Returns scores (k,) by plugin name; empty if there are no pairs or on a failure.
+        """
+        scores: dict[str, Int64] = {}
+        for name, plugin in self._scores if len(pairs) else ():
+            try:
+                scores[name] = plugin.score_reservations(state, pairs)
+            except Exception as error:
+                return {}, Status.failed(f'plugin "{name}" failed with: {error}')
+        return self._normalized(state, pod, pairs, scores)
 
     def pre_allocation_score(
-        self, state: CycleState, reservation: ReservationInfo, pods: Sequence[Pod], node_name: str
-    ) -> tuple[dict[str, list[int]], Status]:
-        """Run ScoreReservation for running pods that a Reservation may take over; aligned with `pods`."""
-        return self._scored(
-            state,
-            reservation.pod,
-            [
-                (plugin_name, plugin, f" for pod {pod.metadata.key}", pod, reservation)
-                for plugin_name, plugin in self._scores
-                for pod in pods
-            ],
-            node_name,
-        )
-
-    def _scored(
-        self, state: CycleState, asking: Pod, questions: Iterable[_Question], node_name: str
-    ) -> tuple[dict[str, list[int]], Status]:
-        scores: dict[str, list[int]] = {}
-        for name, plugin, about, pod, reservation in questions:
+        self, state: CycleState, reservation: ReservationInfo, pairs: ReservationPairs
+    ) -> tuple[dict[str, Int64], Status]:
+        """Do the same with running pods that a Reservation may take over; a failure names the pod."""
+        scores: dict[str, Int64] = {}
+        for name, plugin in self._scores if len(pairs) else ():
             try:
-                score = plugin.score_reservation(state, pod, reservation, node_name)
+                scores[name] = plugin.score_reservations(state, pairs)
             except Exception as error:
+                about, error = _culprit(plugin, state, pairs, error)
                 return {}, Status.failed(f'plugin "{name}"{about} failed with: {error}')
-            scores.setdefault(name, []).append(score)
-        for name, plugin in self._scores:
-            if name not in scores:
-                continue
+        return self._normalized(state, reservation.pod, pairs, scores)
+
+    def _normalized(
+        self, state: CycleState, asking: Pod, pairs: ReservationPairs, scores: dict[str, Int64]
+    ) -> tuple[dict[str, Int64], Status]:
+        for name, plugin in self._scores if scores else ():
             try:
-                normalized = plugin.normalize_reservation_scores(state, asking, scores[name])
+                normalized = plugin.normalize_reservations_of_nodes(state, asking, scores[name], pairs.first)
             except Exception as error:
                 return {}, Status.failed(f"running Normalize on Score plugins: {error}")
-            for score in normalized:
-                if not MIN_NODE_SCORE <= score <= MAX_NODE_SCORE:
-                    return {}, Status.failed(
-                        f'plugin "{name}" returns an invalid score {score}, it should in the range of '
-                        f"[{MIN_NODE_SCORE}, {MAX_NODE_SCORE}]"
-                    )
+            outside = (normalized < MIN_NODE_SCORE) | (normalized > MAX_NODE_SCORE)
+            if outside.any():
+                return {}, Status.failed(
+                    f'plugin "{name}" returns an invalid score {normalized[outside.argmax()]}, it should in '
+                    f"the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}]"
+                )
             scores[name] = normalized
         return scores, SUCCESS
 
@@ -212,12 +225,36 @@ class ReservationPoints:
 def default_normalize(
     scores: Sequence[int], *, highest: int = MAX_NODE_SCORE, reverse: bool = False
 ) -> list[int]:
-    """Scale scores so that the largest becomes `highest`; with `reverse` the largest becomes 0."""
-    largest = max(0, *scores) if scores else 0
-    if largest == 0:
-        return [highest] * len(scores) if reverse else list(scores)
-    scaled = [quotient(highest * score, largest) for score in scores]
-    return [highest - score for score in scaled] if reverse else scaled
+    """Scale the scores of one node so that the largest becomes `highest`; with `reverse` it becomes 0."""
+    found, first = np.array(scores, np.int64), np.zeros(1, np.int64)
+    return [int(score) for score in normalize_of_nodes(found, first, highest=highest, reverse=reverse)]
+
+
+def normalize_of_nodes(
+    scores: Int64, first: Int64, *, highest: int = MAX_NODE_SCORE, reverse: bool = False
+) -> Int64:
+    """Do the same to the scores (k,) of many nodes; `first` (g,) tells where those of each node begin."""
+    if not len(scores):
+        return scores
+    largest = np.maximum(np.maximum.reduceat(scores, first), 0)
+    largest = np.repeat(largest, np.diff(first, append=len(scores)))
+    scaled = np.sign(scores) * (np.abs(scores) * highest // np.maximum(largest, 1))  # cut toward zero
+    if reverse:
+        return highest - np.where(largest == 0, 0, scaled)
+    return np.where(largest == 0, scores, scaled)
+
+
+def _culprit(
+    plugin: ReservationScore, state: CycleState, pairs: ReservationPairs, error: Exception
+) -> tuple[str, Exception]:
+    """Find the pod that a plugin fails about, and how, by asking about one after the other."""
+    for position in range(len(pairs)):
+        one = pairs.pick(np.array([position]))
+        try:
+            plugin.score_reservations(state, one)
+        except Exception as its_error:
+            return f" for pod {one.pods[0].metadata.key}", its_error
+    return "", error
 
 
 def _name(plugin: object) -> str:

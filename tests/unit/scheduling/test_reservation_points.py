@@ -11,6 +11,7 @@ from koordpy.scheduling.interface import (
     Plugin,
     ReservationFilter,
     ReservationInfo,
+    ReservationPairs,
     ReservationPreBind,
     ReservationScore,
 )
@@ -61,14 +62,19 @@ class ByName(Plugin, ReservationFilter, ReservationScore, ReservationPreBind):
 def test_a_refused_reservation_keeps_the_plugins_status(name: str, passes: bool) -> None:
     points = framework(world([node("a")]), ByName).reservations
     nodes = world([node("a")]).nodes.all()
-    status = points.filter(CycleState(), pod("p"), Reservation(name), NodeInfo(nodes, 0))
-    assert status.is_success is passes
+    pairs = ReservationPairs.of_pod(pod("p"), [Reservation(name)], NodeInfo(nodes, 0))
+    status = points.filter(CycleState(), pairs).status(0)
+    assert (status == SUCCESS) is passes
 
 
 def test_reservations_are_scored_and_normalised() -> None:
-    points = framework(world([node("a")]), ByName).reservations
-    scores, status = points.score(CycleState(), pod("p"), [Reservation("a"), Reservation("abcd")], "a")
-    assert (scores, status) == ({"ByName": [25, 100]}, SUCCESS)
+    cluster = world([node("a")])
+    pairs = ReservationPairs.of_pod(
+        pod("p"), [Reservation("a"), Reservation("abcd")], NodeInfo(cluster.nodes.all(), 0)
+    )
+    scores, status = framework(cluster, ByName).reservations.score(CycleState(), pod("p"), pairs)
+    assert {name: found.tolist() for name, found in scores.items()} == {"ByName": [25, 100]}
+    assert status == SUCCESS
 
 
 async def test_a_failure_before_binding_a_reservation_is_an_error() -> None:

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
 
@@ -93,7 +91,7 @@ class Filter(TwoForms):
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
         """Return Success, Unschedulable, UnschedulableAndUnresolvable; anything else fails the attempt."""
-        return self.filter_nodes(state, pod, node.nodes.pick(np.array([node.index]))).status(0)
+        return self.filter_nodes(state, pod, node.alone().nodes).status(0)
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
         """Return the same for all nodes at once."""

@@ -12,16 +12,18 @@ from koordpy.api.core import Pod
 from koordpy.cluster.columns import Int64
 
 from ..cycle_state import CycleState
-from ..node_info import NodeInfo
+from ..node_info import NodeInfo, each
 from ..reservation_info import ReservationInfo
 from ..reservation_pairs import ReservationPairs
-from ..status import Status, Verdict
+from ..status import SUCCESS, Status, Verdict
 from .binding import Binding
 from .plugin import Forms, Plugin, TwoForms
 
 
-class ReservationRestore:
+class ReservationRestore(TwoForms):
     """Gives back to an attempt, node by node, what reservations that it may use hold."""
+
+    _forms: ClassVar[Forms] = (("restore_reservation", "restore_reservations"),)
 
     def pre_restore_reservation(self, state: CycleState, pod: Pod) -> Status:
         """Prepare; the first failure ends the restoring."""
@@ -35,16 +37,44 @@ class ReservationRestore:
         unmatched: Sequence[ReservationInfo],
         node: NodeInfo,
     ) -> tuple[object, Status]:
-        """Return this plugin's state of one node; a failure drops all states of the node."""
-        raise NotImplementedError
+        """Return this plugin's state of one node; a failure drops all states."""
+        alone = node.alone()
+        states, status = self.restore_reservations(
+            state,
+            pod,
+            ReservationPairs.of_pod(pod, matched, alone),
+            ReservationPairs.of_pod(pod, unmatched, alone),
+        )
+        return states.get(node.name), status
+
+    def restore_reservations(
+        self, state: CycleState, pod: Pod, matched: ReservationPairs, unmatched: ReservationPairs
+    ) -> tuple[Mapping[str, object], Status]:
+        """Return the same for all nodes that have reservations for the pod or used by others, by node name.
+
+        Both pairs have the same `nodes`: those. Whoever keeps arrays writes them into `state` and returns
+        nothing.
+        """
+        states: dict[str, object] = {}
+        for node, of_matched, of_unmatched in zip(
+            each(matched.nodes), matched.by_node(), unmatched.by_node(), strict=True
+        ):
+            states[node.name], status = self.restore_reservation(
+                state, pod, of_matched.reservations, of_unmatched.reservations, node
+            )
+            if not status.is_success:
+                return {}, status
+        return states, SUCCESS
 
     def final_restore_reservation(self, state: CycleState, pod: Pod, states: Mapping[str, object]) -> Status:
-        """Take the states of all nodes, by node name."""
+        """Take the states of all nodes, by node name. Not called if there are none."""
         raise NotImplementedError
 
 
-class ReservationPreAllocationRestore:
+class ReservationPreAllocationRestore(TwoForms):
     """The same for a Reservation that takes over what running pods hold."""
+
+    _forms: ClassVar[Forms] = (("restore_reservation_pre_allocation", "restore_reservations_pre_allocation"),)
 
     def pre_restore_reservation_pre_allocation(
         self, state: CycleState, reservation: ReservationInfo
@@ -55,8 +85,23 @@ class ReservationPreAllocationRestore:
     def restore_reservation_pre_allocation(
         self, state: CycleState, reservation: ReservationInfo, pods: Sequence[Pod], node: NodeInfo
     ) -> tuple[object, Status]:
-        """Return this plugin's state of one node; a failure drops all states of the node."""
-        raise NotImplementedError
+        """Return this plugin's state of one node, of which `pods` may be taken over."""
+        pairs = ReservationPairs.of_reservation(reservation, pods, node.alone())
+        states, status = self.restore_reservations_pre_allocation(state, reservation, pairs)
+        return states.get(node.name), status
+
+    def restore_reservations_pre_allocation(
+        self, state: CycleState, reservation: ReservationInfo, pairs: ReservationPairs
+    ) -> tuple[Mapping[str, object], Status]:
+        """Return the same for all nodes with pods that may be taken over, by node name."""
+        states: dict[str, object] = {}
+        for node, of_node in zip(each(pairs.nodes), pairs.by_node(), strict=True):
+            states[node.name], status = self.restore_reservation_pre_allocation(
+                state, reservation, of_node.pods, node
+            )
+            if not status.is_success:
+                return {}, status
+        return states, SUCCESS
 
 
 class ReservationFilter(TwoForms):

@@ -40,7 +40,7 @@ class Score(TwoForms):
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """Return a node's score; raise to fail the attempt."""
-        return int(self.score_nodes(state, pod, node.nodes.pick(np.array([node.index])))[0])
+        return int(self.score_nodes(state, pod, node.alone().nodes)[0])
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
         """Return (n,) int64 scores, one a node; raise to fail the attempt."""

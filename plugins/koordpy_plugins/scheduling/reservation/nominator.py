@@ -3,14 +3,20 @@
 Source: Koordinator, `pkg/scheduler/plugins/reservation/nominator.go`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
 
 from koordpy.api.core import Pod
+from koordpy.cluster.nodes import NodeSet, NodeTable
 from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.reservation_info import ReservationInfo
+from koordpy.scheduling.reservation_pairs import ReservationPairs
 from koordpy.scheduling.reservation_points import ReservationPoints
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.status import SUCCESS, Status, Verdict
 
+from .book import Int64
 from .nominations import Nominations
 from .prepared import Prepared
 
@@ -18,8 +24,10 @@ from .prepared import Prepared
 class Nominator:
     """Chooses for one profile. `points` gives its plugins that have a say."""
 
-    def __init__(self, nominations: Nominations, points: Callable[[], ReservationPoints]) -> None:
-        self._nominations, self._points = nominations, points
+    def __init__(
+        self, table: NodeTable, nominations: Nominations, points: Callable[[], ReservationPoints]
+    ) -> None:
+        self._table, self._nominations, self._points = table, nominations, points
 
     def knows(self, pod: Pod) -> bool:
         """Tell whether an earlier attempt has left a nomination of a pod."""
@@ -39,52 +47,84 @@ class Nominator:
         if earlier is not None and self._nominations.stands(earlier):
             return earlier, SUCCESS
         points = self._points()
-        left = [
-            info for info in match.matched if points.filter_nominate(state, pod, info, node_name).is_success
-        ]
+        nodes, _ = self._table.select([node_name])
+        pairs = ReservationPairs.of_pod(pod, match.matched, NodeInfo(nodes, 0))
+        pairs = pairs.pick(_passing(points.filter_nominate(state, pairs), len(pairs)))
+        left = pairs.reservations
         if len(left) < 2:
             return (left[0] if left else None), SUCCESS
         ordered = [(info.order, index) for index, info in enumerate(left) if info.order is not None]
         if ordered:
             return left[min(ordered)[1]], SUCCESS
-        scores, status = points.score(state, pod, left, node_name)
+        scores, status = points.score(state, pod, pairs)
         if not status.is_success:
             return None, status
-        totals = _totals(scores, len(left))
-        return left[totals.index(max(totals))], SUCCESS
+        return left[int(_totals(scores, len(left)).argmax())], SUCCESS
 
     def for_reservation(
-        self, state: CycleState, prepared: Prepared, pod: Pod, node_name: str
-    ) -> tuple[Sequence[Pod], Status]:
-        """Return the pods that a Reservation takes over on a node."""
+        self, state: CycleState, prepared: Prepared, node_names: Iterable[str]
+    ) -> tuple[dict[str, Sequence[Pod]], Status]:
+        """Return the pods that a Reservation takes over, by the nodes on which it takes any."""
         info = prepared.reservation
-        selected = prepared.selected.get(node_name, ())
-        if info is None or info.reservation is None or not selected:
-            return (), SUCCESS
+        if info is None or info.reservation is None:
+            return {}, SUCCESS
+        found = {name: pods for name in node_names if (pods := prepared.selected.get(name))}
         if info.reservation.takes_many:
-            return selected, SUCCESS
-        if len(selected) == 1 and prepared.required:
-            return selected, SUCCESS
-        earlier = prepared.nominated.get(node_name)
-        if earlier:
-            return earlier, SUCCESS
-        points = self._points()
-        left = [each for each in selected if points.filter_nominate(state, each, info, node_name).is_success]
-        if len(left) < 2:
-            return left, SUCCESS
-        scores, status = points.pre_allocation_score(state, info, left, node_name)
+            return found, SUCCESS
+        open_ = [name for name, pods in found.items() if len(pods) > 1 or not prepared.required]
+        nodes, missing = self._table.select(open_)
+        pairs = running(info, nodes, [found[name] for name in nodes.names])
+        chosen, status = self._best_of(state, info, pairs)
         if not status.is_success:
-            return (), status
-        totals = _totals(scores, len(left))
-        return [left[totals.index(max(totals))]], SUCCESS
+            return {}, status
+        found |= dict(zip(nodes.names, chosen, strict=True)) | dict.fromkeys(missing, ())
+        return {name: pods for name, pods in found.items() if pods}, SUCCESS
+
+    def _best_of(
+        self, state: CycleState, info: ReservationInfo, pairs: ReservationPairs
+    ) -> tuple[list[Sequence[Pod]], Status]:
+        """Return for each node the pod that suits a Reservation best, if any does."""
+        points = self._points()
+        pairs = pairs.pick(_passing(points.filter_nominate(state, pairs), len(pairs)))
+        contested = np.bincount(pairs.at, minlength=len(pairs.nodes)) > 1
+        asked = np.flatnonzero(contested[pairs.at])
+        scores, status = points.pre_allocation_score(state, info, pairs.pick(asked))
+        totals = np.zeros(len(pairs), np.int64)
+        totals[asked] = _totals(scores, len(asked))
+        best = np.lexsort((np.arange(len(pairs)), -totals, pairs.at))[pairs.first]
+        chosen: list[Sequence[Pod]] = [()] * len(pairs.nodes)
+        for index, position in zip(pairs.at[best].tolist(), best.tolist(), strict=True):
+            chosen[index] = [pairs.pods[position]]
+        return chosen, status
 
     def pre_allocation_totals(
-        self, state: CycleState, info: ReservationInfo, pods: Sequence[Pod], node_name: str
-    ) -> Sequence[int]:
-        """Return the sum of what plugins say of each running pod in a Reservation, all 0 if one fails."""
-        scores, _ = self._points().pre_allocation_score(state, info, pods, node_name)
-        return _totals(scores, len(pods))
+        self, state: CycleState, info: ReservationInfo, pairs: ReservationPairs
+    ) -> Int64:
+        """Return (k,) the sum of what plugins say of running pods in a Reservation.
+
+        On a node where one fails all are 0.
+        """
+        points = self._points()
+        scores, status = points.pre_allocation_score(state, info, pairs)
+        if status.is_success:
+            return _totals(scores, len(pairs))
+        parts = [
+            _totals(points.pre_allocation_score(state, info, of_node)[0], len(of_node))
+            for of_node in pairs.by_node()
+        ]
+        return np.concatenate(parts)
 
 
-def _totals(scores: Mapping[str, Sequence[int]], count: int) -> list[int]:
-    return [sum(of_plugin[index] for of_plugin in scores.values()) for index in range(count)]
+def running(info: ReservationInfo, nodes: NodeSet, pods: Sequence[Sequence[Pod]]) -> ReservationPairs:
+    """Return pairs of a Reservation with the running pods of each node of a set."""
+    at = np.repeat(np.arange(len(nodes)), list(map(len, pods)))
+    return ReservationPairs(nodes, at, [pod for of_node in pods for pod in of_node], [info] * len(at))
+
+
+def _passing(verdict: Verdict, count: int) -> Int64:
+    """Return the positions that a verdict on so many pairs lets pass."""
+    return np.arange(count) if verdict.codes is None else np.flatnonzero(verdict.codes == 0)
+
+
+def _totals(scores: Mapping[str, Int64], count: int) -> Int64:
+    return sum(scores.values(), np.zeros(count, np.int64))

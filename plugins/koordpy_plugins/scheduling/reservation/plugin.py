@@ -39,6 +39,7 @@ from koordpy.scheduling.interface import (
     PreScore,
     ReservationFilter,
     ReservationNominator,
+    ReservationPairs,
     ReservationPreBind,
     ReservationScore,
     Reserve,
@@ -67,6 +68,7 @@ from .preemption import ReservationPreemption
 from .preparation import Preparation
 from .prepared import PREPARED, Prepared
 from .reserve_pods import ReservePods
+from .restoring import Restoring
 from .rights import RIGHTS
 from .selector_index import SelectorIndex
 from .withheld import Withheld
@@ -115,10 +117,11 @@ class Reservation(
         self._preparation = Preparation(
             args, handle, self.cache, self.withheld, self.selectors, Candidates(config, pods)
         )
+        self._restoring = Restoring(handle.nodes, self.withheld)
         self._shower = Shower(self.cache, self.withheld)
         self._judge = Judge(args.ignores, self.withheld)
         self._pre_allocation = PreAllocation(self._judge, prefers_none=config.prefer_no_pre_allocated_pods)
-        self._nominator = Nominator(self.nominations, lambda: handle.framework.reservations)
+        self._nominator = Nominator(handle.nodes, self.nominations, lambda: handle.framework.reservations)
         self._commit = Commit(handle, self.cache)
         self._pods = Pods(
             self,
@@ -131,6 +134,7 @@ class Reservation(
             lambda: handle.gates.enabled(SKIP_RESERVATION_FITS_NODE),
         )
         self._reserve_pods = ReservePods(
+            self,
             self.withheld,
             self._pre_allocation,
             self._nominator,
@@ -152,7 +156,7 @@ class Reservation(
             prepared, status = self._preparation.of_pod(state, pod, omit_node_labels=omit)
         if prepared is not None:
             state.write(PREPARED, prepared)
-            status = self._preparation.restore(state, prepared, self.handle.framework.reservations)
+            status = self._restoring.restore(state, prepared, self.handle.framework.reservations)
         return None, status
 
     def _prepared(self, state: CycleState, pod: Pod) -> Prepared | None:
@@ -197,7 +201,7 @@ class Reservation(
 
     def unmatched_on(self, prepared: Prepared, row: int) -> Sequence[ReservationInfo]:
         """Return the reservations of a node that other pods use and this attempt may not."""
-        return self._preparation.unmatched_on(prepared, row)
+        return self._restoring.unmatched_on(prepared, row)
 
     # --- filter ----------------------------------------------------------------------------------
 
@@ -214,11 +218,9 @@ class Reservation(
         kind = self._reserve_pods if is_reserve_pod(pod) else self._pods
         return kind.filter(state, prepared, pod, nodes)
 
-    def filter_reservation(
-        self, state: CycleState, pod: Pod, reservation: ReservationInfo, node: NodeInfo
-    ) -> Status:
+    def filter_reservations(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
         """Have no objection beside Filter's."""
-        return SUCCESS
+        return PASS
 
     def filter_nominate_reservation(
         self, state: CycleState, pod: Pod, reservation: ReservationInfo, node_name: str

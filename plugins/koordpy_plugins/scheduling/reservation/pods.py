@@ -6,6 +6,7 @@ with equal reasons together. Source: Koordinator, `pkg/scheduler/plugins/reserva
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import Plugin
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.reservation_info import ReservationInfo
+from koordpy.scheduling.reservation_pairs import ReservationPairs
 from koordpy.scheduling.reservation_points import ReservationPoints
 from koordpy.scheduling.status import PASS, SUCCESS, Status, Verdict
 
@@ -27,6 +29,7 @@ from .fitting import Fitting
 from .judge import NO_MATCH, Judge
 from .matches import NodeMatch
 from .nominator import Nominator
+from .others import Others
 from .overlay import Shower
 from .prepared import Prepared
 from .withheld import Withheld
@@ -88,20 +91,26 @@ class Pods:
         self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet, answers: "_Answers"
     ) -> None:
         fit = self._fit(prepared, nodes, nominating=False)
-        unsure = fit.any_of_node(fit.unsure) | (not self._points().are_of(self._plugin))
-        open_ = ~(fit.any_of_node(fit.passes) & ~unsure)
+        points = self._points().without(self._plugin)
+        ask = partial(points.filter, state) if points.filters else None
+        others = Others(ask, partial(_pairs, prepared, pod, nodes, fit))
+        unsure = fit.any_of_node(fit.unsure)
+        open_ = ~(fit.any_of_node(others.agree(fit.passes)) & ~unsure)
+        others.hear(np.repeat(open_, fit.sizes))
         alone = fit.sizes == 1
         alike = open_ & alone & ~unsure & (not prepared.wish.name)
         at = fit.at[fit.first]
         for index in at[open_ & ~alike].tolist():
-            answers.set(index, self._judge_node(state, prepared, pod, NodeInfo(nodes, index)))
+            answers.set(index, self._judge_node(prepared, pod, NodeInfo(nodes, index), others))
         kinds = np.flatnonzero(alike)
         if not len(kinds):
             return
-        signatures = np.packbits(fit.signature[fit.first[kinds]], axis=1)
+        firsts = fit.first[kinds]
+        signatures = np.packbits(fit.signature[firsts], axis=1)
+        signatures = np.column_stack((signatures, others.marks(firsts)))
         _, firsts, groups = np.unique(signatures, axis=0, return_index=True, return_inverse=True)
         for group, first in enumerate(firsts.tolist()):
-            status = self._judge_node(state, prepared, pod, NodeInfo(nodes, int(at[kinds[first]])))
+            status = self._judge_node(prepared, pod, NodeInfo(nodes, int(at[kinds[first]])), others)
             answers.put_at(at[kinds[groups.reshape(-1) == group]], status)
 
     def _fit(self, prepared: Prepared, nodes: NodeSet, *, nominating: bool) -> Fitting:
@@ -115,15 +124,14 @@ class Pods:
             skips_node=skips and nominating,
         )
 
-    def _judge_node(self, state: CycleState, prepared: Prepared, pod: Pod, node: NodeInfo) -> Status:
+    def _judge_node(self, prepared: Prepared, pod: Pod, node: NodeInfo, others: Others) -> Status:
         match = prepared.matches[node.row]
-        points = self._points()
         return self._judge_match(
             prepared,
             node,
             match,
             match.matched,
-            lambda info: points.filter(state, pod, info, node),
+            lambda info: others.status(node.index, pod, info),
             required=prepared.required,
         )
 
@@ -171,13 +179,26 @@ class Pods:
         fit = self._fit(prepared, nodes, nominating=True)
         book, at = self._withheld.book, fit.at
         scores = fitting.scores(prepared, book, fit.slots, self._table)
-        slow = fit.any_of_node(fit.unsure)
-        slow |= self._nominator.knows(pod) or not self._points().are_of(self._plugin)
+        slow = fit.any_of_node(fit.unsure) | self._nominator.knows(pod)
         able = fit.passes & ~book.used_up[fit.slots]
-        if prepared.wish.affinity is not None:
-            able |= np.repeat(fit.sizes == 1, fit.sizes)
+        settled = np.repeat((fit.sizes == 1) & (prepared.wish.affinity is not None), fit.sizes)
+        asking = ~np.repeat(slow, fit.sizes)
+        points = self._points().without(self._plugin)
+        ask = partial(points.filter_nominate, state) if points.filters else None
+        pairs = partial(_pairs, prepared, pod, nodes, fit)
+        able = settled | Others(ask, pairs).agree(able & asking & ~settled)
         place = book.order[fit.slots]
-        worth = np.where(place == NO_ORDER, -scores, 0)
+        totals = scores
+        if points.scores:
+            contested = np.bincount(fit.group[able], minlength=len(fit.first)) > 1
+            contested &= ~fit.any_of_node(able & (place != NO_ORDER)) & ~slow
+            asked = np.flatnonzero(able & np.repeat(contested, fit.sizes))
+            more, status = points.score(state, pod, pairs().pick(asked))
+            if not status.is_success:
+                return status
+            totals = scores.copy()
+            totals[asked] += sum(more.values())
+        worth = np.where(place == NO_ORDER, -totals, 0)
         best = np.lexsort((np.arange(len(at)), worth, place, ~able, fit.group))[fit.first]
         chosen = np.where(able[best], best, -1)
         for group in np.flatnonzero(slow).tolist():
@@ -229,6 +250,16 @@ class Pods:
             by_row[ballot.preferred] = scoring.PREFERRED
         scores: Int64 = by_row[nodes.rows]
         return scores
+
+
+def _pairs(prepared: Prepared, pod: Pod, nodes: NodeSet, fit: Fitting) -> ReservationPairs:
+    """Return the pod with all matched reservations on the nodes of a set."""
+    infos, imagined = prepared.matches.infos, prepared.matches.imagined
+    found = [infos[index] for index in fit.chosen.tolist()]
+    if imagined:
+        rows = nodes.rows[fit.at].tolist()
+        found = [imagined.of(row, info) for row, info in zip(rows, found, strict=True)]
+    return ReservationPairs(nodes, fit.at, [pod] * len(found), found)
 
 
 class _Answers:

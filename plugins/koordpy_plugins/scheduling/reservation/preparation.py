@@ -3,7 +3,7 @@
 Source: Koordinator, `pkg/scheduler/plugins/reservation/transformer.go`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,8 @@ from koordpy.api.scheme import DecodeError
 from koordpy.cluster.store import Store
 from koordpy.scheduling.cycle_state import PLACED, CycleState
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.node_memo import MemoCache
 from koordpy.scheduling.reservation_info import ReservationInfo
-from koordpy.scheduling.reservation_points import ReservationPoints
 from koordpy.scheduling.scheduling_hint import SCHEDULING_HINT
 from koordpy.scheduling.status import SUCCESS, Status
 
@@ -234,66 +232,6 @@ class Preparation:
                 restored |= prepared.restored & self._withheld.offering
             prepared.restored = restored | candidates
         prepared.has_nodes = self._any(prepared.restored, None)
-
-    # --- other plugins ---------------------------------------------------------------------------
-
-    def restore(self, state: CycleState, prepared: Prepared, points: ReservationPoints) -> Status:
-        """Let other plugins give back to the attempt what is for it, node by node."""
-        if prepared.reservation is not None:
-            return self._restore_running(state, prepared, points) if prepared.is_pre_allocation else SUCCESS
-        if not points.restores:
-            return SUCCESS
-        pod = prepared.wish.pod
-        status = points.pre_restore(state, pod)
-        states: dict[str, dict[str, object]] = {}
-        for node, matched, unmatched in self._restored_nodes(prepared):
-            if not status.is_success:
-                return status
-            of_node, status = points.restore(state, pod, matched, unmatched, node)
-            for name, of_plugin in of_node.items():
-                states.setdefault(name, {})[node.name] = of_plugin
-        return points.final_restore(state, pod, states) if status.is_success else status
-
-    def _restore_running(self, state: CycleState, prepared: Prepared, points: ReservationPoints) -> Status:
-        info = prepared.reservation
-        assert info is not None
-        status = points.pre_restore_pre_allocation(state, info)
-        for match in prepared.matches.values():
-            if not status.is_success:
-                break
-            nodes, _ = self._table.select([match.name])
-            _, status = points.restore_pre_allocation(state, info, match.candidates, NodeInfo(nodes, 0))
-        return status
-
-    def _restored_nodes(
-        self, prepared: Prepared
-    ) -> Iterator[tuple[NodeInfo, Sequence[ReservationInfo], Sequence[ReservationInfo]]]:
-        """Yield the nodes that have something for the attempt, with matched and unmatched reservations."""
-        for node_name in self._cache.offered:
-            row = self._table.row_of(node_name)
-            if row is None or self._table.node(row) is None:
-                continue
-            match = prepared.matches.get(row)
-            matched = match.matched if match is not None else ()
-            unmatched = self.unmatched_on(prepared, row)
-            if matched or unmatched:
-                nodes, _ = self._table.select([node_name])
-                yield NodeInfo(nodes, 0), matched, unmatched
-
-    def unmatched_on(self, prepared: Prepared, row: int) -> Sequence[ReservationInfo]:
-        """Return the offered reservations of a node that are not for the pod, though others use them.
-
-        For a reserve pod these are all of them.
-        """
-        if prepared.restored is not None and not prepared.restored[row]:
-            return ()
-        match = prepared.matches.get(row)
-        matched = {info.uid for info in match.matched} if match is not None else set()
-        return [
-            info
-            for info in self._cache.offered.get(self._table.name_of(row), {}).values()
-            if info.uid not in matched and (info.assigned or prepared.reservation is not None)
-        ]
 
     # --- reserve pods: taking over ---------------------------------------------------------------
 

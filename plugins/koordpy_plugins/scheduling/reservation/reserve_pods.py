@@ -1,6 +1,7 @@
 """Filter, nomination and score of reserve pods. Source: Koordinator, `pkg/scheduler/plugins/reservation`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -8,14 +9,17 @@ from koordpy.api.core import Pod
 from koordpy.api.reserve_pod import wanted_node_of
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.interface import Plugin
 from koordpy.scheduling.node_info import NodeInfo, each
 from koordpy.scheduling.reservation_info import ReservationInfo
+from koordpy.scheduling.reservation_pairs import ReservationPairs
 from koordpy.scheduling.reservation_points import ReservationPoints
 from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
 
 from . import scoring
 from .book import Int64
-from .nominator import Nominator
+from .nominator import Nominator, running
+from .others import Others
 from .pods import POLICY_CONFLICT, Score
 from .pre_allocation import PreAllocation
 from .prepared import Prepared
@@ -29,13 +33,14 @@ class ReservePods:
 
     def __init__(
         self,
+        plugin: Plugin,
         withheld: Withheld,
         pre_allocation: PreAllocation,
         nominator: Nominator,
         points: Callable[[], ReservationPoints],
         score: Score,
     ) -> None:
-        self._withheld, self._pre_allocation = withheld, pre_allocation
+        self._plugin, self._withheld, self._pre_allocation = plugin, withheld, pre_allocation
         self._nominator, self._points, self._score = nominator, points, score
 
     def filter(self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet) -> Verdict:
@@ -54,44 +59,52 @@ class ReservePods:
             return Verdict.reject_first(
                 refused, (WRONG_NODE, POLICY_CONFLICT), Code.UNSCHEDULABLE_AND_UNRESOLVABLE
             )
+        found = [
+            () if refused[node.index].any() else self._candidates(prepared, node.row) for node in each(nodes)
+        ]
+        pairs = running(info, nodes, found)
+        points = self._points().without(self._plugin)
+        others = Others(partial(points.filter, state) if points.filters else None, lambda: pairs)
+        scores = _Scores(partial(self._nominator.pre_allocation_totals, state, info), pairs)
         return Verdict.of(
             [
                 Status.unresolvable(WRONG_NODE if refused[node.index, 0] else POLICY_CONFLICT)
                 if refused[node.index].any()
-                else self._take_over(state, prepared, info, node)
+                else self._take_over(prepared, info, node, others, scores)
                 for node in each(nodes)
             ]
         )
 
     def _take_over(
-        self, state: CycleState, prepared: Prepared, info: ReservationInfo, node: NodeInfo
+        self, prepared: Prepared, info: ReservationInfo, node: NodeInfo, others: Others, scores: "_Scores"
     ) -> Status:
-        points = self._points()
         return self._pre_allocation.filter(
             prepared,
             prepared.matches.get(node.row),
             node,
-            lambda running: points.filter(state, running, info, node),
-            lambda pods: self._nominator.pre_allocation_totals(state, info, pods, node.name),
+            lambda pod: others.status(node.index, pod, info),
+            lambda _: scores.on(node.index),
         )
+
+    @staticmethod
+    def _candidates(prepared: Prepared, row: int) -> Sequence[Pod]:
+        match = prepared.matches.candidates.get(row)
+        return () if match is None else match.candidates
 
     def pre_score(self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet) -> Status:
         """Choose the running pod that is taken over on every node."""
         if not prepared.is_pre_allocation or prepared.takes_many or not prepared.has_nodes:
             return Status.skip()
-        for name in nodes.names:
-            status = self.nominate(state, prepared, pod, name)
-            if not status.is_success:
-                return status
-        return SUCCESS
+        return self._nominate(state, prepared, nodes.names)
 
     def nominate(self, state: CycleState, prepared: Prepared, pod: Pod, node_name: str) -> Status:
         """Choose the running pods that are taken over on one node."""
-        if not prepared.is_pre_allocation or node_name in prepared.nominated:
-            return SUCCESS
-        pods, status = self._nominator.for_reservation(state, prepared, pod, node_name)
-        if status.is_success and pods:
-            prepared.nominated[node_name] = pods
+        return self._nominate(state, prepared, [node_name]) if prepared.is_pre_allocation else SUCCESS
+
+    def _nominate(self, state: CycleState, prepared: Prepared, node_names: Sequence[str]) -> Status:
+        new = [name for name in node_names if name not in prepared.nominated]
+        chosen, status = self._nominator.for_reservation(state, prepared, new)
+        prepared.nominated.update(chosen)
         return status
 
     def score(self, state: CycleState, prepared: Prepared, nodes: NodeSet) -> Int64:
@@ -106,3 +119,20 @@ class ReservePods:
             if pods and info is not None:
                 scores[index] = self._score(state, pods[0], info, name)
         return scores
+
+
+class _Scores:
+    """What plugins say of running pods in a Reservation: asked about all nodes when one is of interest."""
+
+    def __init__(self, totals: Callable[[ReservationPairs], Int64], pairs: ReservationPairs) -> None:
+        self._totals, self._pairs = totals, pairs
+
+    @cached_property
+    def _by_node(self) -> list[Int64]:
+        bounds = np.searchsorted(self._pairs.at, np.arange(1, len(self._pairs.nodes)))
+        return np.split(self._totals(self._pairs), bounds)
+
+    def on(self, index: int) -> list[int]:
+        """Return the totals of the pods on the node at an index, in their order."""
+        totals: list[int] = self._by_node[index].tolist()
+        return totals
