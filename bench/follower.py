@@ -18,7 +18,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.informers import Informers
-from koordpy.main import collect_seldom, tune_memory
+from koordpy.main import begin_listing, tune_memory
 
 
 class Stalls:
@@ -68,7 +68,7 @@ async def follow(url: str, events: int) -> dict[str, float]:
     stalls = Stalls()
     watching = asyncio.create_task(stalls.watch())
     gc.collect()
-    collect_seldom()
+    begin_listing()
     memory, began = machine.resident_bytes(os.getpid()), _now()
     async with Informers(cluster, client) as informers:
         await informers.wait_synced(600)

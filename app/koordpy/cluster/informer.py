@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 
 from prometheus_client import Counter, Gauge
 
-from koordpy.api.meta import KubeObject
+from koordpy.api.meta import KubeObject, ObjectMeta
 from koordpy.api.scheme import DecodeError
 from koordpy.lib.supervise import Backoff
 
@@ -168,23 +168,22 @@ class Informer(Generic[T]):
         A list that is older than what was seen before means that the server's data was restored from a
         backup: then the list is right and what is known is wrong.
         """
-        seen: set[str] = set()
+        unseen = set(self.store.keys())
         self.store.lists_begun += 1
         number = self.store.lists_begun
         async with contextlib.aclosing(self._pages()) as pages:
             async for page in pages:
                 rewound = (_number(page.metadata.resource_version) or 0) < self._newest
                 self._skip(page.malformed)
-                seen.update(malformed.key for malformed in page.malformed)  # it exists: keep what is known
+                unseen.difference_update(malformed.key for malformed in page.malformed)  # they do exist
                 for i, obj in enumerate(page.items, 1):
                     key = obj.metadata.key
-                    seen.add(key)
+                    unseen.discard(key)
                     self._apply(key, obj, rewound=rewound)
                     if i % _BREATH == 0:
                         await asyncio.sleep(0)
                 self._sharing.forget_if_full()
-        keys = self.store.keys()
-        for key in [key for key in keys if key not in seen]:
+        for key in unseen:
             self.store.discard(key)
         self.resource_version = page.metadata.resource_version
         self._newest = _number(self.resource_version) or 0
@@ -291,21 +290,8 @@ class Informer(Generic[T]):
 
         An object that is not in the store must be newer than `floor`: up to there its deletion was seen.
         """
-        meta = obj.metadata
         old = self.store.by_key(key)
-        version = _number(meta.resource_version)
-        if old is None:
-            stale = floor is not None and version is not None and version <= floor
-        elif old.metadata.uid == meta.uid:
-            known = _number(old.metadata.resource_version)
-            if version is None or known is None:
-                stale = bool(meta.resource_version) and meta.resource_version == old.metadata.resource_version
-            else:
-                stale = version <= known
-        else:
-            known = _number(old.metadata.resource_version)
-            stale = version is not None and known is not None and version < known
-        if stale and not rewound:
+        if (old is not None or floor is not None) and not rewound and _is_stale(obj.metadata, old, floor):
             if floor is not None:
                 STALE.labels(self.kind).inc()
             return
@@ -367,6 +353,19 @@ class Informer(Generic[T]):
 
     async def _pause(self, at_least: float | None = None) -> None:
         await self._sleep(self._backoff.next() + min(at_least or 0.0, _LONGEST_WAIT))
+
+
+def _is_stale(meta: ObjectMeta, old: KubeObject | None, floor: int | None) -> bool:
+    """Tell whether an object is no newer than what is known under its name; `floor` as in `_apply`."""
+    version = _number(meta.resource_version)
+    if old is None:
+        return floor is not None and version is not None and version <= floor
+    known = _number(old.metadata.resource_version)
+    if old.metadata.uid != meta.uid:
+        return version is not None and known is not None and version < known
+    if version is None or known is None:
+        return bool(meta.resource_version) and meta.resource_version == old.metadata.resource_version
+    return version <= known
 
 
 def _number(version: str) -> int | None:

@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike
 
 from koordpy.api import resources
 from koordpy.api.core import Node, Pod
+from koordpy.lib.int64 import wrap
 
 from .columns import PODS, Bool, Column, Int64, ResourceAxis
 from .overlay import Overlay
@@ -391,17 +392,18 @@ class NodeTable:
 
     def _touch_pods(self, row: int) -> None:
         self._pods_clock += 1
-        self.pods_generation[row] = self._pods_clock
+        self._pods_generation.cells[row] = self._pods_clock
 
     def _count(self, placement: _Placement, sign: int) -> None:
-        self._touch_pods(placement.row)
+        row = placement.row
+        self._touch_pods(row)
         columns, amounts, (cpu, memory) = placement.share
-        requested = self.requested[placement.row]
+        cells = self._requested.cells
         for column, amount in zip(columns, amounts, strict=True):
-            requested[column] += sign * amount
-        nonzero = self.nonzero_requested[placement.row]
-        nonzero[0] += sign * cpu
-        nonzero[1] += sign * memory
+            cells[row, column] = wrap(cells[row, column] + sign * amount)
+        cells = self._nonzero.cells
+        cells[row, 0] = wrap(cells[row, 0] + sign * cpu)
+        cells[row, 1] = wrap(cells[row, 1] + sign * memory)
 
     # --- rows ------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from koordpy.api import resources
-from koordpy.api.core import Pod
+from koordpy.api.core import Pod, PodStatus
 
 from .columns import PODS
 
@@ -25,13 +25,15 @@ class Shares:
     def __init__(self, column_of: Callable[[str], int]) -> None:
         self._column_of = column_of
         self._shares: dict[Share, Share] = {}
-        self._of_parts: dict[tuple[int, ...], tuple[Share, list[Any]]] = {}
+        self._of_parts: dict[tuple[int, ...], tuple[Share, tuple[Any, ...]]] = {}
 
     def of(self, pod: Pod) -> Share:
         """Return a pod's share. Raises QuantityError."""
-        parts = _parts(pod)
-        if parts is None:
+        spec = pod.spec
+        reported = _reported(pod.status)
+        if reported is None or spec.overhead or spec.resources is not None:
             return self._work_out(pod)
+        parts = (spec.containers, spec.init_containers, *reported)
         key = tuple(map(id, parts))
         known = self._of_parts.get(key)
         if known is None:
@@ -49,15 +51,15 @@ class Shares:
         return self._shares.setdefault(share, share)
 
 
-def _parts(pod: Pod) -> list[Any] | None:
-    """All that a pod's share follows from; None where that is not only what pods share."""
-    spec, status = pod.spec, pod.status
-    if spec.overhead or spec.resources is not None:
-        return None
-    parts: list[Any] = [spec.containers, spec.init_containers]
-    for container in (*status.container_statuses, *status.init_container_statuses):
+def _reported(status: PodStatus) -> list[Any] | None:
+    """What a pod's containers were given, as far as it is known; None where that is not all that counts."""
+    reported: list[Any] = []
+    for container in status.container_statuses:
         if container.resources is not None:
-            parts += (container.name, container.resources, container.allocated_resources)
-    if len(parts) > 2 and any(condition.type == "PodResizePending" for condition in status.conditions):
+            reported += (container.name, container.resources, container.allocated_resources)
+    for container in status.init_container_statuses:
+        if container.resources is not None:
+            reported += (container.name, container.resources, container.allocated_resources)
+    if reported and any(condition.type == "PodResizePending" for condition in status.conditions):
         return None
-    return parts
+    return reported

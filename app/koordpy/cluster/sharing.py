@@ -6,13 +6,13 @@ parts can be one object: a cached pod then takes a third of the memory.
 """
 
 from collections.abc import Callable
-from operator import attrgetter
+from copy import copy
 from typing import Any, TypeVar
 
 import msgspec
 
 from koordpy.api.core import Pod, PodSpec, PodStatus
-from koordpy.api.meta import KubeObject, ObjectMeta
+from koordpy.api.meta import KubeObject, ObjectMeta, OwnerReference
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -29,11 +29,11 @@ class Sharing:
         self._limit = limit
         self._texts: dict[Any, Any] = {}
         self._parts: dict[str, dict[bytes, Any]] = {field: {} for field in _FIELDS}
-        self._groups: dict[tuple[str, ...], dict[bytes, tuple[Any, ...]]] = {group: {} for group in _GROUPS}
+        self._belongings: dict[bytes, tuple[str, dict[str, str], list[OwnerReference]]] = {}
+        self._specs: dict[bytes, PodSpec] = {}
 
     def __len__(self) -> int:
-        known = (*self._parts.values(), *self._groups.values())
-        return len(self._texts) + sum(map(len, known))
+        return sum(map(len, self._all()))
 
     def of(self, type_: type[T]) -> Callable[[T], None]:
         """Return what shares the parts of one object of a type, in place."""
@@ -42,55 +42,68 @@ class Sharing:
     def forget_if_full(self) -> None:
         """Start anew when there is too much to remember."""
         if len(self) > self._limit:
-            self._texts.clear()
-            for parts in (*self._parts.values(), *self._groups.values()):
-                parts.clear()
+            for known in self._all():
+                known.clear()
+
+    def _all(self) -> tuple[dict[Any, Any], ...]:
+        return (self._texts, self._belongings, self._specs, *self._parts.values())
 
     def _share_object(self, obj: KubeObject) -> None:
         text = self._texts.setdefault
         meta = obj.metadata
-        meta.namespace = text(meta.namespace, meta.namespace)
         meta.generate_name = text(meta.generate_name, meta.generate_name)
         meta.creation_timestamp = text(meta.creation_timestamp, meta.creation_timestamp)
         if meta.annotations:
             meta.annotations = {text(key, key): value for key, value in meta.annotations.items()}
-        self._share_fields(meta, _METADATA)
         _share_empty(meta, _METADATA_LISTS)
+        belonging = meta.namespace, meta.labels, meta.owner_references
+        key = _encode(belonging)
+        alike = self._belongings.get(key)
+        if alike is None:
+            meta.namespace = text(meta.namespace, meta.namespace)
+            self._share_parts(meta, _METADATA)
+            self._belongings[key] = meta.namespace, meta.labels, meta.owner_references
+        else:
+            meta.namespace, meta.labels, meta.owner_references = alike
 
     def _share_pod(self, pod: Pod) -> None:
         self._share_object(pod)
         text = self._texts.setdefault
-        spec, status = pod.spec, pod.status
-        spec.node_name = text(spec.node_name, spec.node_name)
-        self._share_fields(spec, _POD_SPEC)
-        _share_empty(spec, _POD_SPEC_LISTS)
-        _share_empty(status, _POD_STATUS_LISTS)
+        pod.spec = self._shared_spec(pod.spec)
+        status = pod.status
         status.phase = text(status.phase, status.phase)
         status.qos_class = text(status.qos_class, status.qos_class)
         status.start_time = text(status.start_time, status.start_time)
+        _share_empty(status, _POD_STATUS_LISTS)
         conditions, seen = status.conditions, self._parts["conditions"].setdefault
         for i, condition in enumerate(conditions):
             conditions[i] = seen(_encode(condition), condition)
         for container in status.container_statuses:
             container.name = text(container.name, container.name)
             if container.resources is not None or container.allocated_resources:
-                self._share_fields(container, _CONTAINER_STATUS)
+                self._share_parts(container, _CONTAINER_STATUS)
 
-    def _share_fields(self, obj: Any, fields: tuple[str, ...]) -> None:
-        """Share fields one by one where no object before had all of them alike; those of a workload do."""
-        values = _VALUES[fields](obj)
-        group, key = self._groups[fields], _encode(values)
-        shared = group.get(key)
-        if shared is None:
-            shared = group[key] = tuple(
-                [
-                    self._parts[field].setdefault(_encode(value), value)
-                    for field, value in zip(fields, values, strict=True)
-                ]
-            )
-        for field, value, own in zip(fields, shared, values, strict=True):
-            if value is not own:
-                setattr(obj, field, value)
+    def _shared_spec(self, spec: PodSpec) -> PodSpec:
+        """Return an equal spec: a copy of the workload's, but for the node and the volumes' names."""
+        node, volumes = spec.node_name, spec.volumes
+        spec.node_name, spec.volumes = "", _EMPTY
+        key = _encode(spec)
+        alike = self._specs.get(key)
+        if alike is None:
+            self._share_parts(spec, _POD_SPEC)
+            _share_empty(spec, _POD_SPEC_LISTS)
+            alike = self._specs[key] = spec
+        own = copy(alike)
+        own.node_name = self._texts.setdefault(node, node)
+        if volumes:
+            own.volumes = volumes
+        return own
+
+    def _share_parts(self, obj: Any, fields: tuple[str, ...]) -> None:
+        """Share fields one by one, with all objects that have the same in that field."""
+        for field in fields:
+            value = getattr(obj, field)
+            setattr(obj, field, self._parts[field].setdefault(_encode(value), value))
 
 
 def _share_empty(obj: Any, fields: tuple[str, ...]) -> None:
@@ -125,9 +138,5 @@ _CONTAINER_STATUS = ("resources", "allocated_resources")
 _METADATA_LISTS = _lists_of(ObjectMeta, _METADATA)
 _POD_SPEC_LISTS = _lists_of(PodSpec, _POD_SPEC)
 _POD_STATUS_LISTS = _lists_of(PodStatus)
-_GROUPS = (_METADATA, _POD_SPEC, _CONTAINER_STATUS)
-_VALUES: dict[tuple[str, ...], Callable[[Any], tuple[Any, ...]]] = {
-    group: attrgetter(*group) for group in _GROUPS
-}
 _FIELDS = (*_METADATA, *_POD_SPEC, "conditions", *_CONTAINER_STATUS)
 """Fields whose values are shared as a whole; equal bytes mean equal values only within one field."""

@@ -6,8 +6,7 @@ I/O and knows no time.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from prometheus_client import Counter
 
@@ -22,8 +21,7 @@ HANDLER_ERRORS = Counter(
 )
 
 
-@dataclass(frozen=True)
-class Subscription(Generic[T]):
+class Subscription(NamedTuple, Generic[T]):
     """Handlers that are called, in order of subscription, after the store itself has changed."""
 
     on_add: Callable[[T], None] | None
@@ -124,7 +122,10 @@ class Store(Generic[T]):
         self._subscriptions.append(subscription)
         if replay and on_add is not None:
             for obj in list(self._objects.values()):
-                self._call(on_add, obj)
+                try:
+                    on_add(obj)
+                except Exception:
+                    self._failed(obj)
         return subscription
 
     def unsubscribe(self, subscription: Subscription[T]) -> None:
@@ -153,12 +154,15 @@ class Store(Generic[T]):
             if old is not None:
                 index.remove(key, old)
             index.add(key, obj)
-        for subscription in self._subscriptions:
-            if old is None:
-                if subscription.on_add is not None:
-                    self._call(subscription.on_add, obj)
-            elif subscription.on_update is not None:
-                self._call(subscription.on_update, old, obj)
+        for on_add, on_update, _ in self._subscriptions:
+            try:
+                if old is None:
+                    if on_add is not None:
+                        on_add(obj)
+                elif on_update is not None:
+                    on_update(old, obj)
+            except Exception:
+                self._failed(obj)
 
     def discard(self, key: str) -> None:
         """Forget the object of that key; unknown keys are no error (a delete may be seen twice)."""
@@ -167,9 +171,12 @@ class Store(Generic[T]):
             return
         for index in self._indexes.values():
             index.remove(key, old)
-        for subscription in self._subscriptions:
-            if subscription.on_delete is not None:
-                self._call(subscription.on_delete, old)
+        for _, _, on_delete in self._subscriptions:
+            if on_delete is not None:
+                try:
+                    on_delete(old)
+                except Exception:
+                    self._failed(old)
 
     def replace(self, objects: Iterable[T]) -> None:
         """Make the store hold exactly these objects, telling handlers only about what differs."""
@@ -185,9 +192,6 @@ class Store(Generic[T]):
             ):
                 self.apply(obj)
 
-    def _call(self, handler: Callable[..., None], *objects: Any) -> None:
-        try:
-            handler(*objects)
-        except Exception:
-            HANDLER_ERRORS.labels(self.type.__name__).inc()
-            log.exception("a handler of %s %s failed", self.type.__name__, objects[-1].metadata.key)
+    def _failed(self, obj: T) -> None:
+        HANDLER_ERRORS.labels(self.type.__name__).inc()
+        log.exception("a handler of %s %s failed", self.type.__name__, obj.metadata.key)
