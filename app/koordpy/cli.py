@@ -8,12 +8,11 @@ import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import click
 
 from koordpy import __version__
-from koordpy.commands.asking import ask, server_option
+from koordpy.commands.asking import address, server_option
 from koordpy.commands.doctor import doctor
 from koordpy.commands.features import features
 from koordpy.commands.options import Failure, output_option
@@ -23,6 +22,7 @@ from koordpy.commands.profile import profile
 from koordpy.commands.record import record
 from koordpy.commands.simulate import simulate
 from koordpy.commands.whatif import whatif
+from koordpy.commands.why import why
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -218,55 +218,14 @@ def health(debug_server: str, live: bool) -> None:
     """Ask a running koordpy whether it is ready (for probes: exit code 0 or 1)."""
     import httpx
 
-    path = "/livez" if live else "/readyz"
+    url = f"{address(debug_server)}{'/livez' if live else '/readyz'}"
     try:
-        answer = httpx.get(f"{debug_server}{path}", params={"verbose": ""}, timeout=2.5)
-    except httpx.HTTPError as error:
-        raise Failure(f"{debug_server}{path}: {error}") from None
+        answer = httpx.get(url, params={"verbose": ""}, timeout=2.5)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise Failure(f"{url}: {error}") from None
     click.echo(answer.text.rstrip())
     if answer.status_code != 200:
-        raise Failure(f"{debug_server}{path} answered {answer.status_code}")
-
-
-@cli.command()
-@click.argument("pod", metavar="NAMESPACE/POD", required=False)
-@click.option("--history", is_flag=True, help="Tell the pod's whole life, and why it waits if it does.")
-@click.option("--uid", default="", help="With --history: one of several pods that had the name.")
-@click.option("--follow", is_flag=True, help="Tell decisions as they are made; without a pod, of all pods.")
-@click.option("--namespace", "-n", default="", help="With --follow: only pods of this namespace.")
-@click.option("--outcome", multiple=True, help="With --follow: only attempts that have come so far.")
-@server_option
-@output_option
-def why(
-    pod: str | None,
-    history: bool,
-    uid: str,
-    follow: bool,
-    namespace: str,
-    outcome: tuple[str, ...],
-    debug_server: str,
-    output: Format,
-) -> None:
-    """Tell what the last scheduling decision about a pod was, and why."""
-    from koordpy.commands import history as histories
-    from koordpy.commands import why as decisions
-
-    if follow and pod is None:
-        decisions.follow_all(debug_server, namespace, "", outcome, output)
-        return
-    place, slash, name = (pod or "").partition("/")
-    if not slash or not place or not name:
-        raise Failure(f"got {pod!r}, expected NAMESPACE/POD")
-    if follow:
-        decisions.follow_all(debug_server, place, name, outcome, output)
-        return
-    if history:
-        query = f"?uid={quote(uid)}" if uid else ""
-        life = ask(debug_server, f"/apis/v1/pods/{quote(place)}/{quote(name)}/history{query}")
-        emit(life, output, lambda to: histories.show(to, life))
-        return
-    found = ask(debug_server, f"/apis/v1/decisions/{quote(place)}/{quote(name)}")
-    emit(found, output, lambda to: decisions.show(to, found))
+        raise Failure(f"{url} answered {answer.status_code}")
 
 
 cli.add_command(doctor)
@@ -276,6 +235,7 @@ cli.add_command(profile)
 cli.add_command(record)
 cli.add_command(simulate)
 cli.add_command(whatif)
+cli.add_command(why)
 
 
 # --- reading options -------------------------------------------------------------------------------
@@ -361,6 +321,9 @@ def main() -> None:
         sys.exit(cli.main(standalone_mode=False))  # the code of a command that exits with one, else 0
     except click.exceptions.Abort:
         sys.exit(130)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        sys.exit(error.exit_code)
     except click.ClickException as error:
         help_ = " (--help tells more)" if isinstance(error, click.UsageError) else ""
         click.echo(f"koordpy: {' '.join(error.format_message().split())}{help_}", err=True)
@@ -368,11 +331,14 @@ def main() -> None:
     except Exception as error:
         if "--traceback" in sys.argv:
             raise
-        known = isinstance(error, _expected_errors()) or type(error).__module__.startswith("koordpy.")
-        what = (
-            str(error)
-            if known
-            else f"internal error: {type(error).__name__}: {error} (--traceback shows where)"
-        )
-        click.echo(f"koordpy: {' '.join(what.split())}", err=True)
+        click.echo(f"koordpy: {' '.join(_told(error).split())}", err=True)
         sys.exit(1)
+
+
+def _told(error: Exception) -> str:
+    """Say what went wrong to somebody who can mend it, or that it is not theirs to mend."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, _expected_errors()) or type(error).__module__.startswith("koordpy."):
+        return str(error)
+    return f"internal error: {type(error).__name__}: {error} (--traceback shows where)"

@@ -45,7 +45,7 @@ def read(model: type[M], document: object, path: str = "") -> M:
     try:
         return model.model_validate(without_nulls(_object(document, path)), by_alias=True, by_name=False)
     except ValidationError as error:
-        raise ConfigError(*(_problem(item, path) for item in error.errors(include_url=False))) from None
+        raise ConfigError(*(problem(item, path) for item in error.errors(include_url=False))) from None
 
 
 def read_args(model: type[M], document: object, path: str, *, api_version: str, kind: str) -> M:
@@ -92,7 +92,8 @@ def _object(document: object, path: str) -> dict[str, Any]:
     return document
 
 
-def _problem(item: ErrorDetails, root: str) -> FieldError:
+def problem(item: ErrorDetails, root: str = "") -> FieldError:
+    """Return what pydantic complains of below a path as `path: got VALUE, expected ...`."""
     path = root
     for part in item["loc"]:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)

@@ -282,6 +282,7 @@ def kubeconfig_loader(path: str | None, context: str | None) -> Loader:
     """Return a loader of a kubeconfig, through the official client."""
     from kubernetes.client import Configuration  # heavy, and not needed in a pod
     from kubernetes.config import ConfigException, load_kube_config
+    from yaml import YAMLError
 
     current = Configuration()
 
@@ -295,9 +296,8 @@ def kubeconfig_loader(path: str | None, context: str | None) -> Loader:
                 )
             elif current.refresh_api_key_hook is not None:
                 current.refresh_api_key_hook(current)  # runs an exec plugin again when its token ages
-        except (ConfigException, OSError) as error:
-            where = f"kubeconfig {path}" if path else "kubeconfig"
-            raise ConnectionConfigError(f"{where}: {error}") from None
+        except (ConfigException, OSError, YAMLError) as error:
+            raise ConnectionConfigError(f"kubeconfig {path or _kubeconfigs()}: {error}") from None
         keys = current.api_key
         return Access(
             server=current.host,
@@ -311,6 +311,12 @@ def kubeconfig_loader(path: str | None, context: str | None) -> Loader:
         )
 
     return load
+
+
+def _kubeconfigs() -> str:
+    """Say which files count when none is named."""
+    named = os.environ.get("KUBECONFIG")
+    return f"$KUBECONFIG ({named})" if named else "~/.kube/config"
 
 
 def _read(path: Path) -> bytes:

@@ -18,6 +18,15 @@ _SILENCE: Final = 45.0
 """Seconds after which a stream that says nothing, not even that it lives, is given up."""
 
 
+class NotFound(Failure):
+    """What was asked for is not there."""
+
+
+def address(server: str) -> str:
+    """Return the URL of a debug door; HOST:PORT will do."""
+    return (server if "://" in server else f"http://{server}").rstrip("/")
+
+
 def ask(server: str, path: str, query: Mapping[str, Any] | None = None) -> Any:
     """Return what a path answers. Raises Failure."""
     return _request("GET", server, path, query, None, 10.0)
@@ -33,16 +42,17 @@ def follow(server: str, path: str, query: Sequence[tuple[str, str]]) -> Iterator
     import httpx
 
     timeout = httpx.Timeout(10.0, read=_SILENCE)
+    url = f"{address(server)}{path}"
     try:
         found = httpx.QueryParams(tuple(query))
-        with httpx.stream("GET", f"{server}{path}", params=found, timeout=timeout) as answer:
+        with httpx.stream("GET", url, params=found, timeout=timeout) as answer:
             if answer.status_code != 200:
                 answer.read()
-                raise Failure(_problem(answer, path))
+                raise _refused(answer, url)
             for line in answer.iter_lines():
                 if line:
                     yield json.loads(line)
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise _unreachable(server, error) from None
 
 
@@ -51,26 +61,37 @@ def _request(
 ) -> Any:
     import httpx
 
+    url = f"{address(server)}{path}"
     try:
-        answer = httpx.request(method, f"{server}{path}", params=query, json=document, timeout=timeout)
-    except httpx.HTTPError as error:
+        answer = httpx.request(method, url, params=query, json=document, timeout=timeout)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise _unreachable(server, error) from None
     if answer.status_code != 200:
-        raise Failure(_problem(answer, path))
-    return answer.json()
+        raise _refused(answer, url)
+    try:
+        return answer.json()
+    except ValueError:
+        raise _stranger(url, "something that is not JSON") from None
 
 
 def _unreachable(server: str, error: Exception) -> Failure:
-    return Failure(f"{server}: {error}; is koordpy serve running with the debug door open?")
+    return Failure(
+        f"{address(server)}: {error or type(error).__name__}; is koordpy serve running there, with the debug "
+        "door open? --debug-server says where it is, kubectl port-forward leads to one in a pod"
+    )
 
 
-def _problem(answer: Any, path: str) -> str:
-    """Return what is wrong, in the server's words where it has any."""
+def _refused(answer: Any, url: str) -> Failure:
+    """Return what is wrong, in the server's words where they are koordpy's."""
     try:
         told = answer.json()
-        message = told.get("message") or "; ".join(
-            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in told["detail"]
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
+        message = told["message"] if "kind" not in told else ""
+    except (ValueError, KeyError, TypeError):
         message = ""
-    return str(message or f"{path} answered {answer.status_code}")
+    if not message:
+        return _stranger(url, str(answer.status_code))
+    return NotFound(message) if answer.status_code == 404 else Failure(str(message))
+
+
+def _stranger(url: str, answered: str) -> Failure:
+    return Failure(f"{url} answered {answered}: is that the debug door of koordpy serve?")

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,14 +56,15 @@ from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling import config as scheduling_config
 from koordpy.service import Service
 
+from . import calling, why
 from . import explain as explaining
-from . import why
 
 GI = 1024**3
 NODE_CPU, NODE_MEMORY = 16, 64 * GI
 HOT_EVERY = 7
 SPARK_PODS = ONLINE_PODS = 20
 WAIT_SECONDS = 60.0
+REPORT_SECONDS = 60
 
 
 class DemoFailed(Exception):
@@ -80,7 +81,7 @@ def run(to: Console, *, nodes: int, leave: bool) -> None:
                 await demo.tell()
                 if not leave:
                     demo.invite()
-                    await stopping.wait()
+                    await demo.keep_up(stopping)
 
     logging.getLogger("koordpy").setLevel(logging.ERROR)
     runtime.run(story)
@@ -158,18 +159,29 @@ class Demo:
             "apiVersion": "slo.koordinator.sh/v1alpha1",
             "kind": "NodeMetric",
             "metadata": {"name": name},
-            "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 60}},
-            "status": {
-                "updateTime": format_time(SystemClock().now()),
-                "nodeMetric": {"nodeUsage": {"resources": _usage(usage, 0.4)}},
-                "podsMetric": [
-                    {"namespace": "shop", "name": pod, "podUsage": {"resources": _usage(usage / 2.2, 0.1)}}
-                    for pod in residents
-                ],
-            },
+            "spec": {"metricCollectPolicy": {"reportIntervalSeconds": REPORT_SECONDS}},
         }
         await self._create(metric)
-        await self._client.patch_status(NodeMetric, "", name, {"status": metric["status"]})
+        status = {
+            "nodeMetric": {"nodeUsage": {"resources": _usage(usage, 0.4)}},
+            "podsMetric": [
+                {"namespace": "shop", "name": pod, "podUsage": {"resources": _usage(usage / 2.2, 0.1)}}
+                for pod in residents
+            ],
+        }
+        await self._report(name, status)
+
+    async def _report(self, node: str, status: dict[str, Any]) -> None:
+        """Write what a node uses, or that it still does, as its koordlet would."""
+        at = {"updateTime": format_time(SystemClock().now())}
+        await self._client.patch_status(NodeMetric, "", node, {"status": at | status})
+
+    async def keep_up(self, stopping: asyncio.Event) -> None:
+        """Report for all nodes again and again: LoadAwareScheduling does not believe old reports."""
+        while not stopping.is_set():
+            await asyncio.gather(*(self._report(name, {}) for name in self._nodes))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), REPORT_SECONDS)
 
     async def _open_doors(self) -> str:
         for document in _load("webhooks", "mutating.yaml") + _load("webhooks", "validating.yaml"):
@@ -287,18 +299,22 @@ class Demo:
 
     def invite(self) -> None:
         """Print what to try next."""
-        debug = self.service.listeners["debug"].url
-        pod = "/".join(next(iter(self._placed)))
+        api, debug = self._api.url, self.service.listeners["debug"].url
+        namespace, name = next(iter(self._placed))
+        pod, koordpy, python = f"{namespace}/{name}", calling.koordpy(), calling.python()
         self._to.print("\n[bold]Still running; try[/bold]")
         for line in (
-            f"kubectl --server {self._api.url} get pods -A -o wide",
-            f"kubectl --server {self._api.url} get clustercolocationprofiles,nodemetrics",
-            f"koordpy why {pod} --debug-server {debug}",
-            f"curl {debug}/apis/v1/decisions | python -m json.tool | head -40",
-            f"curl {debug}/apis/v1/nodes/{self._hot[0]}",
-            f"curl {debug}/readyz?verbose",
-            f"koordpy profile explain {pod} --server {self._api.url}",
-            f"koordpy profile lint --server {self._api.url}",
+            f"kubectl --server {api} get pods -A -o wide",
+            f"kubectl --server {api} get clustercolocationprofiles,nodemetrics",
+            f"{koordpy} why {pod} --debug-server {debug}",
+            f"{koordpy} why {pod} --history --debug-server {debug}",
+            f"curl -s {api}/api/v1/namespaces/{namespace}/pods/{name} "
+            f"| {koordpy} whatif -f - --count 100 --debug-server {debug}",
+            f"curl -s '{debug}/apis/v1/decisions?limit=1' | {python} -m json.tool",
+            f"curl -s {debug}/apis/v1/nodes/{self._hot[0]}",
+            f"curl -s '{debug}/readyz?verbose'",
+            f"{koordpy} profile explain {pod} --server {api}",
+            f"{koordpy} profile lint --server {api}",
         ):
             self._to.print(f"  {escape(line)}", soft_wrap=True)
         self._to.print("Ctrl-C ends it.")

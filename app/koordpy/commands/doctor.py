@@ -112,7 +112,7 @@ def _show(to: Console, report: "Report", everything: bool) -> None:
         colour = _COLOURS[finding.state.value]
         to.print(
             f"  [{colour}]{finding.state.value:<8}[/{colour}] {escape(finding.subject)}: "
-            f"{escape(finding.message)}"
+            f"{escape(' '.join(finding.message.split()))}"
         )
         if finding.fix:
             to.print(f"           [dim]-> {escape(finding.fix)}[/dim]")

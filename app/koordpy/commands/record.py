@@ -44,6 +44,10 @@ def record(
         seconds = durations.parse(duration) / durations.SECOND
     except ValueError as error:
         raise Failure(f"--duration: {error}") from None
+    if seconds < 0:
+        raise Failure(f"--duration: got {duration!r}, expected how long to watch, or 0s")
+    if not path.parent.is_dir():
+        raise Failure(f"--to: {path}: there is no folder {path.parent}")
 
     async def watch() -> recorder.Recording:
         async with Access(server, kubeconfig, context).client() as client:

@@ -151,5 +151,6 @@ def _show_stop(to: Console, stop: dict[str, Any]) -> None:
         budgets = f", violating {counted(room['pdb_violations'], 'budget')}" if room["pdb_violations"] else ""
         to.print(f"  evicting {escape(names)} from {escape(room['node'])} would make room{budgets}")
     elif stop["preemption_might_help"]:
-        nodes = counted(stop["preemption_might_help"], "node")
-        to.print(f"  [dim]not for ever on {nodes}, but no eviction there would make room[/dim]")
+        number = stop["preemption_might_help"]
+        refuse = f"{counted(number, 'node')} {'refuses' if number == 1 else 'refuse'} it for now only"
+        to.print(f"  [dim]{refuse}, but evicting less important pods would not make room[/dim]")

@@ -3,19 +3,84 @@
 import json
 import sys
 from typing import Any, Final
+from urllib.parse import quote
 
+import click
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .asking import follow
-from .options import Failure
-from .output import Format, console
+from . import history as histories
+from .asking import NotFound, ask, follow, server_option
+from .options import Failure, output_option
+from .output import Format, console, emit
 
 _COLOURS = {"bound": "green", "unschedulable": "red", "error": "red", "failed": "red"}
 
 _EARLIER: Final = 10
 """Attempts of a pod that are told before those to come."""
+
+
+@click.command()
+@click.argument("pod", metavar="NAMESPACE/POD", required=False)
+@click.option("--history", is_flag=True, help="Tell the pod's whole life, and why it waits if it does.")
+@click.option("--uid", default="", help="With --history: one of several pods that had the name.")
+@click.option("--follow", is_flag=True, help="Tell decisions as they are made; without a pod, of all pods.")
+@click.option("--namespace", "-n", default="", help="The pod's; with --follow: only pods of this namespace.")
+@click.option("--outcome", multiple=True, help="With --follow: only attempts that have come so far.")
+@server_option
+@output_option
+def why(
+    pod: str | None,
+    history: bool,
+    uid: str,
+    follow: bool,
+    namespace: str,
+    outcome: tuple[str, ...],
+    debug_server: str,
+    output: Format,
+) -> None:
+    """Tell what the last scheduling decision about a pod was, and why.
+
+    About a pod of which no decision is known (kube-scheduler never asked, say) what --history knows is told.
+    """
+    if history and follow:
+        raise click.UsageError("--history and --follow do not go together")
+    if uid and not history:
+        raise click.UsageError("--uid is for --history")
+    if outcome and not follow:
+        raise click.UsageError("--outcome is for --follow")
+    if pod is None and not follow:
+        raise click.UsageError("Missing argument 'NAMESPACE/POD'.")
+    place, name = (namespace, "") if pod is None else _key(pod, namespace)
+    if follow:
+        follow_all(debug_server, place, name, outcome, output)
+        return
+    life = f"/apis/v1/pods/{quote(place)}/{quote(name)}/history"
+    if history:
+        told = ask(debug_server, life, {"uid": uid} if uid else None)
+        emit(told, output, lambda to: histories.show(to, told))
+        return
+    try:
+        found = ask(debug_server, f"/apis/v1/decisions/{quote(place)}/{quote(name)}")
+    except NotFound as error:
+        if output != "text":
+            raise Failure(f"{error.message}; --history tells what else is known of the pod") from None
+        told = ask(debug_server, life)
+        emit(told, output, lambda to: histories.show(to, told))
+        return
+    emit(found, output, lambda to: show(to, found))
+
+
+def _key(pod: str, namespace: str) -> tuple[str, str]:
+    """Read NAMESPACE/POD, or POD where its namespace is given. Raises Failure."""
+    place, slash, name = pod.rpartition("/")
+    place = place if slash else namespace
+    if not place or not name or "/" in place:
+        raise Failure(f"got {pod!r}, expected NAMESPACE/POD, or -n NAMESPACE POD")
+    if namespace not in ("", place):
+        raise Failure(f"got pod {pod!r} and --namespace {namespace!r}, expected one namespace")
+    return place, name
 
 
 def show(to: Console, attempts: list[dict[str, Any]]) -> None:

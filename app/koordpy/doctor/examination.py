@@ -71,7 +71,7 @@ async def examine(client: Client, question: Question, clock: Clock | None = None
     )
     found += [
         CONFIGURATION.problem("koordpy", problem, "koordpy does not start with it: mend its configuration")
-        for problem in patient.problems
+        for problem in dict.fromkeys(patient.problems)  # two parts may have the same one
     ]
     if not patient.problems:
         parts = ", ".join(part.value for part in question.parts) or "none"

@@ -6,10 +6,14 @@ paths that a cluster calls for every pod are looked up in a dict before FastAPI 
 
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
+
+from koordpy.api.config_model import problem
 
 from .asgi import TEXT, ASGIApp, Receive, Scope, Send, send_answer
 from .direct import Direct
@@ -37,6 +41,7 @@ class Doorway:
         self.rest = FastAPI(title=title, docs_url=None, redoc_url=None, openapi_url="/openapi.json")
         self.rest.add_exception_handler(Exception, _internal_error)
         self.rest.add_exception_handler(HTTPException, _refusal)
+        self.rest.add_exception_handler(RequestValidationError, _misunderstanding)
         for router in routers:
             self.rest.include_router(router)
 
@@ -68,6 +73,20 @@ async def _internal_error(_: Request, error: Exception) -> JSONResponse:
 async def _refusal(request: Request, error: Exception) -> Response:
     """Answer in Koordinator's shape."""
     assert isinstance(error, HTTPException)
-    if error.detail == HTTPStatus.NOT_FOUND.phrase and request.url.path.startswith("/apis/v1/"):
-        return PlainTextResponse("404 page not found", error.status_code)
-    return JSONResponse({"message": str(error.detail)}, error.status_code, headers=error.headers)
+    message, path = str(error.detail), request.url.path
+    if message == HTTPStatus.NOT_FOUND.phrase:
+        if path.startswith("/apis/v1/"):
+            return PlainTextResponse("404 page not found", error.status_code)
+        message = f"there is no {path}; /openapi.json lists what there is"
+    elif message == HTTPStatus.METHOD_NOT_ALLOWED.phrase:
+        allowed = (error.headers or {}).get("Allow", "another method")
+        message = f"{path}: got {request.method}, expected {allowed}"
+    return JSONResponse({"message": message}, error.status_code, headers=error.headers)
+
+
+async def _misunderstanding(_: Request, error: Exception) -> Response:
+    """Say which parameters are wrong as configurations are told it: path, value, expectation."""
+    assert isinstance(error, RequestValidationError)
+    items: list[Any] = [item | {"loc": item["loc"][1:]} for item in error.errors()]
+    problems = map(problem, items)
+    return JSONResponse({"message": "; ".join(map(str, problems))}, HTTPStatus.BAD_REQUEST)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from pydantic import BaseModel
 from starlette.routing import compile_path
 
@@ -30,8 +30,11 @@ from koordpy.scheduling.registry import Profiles
 
 from . import decisions, flags, metrics, pprof, what_if
 from .node_dump import node_dump
+from .parameters import known_parameters
 
 API = "/apis/v1/"
+
+_NOT_IN_SCHEMA = ("/debug/flags", "/debug/pprof/", "/nodes/{node_name}", "/openapi.json", "/readyz", "/livez")
 
 
 @dataclass
@@ -75,6 +78,11 @@ def router(sources: Sources) -> APIRouter:
     routes.include_router(decisions.router(lambda: sources.decisions, lambda: sources.streams))
     routes.include_router(what_if.router(lambda: _stage(sources)))
 
+    @routes.get("/", include_in_schema=False)
+    async def index(request: Request) -> dict[str, list[str]]:
+        """Lists paths as kube-apiserver does."""
+        return {"paths": sorted({*request.app.openapi()["paths"], *_NOT_IN_SCHEMA})}
+
     @routes.get("/configz")
     async def configz() -> dict[str, Any]:
         return {**sources.configz, "featureGates": dict(sources.gates)}
@@ -105,7 +113,7 @@ def router(sources: Sources) -> APIRouter:
     routes.add_api_route("/apis/v1/nodes/{node_name}", node, methods=["GET"])
     routes.add_api_route("/nodes/{node_name}", node, methods=["GET"], include_in_schema=False)
 
-    @routes.get("/apis/v1/admissions")
+    @routes.get("/apis/v1/admissions", dependencies=[Depends(known_parameters)])
     async def admissions(limit: Annotated[int, Query(ge=1, le=10_000)] = 50) -> list[AdmissionModel]:
         histories = {id(chain.history): chain.history for chain in sources.chains.values()}
         newest = sorted(

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import msgspec
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
 from koordpy.scheduling.decision_stream import DecisionStream, DecisionStreams, TooManyStreams
 from koordpy.scheduling.decisions import Decision, DecisionModel, Decisions, Outcome
+
+from .parameters import known_parameters
 
 EVENTS: Final = "text/event-stream"
 LINES: Final = "application/x-ndjson"
@@ -45,7 +47,7 @@ def router(
     decisions: Callable[[], Decisions | None], streams: Callable[[], DecisionStreams | None]
 ) -> APIRouter:
     """Return the routes."""
-    routes = APIRouter()
+    routes = APIRouter(dependencies=[Depends(known_parameters)])
 
     @routes.get("/apis/v1/decisions", response_model=list[DecisionModel])
     async def all_decisions(

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import APIRouter, Depends, HTTPException, Query
 from pydantic import BaseModel
 
 from koordpy.api.core import Pod
@@ -10,6 +10,8 @@ from koordpy.api.meta import format_micro_time
 from koordpy.scheduling.causes import Cause, Causes
 from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.history import Life, StepModel, What
+
+from .parameters import known_parameters
 
 
 class HistoryModel(BaseModel):
@@ -36,7 +38,7 @@ class HistoryModel(BaseModel):
 
 def router(extender: Extender | None) -> APIRouter:
     """Return the route; without the extender door it says that nothing is known."""
-    routes = APIRouter()
+    routes = APIRouter(dependencies=[Depends(known_parameters)])
 
     @routes.get("/apis/v1/pods/{namespace}/{name}/history")
     async def history(

@@ -113,6 +113,13 @@ def router() -> APIRouter:
         disposition = {"content-disposition": 'attachment; filename="profile.pb.gz"'}
         return Response(content, media_type="application/octet-stream", headers=disposition)
 
+    @routes.get("", include_in_schema=False)
+    @routes.get("/", include_in_schema=False)
+    async def index() -> PlainTextResponse:
+        return PlainTextResponse(
+            "profile?seconds=30  where time goes, for go tool pprof\nstacks  what threads do now\n"
+        )
+
     @routes.get("/stacks", include_in_schema=False)
     async def all_stacks() -> PlainTextResponse:
         return PlainTextResponse(stacks())

@@ -11,18 +11,22 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import yaml
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from msgspec.structs import replace
 from pydantic import BaseModel
 
 from koordpy.admission.chain import Chain
 from koordpy.admission.explain import ExplainedChange, explain
 from koordpy.api.core import Pod
+from koordpy.api.quantity import QuantityError
+from koordpy.api.resources import pod_requests
 from koordpy.api.scheme import MALFORMED, DecodeError, decode
 from koordpy.api.workloads import as_created_again, name_of, pod_of, pods_at_once
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.registry import Profiles
 from koordpy.scheduling.what_if import MOST_PODS, Forecast, Stop, forecast
+
+from .parameters import known_parameters
 
 MAX_BODY: Final = 1 << 20
 """Bytes of a body."""
@@ -75,7 +79,7 @@ class Stage:
 
 def router(stage: Callable[[], Stage | None]) -> APIRouter:
     """Return the route; `stage` is None where no nodes are followed. One what-if runs at a time."""
-    routes = APIRouter()
+    routes = APIRouter(dependencies=[Depends(known_parameters)])
     turn = asyncio.Lock()
     waiting = 0
 
@@ -196,9 +200,11 @@ def _admit(stage: Stage, pod: dict[str, Any], wish: Wish) -> tuple[AdmissionNote
 
 def _read(document: dict[str, Any]) -> Pod:
     try:
-        return decode(Pod, msgspec.json.encode(document))
-    except (DecodeError, *MALFORMED) as error:
+        pod = decode(Pod, msgspec.json.encode(document))
+        pod_requests(pod)  # quantities are read when they are asked for
+    except (DecodeError, QuantityError, *MALFORMED) as error:
         raise HTTPException(400, str(error)) from None
+    return pod
 
 
 def _set_priority(stage: Stage, pod: Pod, notes: list[str]) -> None:

@@ -29,6 +29,8 @@ def check(path: Path) -> None:
     """Raise PlotError unless a plot can be written to a file of this name."""
     if path.suffix.lower() not in FORMATS:
         raise PlotError(f"{path}: expected a name that ends in .png or .svg")
+    if not path.parent.is_dir():
+        raise PlotError(f"{path}: there is no folder {path.parent}")
     try:
         import matplotlib  # noqa: F401
     except ImportError:

@@ -213,7 +213,7 @@ async def test_decisions_about_an_unknown_pod_are_not_found(stage: Stage) -> Non
 async def test_a_senseless_limit_is_refused(stage: Stage) -> None:
     for path in ("/apis/v1/decisions", "/apis/v1/admissions"):
         for limit in ("0", "-1", "many", "100000000"):
-            assert (await stage.get(f"{path}?limit={limit}")).status_code == 422
+            assert (await stage.get(f"{path}?limit={limit}")).status_code == 400
 
 
 async def test_admissions_are_shown_newest_first(stage: Stage) -> None:
@@ -243,3 +243,21 @@ async def test_only_reading_is_possible(stage: Stage) -> None:
         for path in ("/configz", "/apis/v1/nodes/n0", "/apis/v1/decisions", "/metrics", "/readyz"):
             answer = await stage.http.request(method, stage.url("debug") + path)
             assert answer.status_code == 405, (method, path)
+
+
+async def test_a_parameter_that_nobody_knows_is_refused_not_ignored(stage: Stage) -> None:
+    for path, known in (
+        ("/apis/v1/decisions", "limit, namespace, pod, outcome, watch"),
+        ("/apis/v1/admissions", "limit"),
+        ("/apis/v1/decisions/default/p", "no parameters"),
+        ("/apis/v1/pods/default/p/history", "uid"),
+    ):
+        answer = await stage.get(f"{path}?nmspace=shop")
+        assert answer.status_code == 400
+        assert answer.json() == {"message": f"got parameter 'nmspace', expected {known}"}
+
+
+async def test_the_first_page_lists_the_paths(stage: Stage) -> None:
+    paths = (await stage.get("/")).json()["paths"]
+    assert {"/configz", "/metrics", "/openapi.json", "/apis/v1/whatif", "/nodes/{node_name}"} <= set(paths)
+    assert "stacks" in (await stage.get("/debug/pprof/")).text

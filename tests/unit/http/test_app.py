@@ -1,5 +1,8 @@
+from typing import Annotated
+
 import httpx
-from fastapi import APIRouter
+import pytest
+from fastapi import APIRouter, Query
 
 from koordpy.http.app import Doorway
 
@@ -21,6 +24,10 @@ def doorway(is_ready=lambda: True):
     @routes.get("/cold")
     def cold() -> str:
         return "cold"
+
+    @routes.get("/counted")
+    def counted(limit: Annotated[int, Query(ge=1)] = 1) -> int:
+        return limit
 
     @routes.get("/broken")
     def broken() -> str:
@@ -53,3 +60,19 @@ async def test_an_internal_error_shows_no_internals():
         answer = await http.get("/broken")
     assert answer.status_code == 500
     assert "secret" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "message"),
+    [
+        ("GET", "/nowhere", 404, "there is no /nowhere; /openapi.json lists what there is"),
+        ("POST", "/cold", 405, "/cold: got POST, expected GET"),
+        ("GET", "/counted?limit=0", 400, 'limit: got "0", expected greater than or equal to 1'),
+        ("GET", "/counted?limit=many", 400, 'limit: got "many", expected a valid integer'),
+    ],
+)
+async def test_a_wrong_request_is_told_what_was_expected(method, path, status, message):
+    async with client(doorway()) as http:
+        answer = await http.request(method, path)
+    assert answer.status_code == status
+    assert answer.json()["message"].startswith(message)
