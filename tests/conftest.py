@@ -5,11 +5,16 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# How long an example takes says how busy the machine is, not whether the code is right.
-settings.register_profile("koordpy", deadline=None)
-settings.load_profile("koordpy")
+# How long an example takes says how busy the machine is, not whether the code is right. And a change must not
+# be refused for what a throw of the dice finds in code that it does not touch: every run looks at the same
+# examples. HYPOTHESIS_PROFILE=explore looks at others, and at more of them.
+settings.register_profile(
+    "koordpy", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("explore", settings.get_profile("koordpy"), derandomize=False, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "koordpy"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -242,7 +242,7 @@ async def test_old_resource_version_is_gone(server: ApiServer, client: Client) -
     server.compact()
     with pytest.raises((Gone, WatchError), match="410 Expired"):
         async with client.watch(Pod, resource_version="1") as watch:
-            await watch.read(5)
+            await watch.read(60)
 
 
 async def test_one_of_two_candidates_leads_and_hands_over(client: Client) -> None:
@@ -255,8 +255,8 @@ async def test_one_of_two_candidates_leads_and_hands_over(client: Client) -> Non
             "default",
             "koordpy",
             identity,
-            lease_duration=1.5,
-            renew_deadline=1.0,
+            lease_duration=60.0,
+            renew_deadline=40.0,
             retry_period=0.05,
         )
 
@@ -274,7 +274,7 @@ async def test_one_of_two_candidates_leads_and_hands_over(client: Client) -> Non
     await until(lambda: two.leader == "one")
     assert turns == ["first"]
     release.set()
-    await asyncio.wait_for(asyncio.gather(leading, waiting), 10)
+    await asyncio.wait_for(asyncio.gather(leading, waiting), PATIENCE)
     assert turns == ["first", "second"]
     lease = await client.get(Lease, "default", "koordpy")
     assert lease.spec.holder_identity == ""
