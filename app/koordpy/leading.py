@@ -1,8 +1,8 @@
 """What one of several `koordpy serve` does for all: schedule Reservations, run the controllers of plugins.
 
-It has to be the one that kube-scheduler asks: only there Reservations and pods are never given the same
-resources. No process knows that of the others, but each sees when a pod is bound that it was not asked about:
-then it gives the lease up, and leaves it for a while to those that are asked.
+It has to be the one that kube-scheduler asks. No process knows that of the others: who is asked and does
+not lead claims the Lease, and the leader gives it up. Where Reservations are scheduled, binds wait for that
+behind the fence (`koordpy.scheduling.fence`): so Reservations and pods are never given the same resources.
 """
 
 import asyncio
@@ -10,26 +10,26 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
 
-from koordpy.api.core import Pod
 from koordpy.cluster.client import Client
 from koordpy.cluster.leader import LeaderElector, identity
-from koordpy.cluster.store import Subscription
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock
 from koordpy.scheduling.extender import Extender
+from koordpy.scheduling.fence import Fence, Limits
 from koordpy.settings import LeaseSettings
 
 log = logging.getLogger(__name__)
-
-MODEST_SECONDS = 30.0
-"""How long a process that is not asked leaves the lease to others."""
 
 Part = Callable[[], Awaitable[None]]
 """Works until cancelled; called again each time that the lead is won."""
 
 
 class Lead:
-    """Runs parts while this process leads; `lease` None means that nobody else could."""
+    """Runs parts while this process leads; `lease` None means that nobody else could.
+
+    `catch_up` is given where parts give away room of nodes. It returns when everything is known that was
+    written before, and raises where it cannot tell.
+    """
 
     def __init__(
         self,
@@ -38,11 +38,13 @@ class Lead:
         client: Client,
         lease: LeaseSettings | None,
         *,
+        catch_up: Callable[[], Awaitable[None]] | None = None,
         clock: Clock,
         rng: random.Random,
     ) -> None:
-        self._parts, self._extender = dict(parts), extender
-        self._pods = extender.handle.cluster.store(Pod)
+        self._parts, self._clock = dict(parts), clock
+        self._fence: Fence | None = None
+        self._catch_up = catch_up
         self._elector: LeaderElector | None = None
         if lease is not None:
             self._elector = LeaderElector(
@@ -53,12 +55,20 @@ class Lead:
                 lease_duration=lease.lease_duration,
                 renew_deadline=lease.renew_deadline,
                 retry_period=lease.retry_period,
+                on_held=self._held,
+                claims=self._wants,
                 clock=clock,
                 rng=rng,
             )
-        self._others_bind = asyncio.Event()
+            extender.binds.on_asked = self._asked
+            duration = self._elector.duration
+            if catch_up is not None:
+                end = (lease.renew_deadline + duration) / 2
+                self._fence = extender.binds.fence
+                self._fence.put_up(Limits(lease.renew_deadline, end, duration), self._why_shut)
+        self._asked_at = -float("inf")
+        self._claimed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._following: Subscription[Pod] | None = None
         self.is_leading = False
 
     def begin(self, when: Callable[[], Awaitable[None]]) -> None:
@@ -66,10 +76,9 @@ class Lead:
         self._task = asyncio.create_task(self._run(when))
 
     async def stop(self) -> None:
-        """End all parts and give up the lease."""
-        if self._following is not None:
-            self._pods.unsubscribe(self._following)
-            self._following = None
+        """End all parts, let no bind wait any more, and give up the lease."""
+        if self._fence is not None:
+            self._fence.end("koordpy is shutting down")
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -79,30 +88,35 @@ class Lead:
         if self._elector is None:
             await self._work()
             return
-        self._following = self._pods.subscribe(on_update=self._pod_updated, replay=False)
         elector = self._elector
         await supervise.forever("election", lambda: self._stand(elector))
 
     async def _stand(self, elector: LeaderElector) -> None:
         while True:
-            self._others_bind.clear()
             await elector.run(self._lead)
-            if self._others_bind.is_set():
-                log.info("kube-scheduler asks another process: leaving the lease to that one")
-                await self._be_modest()
+            if self._claimed.is_set():
+                log.info("kube-scheduler asks another process: leaving the lease to %s", elector.claimant)
             else:
                 log.warning("no longer the leader; waiting for the lease again")
 
     async def _lead(self) -> None:
-        """Work until others turn out to be asked."""
+        """Work until another process claims the lease; return when nothing of it is under way any more."""
+        if self._fence is not None and self._catch_up is not None:
+            await self._catch_up()
+            self._fence.open()
+        self._claimed.clear()
         working = asyncio.create_task(self._work())
-        others = asyncio.create_task(self._others_bind.wait())
+        claimed = asyncio.create_task(self._claimed.wait())
         try:
-            await asyncio.wait((working, others), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((working, claimed), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (working, others):
+            if self._fence is not None:
+                self._fence.shut()
+            for task in (working, claimed):
                 task.cancel()
-            await asyncio.gather(working, others, return_exceptions=True)
+            await asyncio.gather(working, claimed, return_exceptions=True)
+            if self._fence is not None:
+                await self._fence.quiet()
 
     async def _work(self) -> None:
         self.is_leading = True
@@ -113,18 +127,33 @@ class Lead:
         finally:
             self.is_leading = False
 
-    async def _be_modest(self) -> None:
-        try:
-            async with asyncio.timeout(MODEST_SECONDS):
-                await self._extender.binds.asked.wait()
-        except TimeoutError:
-            pass
+    # --- who is to lead --------------------------------------------------------------------------
 
-    def _pod_updated(self, old: Pod, new: Pod) -> None:
-        if (
-            new.spec.node_name
-            and not old.spec.node_name
-            and self._extender.profiles.of(new.spec.scheduler_name) is not None
-            and new.metadata.uid not in self._extender.binds.asked
-        ):
-            self._others_bind.set()
+    def _asked(self) -> None:
+        """It is this process that kube-scheduler asks."""
+        if self._elector is not None and not self.is_leading:
+            self._asked_at = self._clock.monotonic()
+            self._elector.claim()
+
+    def _wants(self) -> bool:
+        if self._fence is not None:
+            return self._fence.is_awaited
+        assert self._elector is not None
+        return self._clock.monotonic() < self._asked_at + self._elector.duration
+
+    def _held(self, at: float) -> None:
+        assert self._elector is not None
+        if self._fence is not None:
+            self._fence.confirm(at)
+        if self._elector.claimant not in ("", self._elector.identity):
+            self._claimed.set()
+
+    def _why_shut(self) -> str:
+        elector = self._elector
+        assert elector is not None
+        lease = f"the Lease {elector.namespace}/{elector.name}"
+        if elector.problem:
+            return f"{lease} cannot be had: {elector.problem}"
+        if elector.leader in ("", elector.identity):
+            return f"{lease} is being taken"
+        return f"{lease} is held by {elector.leader}, who has been asked to give it up"

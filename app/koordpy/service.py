@@ -17,6 +17,8 @@ from koordpy.admission.quota.topology import VALIDATING_PATH as QUOTA_PATH
 from koordpy.admission.quota.topology import QuotaTopology
 from koordpy.admission.serving.config import Mode
 from koordpy.admission.serving.life import WebhookLife
+from koordpy.api.core import Pod
+from koordpy.api.reservation import Reservation
 from koordpy.cluster import transformers
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
@@ -211,6 +213,7 @@ class Service:
             observers.events,
             gates=self._gates,
             decisions=extender.decisions,
+            fence=extender.binds.fence,
         )
         controllers = PluginControllers(self.profiles.frameworks.values(), settings.controller_plugins)
         parts: dict[str, Part] = {}
@@ -231,9 +234,13 @@ class Service:
                 extender,
                 self.client,
                 settings.lease if settings.leader_elect else None,
+                catch_up=self._see_what_was_given_away if reservations else None,
                 clock=self._clock,
                 rng=self._rng,
             )
+
+    async def _see_what_was_given_away(self) -> None:
+        await self._informers.catch_up(Pod, Reservation)
 
     def _open_debug(self) -> None:
         settings = self.settings.debug

@@ -101,8 +101,8 @@ class LeaseSettings(ConfigModel):
     @model_validator(mode="after")
     def _leaves_time(self) -> "LeaseSettings":
         """A leader that cannot renew stops before anybody else begins, and tries more than once before."""
-        if not self.lease_duration > self.renew_deadline > JITTER * self.retry_period:
-            raise ValueError(f"expected leaseDuration > renewDeadline > {JITTER} * retryPeriod")
+        if not int(self.lease_duration) > self.renew_deadline > JITTER * self.retry_period:
+            raise ValueError(f"expected leaseDuration (whole seconds) > renewDeadline > {JITTER} * retryPeriod")
         return self
 
 

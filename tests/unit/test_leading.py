@@ -2,35 +2,60 @@
 
 import asyncio
 import random
+import socket
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-from koordpy.api.core import Namespace, Pod
+import pytest
+
+from koordpy.api.core import Lease, Namespace
+from koordpy.api.meta import ObjectMeta
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
+from koordpy.cluster.leader import CLAIM
 from koordpy.embedded.apiserver import ApiServer
-from koordpy.leading import MODEST_SECONDS, Lead
+from koordpy.leading import Lead
 from koordpy.lib import simulated_time
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
+from koordpy.scheduling.fence import Closed, Fence
 from koordpy.settings import SchedulerLeaseSettings
 from koordpy.simulation.inprocess import ServerChannel
-from tests.unit.scheduling.worlds import extender, node, pod, world
+from tests.unit.scheduling.worlds import extender, node, world
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 class Process:
-    """One candidate. `works` counts how often its part began, `at_work` whether it runs."""
+    """One candidate. `works` counts how often its part began, `at_work` whether it runs.
 
-    def __init__(self, client: Client, clock: SimulatedClock, seed: int, *, alone: bool = False) -> None:
-        self.cluster = world([node("n1")], [pod("p"), pod("q")])
-        self.extender = extender(self.cluster)
+    With `gives_room` what it does has to be fenced; then `catching_up` is how many seconds it needs to know
+    what was written before.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        clock: SimulatedClock,
+        seed: int,
+        *,
+        alone: bool = False,
+        gives_room: bool = False,
+    ) -> None:
+        self.clock = clock
+        self.extender = extender(world([node("n1")], []))
+        self.extender.binds.fence = Fence(clock)
         self.works = 0
         self.at_work = False
+        self.catching_up = 0.0
         lease = None if alone else SchedulerLeaseSettings()
         parts = {"part": self._work}
         rng = random.Random(seed)
-        self.lead = Lead(parts, self.extender, client, lease, clock=clock, rng=rng)
+        catch_up = self._catch_up if gives_room else None
+        self.lead = Lead(parts, self.extender, client, lease, catch_up=catch_up, clock=clock, rng=rng)
+
+    @property
+    def fence(self) -> Fence:
+        return self.extender.binds.fence
 
     async def _work(self) -> None:
         self.works += 1
@@ -40,18 +65,28 @@ class Process:
         finally:
             self.at_work = False
 
-    def sees_bound(self, name: str) -> None:
-        self.cluster.store(Pod).apply(pod(name, node_name="n1"))
+    async def _catch_up(self) -> None:
+        await asyncio.sleep(self.catching_up)
 
-    def is_asked_to_bind(self, name: str) -> None:
-        self.extender.binds.asked.note(f"uid-{name}")
+    def is_asked(self) -> None:
+        self.extender.binds.asked()
+
+    async def may_bind(self) -> float:
+        """Wait as a bind call does; return for how many seconds."""
+        began = self.clock.monotonic()
+        self.is_asked()
+        if not self.fence.term:
+            await self.fence.entered()
+        return self.clock.monotonic() - began
 
 
 async def _at_once() -> None:
     """Wait for nothing."""
 
 
-def play(scene: Callable[[Process, Process], Awaitable[None]]) -> None:
+def play(scene: Callable[[Process, Process], Awaitable[None]], *, gives_room: bool = False) -> None:
+    """Let two processes stand for election, the first one a second before the other."""
+
     async def program(loop: SimulatedLoop) -> None:
         clock = SimulatedClock(loop, START)
         server = ApiServer(clock=clock, controllers=False)
@@ -59,7 +94,7 @@ def play(scene: Callable[[Process, Process], Awaitable[None]]) -> None:
         client = Client(ServerChannel(server))
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "koordinator-system"}}
         await client.create_raw(resource_of(Namespace), "", namespace)
-        first, second = Process(client, clock, 1), Process(client, clock, 2)
+        first, second = (Process(client, clock, seed, gives_room=gives_room) for seed in (1, 2))
         first.lead.begin(_at_once)
         await asyncio.sleep(1)
         second.lead.begin(_at_once)
@@ -94,15 +129,12 @@ def test_another_takes_over_when_the_leader_stops() -> None:
     play(scene)
 
 
-def test_the_lead_goes_to_the_process_that_is_asked() -> None:
+def test_the_lead_goes_to_the_process_that_is_asked_and_stays_there() -> None:
     async def scene(first: Process, second: Process) -> None:
         await asyncio.sleep(10)
-        second.is_asked_to_bind("p")
-        first.sees_bound("p")
-        second.sees_bound("p")
-        await asyncio.sleep(0.1)
+        second.is_asked()
+        await asyncio.sleep(4)
         assert not first.at_work
-        await asyncio.sleep(10)
         assert second.at_work
         await asyncio.sleep(300)
         assert second.at_work
@@ -114,35 +146,25 @@ def test_the_lead_goes_to_the_process_that_is_asked() -> None:
 def test_a_leader_that_is_asked_itself_stays() -> None:
     async def scene(first: Process, second: Process) -> None:
         await asyncio.sleep(10)
-        first.is_asked_to_bind("p")
-        first.sees_bound("p")
+        first.is_asked()
         await asyncio.sleep(60)
         assert (first.at_work, first.works) == (True, 1)
 
     play(scene)
 
 
-def test_who_is_asked_again_stands_at_once() -> None:
+def test_a_lease_that_was_claimed_and_never_taken_is_taken_back() -> None:
     async def scene(first: Process, second: Process) -> None:
         await asyncio.sleep(10)
+        second.is_asked()
+        await asyncio.sleep(0.1)
         await second.lead.stop()
-        first.sees_bound("p")
-        await asyncio.sleep(1)
+        await asyncio.sleep(4)
         assert not first.at_work
-        first.is_asked_to_bind("q")
-        await asyncio.sleep(5)
+        await asyncio.sleep(20)
         assert first.at_work
-
-    play(scene)
-
-
-def test_a_lease_that_nobody_wants_is_taken_after_a_while() -> None:
-    async def scene(first: Process, second: Process) -> None:
-        await asyncio.sleep(10)
-        await second.lead.stop()
-        first.sees_bound("p")
-        await asyncio.sleep(MODEST_SECONDS + 5)
-        assert first.at_work
+        await asyncio.sleep(60)
+        assert first.works == 2
 
     play(scene)
 
@@ -152,13 +174,137 @@ def test_who_is_alone_needs_no_lease() -> None:
         clock = SimulatedClock(loop, START)
         server = ApiServer(clock=clock, controllers=False)
         await server.load()
-        process = Process(Client(ServerChannel(server)), clock, 1, alone=True)
+        process = Process(Client(ServerChannel(server)), clock, 1, alone=True, gives_room=True)
+        assert await process.may_bind() == 0
         process.lead.begin(_at_once)
         await asyncio.sleep(1)
-        process.sees_bound("p")
-        await asyncio.sleep(1)
         assert process.at_work
+        assert await process.may_bind() == 0
         await process.lead.stop()
         assert not process.at_work
 
     simulated_time.run(program)
+
+
+# --- where room is given away ------------------------------------------------------------------------
+
+
+def test_binds_do_not_wait_where_no_room_is_given_away() -> None:
+    async def scene(first: Process, second: Process) -> None:
+        await asyncio.sleep(10)
+        assert await first.may_bind() == 0
+        assert await second.may_bind() == 0
+
+    play(scene)
+
+
+def test_the_first_bind_of_a_cluster_waits_for_the_lease_alone() -> None:
+    async def scene(first: Process, second: Process) -> None:
+        assert await first.may_bind() == 0
+
+    play(scene, gives_room=True)
+
+
+def test_a_bind_at_another_process_waits_until_the_leader_has_let_go() -> None:
+    async def scene(first: Process, second: Process) -> None:
+        await asyncio.sleep(10)
+        assert first.fence.term
+        assert await second.may_bind() < 4
+        assert not first.fence.term
+        assert not first.at_work
+        await asyncio.sleep(0.1)
+        assert second.at_work
+        assert await second.may_bind() == 0
+
+    play(scene, gives_room=True)
+
+
+def test_a_bind_waits_until_what_was_given_before_is_known() -> None:
+    async def scene(first: Process, second: Process) -> None:
+        second.catching_up = 5.0
+        await asyncio.sleep(10)
+        waited = await second.may_bind()
+        assert 5 < waited < 9
+
+    play(scene, gives_room=True)
+
+
+def test_who_needs_longer_to_catch_up_than_others_wait_has_its_turn_all_the_same() -> None:
+    async def scene(first: Process, second: Process) -> None:
+        first.catching_up = second.catching_up = 5.0
+        await asyncio.sleep(10)
+        waits = await asyncio.gather(*(process.may_bind() for process in (second, first) for _ in range(3)))
+        assert max(waits) < 30
+
+    play(scene, gives_room=True)
+
+
+def test_two_processes_that_are_both_asked_take_turns() -> None:
+    async def scene(first: Process, second: Process) -> None:
+        bound = {first: 0, second: 0}
+
+        async def bind_for_ever(process: Process) -> None:
+            while True:
+                await process.may_bind()
+                assert not (first.fence.term and second.fence.term)
+                bound[process] += 1
+                await asyncio.sleep(0.1)
+
+        asked = [asyncio.create_task(bind_for_ever(process)) for process in (first, second)]
+        await asyncio.sleep(120)
+        for task in asked:
+            assert not task.done()
+            task.cancel()
+        assert min(bound.values()) > 200
+
+    play(scene, gives_room=True)
+
+
+def test_a_holder_that_does_not_let_go_is_named() -> None:
+    async def program(loop: SimulatedLoop) -> None:
+        clock = SimulatedClock(loop, START)
+        server = ApiServer(clock=clock, controllers=False)
+        await server.load()
+        client = Client(ServerChannel(server))
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "koordinator-system"}}
+        await client.create_raw(resource_of(Namespace), "", namespace)
+        meta = ObjectMeta(name="koord-scheduler", namespace="koordinator-system")
+        spec = Lease.Spec(holder_identity="koord-scheduler-0", lease_duration_seconds=3600)
+        await client.create(Lease(metadata=meta, spec=spec))
+        process = Process(client, clock, 1, gives_room=True)
+        process.lead.begin(_at_once)
+        with pytest.raises(Closed, match="koordinator-system/koord-scheduler is held by koord-scheduler-0"):
+            await process.may_bind()
+        assert clock.monotonic() == pytest.approx(30, abs=1)
+        lease = await client.get(Lease, "koordinator-system", "koord-scheduler")
+        assert lease.metadata.annotations[CLAIM].startswith(socket.gethostname())
+        await process.lead.stop()
+
+    simulated_time.run(program)
+
+
+def test_a_lease_that_cannot_be_had_is_said_to_binds() -> None:
+    async def program(loop: SimulatedLoop) -> None:
+        clock = SimulatedClock(loop, START)
+        server = ApiServer(clock=clock, controllers=False)
+        await server.load()
+        process = Process(Client(ServerChannel(server)), clock, 1, gives_room=True)
+        process.lead.begin(_at_once)
+        with pytest.raises(Closed, match=r'cannot be had: .* namespaces "koordinator-system" not found'):
+            await process.may_bind()
+        await process.lead.stop()
+
+    simulated_time.run(program)
+
+
+def test_a_process_that_ends_lets_nobody_wait() -> None:
+    async def scene(first: Process, second: Process) -> None:
+        await asyncio.sleep(10)
+        second.catching_up = 1000.0
+        waiting = asyncio.create_task(second.may_bind())
+        await asyncio.sleep(1)
+        await second.lead.stop()
+        with pytest.raises(Closed, match="shutting down"):
+            await waiting
+
+    play(scene, gives_room=True)

@@ -48,6 +48,9 @@ _REFUSALS = 3
 _BREATH = 100
 """Objects applied before other work gets its turn."""
 
+_GLANCES, _GLANCE = 10, 0.025
+"""How often, and with how many seconds between, it is looked whether a watch has shown something."""
+
 EVENTS = Counter("koordpy_informer_events_total", "Watch events applied.", ["kind", "type"])
 STALE = Counter("koordpy_informer_stale_events_total", "Events older than what was known.", ["kind"])
 LISTS = Counter("koordpy_informer_lists_total", "Lists that were read to their end.", ["kind"])
@@ -222,6 +225,28 @@ class Informer(Generic[T]):
             limit=self._page_size,
             continue_=continue_,
         )
+
+    async def catch_up(self) -> None:
+        """Return when the store shows whatever was written before the call.
+
+        A busy watch does so at once. Where nothing happens, nothing comes by which to know that it has: then
+        everything is listed beside the watch. Raises ApiError, ConnectionFailed.
+        """
+        latest = await self._client.list_page(self.store.type, self._selector.namespace, limit=1)
+        version = _number(latest.metadata.resource_version)
+        if version is not None:
+            for _ in range(_GLANCES):
+                if (_number(self.resource_version) or 0) >= version:
+                    return
+                await self._sleep(_GLANCE)
+        async with contextlib.aclosing(self._pages()) as pages:
+            async for page in pages:
+                for i, obj in enumerate(page.items, 1):
+                    key = obj.metadata.key
+                    self._apply(key, obj, None if key in self.store else _number(self.resource_version))
+                    if i % _BREATH == 0:
+                        await asyncio.sleep(0)
+                self._sharing.forget_if_full()
 
     # --- watch -----------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any, Self
 
 from koordpy.api.meta import KubeObject
@@ -10,6 +11,7 @@ from koordpy.lib import supervise
 
 from .client import PAGE_SIZE, Client
 from .cluster import Cluster
+from .errors import NotFound
 from .informer import SILENCE, Health, Informer, Selector
 from .sharing import Sharing
 from .store import Store
@@ -92,6 +94,18 @@ class Informers:
     def health(self) -> list[Health]:
         """How each informer is doing, by kind."""
         return sorted((i.health for i in self._informers.values()), key=lambda health: health.kind)
+
+    async def catch_up(self, *types: type[KubeObject]) -> None:
+        """Return when the stores of these types show whatever was written before the call.
+
+        A type that the server does not know has nothing to show. Raises ApiError, ConnectionFailed.
+        """
+
+        async def catch_up(informer: Informer[Any]) -> None:
+            with suppress(NotFound):
+                await informer.catch_up()
+
+        await asyncio.gather(*(catch_up(self._informers[type_]) for type_ in types))
 
     async def wait_synced(self, timeout: float | None = None) -> None:
         """Return when everything is synced.

@@ -3,6 +3,10 @@
 Clocks of the candidates may differ: nobody compares the times in the Lease with its own. A candidate waits
 until it has seen the Lease unchanged for the Lease's duration on its own monotonic clock. A leader that
 cannot renew stops before anybody else may begin (`renew_deadline` < `lease_duration`).
+
+A candidate that needs the lead now may *claim* the Lease, by an annotation: the leader learns of it with its
+next renewal, and it is up to the leader to end its work then. A Lease that was given up for a claim is left
+to who claimed it for a while.
 """
 
 import asyncio
@@ -26,6 +30,12 @@ log = logging.getLogger(__name__)
 JITTER = 1.2
 """A candidate waits 1 to 2.2 retry periods between tries (client-go: JitterFactor)."""
 
+CLAIM = "koordpy.dev/claimed-by"
+"""The annotation of a Lease that names the candidate which asks its holder to give it up."""
+
+CLAIMED_TRIES = 4
+"""How much more often than others a candidate tries that claims the Lease."""
+
 LEADING = Gauge("koordpy_leader", "1 while this process holds the lease.", ["lease"])
 
 
@@ -33,7 +43,9 @@ class LeaderElector:
     """A candidate for one Lease. Times are seconds; the defaults are client-go's.
 
     `identity` must be unique among the candidates. With `release_on_exit` the Lease is given up when `run`
-    ends, so that the next leader need not wait for it to expire. `on_new_leader` is told each holder seen.
+    ends, so that the next leader need not wait for it to expire. `on_new_leader` is told each holder seen,
+    `on_held` when a try was sent (monotonic seconds) by which the Lease was won or renewed: nobody else has
+    it before `duration` seconds after that. `claims` tells whether the Lease is wanted at once.
     """
 
     def __init__(
@@ -48,11 +60,13 @@ class LeaderElector:
         retry_period: float = 2.0,
         release_on_exit: bool = True,
         on_new_leader: Callable[[str], None] | None = None,
+        on_held: Callable[[float], None] | None = None,
+        claims: Callable[[], bool] = lambda: False,
         clock: Clock | None = None,
         rng: random.Random | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        if lease_duration <= renew_deadline:
+        if int(lease_duration) <= renew_deadline:  # a Lease says whole seconds
             raise ValueError(
                 f"leaseDuration {lease_duration:g}s must be above renewDeadline {renew_deadline:g}s"
             )
@@ -64,10 +78,14 @@ class LeaderElector:
         if lease_duration < 1 or retry_period <= 0 or not identity:
             raise ValueError("leaseDuration must be 1s or more, retryPeriod positive, identity not empty")
         self.namespace, self.name, self.identity = namespace, name, identity
+        self.duration = int(lease_duration)
+        self.problem = ""
+        """What the last try failed with; empty when it was answered."""
         self._client = client
-        self._lease_duration, self._renew_deadline = lease_duration, renew_deadline
+        self._renew_deadline = renew_deadline
         self._retry_period, self._release_on_exit = retry_period, release_on_exit
-        self._on_new_leader = on_new_leader
+        self._on_new_leader, self._on_held, self._claims = on_new_leader, on_held, claims
+        self._claimed = asyncio.Event()
         self._clock, self._rng, self._sleep = clock or SystemClock(), rng or random.Random(), sleep
         self._observed: Lease | None = None
         self._observed_at = 0.0
@@ -78,6 +96,11 @@ class LeaderElector:
     def leader(self) -> str:
         """The holder that was seen last, or empty."""
         return (self._observed.spec.holder_identity or "") if self._observed else ""
+
+    @property
+    def claimant(self) -> str:
+        """The candidate that was last seen to claim the lease, or empty."""
+        return self._observed.metadata.annotations.get(CLAIM, "") if self._observed else ""
 
     @property
     def is_leader(self) -> bool:
@@ -102,6 +125,10 @@ class LeaderElector:
             if self._release_on_exit and self.leader == self.identity:
                 await self._release()
 
+    def claim(self) -> None:
+        """Try at once: `claims` says yes now."""
+        self._claimed.set()
+
     async def _lead(self, lead: Callable[[], Awaitable[None]]) -> None:
         log.info("leading: %s/%s as %s", self.namespace, self.name, self.identity)
         self._gauge.set(1)
@@ -121,7 +148,21 @@ class LeaderElector:
 
     async def _acquire(self) -> None:
         while not await self._try(self._renew_deadline):
-            await self._sleep(self._retry_period * (1 + JITTER * self._rng.random()))
+            await self._rest()
+
+    async def _rest(self) -> None:
+        """Wait for the next try to acquire; where the lease is not claimed, no longer than until it is."""
+        if self._claims():
+            await self._sleep(self._retry_period / CLAIMED_TRIES)
+            return
+        self._claimed.clear()
+        resting = asyncio.ensure_future(self._sleep(self._retry_period * (1 + JITTER * self._rng.random())))
+        claimed = asyncio.ensure_future(self._claimed.wait())
+        try:
+            await asyncio.wait({resting, claimed}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            resting.cancel()
+            claimed.cancel()
 
     async def _renew_until_lost(self) -> None:
         """Renew every retry period; return when that has failed for the renew deadline."""
@@ -138,8 +179,10 @@ class LeaderElector:
         try:
             async with asyncio.timeout(max(timeout, 0.001)):
                 held = await self._acquire_or_renew()
+            self.problem = ""
         except (ApiError, ConnectionFailed, TimeoutError) as error:
-            log.warning("lease %s/%s: %s", self.namespace, self.name, error or "no answer in time")
+            self.problem = str(error) or "no answer in time"
+            log.warning("lease %s/%s: %s", self.namespace, self.name, self.problem)
             held = False
         if self.leader != self._reported_leader and self.leader:
             self._reported_leader = self.leader
@@ -159,10 +202,14 @@ class LeaderElector:
         except NotFound:
             meta = ObjectMeta(name=self.name, namespace=self.namespace)
             since = self._clock.monotonic()
-            self._observe(await self._client.create(Lease(metadata=meta, spec=self._spec(None))), since)
+            self._hold(await self._client.create(Lease(metadata=meta, spec=self._spec(None))), since)
             return True
         self._observe(current, self._clock.monotonic())
         if self.leader and self.leader != self.identity and self._is_valid():
+            if self._claims() and self.claimant != self.identity:
+                await self._lay_claim()
+            return False
+        if self.leader != self.identity and self._is_left_to_another():
             return False
         await self._take(current)
         return True
@@ -170,10 +217,26 @@ class LeaderElector:
     async def _take(self, current: Lease) -> None:
         """Make the lease ours, or ours for longer, unless somebody else changed it since (Conflict)."""
         since = self._clock.monotonic()
-        self._observe(await self._patch(current, self._spec(current)), since)
+        self._hold(await self._patch(current, self._spec(current)), since)
+
+    async def _lay_claim(self) -> None:
+        log.info("lease %s/%s: claiming it from %s", self.namespace, self.name, self.leader)
+        patch = {"metadata": {"annotations": {CLAIM: self.identity}}}
+        claimed = await self._client.patch(Lease, self.namespace, self.name, patch)
+        self._observe(claimed, self._clock.monotonic())
+
+    def _is_left_to_another(self) -> bool:
+        """Whether the lease is free because another candidate claimed it, who had no time yet to take it."""
+        if self.claimant in ("", self.identity):
+            return False
+        patience = self._retry_period if self._claims() else self.duration
+        return self._clock.monotonic() < self._observed_at + patience
 
     async def _patch(self, current: Lease, spec: Lease.Spec) -> Lease:
-        patch = {"metadata": {"resourceVersion": current.metadata.resource_version}, "spec": spec}
+        metadata: dict[str, object] = {"resourceVersion": current.metadata.resource_version}
+        if spec.holder_identity == self.identity != current.spec.holder_identity and self.claimant:
+            metadata["annotations"] = {CLAIM: None}  # who still waits for it will say so again
+        patch = {"metadata": metadata, "spec": spec}
         return await self._client.patch(Lease, self.namespace, self.name, patch)
 
     def _spec(self, current: Lease | None) -> Lease.Spec:
@@ -183,7 +246,7 @@ class LeaderElector:
         changed = current is not None and not ours
         return Lease.Spec(
             holder_identity=self.identity,
-            lease_duration_seconds=int(self._lease_duration),
+            lease_duration_seconds=self.duration,
             acquire_time=old.acquire_time if ours else now,
             renew_time=now,
             lease_transitions=(old.lease_transitions or 0) + changed,
@@ -206,6 +269,11 @@ class LeaderElector:
                 self._observe(released, self._clock.monotonic())
         except (ApiError, ConnectionFailed, TimeoutError) as error:
             log.warning("lease %s/%s was not released: %s", self.namespace, self.name, error)
+
+    def _hold(self, lease: Lease, since: float) -> None:
+        self._observe(lease, since)
+        if self._on_held is not None and self.leader == self.identity:
+            self._on_held(self._observed_at)
 
     def _observe(self, lease: Lease, since: float) -> None:
         """Remember the lease, and since when it has been as it is.

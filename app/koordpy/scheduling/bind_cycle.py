@@ -4,6 +4,8 @@ This is the commit point. kube-scheduler filters later pods while binds are in f
 be gone: when the node has changed since, all filters look at it again before Reserve hands anything out. On
 any failure Unreserve runs in reverse order, the pod is forgotten, and kube-scheduler is told; it retries.
 
+Nothing of it happens while another process may be doing the same (`koordpy.scheduling.fence`).
+
 What kube-scheduler cannot know is settled here: a bind that is repeated after a lost answer, a pod that was
 replaced, deleted or already bound, a caller that hung up.
 """
@@ -18,10 +20,10 @@ from koordpy.api.core import Pod
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound, ServerError, TooManyRequests
 from koordpy.cluster.retry import retried
 
-from .asked import Asked
 from .attempts import Attempt, Attempts
 from .decisions import Decision, Decisions
 from .failure import Failure
+from .fence import Closed, Fence
 from .framework import Framework
 from .handle import Handle
 from .history import Histories
@@ -68,14 +70,15 @@ class BindCycle:
         self.attempts = attempts
         self.decisions = decisions
         self.histories = histories
-        self.asked = Asked()
+        self.fence = Fence(handle.clock)
+        self.on_asked: Callable[[], None] | None = None
         self._running: dict[str, tuple[str, asyncio.Future[str]]] = {}
         self._closed = ""
         self._bound: deque[_Bound] = deque()
 
     async def bind(self, args: BindingArgs, gone: Gone | None) -> str:
         """Bind a pod; return why not, empty when it is bound. A repeated call shares the running one."""
-        self.asked.note(args.pod_uid)
+        self.asked()
         running = self._running.get(args.pod_uid)
         if running is not None:
             node, future = running
@@ -96,6 +99,11 @@ class BindCycle:
             future.set_result(error)
             self.histories.bind_ended(args.pod_uid, args.node, error)
         return error
+
+    def asked(self) -> None:
+        """Note that it is this process that kube-scheduler asks."""
+        if self.on_asked is not None:
+            self.on_asked()
 
     def supersede(self, attempt: Attempt) -> str:
         """Make way for a new attempt of the same pod; return why that is not possible now."""
@@ -126,6 +134,10 @@ class BindCycle:
     # --- the cycle -------------------------------------------------------------------------------
 
     async def _bind(self, args: BindingArgs, gone: Gone | None) -> str:
+        try:
+            term = self.fence.term or await self.fence.entered(gone)
+        except Closed as closed:
+            return f"pod {_key(args)} cannot be bound now: {closed}"
         pod, error = await self._pod(args)
         if pod is None:
             return error
@@ -139,7 +151,7 @@ class BindCycle:
         attempt = self._attempt(pod, framework)
         status = self._reserve(attempt, args.node)
         if status.is_success:
-            status = await self._after_reserve(attempt, args.node, gone)
+            status = await self._after_reserve(attempt, args.node, term, gone)
         return self._finish(attempt, args.node, status)
 
     async def _pod(self, args: BindingArgs) -> tuple[Pod | None, str]:
@@ -214,7 +226,7 @@ class BindCycle:
         attempt.decision.become("binding", node_name)
         return framework.run_reserve(state, pod, node_name)
 
-    async def _after_reserve(self, attempt: Attempt, node_name: str, gone: Gone | None) -> Status:
+    async def _after_reserve(self, attempt: Attempt, node_name: str, term: int, gone: Gone | None) -> Status:
         pod, framework, state = attempt.pod, attempt.framework, attempt.state
         status, waits = framework.run_permit(state, pod, node_name)
         if status.code is Code.WAIT:
@@ -225,7 +237,7 @@ class BindCycle:
         status = await framework.run_pre_bind(state, pod, binding)
         if not status.is_success:
             return status
-        status = await framework.run_bind(state, pod, binding)
+        status = await self.fence.write(term, framework.run_bind(state, pod, binding))
         if status.is_skip:
             return Status.failed(
                 f"no Bind plugin of profile {framework.profile_name} binds pod {pod.metadata.key}"

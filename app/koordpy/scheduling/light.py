@@ -6,12 +6,11 @@ and a write of ours for every pod. The price is the little later: pods that kube
 watch has not shown yet are not counted.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Pod
 
-from .asked import Asked
 from .attempts import Attempts
 from .framework import Framework
 from .handle import Handle
@@ -72,9 +71,12 @@ def _camel(point: str) -> str:
 
 
 class WatchedBinds:
-    """Ends attempts when the watch shows their pods on a node, as the end of a bind does in full mode."""
+    """Ends attempts when the watch shows their pods on a node, as the end of a bind does in full mode.
 
-    def __init__(self, handle: Handle, attempts: Attempts, asked: Asked) -> None:
+    `asked` is called where a bind call would have come to this process.
+    """
+
+    def __init__(self, handle: Handle, attempts: Attempts, asked: Callable[[], None]) -> None:
         self._clock, self._attempts, self._asked = handle.clock, attempts, asked
         handle.on(Pod, add=self._seen, update=lambda _, pod: self._seen(pod))
 
@@ -84,7 +86,7 @@ class WatchedBinds:
         attempt = self._attempts.get(pod.metadata.uid)
         if attempt is None:
             return
-        self._asked.note(pod.metadata.uid)
+        self._asked()
         self._attempts.discard(attempt)
         ATTEMPTS_KEPT.set(len(self._attempts))
         attempt.decision.become("bound", pod.spec.node_name)

@@ -12,7 +12,7 @@ import pytest
 
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
-from koordpy.cluster.leader import LeaderElector
+from koordpy.cluster.leader import CLAIM, LeaderElector
 from koordpy.lib.clock import FakeClock
 from tests.servers.collection import status
 from tests.servers.raw import Exchange, RawServer
@@ -34,11 +34,19 @@ class LeaseServer(RawServer):
         assert self.lease is not None
         return self.lease["spec"]  # type: ignore[no-any-return]
 
-    def write(self, **spec: Any) -> None:
+    @property
+    def claimant(self) -> str | None:
+        assert self.lease is not None
+        return self.lease["metadata"]["annotations"].get(CLAIM)  # type: ignore[no-any-return]
+
+    def write(self, annotations: dict[str, str | None] | None = None, **spec: Any) -> None:
         self.version += 1
         old = self.lease["spec"] if self.lease else {}
+        marks = self.lease["metadata"]["annotations"] if self.lease else {}
+        marks = {key: mark for key, mark in (marks | (annotations or {})).items() if mark is not None}
+        version = str(self.version)
         self.lease = {
-            "metadata": {"name": "l", "namespace": "ns", "resourceVersion": str(self.version)},
+            "metadata": {"name": "l", "namespace": "ns", "resourceVersion": version, "annotations": marks},
             "spec": {**old, **spec},
         }
 
@@ -57,10 +65,11 @@ class LeaseServer(RawServer):
             await exchange.reply(404, status(404, "NotFound"))
             return
         elif request.method == "PATCH":
-            if document["metadata"]["resourceVersion"] != str(self.version):
+            metadata = document["metadata"]
+            if metadata.get("resourceVersion", str(self.version)) != str(self.version):
                 await exchange.reply(409, status(409, "Conflict"))
                 return
-            self.write(**document["spec"])
+            self.write(metadata.get("annotations"), **document.get("spec", {}))
         await exchange.reply(200, json.dumps(self.lease).encode())
 
 
@@ -73,6 +82,8 @@ class Candidate:
         self.slept: list[float] = []
         self.client = Client(Connection.to(Access(server.url)), attempts=1)
         self.leaders: list[str] = []
+        self.claims = False
+        self.held: list[float] = []
         self.elector = LeaderElector(
             self.client,
             "ns",
@@ -82,6 +93,8 @@ class Candidate:
             rng=random.Random(1),
             sleep=self.sleep,
             on_new_leader=self.leaders.append,
+            on_held=self.held.append,
+            claims=lambda: self.claims,
             **options,
         )
         self.led = asyncio.Event()
@@ -269,10 +282,62 @@ async def test_what_the_work_raises_is_raised_and_the_lease_released() -> None:
         await me.client.close()
 
 
+async def test_who_leads_knows_since_when_the_lease_was_certainly_its_own() -> None:
+    async with LeaseServer() as server:
+        me = Candidate(server, "me")
+        async with running(me):
+            while len(me.held) < 3:
+                await asyncio.sleep(0.001)
+            assert me.held[:3] == [0.0, 0.0, 2.0]  # a lease that was just won is renewed at once
+
+
+async def test_a_claim_is_laid_on_the_lease_and_asked_for_often() -> None:
+    async with LeaseServer() as server:
+        server.write(holderIdentity="other", leaseDurationSeconds=3600)
+        me = Candidate(server, "me")
+        async with running(me):
+            me.claims = True
+            me.elector.claim()
+            while server.claimant != "me":
+                await asyncio.sleep(0.001)
+            slept = len(me.slept)
+            while len(me.slept) < slept + 3:
+                await asyncio.sleep(0.001)
+            assert me.slept[-1] == 0.5
+            server.write(holderIdentity="", leaseDurationSeconds=1)
+            await me.led.wait()
+            assert server.claimant is None
+
+
+async def test_the_leader_hears_of_a_claim_and_keeps_the_lease_until_it_ends() -> None:
+    async with LeaseServer() as server:
+        me = Candidate(server, "me")
+        async with running(me):
+            await me.led.wait()
+            server.write({CLAIM: "other"})
+            while me.elector.claimant != "other":
+                await asyncio.sleep(0.001)
+            assert me.elector.is_leader
+            assert server.spec["holderIdentity"] == "me"
+
+
+@pytest.mark.parametrize(("claims", "patience"), [(False, 15), (True, 2)])
+async def test_a_free_lease_is_left_for_a_while_to_who_claimed_it(claims: bool, patience: float) -> None:
+    async with LeaseServer() as server:
+        server.write({CLAIM: "other"}, holderIdentity="", leaseDurationSeconds=1)
+        me = Candidate(server, "me")
+        me.claims = claims
+        async with running(me):
+            await me.led.wait()
+            assert patience <= sum(me.slept) < patience + 5
+            assert server.claimant is None
+
+
 @pytest.mark.parametrize(
     ("times", "message"),
     [
         ({"lease_duration": 10.0}, "leaseDuration 10s must be above renewDeadline 10s"),
+        ({"lease_duration": 10.9, "renew_deadline": 10.5}, "leaseDuration 10.9s must be above"),
         ({"renew_deadline": 2.4}, "renewDeadline 2.4s must be above 1.2 times retryPeriod 2s"),
         ({"retry_period": 0.0}, "retryPeriod positive"),
     ],

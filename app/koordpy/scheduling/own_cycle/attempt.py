@@ -23,6 +23,8 @@ class Attempt:
     decision: Decision
     began: float
     """Monotonic seconds."""
+    term: int
+    """The fence's, when the attempt began."""
     node_name: str = ""
     """Where resources were taken for it."""
     took: float = 0.0

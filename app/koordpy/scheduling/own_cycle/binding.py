@@ -14,6 +14,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.errors import ApiError, Conflict, ConnectionFailed, TooManyRequests
 from koordpy.cluster.retry import retried
+from koordpy.scheduling.fence import Fence
 from koordpy.scheduling.interface import Binding
 from koordpy.scheduling.reservation_info import ReservationInfo
 from koordpy.scheduling.status import SUCCESS, Status
@@ -30,17 +31,18 @@ class Binder:
         cluster: Cluster,
         client: Client,
         waiting_pods: WaitingPods,
+        fence: Fence,
         rng: random.Random,
         *,
         checks_scheduler: bool,
     ) -> None:
         self._reservations = cluster.store(Reservation)
-        self._client, self._waiting_pods, self._rng = client, waiting_pods, rng
+        self._client, self._waiting_pods, self._fence, self._rng = client, waiting_pods, fence, rng
         self._checks_scheduler = checks_scheduler
 
     async def bind(self, attempt: Attempt) -> Status:
         """Bring a reserved attempt to its end; Success when the Reservation holds its node."""
-        framework, state, pod = attempt.framework, attempt.state, attempt.pod
+        framework, pod = attempt.framework, attempt.pod
         if attempt.waits:
             status = await self._waiting_pods.wait(pod, attempt.node_name, attempt.waits)
             if not status.is_success:
@@ -51,7 +53,18 @@ class Binder:
         status = self._check(current, framework.profile_name)
         if not status.is_success:
             return status
-        binding = Binding(pod, attempt.node_name)
+        status = await self._fence.write(attempt.term, self._write(attempt, current))
+        if status.is_success or await self._is_bound_anyway(attempt, status):
+            return SUCCESS
+        if status.is_skip:
+            return Status.failed(
+                f"no Bind plugin of {framework.profile_name} binds reservation {current.metadata.name}"
+            )
+        return status
+
+    async def _write(self, attempt: Attempt, current: Reservation) -> Status:
+        """PreBind, the patch, Bind."""
+        framework, state, binding = attempt.framework, attempt.state, Binding(attempt.pod, attempt.node_name)
         placed = msgspec.structs.replace(
             current, status=msgspec.structs.replace(current.status, node_name=attempt.node_name)
         )
@@ -60,14 +73,7 @@ class Binder:
             status = await self._write_annotations(current, binding)
         if not status.is_success:
             return status
-        status = await framework.run_bind(state, pod, binding)
-        if status.is_success or await self._is_bound_anyway(attempt, status):
-            return SUCCESS
-        if status.is_skip:
-            return Status.failed(
-                f"no Bind plugin of {framework.profile_name} binds reservation {current.metadata.name}"
-            )
-        return status
+        return await framework.run_bind(state, attempt.pod, binding)
 
     def _check(self, current: Reservation, profile_name: str) -> Status:
         if not self._checks_scheduler:

@@ -25,6 +25,7 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.decisions import Decision, Decisions, Outcome
 from koordpy.scheduling.failure import Failure, taken_over
+from koordpy.scheduling.fence import Fence
 from koordpy.scheduling.framework import Framework
 from koordpy.scheduling.gates import DYNAMIC_SCHEDULER_CHECK, scheduling_gates
 from koordpy.scheduling.handle import Handle
@@ -71,10 +72,12 @@ class ReservationScheduler:
         *,
         gates: FeatureGates | None = None,
         decisions: Decisions | None = None,
+        fence: Fence | None = None,
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
     ) -> None:
         self._handle, self._client, self._clock = handle, client, handle.clock
+        self._fence = fence or Fence(handle.clock)
         self._decisions = decisions or Decisions()
         self._frameworks = _scheduling(profiles)
         # Where no profile has Reservations, nothing is followed: their definition need not be installed.
@@ -85,6 +88,7 @@ class ReservationScheduler:
             cluster,
             client,
             handle.waiting_pods,
+            self._fence,
             handle.rng,
             checks_scheduler=gates.enabled(DYNAMIC_SCHEDULER_CHECK),
         )
@@ -191,7 +195,7 @@ class ReservationScheduler:
         decision.chosen_by = "koordpy"
         self._decisions.begin(decision)
         state, began = framework.new_state(), self._clock.monotonic()
-        return Attempt(framework, item, reservation, pod, state, decision, began)
+        return Attempt(framework, item, reservation, pod, state, decision, began, self._fence.term)
 
     async def _try(self, attempt: Attempt) -> None:
         """Place a reserve pod and leave its binding to a task; where that fails, see to the failure."""
