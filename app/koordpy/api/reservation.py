@@ -147,10 +147,13 @@ class Reservation(KubeObject):
 
     @property
     def requires_pre_allocation(self) -> bool:
-        """Whether it must take over a pod or go nowhere: a label of it or of its template says so."""
+        """Whether it must take over a pod or go nowhere: its label says so, or its template's.
+
+        One that is not for pre-allocation at all goes nowhere then.
+        """
         template = self.spec.template
-        labels = (self.metadata.labels, template.metadata.labels if template else {})
-        return any(each.get(extension.LABEL_PRE_ALLOCATION_REQUIRED) == "true" for each in labels)
+        labels = {**(template.metadata.labels if template else {}), **self.metadata.labels}
+        return labels.get(extension.LABEL_PRE_ALLOCATION_REQUIRED) == "true"
 
 
 def validate(reservation: Reservation | None) -> str:

@@ -68,7 +68,7 @@ def affinity_of(annotations: Mapping[str, str]) -> ReservationAffinity | None:
 
 
 def _read(text: str) -> ReservationAffinity:
-    written = decode(_Written, b"{}" if text.strip() in ("", "null") else text.encode())
+    written = decode(_Written, b"{}" if not text or text.strip() == "null" else text.encode())
     terms = None
     required = written.required_during_scheduling_ignored_during_execution
     if required is not None:

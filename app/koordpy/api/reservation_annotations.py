@@ -47,9 +47,12 @@ class _Amounts(Struct):
 
 
 def read(type_: type[T], annotations: Mapping[str, str], key: str) -> T | None:
-    """Read an annotation's JSON; None if it is absent, an empty struct for null. Raises DecodeError."""
+    """Read an annotation's JSON; None if it is absent or empty, an empty struct for null.
+
+    Raises DecodeError.
+    """
     text = annotations.get(key)
-    if text is None:
+    if not text:
         return None
     return decode(type_, b"{}" if text.strip() == "null" else text.encode())
 
@@ -116,8 +119,6 @@ def resized_allocatable(annotations: Mapping[str, str]) -> dict[str, str | int |
 
 def exact_match(annotations: Mapping[str, str]) -> tuple[str, ...]:
     """Return the resources of which a pod wants a reservation to hold exactly as much. Raises DecodeError."""
-    if not annotations.get(extension.ANNOTATION_EXACT_MATCH_RESERVATION):
-        return ()
     wanted = read(_Names, annotations, extension.ANNOTATION_EXACT_MATCH_RESERVATION)
     return tuple(wanted.resource_names) if wanted else ()
 
@@ -160,7 +161,7 @@ def is_operating(meta: ObjectMeta) -> bool:
 def operating_owners(annotations: Mapping[str, str]) -> list[ReservationOwner]:
     """Return the owners of a pod that acts as a reservation. Raises DecodeError."""
     text = annotations.get(extension.ANNOTATION_RESERVATION_OWNERS)
-    if text is None or text.strip() == "null":
+    if not text or text.strip() == "null":
         return []
     return decode(list[ReservationOwner], text.encode())
 

@@ -3,11 +3,13 @@ from typing import Any
 
 import pytest
 
+from koordpy.api import reservation_annotations as annotations
 from koordpy.api import reservation_status as status
 from koordpy.api.core import Pod
 from koordpy.api.json_merge import apply
 from koordpy.api.quantity import parse
 from koordpy.api.reservation import Reservation, validate
+from koordpy.api.reservation_affinity import affinity_of
 from koordpy.api.reserve_pod import (
     MAX_PRIORITY,
     is_pre_allocation,
@@ -166,3 +168,41 @@ class TestStatus:
         written = apply({"status": document}, {"status": patch["status"]})["status"]
         assert written["allocated"] == {"cpu": "1"}
         assert (written["phase"], written["nodeName"]) == ("Available", "n1")
+
+
+@pytest.mark.parametrize(
+    "key", ["reservation-restricted-options", "reservation-owners", "exact-match-reservation"]
+)
+def test_an_empty_annotation_is_none_and_a_blank_one_is_an_error(key: str) -> None:
+    read = {
+        "reservation-restricted-options": annotations.restricted_options,
+        "reservation-owners": annotations.operating_owners,
+        "exact-match-reservation": annotations.exact_match,
+    }[key]
+    assert not read({f"scheduling.koordinator.sh/{key}": ""})
+    with pytest.raises(DecodeError):
+        read({f"scheduling.koordinator.sh/{key}": " "})
+
+
+def test_an_empty_affinity_wants_any_reservation_and_a_blank_one_is_an_error() -> None:
+    key = "scheduling.koordinator.sh/reservation-affinity"
+    assert affinity_of({key: ""}) == affinity_of({key: "{}"})
+    with pytest.raises(DecodeError):
+        affinity_of({key: " "})
+
+
+def test_an_empty_resize_annotation_changes_nothing() -> None:
+    key = "scheduling.koordinator.sh/reservation-resize-allocatable"
+    assert annotations.resized_allocatable({key: ""}) == {}
+
+
+@pytest.mark.parametrize(
+    ("own", "of_template", "required"),
+    [("true", "", True), ("", "true", False), (None, "true", True), ("false", "true", False)],
+)
+def test_its_own_label_goes_before_the_templates(own: str | None, of_template: str, required: bool) -> None:
+    key = "scheduling.koordinator.sh/pre-allocation-required"
+    labels = {} if own is None else {key: own}
+    template = {"metadata": {"labels": {key: of_template}}, "spec": {"containers": []}}
+    made = reservation(labels=labels, spec={"template": template})
+    assert made.requires_pre_allocation is required

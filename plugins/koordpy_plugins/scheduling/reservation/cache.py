@@ -51,6 +51,8 @@ class ReservationCache:
         self._names: dict[str, dict[str, None]] = {}
         self._users: dict[str, dict[str, Pod]] = {}
         self._used: dict[str, str] = {}
+        self._left: dict[str, str] = {}
+        """The reservations that pods used before a Reservation was assumed to take them over."""
         self._presumed: set[str] = set()
         self.owners = OwnerIndex()
         """What is offered, by who may use it."""
@@ -222,6 +224,9 @@ class ReservationCache:
 
     def _use(self, uid: str, pod: Pod) -> None:
         self._users.setdefault(uid, {})[pod.metadata.uid] = pod
+        before = self._used.get(pod.metadata.uid, uid)
+        if before != uid:
+            self._left.setdefault(pod.metadata.uid, before)
         self._used[pod.metadata.uid] = uid
         info = self.infos.get(uid)
         if info is None:
@@ -238,7 +243,11 @@ class ReservationCache:
 
     def _leave(self, uid: str, pod_uid: str) -> None:
         if self._used.get(pod_uid) == uid:
-            del self._used[pod_uid]
+            before = self._left.pop(pod_uid, None)
+            if before is None:
+                del self._used[pod_uid]
+            else:
+                self._used[pod_uid] = before
             self._presumed.discard(pod_uid)
         users = self._users.get(uid)
         if users is not None:
@@ -254,6 +263,10 @@ class ReservationCache:
         if info.node_name:
             self._tell(info.node_name)
 
+    def _leave_all(self, pod_uid: str) -> None:
+        while (uid := self._used.get(pod_uid)) is not None:
+            self._leave(uid, pod_uid)
+
     # --- pods as the API server has them ---------------------------------------------------------
 
     def add_pod(self, pod: Pod) -> None:
@@ -261,8 +274,7 @@ class ReservationCache:
         if pod.is_terminal:
             self.delete_pod(pod)
         elif pod.spec.node_name:
-            uid = pod.metadata.uid
-            self._leave(self._used.get(uid, ""), uid)
+            self._leave_all(pod.metadata.uid)
             used = annotations.allocated(pod.metadata.annotations)
             if used is not None:
                 self._use(used.uid, pod)
@@ -281,10 +293,9 @@ class ReservationCache:
 
     def delete_pod(self, pod: Pod) -> None:
         """Forget a pod that ended or was deleted."""
-        uid = pod.metadata.uid
-        self._leave(self._used.get(uid, ""), uid)
+        self._leave_all(pod.metadata.uid)
         if annotations.is_operating(pod.metadata):
-            self.remove(uid)
+            self.remove(pod.metadata.uid)
 
     def _operate(self, pod: Pod) -> None:
         """Take in a pod that acts as a reservation, and who it says uses it."""

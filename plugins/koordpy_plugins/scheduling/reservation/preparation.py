@@ -222,7 +222,7 @@ class Preparation:
     def _choose_restored(self, prepared: Prepared, places: Places) -> None:
         """Say on which nodes a Reservation's attempt has anything to do with other reservations or pods."""
         candidates = prepared.matches.mask(self._table.capacity)
-        if prepared.is_pre_allocation and prepared.required:
+        if prepared.required:
             prepared.restored = candidates
         else:
             restored = self._withheld.allocated.copy()
@@ -254,7 +254,7 @@ class Preparation:
         found: dict[str, list[Pod]] = {}
         if info.reservation.uses_cluster_mode:
             for node_name in self._candidates.node_names:
-                found[node_name] = [pod for pod in self._candidates.on(node_name) if is_free(pod)]
+                found[node_name] = list(self._candidates.on(node_name))
         else:
             selected = [pod for pod in self._pods if is_free(pod) and info.owners.selects(pod)]
             for pod in sorted(selected, key=lambda pod: (pod.metadata.name, pod.metadata.uid)):

@@ -144,7 +144,7 @@ class Prepared:
         info = self.reservation
         if info is None or info.reservation is None:
             return self.wish.affinity is not None
-        return info.reservation.spec.pre_allocation and info.reservation.requires_pre_allocation
+        return info.reservation.requires_pre_allocation
 
     def concerns(self, row: int, used: NDArray[np.bool_]) -> bool:
         """Tell whether a node has to do with reservations for this pod.

@@ -119,6 +119,30 @@ class TestPreAllocation:
         scene.reserve(new_reserve_pod(wanted))
         assert list(scene.plugin.cache.infos["uid-r"].assigned) == ["uid-a", "uid-c"]
 
+    def test_marked_pods_are_taken_over_whatever_reservation_they_use(self) -> None:
+        wanted = pending("r", "6", **self.SPEC, preAllocationPolicy={"mode": "Cluster"})
+        other = reservation("other", cpu="5", allocatePolicy="Restricted")
+        used = user("a", "other", "5")
+        used.metadata.labels = {"pod.koordinator.sh/is-pre-allocatable": "true"}
+        args = {"preAllocationConfig": {"enableClusterMode": True}}
+        scene = Scene([node("n1", cpu="11")], [other, wanted, used], args=args)
+        infos = scene.plugin.cache.infos
+        state = scene.reserve(new_reserve_pod(wanted))
+        assert infos["uid-r"].assigned.keys() == {"uid-a"}
+        scene.framework.run_unreserve(state, new_reserve_pod(wanted), "n1")
+        assert scene.plugin.cache.reservation_of("uid-a") == "uid-other"
+        scene.reserve(new_reserve_pod(wanted))
+        scene.show(user("a", "r", "5"))
+        assert not infos["uid-other"].assigned
+        assert infos["uid-r"].assigned.keys() == {"uid-a"}
+
+    def test_what_must_take_over_a_pod_and_may_not_goes_nowhere(self) -> None:
+        required = {"metadata": {"labels": {"scheduling.koordinator.sh/pre-allocation-required": "true"}}}
+        wanted = pending("r", template={**required, "spec": {"containers": []}})
+        assert scene_reasons(wanted) == ("node(s) no pod match reservation with pre allocation required",)
+        wanted.metadata.labels = {"scheduling.koordinator.sh/pre-allocation-required": "false"}
+        assert Scene(objects=[wanted]).fits(new_reserve_pod(wanted))
+
     def test_pods_of_reservations_are_left_alone(self) -> None:
         wanted = pending("r", "6", **self.SPEC)
         used = user("a", "other", "5")
