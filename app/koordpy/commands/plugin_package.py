@@ -5,8 +5,10 @@ its own tests, and `ruff` and `mypy --strict` have nothing to say about it.
 """
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from string import Template
 
@@ -75,7 +77,9 @@ def write(kind: str, name: str, into: Path) -> list[Path]:
     values = {"name": name, "package": package, "module": package.replace("-", "_"), "koordpy": __version__}
     for field in ("group", "description", "where", "entry", "switch"):
         values[field] = Template(getattr(known, field)).substitute(values)
-    root = into / f"koordpy-plugin-{package}"
+    project = f"koordpy-plugin-{package}"
+    _check_free(known.group, str(values["entry"]), str(values["module"]), project)
+    root = into / project
     if root.exists():
         raise BadName(f"{root} exists already")
     source = root / "src" / values["module"]
@@ -94,3 +98,15 @@ def write(kind: str, name: str, into: Path) -> list[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return sorted(texts)
+
+
+def _check_free(group: str, entry: str, module: str, project: str) -> None:
+    """Raise BadName where a second plugin of that name would be refused, or Python find another module."""
+    for point in metadata.entry_points(group=group, name=entry):
+        owner = point.dist.name if point.dist is not None else "another package"
+        if owner != project:
+            raise BadName(f"{entry!r} is the name of a plugin of {owner}; choose another one")
+    owners = metadata.packages_distributions().get(module, [])
+    if module in sys.stdlib_module_names or set(owners) - {project}:
+        owner = owners[0] if owners else "Python"
+        raise BadName(f"the module would be called {module!r}, as one of {owner}'s is; choose another name")

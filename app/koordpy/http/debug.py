@@ -34,7 +34,15 @@ from .parameters import known_parameters
 
 API = "/apis/v1/"
 
-_NOT_IN_SCHEMA = ("/debug/flags", "/debug/pprof/", "/nodes/{node_name}", "/openapi.json", "/readyz", "/livez")
+_NOT_IN_SCHEMA = (
+    "/debug/flags",
+    "/debug/pprof/",
+    "/livez",
+    "/metrics",
+    "/nodes/{node_name}",
+    "/openapi.json",
+    "/readyz",
+)
 
 
 @dataclass

@@ -116,9 +116,7 @@ def router() -> APIRouter:
     @routes.get("", include_in_schema=False)
     @routes.get("/", include_in_schema=False)
     async def index() -> PlainTextResponse:
-        return PlainTextResponse(
-            "profile?seconds=30  where time goes, for go tool pprof\nstacks  what threads do now\n"
-        )
+        return PlainTextResponse("profile?seconds=30  for go tool pprof\nstacks  what all threads do\n")
 
     @routes.get("/stacks", include_in_schema=False)
     async def all_stacks() -> PlainTextResponse:

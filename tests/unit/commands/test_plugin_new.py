@@ -80,3 +80,18 @@ def test_a_plugin_that_is_not_installed_cannot_be_measured() -> None:
     result = CliRunner().invoke(cli, ["plugin", "measure", "Nobody"])
     assert result.exit_code == 1
     assert "expected an installed scheduling plugin" in result.output
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Reservation", "'Reservation' is the name of a plugin of koordpy"),
+        ("Json", "the module would be called 'json', as one of Python's is"),
+        ("Numpy", "the module would be called 'numpy', as one of numpy's is"),
+    ],
+)
+def test_a_name_that_is_taken_is_refused(name: str, message: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["plugin", "new", "scheduling", name, "--into", str(tmp_path)])
+    assert result.exit_code == 1
+    assert message in result.output
+    assert list(tmp_path.iterdir()) == []
