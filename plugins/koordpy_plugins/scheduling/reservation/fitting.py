@@ -13,6 +13,7 @@ from koordpy.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from koordpy.api.resource_names import PODS as PODS_NAME
 from koordpy.cluster.columns import PODS
 from koordpy.cluster.nodes import NodeSet, NodeTable
+from koordpy.lib import runs
 
 from . import scoring
 from .book import PLENTY, Book, Bool, Int64, plain
@@ -45,7 +46,7 @@ class Fitting:
     @property
     def sizes(self) -> Int64:
         """(g,) how many matched reservations each node has."""
-        return np.diff(self.first, append=len(self.at))
+        return runs.sizes(self.first, len(self.at))
 
     def any_of_node(self, flags: Bool) -> Bool:
         """(g,) whether a flag (k,) is set for any reservation of a node."""
@@ -74,8 +75,8 @@ def fit(
     at = places[matches.rows]
     chosen = np.flatnonzero((at >= 0) & matches.current)
     at, slots = at[chosen], matches.slots[chosen]
-    first = np.flatnonzero(np.diff(at, prepend=-1))
-    sizes = np.diff(first, append=len(at))
+    first = runs.starts(at)
+    sizes = runs.sizes(first, len(at))
     group = np.repeat(np.arange(len(first)), sizes)
     count = np.repeat(sizes, sizes)
     rows = nodes.rows[at]
