@@ -1,11 +1,15 @@
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from koordpy.api.core import Pod
+from koordpy.cluster.columns import Int64
+from koordpy.scheduling.args import NoArgs
 from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import (
     Binding,
     Plugin,
@@ -16,8 +20,8 @@ from koordpy.scheduling.interface import (
     ReservationScore,
 )
 from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.reservation_points import default_normalize
-from koordpy.scheduling.status import SUCCESS, Code, Status
+from koordpy.scheduling.reservation_points import default_normalize, normalize_of_nodes
+from koordpy.scheduling.status import SUCCESS, Code, Status, Verdict
 
 from .worlds import framework, node, pod, world
 
@@ -97,6 +101,55 @@ async def test_a_failure_before_binding_a_reservation_is_an_error() -> None:
 )
 def test_scores_are_scaled_to_the_largest(scores: list[int], reverse: bool, expected: list[int]) -> None:
     assert default_normalize(scores, reverse=reverse) == expected
+
+
+@given(st.lists(st.lists(st.integers(-5, 10**6), min_size=1), min_size=1), st.booleans())
+def test_the_scores_of_each_node_are_scaled_among_themselves(by_node: list[list[int]], reverse: bool) -> None:
+    first = np.cumsum([0, *map(len, by_node)])[:-1]
+    scores = np.array([score for of_node in by_node for score in of_node])
+    expected = [score for of_node in by_node for score in default_normalize(of_node, reverse=reverse)]
+    assert normalize_of_nodes(scores, first, reverse=reverse).tolist() == expected
+
+
+class AtOnce(Plugin, ReservationFilter, ReservationScore):
+    """Refuses the reservation x and scores by the length of the name, all at once."""
+
+    name = "AtOnce"
+
+    def filter_reservations(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
+        return Verdict.reject(np.array([info.name == "x" for info in pairs.reservations]), "is x")
+
+    def filter_nominate_reservations(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
+        return self.filter_reservations(state, pairs)
+
+    def score_reservations(self, state: CycleState, pairs: ReservationPairs) -> Int64:
+        return np.array([len(info.name) for info in pairs.reservations])
+
+    def normalize_reservations_of_nodes(
+        self, state: CycleState, pod: Pod, scores: Int64, first: Int64
+    ) -> Int64:
+        return normalize_of_nodes(scores, first)
+
+
+def test_one_reservation_is_asked_about_by_the_form_for_many() -> None:
+    cluster = world([node("a")])
+    plugin, state = AtOnce(NoArgs(), Handle(cluster)), CycleState()
+    node_a, x, long = NodeInfo(cluster.nodes.all(), 0), Reservation("x"), Reservation("long")
+    assert plugin.filter_reservation(state, pod("p"), x, node_a) == Status.unschedulable("is x")
+    assert plugin.filter_nominate_reservation(state, pod("p"), long, "a") == SUCCESS
+    assert plugin.score_reservation(state, pod("p"), long, "a") == 4
+    assert plugin.normalize_reservation_scores(state, pod("p"), [1, 4]) == [25, 100]
+
+
+def test_a_node_that_is_gone_cannot_be_asked_about() -> None:
+    plugin = AtOnce(NoArgs(), Handle(world([])))
+    with pytest.raises(LookupError, match="node a is gone"):
+        plugin.score_reservation(CycleState(), pod("p"), Reservation("x"), "a")
+
+
+def test_a_plugin_without_either_form_is_refused() -> None:
+    with pytest.raises(TypeError, match="must define score_reservation or score_reservations"):
+        type("Neither", (Plugin, ReservationScore), {})
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=1))

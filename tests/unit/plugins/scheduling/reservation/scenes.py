@@ -1,7 +1,7 @@
 """Small clusters with reservations, and a profile that has the Reservation plugin."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -114,18 +114,20 @@ class Scene:
         args: Mapping[str, Any] | None = None,
         client: Client | None = None,
         handle: Handle | None = None,
+        others: Sequence[type[Plugin]] = (),
     ) -> None:
         self.cluster: Cluster = handle.cluster if handle else world(nodes or [node("n1", cpu="10")])
         self.handle = handle or Handle(self.cluster, client=client)
+        classes = (*CLASSES[:-1], *others)
         profiles = build(
             configuration(
-                [cls.name for cls in CLASSES[:-1]],
+                [cls.name for cls in classes],
                 {"Reservation": dict(args or {})},
                 bind={"enabled": [{"name": "Reservation"}, {"name": "DefaultBinder"}], "disabled": _ALL},
             ),
             lambda _: self.handle,
             place=Place.EXTENDER,
-            classes={cls.name: cls for cls in CLASSES},
+            classes={cls.name: cls for cls in (*classes, CLASSES[-1])},
         )
         self.framework: Framework = profiles.frameworks["default-scheduler"]
         self.plugin = next(p for p in self.framework.plugins if isinstance(p, ReservationPlugin))
