@@ -22,6 +22,7 @@ from koordpy.lib.int64 import wrap
 
 from .columns import PODS, Bool, Column, Int64, ResourceAxis
 from .overlay import Overlay
+from .rows import Rows
 from .shares import Share, Shares
 
 
@@ -131,11 +132,9 @@ class NodeTable:
 
     def __init__(self, capacity: int = 64) -> None:
         self.resources = ResourceAxis()
-        self._rows: dict[str, int] = {}
-        self._names: list[str | None] = [None] * capacity
+        self._rows = Rows(capacity)
         self._nodes: list[Node | None] = [None] * capacity
         self._pods: list[dict[str, Pod]] = [{} for _ in range(capacity)]
-        self._free = list(range(capacity - 1, -1, -1))
         self._placements: dict[str, _Placement] = {}
         self._shares = Shares(self.resource_column)
         self._all: tuple[int, NodeSet] | None = None
@@ -202,7 +201,7 @@ class NodeTable:
     @property
     def capacity(self) -> int:
         """The length of every column."""
-        return len(self._names)
+        return self._rows.capacity
 
     def add_column(self, width: int = 0, dtype: DTypeLike = np.int64, fill: Any = 0) -> Column:
         """Add a column of scalars, or of `width` cells a row, that follows the table's growth.
@@ -238,10 +237,7 @@ class NodeTable:
 
     def name_of(self, row: int) -> str:
         """Return the node name of a row in use."""
-        name = self._names[row]
-        if name is None:
-            raise KeyError(f"row {row} of the node table is free")
-        return name
+        return self._rows.name_of(row)
 
     def node(self, row: int) -> Node | None:
         """Return the Node object of a row, None where `present` is false."""
@@ -271,10 +267,7 @@ class NodeTable:
 
     def select(self, names: Sequence[str]) -> tuple[NodeSet, list[str]]:
         """Return the named nodes that exist, in the given order, and the names that do not."""
-        try:
-            rows = np.fromiter(map(self._rows.__getitem__, names), np.int64, len(names))
-        except KeyError:
-            rows = np.fromiter((self._rows.get(name, -1) for name in names), np.int64, len(names))
+        rows = self._rows.find(names)
         known = (rows >= 0) & self.present[rows]
         if known.all():
             return NodeSet(self, names, rows), []
@@ -418,29 +411,24 @@ class NodeTable:
     def _claim(self, name: str) -> int:
         row = self._rows.get(name)
         if row is None:
-            if not self._free:
+            if self._rows.are_used_up:
                 self._grow()
-            row = self._rows[name] = self._free.pop()
-            self._names[row] = name
+            row = self._rows.claim(name)
         return row
 
     def _grow(self) -> None:
         old = self.capacity
-        new = old * 2
-        self._names.extend([None] * old)
+        self._rows.grow(old)
         self._nodes.extend([None] * old)
         self._pods.extend({} for _ in range(old))
-        self._free = list(range(new - 1, old - 1, -1))
         for column in self._columns:
-            column.grow(new)
+            column.grow(self.capacity)
 
     def _release_if_empty(self, row: int) -> None:
         if self._nodes[row] is not None or self._pods[row]:
             return
         for handler in self._on_release:
             handler(row)
-        del self._rows[self.name_of(row)]
-        self._names[row] = None
         for column in self._columns:
             column.reset(row)
-        self._free.append(row)
+        self._rows.release(row)
