@@ -15,11 +15,13 @@ class ConflictingTerms(ValueError):
 
 
 class Places:
-    """The nodes on which reservations are looked for: those that a pod can go to, of those given."""
+    """The nodes on which reservations are looked for: those that a pod can go to, of those given.
 
-    def __init__(self, pod: Pod, names: frozenset[str] | None) -> None:
-        self._names = names
-        self._specific = _specific_nodes(pod)
+    `specific` are the `specific_nodes` of the pod.
+    """
+
+    def __init__(self, pod: Pod, names: frozenset[str] | None, specific: frozenset[str] | None) -> None:
+        self._names, self._specific = names, specific
         self._required = node_affinity.required(pod.spec)
 
     @property
@@ -53,7 +55,7 @@ class Places:
         return result
 
 
-def _specific_nodes(pod: Pod) -> frozenset[str] | None:
+def specific_nodes(pod: Pod) -> frozenset[str] | None:
     """Return the nodes that required terms name, None if a term does not. Raises ConflictingTerms."""
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     selector = affinity.required_during_scheduling_ignored_during_execution if affinity else None

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from koordpy.api.core import Node, Pod
 from koordpy.api.quantity import QuantityError
 from koordpy.api.reservation import RESTRICTED, Reservation, validate
+from koordpy.api.reservation_affinity import affinity_of
 from koordpy.api.reserve_pod import reservation_name_of
 from koordpy.api.scheme import DecodeError
 from koordpy.cluster.store import Store
@@ -28,7 +29,7 @@ from .candidates import Candidates, is_free
 from .imagined import Imagined
 from .matches import Matches, NodeMatch
 from .matching import USABLE, Decision, Diagnosis, Wish, decide, decide_for_owner
-from .places import ConflictingTerms, Places
+from .places import ConflictingTerms, Places, specific_nodes
 from .prepared import Prepared
 from .selector_index import SelectorIndex
 from .withheld import Withheld
@@ -66,13 +67,14 @@ class Preparation:
     ) -> tuple[Prepared | None, Status]:
         """Find the reservations that a pod may use; None with the reason to stop."""
         try:
+            affinity_of(pod.metadata.annotations)  # unreadable, it goes before terms that conflict
+            specific = specific_nodes(pod)
             wish = Wish.of(pod)
         except (DecodeError, QuantityError) as error:
             return None, Status.failed(error)
-        try:
-            places = Places(pod, self._candidate_nodes(state, wish))
         except ConflictingTerms:
             return None, Status.unresolvable(CONFLICT)
+        places = Places(pod, self._candidate_nodes(state, wish), specific)
         imagined = self._imagine(state, omit_node_labels=omit_node_labels)
         matches = self._match(wish, places, imagined, omit_node_labels=omit_node_labels)
         restored = None
@@ -203,7 +205,7 @@ class Preparation:
         except QuantityError as error:
             return None, Status.failed(error)
         try:
-            places = Places(pod, None)
+            places = Places(pod, None, specific_nodes(pod))
         except ConflictingTerms:
             return None, Status.unresolvable(CONFLICT)
         prepared = Prepared(wish, Matches(self._withheld.book), reservation=info)

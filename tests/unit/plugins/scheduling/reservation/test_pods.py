@@ -2,14 +2,16 @@ import asyncio
 
 import pytest
 
-from koordpy.api.core import Pod
-from koordpy.api.extension import ANNOTATION_RESERVATION_ALLOCATED
+from koordpy.api.core import Pod, PodSpec
+from koordpy.api.extension import ANNOTATION_EXACT_MATCH_RESERVATION, ANNOTATION_RESERVATION_ALLOCATED
 from koordpy.api.reservation import Reservation
+from koordpy.api.scheme import decode
 from koordpy.cluster.sandbox import Sandbox
 from koordpy.scheduling.cycle_state import PLACED
 from koordpy.scheduling.interface import Binding
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.outcome import FilterOutcome
+from koordpy.scheduling.status import Code
 from tests.unit.scheduling.worlds import node, pod
 
 from .scenes import Scene, claimant, copied, reservation, user
@@ -228,6 +230,23 @@ def test_a_pod_of_a_gone_reservation_is_none_of_it_when_its_name_comes_again() -
     scene.cluster.store(Reservation).discard("r")
     scene.show(copied(reservation("r"), uid="uid-new"))
     assert not scene.plugin.cache.infos["uid-new"].assigned
+
+
+def test_terms_that_conflict_come_between_the_affinity_and_the_exact_match() -> None:
+    scene = Scene(objects=[reservation("r")])
+    fields = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("n1", "n2")]
+    required = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+    def code(reservation_affinity: str) -> Code:
+        wanted = claimant("x", "r", affinity=reservation_affinity)
+        wanted.metadata.annotations |= {ANNOTATION_EXACT_MATCH_RESERVATION: "bad"}
+        wanted.spec.affinity = decode(PodSpec, {"affinity": affinity}).affinity
+        outcome = scene.find(wanted)[1]
+        return (outcome.error or outcome.prefilter).code
+
+    assert code("{}") is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert code("bad") is Code.ERROR
 
 
 class TestWhatIf:
