@@ -42,10 +42,13 @@ _OPERATORS: Final = {
 class Term:
     """One node selector term: all its expressions must hold. A term with errors never matches."""
 
-    __slots__ = ("_fields", "_labels", "errors")
+    __slots__ = ("_fields", "_labels", "errors", "node_names")
 
     def __init__(self, term: NodeSelectorTerm, path: str) -> None:
         self.errors: list[str] = []
+        self.node_names = _named(term.match_fields)
+        """The only names that can match, or None if the term does not name its nodes. Kubernetes reads them
+        also out of a term that is not valid."""
         self._labels = self._read_expressions(term.match_expressions, f"{path}.matchExpressions")
         self._fields = self._read_fields(term.match_fields, f"{path}.matchFields")
 
@@ -90,13 +93,14 @@ class Term:
                     return False
         return True
 
-    @property
-    def node_names(self) -> frozenset[str] | None:
-        """The only names that can match, or None if the term does not name its nodes."""
-        names = [value for field, value, equal in self._fields if equal and field == "metadata.name"]
-        if not names:
-            return None
-        return frozenset(names) if len(set(names)) == 1 else frozenset()
+
+def _named(fields: list[NodeSelectorRequirement]) -> frozenset[str] | None:
+    """Return the node names that all fields allow, None if no field lists any."""
+    names: frozenset[str] | None = None
+    for field in fields:
+        if field.key == "metadata.name" and field.operator == "In":
+            names = frozenset(field.values) if names is None else names.intersection(field.values)
+    return names
 
 
 def _is_empty(term: NodeSelectorTerm) -> bool:

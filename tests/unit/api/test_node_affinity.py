@@ -63,6 +63,16 @@ def test_nodes_named_by_every_term_are_known() -> None:
     assert ANY_NODE.node_names is None
 
 
+def test_names_are_read_out_of_terms_that_are_not_valid_too() -> None:
+    two = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1", "n2"]}]}
+    none = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": []}]}
+    both = {"matchFields": [*two["matchFields"], *NAMED["matchFields"]]}
+    assert required(spec(two)).node_names == {"n1", "n2"}
+    assert required(spec(none)).node_names == frozenset()
+    assert required(spec(both)).node_names == {"n1"}
+    assert not required(spec(two)).matches({}, "n1")
+
+
 def test_equal_specs_share_a_matcher() -> None:
     assert required(spec(ZONE_A)) is required(spec(ZONE_A))
 

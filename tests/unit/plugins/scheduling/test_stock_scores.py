@@ -117,6 +117,24 @@ def _amount(name: str, amount: Any) -> int:
     return int(amount) * (1000 if name == "cpu" else 1)
 
 
+def test_what_a_container_has_already_counts_for_the_balance() -> None:
+    cluster = Cluster()
+    cls = NodeResourcesBalancedAllocation
+    plugin = cls(read_args(cls.args_type, cls.name, {}, ""), Handle(cluster))
+    status = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "memory": "4Gi", "pods": 10}}}
+    cluster.store(Node).apply(decode(Node, status))
+    pod = decode(
+        Pod,
+        {
+            "spec": {"containers": [{"name": "c"}]},
+            "status": {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]},
+        },
+    )
+    state, candidates = CycleState(), cluster.nodes.all()
+    assert plugin.pre_score(state, pod, candidates).is_success
+    assert plugin.score_nodes(state, pod, candidates).tolist() == [75]
+
+
 def test_a_pod_that_requests_nothing_is_not_ranked_by_balance() -> None:
     cluster = Cluster()
     cls = NodeResourcesBalancedAllocation

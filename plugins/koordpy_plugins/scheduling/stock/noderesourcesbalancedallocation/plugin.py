@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koordpy.api.core import Pod
-from koordpy.api.resources import pod_fit_vector, surely_alike
+from koordpy.api.resources import pod_status_vector, surely_alike
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.last_answer import LastAnswer
@@ -47,7 +47,7 @@ class NodeResourcesBalancedAllocation(Plugin, PreScore, Score):
         return SUCCESS
 
     def _requests(self, pod: Pod) -> dict[str, int]:
-        vector = pod_fit_vector(pod)
+        vector = pod_status_vector(pod)
         return {name: vector.get(name, 0) for name in self._names}
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
