@@ -171,10 +171,7 @@ class Fence:
         if not self._in_term:
             return
         self._until = at + self._limits.begin
-        if self._breaking_off is not None:
-            self._breaking_off.cancel()
-        rest = at + self._limits.end - self._clock.monotonic()
-        self._breaking_off = asyncio.get_running_loop().call_later(max(rest, 0.0), self._break_off)
+        self._break_off_at(at + self._limits.end)
         if self.term:
             self._opened.set()
 
@@ -185,26 +182,29 @@ class Fence:
         self.confirm(self._confirmed_at)
 
     def shut(self) -> None:
-        """End the term: nothing new is written. What is under way goes on, until `quiet`."""
+        """End the term: nothing new is written, and what is under way has a moment left."""
+        limits = self._limits
         self._in_term = False
         self._until = -math.inf
+        moment = self._clock.monotonic() + limits.end - limits.begin
+        self._break_off_at(min(moment, self._confirmed_at + limits.end))
 
     async def quiet(self) -> None:
         """Return when nothing that was written can arrive any more, so that the Lease may be given up."""
-        limits, now = self._limits, self._clock.monotonic
-        until = min(now() + limits.end - limits.begin, self._confirmed_at + limits.end)
-        try:
-            async with asyncio.timeout(max(until - now(), 0.0)):
-                await self._idle.wait()
-        except TimeoutError:
-            self._break_off()
-            await self._idle.wait()
-        await asyncio.sleep(self._doubtful_at + limits.lease - limits.end - now())
+        await self._idle.wait()
+        certain_at = self._doubtful_at + self._limits.lease - self._limits.end
+        await asyncio.sleep(certain_at - self._clock.monotonic())
 
     def end(self, why: str) -> None:
         """Let nobody wait any more: there will be no term again."""
         self._ended = why
         self._opened.set()
+
+    def _break_off_at(self, moment: float) -> None:
+        if self._breaking_off is not None:
+            self._breaking_off.cancel()
+        rest = max(moment - self._clock.monotonic(), 0.0)
+        self._breaking_off = asyncio.get_running_loop().call_later(rest, self._break_off)
 
     def _break_off(self) -> None:
         for write in self._writes:

@@ -1,0 +1,87 @@
+"""Two `koordpy serve` on one cluster, and a stock scheduler that asks one of them and then the other."""
+
+import asyncio
+
+from prometheus_client import REGISTRY
+
+from koordpy.api.reservation import AVAILABLE
+from koordpy.embedded.apiserver import Fault
+from koordpy.service import Service
+from tests.integration.reservations.stage import Stage
+
+LEASE = {"leaseDuration": 6, "renewDeadline": 4, "retryPeriod": 0.5}
+
+
+async def two(stage: Stage) -> tuple[Service, Service]:
+    """Run two replicas; return the one that leads, and the other."""
+    await stage.add_namespace("koordinator-system")
+    await stage.add_node("n1")
+    services = [await stage.serve(leaderElect=True, lease=LEASE) for _ in range(2)]
+
+    async def leading() -> list[Service]:
+        return [service for service in services if service.lead is not None and service.lead.is_leading]
+
+    [leader] = await stage.until(leading, "nobody leads")
+    [other] = [service for service in services if service is not leader]
+    return leader, other
+
+
+def term(service: Service) -> int:
+    assert service.extender is not None
+    return service.extender.binds.fence.term
+
+
+async def test_a_bind_waits_for_the_reservation_that_another_replica_is_just_placing(stage: Stage) -> None:
+    leader, other = await two(stage)
+    assert stage.server is not None
+    written, arrived = asyncio.Event(), asyncio.Event()
+
+    def held(method: str, path: str) -> Fault | None:
+        if method == "PATCH" and "/reservations/web/status" in path:
+            arrived.set()
+            return Fault(held=written)
+        return None
+
+    stage.server.faults = held
+    await stage.begin(other)
+    await stage.reserve("web", "6")
+    await arrived.wait()
+    await stage.add_pod("stock", "4")
+    assert other.extender is not None
+    fence = other.extender.binds.fence
+
+    async def waits() -> bool:
+        return fence.is_awaited
+
+    await stage.until(waits, "the bind does not wait")
+    written.set()
+    assert (await stage.in_phase("web", AVAILABLE)).node_name == "n1"
+    assert "Insufficient cpu" in await stage.refusal("stock")
+    assert (term(leader), term(other)) == (0, 1)
+    await stage.assert_nothing_is_booked_twice()
+
+
+async def test_pods_and_reservations_in_a_crowd_survive_a_failover(stage: Stage) -> None:
+    leader, other = await two(stage)
+    await stage.add_node("n2")
+    waited = REGISTRY.get_sample_value("koordpy_extender_fence_wait_seconds_count") or 0
+    await stage.begin(leader)
+    work = [stage.add_pod(f"p{i}", "1") for i in range(4)]
+    await asyncio.gather(*work, *(stage.reserve(f"r{i}", "2") for i in range(2)))
+    assert stage.scheduler is not None
+    await stage.scheduler.stop()
+    await stage.begin(other)
+    work = [stage.add_pod(f"p{i}", "1") for i in range(4, 8)]
+    await asyncio.gather(*work, *(stage.reserve(f"r{i}", "2") for i in range(2, 5)))
+
+    async def full() -> bool:
+        pods = [await stage.pod(f"p{i}") for i in range(8)]
+        reservations = [await stage.reservation(f"r{i}") for i in range(5)]
+        placed = sum(reservation.is_available for reservation in reservations)
+        return sum(bool(pod.spec.node_name) for pod in pods) + 2 * placed >= 15
+
+    await stage.until(full, "the cluster is not filled", 60)
+    await stage.assert_nothing_is_booked_twice()
+    assert (REGISTRY.get_sample_value("koordpy_extender_fence_wait_seconds_count") or 0) > waited
+    stage.services.sort(key=lambda service: service is not other)
+    await stage.assert_memory_equals_a_rebuild()
