@@ -33,6 +33,9 @@ from .status import Status
 
 log = logging.getLogger(__name__)
 
+_LOOK_EVERY = 0.01
+"""Seconds."""
+
 WAITS = Histogram(
     "koordpy_extender_fence_wait_seconds",
     "Time that bind calls waited because this process did not hold the Lease, where they had to.",
@@ -61,12 +64,15 @@ class Limits:
         return 2 * self.lease
 
 
+FOR_EVER = Limits(math.inf, math.inf, math.inf)
+
+
 class Fence:
     """Open for ever, until it is `put_up`; then from each `open` to the next `shut`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._limits = Limits(math.inf, math.inf, math.inf)
+        self._limits = FOR_EVER
         self._why: Callable[[], str] = str
         self._number = 1
         self._in_term = True
@@ -76,8 +82,6 @@ class Fence:
         self._doubtful_at = -math.inf
         """When a write last ended of which nobody knows whether it was carried out, or will be."""
         self._writes: set[_Write] = set()
-        self._idle = asyncio.Event()
-        self._idle.set()
         self._breaking_off: asyncio.TimerHandle | None = None
         self._opened = asyncio.Event()
         self._waiting = 0
@@ -131,6 +135,8 @@ class Fence:
 
         A write that is broken off has failed with ConnectionFailed: it may have been carried out.
         """
+        if self._limits is FOR_EVER:
+            return await work
         if not term or term != self.term:
             work.close()
             return Status.failed(
@@ -138,7 +144,6 @@ class Fence:
             )
         write = _Write()
         self._writes.add(write)
-        self._idle.clear()
         status = None
         try:
             status = await work
@@ -150,8 +155,6 @@ class Fence:
         finally:
             write.end()
             self._writes.discard(write)
-            if not self._writes:
-                self._idle.set()
             if status is None or not status.is_success:
                 self._doubtful_at = self._clock.monotonic()
         return status
@@ -191,7 +194,8 @@ class Fence:
 
     async def quiet(self) -> None:
         """Return when nothing that was written can arrive any more, so that the Lease may be given up."""
-        await self._idle.wait()
+        while self._writes:
+            await asyncio.sleep(_LOOK_EVERY)
         certain_at = self._doubtful_at + self._limits.lease - self._limits.end
         await asyncio.sleep(certain_at - self._clock.monotonic())
 
@@ -216,6 +220,8 @@ class _Write:
 
     After the process stood still, time is over for many timers: no other may let the task go on before.
     """
+
+    __slots__ = ("_cancelling", "_is_broken_off", "_task")
 
     def __init__(self) -> None:
         task = asyncio.current_task()
