@@ -7,15 +7,18 @@ import random
 from typing import Any
 
 from koordpy.admission.chain import Chain
-from koordpy.admission.config import DEFAULT_HANDLERS, AdmissionConfig, HandlerEntry, build_chains
+from koordpy.admission.config import DEFAULT_HANDLERS, GROUP, AdmissionConfig, HandlerEntry, build_chains
 from koordpy.admission.gates import feature_gates
 from koordpy.admission.handler import Handle
 from koordpy.admission.review import review
 from koordpy.api import json_patch
 from koordpy.api.scheme import RESOURCES, decode
 from koordpy.cluster.cluster import Cluster
+from koordpy.lib import entry_points
 
 TYPES = {resource.kind: type_ for type_, resource in RESOURCES.items()}
+INSTALLED = entry_points.find(GROUP)
+"""Looked for once: that takes longer than most vectors."""
 
 
 def chain_of(
@@ -37,7 +40,7 @@ def chains_on(
         HandlerEntry(name=name, args=args or {}) for name in DEFAULT_HANDLERS if name.startswith(prefixes)
     ]
     config = AdmissionConfig(enabled=enabled, disabled=["*"])
-    return build_chains(config, Handle(cluster, feature_gates(gates), random.Random(1)))
+    return build_chains(config, Handle(cluster, feature_gates(gates), random.Random(1)), INSTALLED)
 
 
 def fill(cluster: Cluster, objects: list[dict[str, Any]]) -> None:
