@@ -12,6 +12,7 @@ from koordpy.admission.review import review
 from koordpy_plugins.admission.binding_admission.plugin import DECISIONS
 
 from .admission_mutating import Draws, cluster_of
+from .admission_review import INSTALLED
 
 FLAG = "binding-admission-"
 
@@ -21,7 +22,7 @@ def run(case_in: dict[str, Any], tag: str | None) -> dict[str, Any]:
     flags = case_in.get("flags", {})
     args = {to_camel(flag.removeprefix(FLAG).replace("-", "_")): value for flag, value in flags.items()}
     config = AdmissionConfig(enabled=[HandlerEntry(name="validate-pod-binding.BindingAdmission", args=args)])
-    chain = build_chains(config, handle)["/validate-pod-binding"]
+    chain = build_chains(config, handle, INSTALLED)["/validate-pod-binding"]
     body = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": case_in["request"]}
     before = decisions()
     response = json.loads(review(chain, json.dumps(body).encode()))["response"]

@@ -14,6 +14,7 @@ from koordpy.api.scheme import RESOURCES, decode
 from koordpy.cluster.cluster import Cluster
 
 from ..vectors import equal
+from .admission_review import INSTALLED
 
 TYPES = {resource.kind: type_ for type_, resource in RESOURCES.items()}
 
@@ -44,7 +45,7 @@ def run(case_in: dict[str, Any], tag: str | None) -> dict[str, Any]:
 def mutate(path: str, case_in: dict[str, Any], gates: dict[str, bool]) -> dict[str, Any]:
     draws = Draws(case_in["draws"])
     handle = Handle(cluster_of(case_in["objects"]), feature_gates(gates), draws)
-    chain = build_chains(AdmissionConfig(), handle)[path]
+    chain = build_chains(AdmissionConfig(), handle, INSTALLED)[path]
     request = case_in["request"]
     body = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
     answer = json.loads(review(chain, json.dumps(body).encode()))

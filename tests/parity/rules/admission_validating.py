@@ -22,6 +22,7 @@ from koordpy.cluster.store import Store
 from koordpy.embedded.apiserver import ApiServer
 
 from .admission_mutating import Draws, cluster_of
+from .admission_review import INSTALLED
 
 ERROR = re.compile(
     r"(?P<path>[^ :]+): (?P<kind>Required value|Forbidden|Invalid value)"
@@ -74,7 +75,7 @@ def known(store: Store[ElasticQuota], key: str) -> str:
 
 def chain_of(case_in: dict[str, Any], cluster: Cluster, client: Client | None) -> Chain:
     handle = Handle(cluster, feature_gates(case_in["gates"]), Draws([]), client=client)
-    return build_chains(AdmissionConfig(), handle)["/validate-pod"]
+    return build_chains(AdmissionConfig(), handle, INSTALLED)["/validate-pod"]
 
 
 def body_of(case_in: dict[str, Any]) -> bytes:
