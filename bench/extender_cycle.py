@@ -15,8 +15,8 @@ from koordpy.api.koordinator import NodeMetric
 from koordpy.api.meta import format_time
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
-from koordpy.scheduling import config
 from koordpy.scheduling.extender import Extender, create
+from koordpy.scheduling.profiles import config
 
 PLUGINS = (
     ("NodeUnschedulable", 1), ("NodeName", 1), ("TaintToleration", 3), ("NodeAffinity", 2), ("NodePorts", 1),

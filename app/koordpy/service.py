@@ -36,18 +36,18 @@ from koordpy.leading import Lead, Part
 from koordpy.lib import certificates, supervise
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.verbosity import set_verbosity
-from koordpy.scheduling import config as scheduling_config
-from koordpy.scheduling.config import Profile
 from koordpy.scheduling.debug_flags import DebugFlags
-from koordpy.scheduling.decisions import Decisions
 from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.handle import Handle as SchedulingHandle
 from koordpy.scheduling.network_topology.manager import TreeManager
 from koordpy.scheduling.nominator import Nominator
-from koordpy.scheduling.observers import Observers
+from koordpy.scheduling.observers.decisions import Decisions
+from koordpy.scheduling.observers.observers import Observers
 from koordpy.scheduling.own_cycle.scheduler import ReservationScheduler
 from koordpy.scheduling.plugin_controllers import PluginControllers
-from koordpy.scheduling.registry import Place, Profiles, build
+from koordpy.scheduling.profiles import config as scheduling_config
+from koordpy.scheduling.profiles.config import Profile
+from koordpy.scheduling.profiles.registry import Place, Profiles, build
 from koordpy.scheduling.waiting_pods import WaitingPods
 from koordpy.scheduling.waking import Waking
 from koordpy.settings import DOORS, ListenerSettings, Settings

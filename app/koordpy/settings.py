@@ -17,7 +17,7 @@ from koordpy.api import config_document, config_model
 from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
 from koordpy.cluster.leader import JITTER
 from koordpy.scheduling.node_choice import NodeChoice
-from koordpy.scheduling.observer_settings import ObserverSettings
+from koordpy.scheduling.observers.settings import ObserverSettings
 
 API_VERSION: Final = "config.koordpy.dev/v1alpha1"
 KIND: Final = "KoordpyConfiguration"
@@ -102,7 +102,9 @@ class LeaseSettings(ConfigModel):
     def _leaves_time(self) -> "LeaseSettings":
         """A leader that cannot renew stops before anybody else begins, and tries more than once before."""
         if not int(self.lease_duration) > self.renew_deadline > JITTER * self.retry_period:
-            raise ValueError(f"expected leaseDuration (whole seconds) > renewDeadline > {JITTER} * retryPeriod")
+            raise ValueError(
+                f"expected leaseDuration (whole seconds) > renewDeadline > {JITTER} * retryPeriod"
+            )
         return self
 
 

@@ -17,9 +17,9 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.errors import NotFound
 from koordpy.embedded.apiserver import Fault
-from koordpy.scheduling import registry
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import Permit, Plugin
+from koordpy.scheduling.profiles import registry
 from koordpy.scheduling.status import SUCCESS, Status
 from tests.eventually import PATIENCE
 from tests.integration.service.stage import Document, Stage, binding, pod_document, serving, until

@@ -32,7 +32,7 @@ from koordpy.http.extender import endpoints
 from koordpy.lib import simulated_time
 from koordpy.lib.http1 import Response
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
-from koordpy.scheduling import config as scheduler_config
+from koordpy.scheduling.profiles import config as scheduler_config
 from koordpy.service import Service
 from koordpy.simulation.inprocess import EndpointCaller, ServerChannel
 from koordpy_plugins.scheduling.reservation.cache import ReservationCache

@@ -14,7 +14,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Connection
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.scheduler import Scheduler
-from koordpy.scheduling import config as scheduling_config
+from koordpy.scheduling.profiles import config as scheduling_config
 from tests.e2e.controlplane.plane import ControlPlane
 
 

@@ -53,7 +53,7 @@ from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.scheduler import Scheduler
 from koordpy.lib.clock import SystemClock
 from koordpy.lib.feature_gates import FeatureGates
-from koordpy.scheduling import config as scheduling_config
+from koordpy.scheduling.profiles import config as scheduling_config
 from koordpy.service import Service
 
 from . import calling, why

@@ -47,7 +47,7 @@ def new(kind: str, name: str, into: Path) -> None:
 @output_option
 def measure(name: str, nodes: int, calls: int, output: Format) -> None:
     """Call an installed scheduling plugin on a made-up cluster and print what each point takes."""
-    from koordpy.scheduling.registry import installed
+    from koordpy.scheduling.profiles.registry import installed
     from koordpy.testing.measure import costs, crowd
 
     if name not in installed():

@@ -9,8 +9,8 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.errors import ApiError, ConnectionFailed
 from koordpy.features.feature import Part
 from koordpy.lib.clock import Clock, SystemClock
-from koordpy.scheduling import config as scheduling_config
-from koordpy.scheduling.config import SchedulerConfiguration
+from koordpy.scheduling.profiles import config as scheduling_config
+from koordpy.scheduling.profiles.config import SchedulerConfiguration
 from koordpy.settings import Settings
 
 from . import clocks, definitions, extenders, leases, needs, priority_classes, rights, webhooks

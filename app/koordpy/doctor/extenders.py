@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 from koordpy.scheduling import light
 from koordpy.scheduling.args import read_args
 from koordpy.scheduling.bind_phase import MAX_PERMIT_WAIT
-from koordpy.scheduling.config import ExtenderConfig, Profile, SchedulerConfiguration
 from koordpy.scheduling.interface import Preempt
-from koordpy.scheduling.registry import DEFAULT_PLUGINS, IN_TREE, Profiles
+from koordpy.scheduling.profiles.config import ExtenderConfig, Profile, SchedulerConfiguration
+from koordpy.scheduling.profiles.registry import DEFAULT_PLUGINS, IN_TREE, Profiles
 from koordpy.settings import ExtenderSettings
 
 from .finding import Area, Finding

@@ -8,7 +8,7 @@ from koordpy.api.meta import parse_time
 from koordpy.cluster.errors import NotFound
 from koordpy.features.feature import Part
 from koordpy.features.parts import descheduler_lease
-from koordpy.scheduling.config import LeaderElection
+from koordpy.scheduling.profiles.config import LeaderElection
 
 from .finding import Area, Finding
 from .patient import Patient

@@ -26,12 +26,12 @@ from koordpy.lib.clock import Clock
 from koordpy.lib.entry_points import PluginLoadError
 from koordpy.lib.feature_gates import FeatureGateError
 from koordpy.qos.manager import QOSPlugins
-from koordpy.scheduling import config as scheduling_config
 from koordpy.scheduling import light
-from koordpy.scheduling.config import SchedulerConfiguration
 from koordpy.scheduling.handle import Handle as SchedulingHandle
 from koordpy.scheduling.interface import Plugin
-from koordpy.scheduling.registry import Place, Profiles, build
+from koordpy.scheduling.profiles import config as scheduling_config
+from koordpy.scheduling.profiles.config import SchedulerConfiguration
+from koordpy.scheduling.profiles.registry import Place, Profiles, build
 from koordpy.settings import Settings
 
 PARTS_OF_DOORS: Mapping[str, Part] = {"admission": Part.WEBHOOKS, "extender": Part.EXTENDER}

@@ -34,8 +34,7 @@ from koordpy.descheduling.registry import Registry as DeschedulingRegistry
 from koordpy.lib import entry_points
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.qos.manager import QOSPlugins
-from koordpy.scheduling import config as scheduling_config
-from koordpy.scheduling import light, registry
+from koordpy.scheduling import light
 from koordpy.scheduling.args import PluginArgs, read_args
 from koordpy.scheduling.handle import Handle as SchedulingHandle
 from koordpy.scheduling.interface import (
@@ -52,6 +51,8 @@ from koordpy.scheduling.interface import (
     ResizePod,
     Score,
 )
+from koordpy.scheduling.profiles import config as scheduling_config
+from koordpy.scheduling.profiles import registry
 
 from .feature import Feature, Part, followed
 from .parts import NETWORK_TOPOLOGY, PARTS, SCHEDULE_EXPLANATIONS

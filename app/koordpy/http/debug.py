@@ -23,10 +23,10 @@ from koordpy.admission.quota.topology import QuotaTopology
 from koordpy.api.core import PriorityClass
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.debug_flags import DebugFlags
-from koordpy.scheduling.decision_stream import DecisionStreams
-from koordpy.scheduling.decisions import Decisions
 from koordpy.scheduling.interface import APIService
-from koordpy.scheduling.registry import Profiles
+from koordpy.scheduling.observers.decision_stream import DecisionStreams
+from koordpy.scheduling.observers.decisions import Decisions
+from koordpy.scheduling.profiles.registry import Profiles
 
 from . import decisions, flags, metrics, pprof, what_if
 from .node_dump import node_dump

@@ -7,9 +7,9 @@ from pydantic import BaseModel
 
 from koordpy.api.core import Pod
 from koordpy.api.meta import format_micro_time
-from koordpy.scheduling.causes import Cause, Causes
 from koordpy.scheduling.extender import Extender
-from koordpy.scheduling.history import Life, StepModel, What
+from koordpy.scheduling.observers.causes import Cause, Causes
+from koordpy.scheduling.observers.history import Life, StepModel, What
 
 from .parameters import known_parameters
 

@@ -13,8 +13,8 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.clock import Clock
 
 from .cycle_state import CycleState
-from .decisions import Decision
 from .framework import Framework
+from .observers.decisions import Decision
 from .outcome import Scores
 
 MOST_KEPT = 10_000

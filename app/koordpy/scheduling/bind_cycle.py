@@ -21,15 +21,15 @@ from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound, ServerE
 from koordpy.cluster.retry import retried
 
 from .attempts import Attempt, Attempts
-from .decisions import Decision, Decisions
 from .failure import Failure
 from .fence import Closed, Fence
 from .framework import Framework
 from .handle import Handle
-from .history import Histories
 from .interface import Binding
 from .metrics import ATTEMPT_DURATION, ATTEMPTS, ATTEMPTS_KEPT, WAITING_PODS, count, tally
-from .registry import Profiles
+from .observers.decisions import Decision, Decisions
+from .observers.history import Histories
+from .profiles.registry import Profiles
 from .status import SUCCESS, Code, Status
 from .wire import BindingArgs
 

@@ -25,11 +25,8 @@ from koordpy.lib.feature_gates import FeatureGates
 from . import light, wire
 from .attempts import Attempt, Attempts
 from .bind_cycle import BindCycle, Gone
-from .config import SchedulerConfiguration
-from .decisions import Decision, Decisions
 from .failure import Failure
 from .handle import Handle
-from .history import PODS, Histories
 from .interface import Plugin, Victims
 from .metrics import (
     ATTEMPT_DURATION,
@@ -42,9 +39,12 @@ from .metrics import (
     tally,
 )
 from .node_choice import Chooser, NodeChoice
+from .observers.decisions import Decision, Decisions
+from .observers.history import PODS, Histories
 from .outcome import FilterOutcome
 from .preemption.recheck import Recheck
-from .registry import Place, Profiles, build
+from .profiles.config import SchedulerConfiguration
+from .profiles.registry import Place, Profiles, build
 from .status import Code, Status
 from .wire import BadBody
 

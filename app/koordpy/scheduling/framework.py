@@ -29,8 +29,8 @@ _FIT = "NodeResourcesFit"
 class Framework:
     """The plugins of one profile, and the extension points that run them.
 
-    `enabled` lists plugins by point (`koordpy.scheduling.config.POINTS`), in order; `weights` are those of
-    Score; `plugins` are all of them in the order of construction.
+    `enabled` lists plugins by point (`profiles.config.POINTS`), in order; `weights` are those of Score;
+    `plugins` are all of them in the order of construction.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ class Lineup:
 
     plugins: Sequence[Plugin]
     enabled: Mapping[str, Sequence[Plugin]]
-    """By point, see `koordpy.scheduling.config.POINTS`."""
+    """By point, see `koordpy.scheduling.profiles.config.POINTS`."""
 
     def at(self, point: str, role: type[T]) -> list[tuple[str, T]]:
         """Return the plugins enabled at a point that have a role there, with their names."""

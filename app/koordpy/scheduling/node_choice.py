@@ -24,7 +24,7 @@ from . import alike
 from .attempts import Attempt
 from .handle import Handle
 from .outcome import Scores
-from .registry import Profiles
+from .profiles.registry import Profiles
 
 log = logging.getLogger(__name__)
 

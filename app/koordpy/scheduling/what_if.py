@@ -19,8 +19,8 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
 
 from .cycle_state import PLACED, CycleState
-from .explained import Best, NodeScore, Rejection, rejected, rejections
 from .framework import Framework
+from .observers.explained import Best, NodeScore, Rejection, rejected, rejections
 from .outcome import FilterOutcome
 from .preemption.dry_run import Findings
 from .room import Room, best_room, find_room

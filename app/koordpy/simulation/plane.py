@@ -39,8 +39,8 @@ from koordpy.http.extender import endpoints
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock
 from koordpy.lib.http1 import Caller
-from koordpy.scheduling import config as scheduling_config
-from koordpy.scheduling.config import SchedulerConfiguration
+from koordpy.scheduling.profiles import config as scheduling_config
+from koordpy.scheduling.profiles.config import SchedulerConfiguration
 from koordpy.service import Service
 
 from .inprocess import EndpointCaller, ServerChannel

@@ -19,7 +19,7 @@ from koordpy.embedded.apiserver import ApiServer
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.extender import Extender, create
 from koordpy.scheduling.interface import Binding, Plugin, PreBind
-from koordpy.scheduling.registry import installed
+from koordpy.scheduling.profiles.registry import installed
 from koordpy.scheduling.status import SUCCESS, Status
 from tests.eventually import PATIENCE
 from tests.unit.scheduling.worlds import bind_body, configuration, filter_body

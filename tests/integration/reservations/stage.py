@@ -24,7 +24,7 @@ from koordpy.cluster.errors import AlreadyExists
 from koordpy.cluster.informers import Informers
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.scheduler import Scheduler
-from koordpy.scheduling import config as scheduler_config
+from koordpy.scheduling.profiles import config as scheduler_config
 from koordpy.service import Service
 from koordpy_plugins.scheduling.reservation.cache import ReservationCache
 from tests.eventually import PATIENCE

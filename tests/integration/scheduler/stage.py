@@ -13,7 +13,7 @@ from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.errors import ApiError
 from koordpy.embedded.scheduler import Scheduler
-from koordpy.scheduling import config as scheduler_config
+from koordpy.scheduling.profiles import config as scheduler_config
 from tests.eventually import PATIENCE
 
 if TYPE_CHECKING:

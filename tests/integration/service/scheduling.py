@@ -9,7 +9,7 @@ import yaml
 from koordpy import data
 from koordpy.api.core import Pod
 from koordpy.embedded.scheduler import Scheduler
-from koordpy.scheduling import config
+from koordpy.scheduling.profiles import config
 from tests.integration.service.stage import Stage
 
 Document = dict[str, Any]

@@ -15,9 +15,9 @@ from koordpy.api.core import Pod
 from koordpy.embedded.apiserver import ApiServer, Fault
 from koordpy.http import listener as listening
 from koordpy.lib import certificates
-from koordpy.scheduling import registry
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import Permit, Plugin
+from koordpy.scheduling.profiles import registry
 from koordpy.scheduling.status import SUCCESS, Status
 from koordpy.service import Service
 from tests.eventually import PATIENCE

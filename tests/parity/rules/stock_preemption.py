@@ -7,11 +7,11 @@ from koordpy.api.meta import KubeObject
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.args import API_VERSION
-from koordpy.scheduling.config import KIND, read
 from koordpy.scheduling.framework import Framework
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.preemption.choice import least_loss, loss
-from koordpy.scheduling.registry import Place, build, installed
+from koordpy.scheduling.profiles.config import KIND, read
+from koordpy.scheduling.profiles.registry import Place, build, installed
 from koordpy_plugins.scheduling.stock.defaultpreemption.plugin import DefaultPreemption
 
 OBJECTS: dict[str, type[KubeObject]] = {

@@ -15,10 +15,10 @@ from koordpy.api.meta import KubeObject
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.args import API_VERSION
-from koordpy.scheduling.config import KIND, read
 from koordpy.scheduling.framework import Framework
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.registry import Place, build, installed
+from koordpy.scheduling.profiles.config import KIND, read
+from koordpy.scheduling.profiles.registry import Place, build, installed
 from koordpy.scheduling.status import Code, Status
 
 OWNERS: tuple[type[KubeObject], ...] = (ReplicaSet, ReplicationController, StatefulSet)

@@ -15,7 +15,7 @@ from koordpy.admission import gates as admission_gates
 from koordpy.controllers import gates as controller_gates
 from koordpy.descheduling import config as descheduling_config
 from koordpy.qos import gates as qos_gates
-from koordpy.scheduling import config as scheduling_config
+from koordpy.scheduling.profiles import config as scheduling_config
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"

@@ -12,7 +12,7 @@ from koordpy.doctor.finding import Finding, State
 from koordpy.doctor.patient import Patient
 from koordpy.features.feature import Part
 from koordpy.lib.clock import SystemClock
-from koordpy.scheduling import config
+from koordpy.scheduling.profiles import config
 from tests.manifests.render import DEPLOY
 
 BASE = DEPLOY / "kustomize" / "base" / "extender"

@@ -15,7 +15,7 @@ from koordpy.http import debug
 from koordpy.http.app import Doorway
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import APIService, Plugin, Score
-from koordpy.scheduling.registry import Profiles
+from koordpy.scheduling.profiles.registry import Profiles
 from tests.unit.scheduling.worlds import framework, node, pod_document, world
 
 

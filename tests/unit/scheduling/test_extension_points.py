@@ -39,7 +39,7 @@ from koordpy.scheduling.interface import (
     Score,
 )
 from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.registry import Place, build
+from koordpy.scheduling.profiles.registry import Place, build
 from koordpy.scheduling.status import SUCCESS, Code, Status, Verdict
 
 from .worlds import Binder, configuration, framework, node, pod, world

@@ -11,7 +11,7 @@ from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Filter, Permit, Plugin, PostBind, Reserve, ResizePod, Score
 from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.registry import Place, build
+from koordpy.scheduling.profiles.registry import Place, build
 from koordpy.scheduling.status import SUCCESS, Status
 
 from .worlds import Binder, bind_body, configuration, filter_body, node, pod, pod_document, world
@@ -148,7 +148,7 @@ def test_the_attempts_of_pods_that_still_wait_are_kept() -> None:
 
 
 def test_the_shipped_light_profile_runs_in_light_mode() -> None:
-    from koordpy.scheduling import config
+    from koordpy.scheduling.profiles import config
     from koordpy.settings import ExtenderSettings
 
     cluster = world([node("a")])

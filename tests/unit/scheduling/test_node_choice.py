@@ -11,7 +11,7 @@ from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Plugin, Score
 from koordpy.scheduling.node_choice import PRESUMED_SECONDS
 from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.registry import Place, build, installed
+from koordpy.scheduling.profiles.registry import Place, build, installed
 
 from .worlds import Binder, configuration, filter_body, node, pod_document, world
 

@@ -11,7 +11,7 @@ from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import BeforeFilter, Plugin
-from koordpy.scheduling.registry import Place, build, installed
+from koordpy.scheduling.profiles.registry import Place, build, installed
 from koordpy.scheduling.status import PASS, Verdict
 
 from .worlds import Binder, bind_body, configuration, filter_body, node, pod, pod_document, world

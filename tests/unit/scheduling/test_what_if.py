@@ -14,11 +14,11 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
 from koordpy.scheduling import what_if
 from koordpy.scheduling.cycle_state import PLACED, CycleState
-from koordpy.scheduling.explanations import answer
 from koordpy.scheduling.framework import Framework
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Filter, Plugin, PreEnqueue, PreFilter, Score
-from koordpy.scheduling.registry import Place, build
+from koordpy.scheduling.observers.explanations import answer
+from koordpy.scheduling.profiles.registry import Place, build
 from koordpy.scheduling.status import SUCCESS, Status
 from koordpy.scheduling.what_if import Forecast, PlacedPod, Rehearsal, forecast
 from koordpy.testing.cluster import cluster as make_cluster

@@ -20,9 +20,14 @@ from koordpy.api.core import Node, Pod
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet, NodeTable
 from koordpy.lib.http1 import Caller, Connect, HttpClient, HttpError
-from koordpy.scheduling.config import ExtenderConfig, ExtenderTLSConfig, Profile, SchedulerConfiguration
 from koordpy.scheduling.interface import Victims
 from koordpy.scheduling.preemption.extenders import ExtenderError
+from koordpy.scheduling.profiles.config import (
+    ExtenderConfig,
+    ExtenderTLSConfig,
+    Profile,
+    SchedulerConfiguration,
+)
 
 SCALE = 10
 """What an extender's score is multiplied with: MaxNodeScore (100) / MaxExtenderPriority (10)."""

@@ -22,7 +22,6 @@ from koordpy.lib import supervise
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.http1 import Connect
 from koordpy.scheduling import alike
-from koordpy.scheduling.config import Profile, SchedulerConfiguration
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.failure import Failure, taken_over
 from koordpy.scheduling.framework import Framework
@@ -31,8 +30,9 @@ from koordpy.scheduling.interface import Binding, QueuedPod
 from koordpy.scheduling.nominator import Nominator
 from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
 from koordpy.scheduling.preemption.extenders import ExtenderError
+from koordpy.scheduling.profiles.config import Profile, SchedulerConfiguration
+from koordpy.scheduling.profiles.registry import Place, build
 from koordpy.scheduling.queue import SchedulingQueue, by_priority
-from koordpy.scheduling.registry import Place, build
 from koordpy.scheduling.status import SUCCESS, Code, Status
 from koordpy.scheduling.waiting_pods import WaitingPods
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from koordpy.api.core import Pod
 from koordpy.api.reservation import Reservation
 from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.decisions import Decision
 from koordpy.scheduling.framework import Framework
 from koordpy.scheduling.interface import QueuedPod
+from koordpy.scheduling.observers.decisions import Decision
 
 
 @dataclass(slots=True)

@@ -23,7 +23,6 @@ from koordpy.cluster.errors import NotFound
 from koordpy.cluster.events import NORMAL, Recorder
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.feature_gates import FeatureGates
-from koordpy.scheduling.decisions import Decision, Decisions, Outcome
 from koordpy.scheduling.failure import Failure, taken_over
 from koordpy.scheduling.fence import Fence
 from koordpy.scheduling.framework import Framework
@@ -31,9 +30,10 @@ from koordpy.scheduling.gates import DYNAMIC_SCHEDULER_CHECK, scheduling_gates
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Bind, QueuedPod
 from koordpy.scheduling.metrics import ATTEMPT_DURATION, ATTEMPTS, count, tally
+from koordpy.scheduling.observers.decisions import Decision, Decisions, Outcome
 from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.profiles.registry import Profiles
 from koordpy.scheduling.queue import SchedulingQueue
-from koordpy.scheduling.registry import Profiles
 from koordpy.scheduling.status import SUCCESS, Code, Status
 
 from . import failures

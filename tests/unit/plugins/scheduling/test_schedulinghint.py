@@ -9,12 +9,12 @@ from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
-from koordpy.scheduling import config
 from koordpy.scheduling.args import API_VERSION, read_args
 from koordpy.scheduling.framework import Framework
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.outcome import FilterOutcome
-from koordpy.scheduling.registry import Place, build
+from koordpy.scheduling.profiles import config
+from koordpy.scheduling.profiles.registry import Place, build
 from koordpy.scheduling.scheduling_hint import SCHEDULING_HINT, SchedulingHintState
 from koordpy.scheduling.status import Code
 from koordpy_plugins.scheduling.schedulinghint.plugin import SchedulingHint

@@ -33,7 +33,7 @@ from koordpy.scheduling.interface import (
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
 from koordpy.scheduling.own_cycle.scheduler import ReservationScheduler
-from koordpy.scheduling.registry import Place, Profiles, build
+from koordpy.scheduling.profiles.registry import Place, Profiles, build
 from koordpy.scheduling.reservation_info import ReservationInfo
 from koordpy.scheduling.reservation_writes import write_status
 from koordpy.scheduling.status import SUCCESS, Status

@@ -19,7 +19,7 @@ from koordpy.scheduling.framework import Framework
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Plugin
 from koordpy.scheduling.outcome import FilterOutcome
-from koordpy.scheduling.registry import Place, build
+from koordpy.scheduling.profiles.registry import Place, build
 from koordpy_plugins.scheduling.reservation.plugin import Reservation as ReservationPlugin
 from koordpy_plugins.scheduling.stock.nodeports.plugin import NodePorts
 from koordpy_plugins.scheduling.stock.noderesourcesfit.plugin import NodeResourcesFit

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from koordpy.api.config_model import ConfigError
-from koordpy.scheduling import config
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Bind, Filter
-from koordpy.scheduling.koordinator_args import KOORDINATOR_ARGS
-from koordpy.scheduling.registry import Place, Profiles, build, installed
+from koordpy.scheduling.profiles import config
+from koordpy.scheduling.profiles.koordinator_args import KOORDINATOR_ARGS
+from koordpy.scheduling.profiles.registry import Place, Profiles, build, installed
 
-from .worlds import world
+from ..worlds import world
 
-SAMPLES = Path(os.environ.get("KOORDPY_SAMPLES") or Path(__file__).parents[4] / "shared" / "samples")
+SAMPLES = Path(os.environ.get("KOORDPY_SAMPLES") or Path(__file__).parents[5] / "shared" / "samples")
 SHIPPED = SAMPLES / "koordinator" / "scheduler-config.yaml"
 
 pytestmark = pytest.mark.skipif(

@@ -7,12 +7,12 @@ import pytest
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.causes import Cause, Causes, Certainty
-from koordpy.scheduling.config import SchedulerConfiguration
-from koordpy.scheduling.config import read as read_configuration
 from koordpy.scheduling.extender import Extender, create
+from koordpy.scheduling.observers.causes import Cause, Causes, Certainty
+from koordpy.scheduling.profiles.config import SchedulerConfiguration
+from koordpy.scheduling.profiles.config import read as read_configuration
 
-from .worlds import filter_body, node, pod_document, world
+from ..worlds import filter_body, node, pod_document, world
 
 CONFIGURATION = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from .outcome import FilterOutcome, Scores
-from .status import Status
+from ..outcome import FilterOutcome, Scores
+from ..status import Status
 
 NODES_SHOWN = 10
 """Best nodes shown with their scores, and examples of refused nodes."""

@@ -1,12 +1,12 @@
 import pytest
 
 from koordpy.api.config_model import ConfigError
-from koordpy.scheduling.config import SchedulerConfiguration
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Filter, Plugin, PreBind, PreFilter, QueueSort, Score
-from koordpy.scheduling.registry import Place, Profiles, build, installed
+from koordpy.scheduling.profiles.config import SchedulerConfiguration
+from koordpy.scheduling.profiles.registry import Place, Profiles, build, installed
 
-from .worlds import Binder, configuration, world
+from ..worlds import Binder, configuration, world
 
 
 class A(Plugin, PreFilter, Filter, Score):

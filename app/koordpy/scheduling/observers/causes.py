@@ -14,10 +14,10 @@ from pydantic import BaseModel
 from koordpy.api.core import Pod
 from koordpy.api.meta import format_time
 
-from .cycle_state import CycleState
+from ..cycle_state import CycleState
+from ..outcome import FilterOutcome
+from ..profiles.registry import IN_TREE, Profiles
 from .history import Histories, Life, created, unscheduled
-from .outcome import FilterOutcome
-from .registry import IN_TREE, Profiles
 
 FRESH_SECONDS = 5.0
 """A pod that is younger may just not have had its turn."""

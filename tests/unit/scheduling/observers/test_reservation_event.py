@@ -2,7 +2,7 @@
 
 import pytest
 
-from koordpy.scheduling.reservation_event import reservation_note
+from koordpy.scheduling.observers.reservation_event import reservation_note
 
 
 @pytest.mark.parametrize(

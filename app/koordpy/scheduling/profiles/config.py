@@ -16,7 +16,7 @@ from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
 from koordpy.api.field_error import FieldError, duplicate, invalid, required
 from koordpy.api.resource_names import is_extended
 
-from .args import API_VERSION
+from ..args import API_VERSION
 
 KIND = "KubeSchedulerConfiguration"
 

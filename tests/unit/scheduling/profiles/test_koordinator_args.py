@@ -7,19 +7,19 @@ import pytest
 
 from koordpy.api.config_model import ConfigError
 from koordpy.lib import int64
-from koordpy.scheduling import config
 from koordpy.scheduling.args import API_VERSION, PluginArgs, read_args
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.koordinator_args import (
+from koordpy.scheduling.profiles import config
+from koordpy.scheduling.profiles.koordinator_args import (
     KOORDINATOR_ARGS,
     CoschedulingArgs,
     DeviceShareArgs,
     ElasticQuotaArgs,
     NodeNUMAResourceArgs,
 )
-from koordpy.scheduling.registry import Place, Profiles, build, installed
+from koordpy.scheduling.profiles.registry import Place, Profiles, build, installed
 
-from .worlds import world
+from ..worlds import world
 
 FILE = """
 apiVersion: v1

@@ -15,7 +15,7 @@ from koordpy.api.config_model import ConfigModel, Seconds
 from koordpy.api.field_error import FieldError, invalid
 from koordpy.lib import int64
 
-from .args import PluginArgs
+from ..args import PluginArgs
 
 SCORING_STRATEGIES = ("MostAllocated", "BalancedAllocation", "LeastAllocated")
 

@@ -28,11 +28,10 @@ from koordpy.api.field_error import FieldError
 from koordpy.lib import entry_points
 from koordpy.lib.feature_gates import FeatureGates
 
-from .args import PluginArgs, read_args
-from .config import POINTS, PluginRef, Plugins, PluginSet, Profile, SchedulerConfiguration
-from .framework import Framework
-from .handle import Handle
-from .interface import (
+from ..args import PluginArgs, read_args
+from ..framework import Framework
+from ..handle import Handle
+from ..interface import (
     AfterPostFilter,
     AfterPreFilter,
     BeforeFilter,
@@ -54,6 +53,7 @@ from .interface import (
     Reserve,
     Score,
 )
+from .config import POINTS, PluginRef, Plugins, PluginSet, Profile, SchedulerConfiguration
 from .koordinator_args import KOORDINATOR_ARGS
 
 GROUP = "koordpy.scheduling"

@@ -4,8 +4,13 @@ import asyncio
 
 import pytest
 
-from koordpy.scheduling.decision_stream import MOST_BEHIND, MOST_STREAMS, DecisionStreams, TooManyStreams
-from koordpy.scheduling.decisions import Decision, Decisions
+from koordpy.scheduling.observers.decision_stream import (
+    MOST_BEHIND,
+    MOST_STREAMS,
+    DecisionStreams,
+    TooManyStreams,
+)
+from koordpy.scheduling.observers.decisions import Decision, Decisions
 from koordpy.scheduling.status import Status
 from tests.unit.scheduling.worlds import NOW, pod
 

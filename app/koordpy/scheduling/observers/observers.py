@@ -13,6 +13,8 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.events import Recorder
 from koordpy.lib import supervise
 
+from ..handle import Handle
+from ..profiles.registry import Profiles
 from .attempt_log import AttemptLog
 from .auditor.auditor import WorkloadAuditor, metric_labels
 from .auditor.metrics import AuditorMetrics
@@ -20,11 +22,9 @@ from .auditor.settings import AuditorSettings
 from .decision_stream import DecisionStreams
 from .decisions import Decisions
 from .explanations import ScheduleExplanations
-from .handle import Handle
 from .monitor import Monitor
-from .observer_settings import ObserverSettings
-from .registry import Profiles
 from .reservation_event import ReservationEvents
+from .settings import ObserverSettings
 
 log = logging.getLogger(__name__)
 

@@ -15,13 +15,13 @@ from koordpy.lib.clock import FakeClock
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.history import CYCLES, STEPS, Histories, Life, StepModel, What
 from koordpy.scheduling.interface import Bind, Binding, Filter, Permit, Plugin
 from koordpy.scheduling.node_info import NodeInfo
+from koordpy.scheduling.observers.history import CYCLES, STEPS, Histories, Life, StepModel, What
 from koordpy.scheduling.outcome import FilterOutcome
 from koordpy.scheduling.status import SUCCESS, Status
 
-from .worlds import bind_body, extender, filter_body, node, pod, pod_document, world
+from ..worlds import bind_body, extender, filter_body, node, pod, pod_document, world
 
 GATE = {"schedulingGates": [{"name": "example.com/wait"}]}
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from koordpy.scheduling.attempt_log import AttemptLog
 from koordpy.scheduling.debug_flags import DebugFlags
-from koordpy.scheduling.decisions import Decision
 from koordpy.scheduling.diagnosis import Diagnosis
 from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.interface import Filter, Plugin, Score
+from koordpy.scheduling.observers.attempt_log import AttemptLog
+from koordpy.scheduling.observers.decisions import Decision
 from koordpy.scheduling.status import SUCCESS, Status
 from tests.unit.scheduling.worlds import extender, filter_body, node, pod_document, world
 
-LOG = "koordpy.scheduling.attempt_log"
+LOG = "koordpy.scheduling.observers.attempt_log"
 
 
 class Fit(Plugin, Filter):

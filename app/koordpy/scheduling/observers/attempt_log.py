@@ -14,10 +14,10 @@ import msgspec
 
 from koordpy.api.reserve_pod import is_reserve_pod, reservation_name_of
 
-from .debug_flags import DebugFlags
+from ..debug_flags import DebugFlags
+from ..diagnosis import Diagnosis, existing_diagnosis
+from ..outcome import FilterOutcome, Scores
 from .decisions import Decision, Step
-from .diagnosis import Diagnosis, existing_diagnosis
-from .outcome import FilterOutcome, Scores
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 import pytest
 
 from koordpy.api.config_model import ConfigError
-from koordpy.scheduling import config
+from koordpy.scheduling.profiles import config
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

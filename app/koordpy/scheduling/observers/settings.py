@@ -6,8 +6,8 @@ from pydantic import Field
 
 from koordpy.api.config_model import ConfigModel, Seconds
 
+from ..debug_flags import DebugFlags
 from .auditor.settings import AuditorSettings
-from .debug_flags import DebugFlags
 
 
 class MonitorSettings(ConfigModel):

@@ -5,10 +5,10 @@ import logging
 import pytest
 
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.decisions import Decision, Decisions
 from koordpy.scheduling.metrics import SCHEDULING_TIMEOUT
-from koordpy.scheduling.monitor import Monitor
-from koordpy.scheduling.observer_settings import MonitorSettings
+from koordpy.scheduling.observers.decisions import Decision, Decisions
+from koordpy.scheduling.observers.monitor import Monitor
+from koordpy.scheduling.observers.settings import MonitorSettings
 from koordpy.scheduling.status import Status
 from tests.unit.scheduling.worlds import NOW, pod
 

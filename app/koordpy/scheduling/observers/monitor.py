@@ -13,9 +13,9 @@ import msgspec
 from koordpy.lib import duration
 from koordpy.lib.clock import Clock
 
+from ..metrics import SCHEDULING_TIMEOUT
 from .decisions import ENDS, Decision, Step
-from .metrics import SCHEDULING_TIMEOUT
-from .observer_settings import MonitorSettings
+from .settings import MonitorSettings
 
 log = logging.getLogger(__name__)
 

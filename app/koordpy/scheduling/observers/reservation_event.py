@@ -11,9 +11,9 @@ from typing import Final
 from koordpy.api.extension import ANNOTATION_RESERVATION_AFFINITY
 from koordpy.cluster.events import WARNING, Recorder
 
+from ..own_cycle.failures import truncated
+from ..profiles.registry import Profiles
 from .decisions import Decision, Step
-from .own_cycle.failures import truncated
-from .registry import Profiles
 
 REASON: Final = "FailedScheduling-Reservation"
 _NODES = re.compile(r"0/[0-9]+ nodes are available: ")

@@ -18,8 +18,8 @@ from pydantic import BaseModel
 from koordpy.api.core import Pod
 from koordpy.api.meta import Condition, format_micro_time, parse_time
 
-from .handle import Handle
-from .outcome import FilterOutcome
+from ..handle import Handle
+from ..outcome import FilterOutcome
 
 PODS = 5_000
 """Pods whose lives are remembered by default; pods that still wait are forgotten last."""

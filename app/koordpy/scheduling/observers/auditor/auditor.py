@@ -12,8 +12,8 @@ from koordpy.api import qos
 from koordpy.api.core import Pod
 from koordpy.api.gangs import gang_name
 from koordpy.lib.clock import Clock
-from koordpy.scheduling.decisions import ENDS, Decision, Step
 from koordpy.scheduling.diagnosis import existing_diagnosis
+from koordpy.scheduling.observers.decisions import ENDS, Decision, Step
 
 from .anomalies import Anomalies
 from .metrics import AuditorMetrics

@@ -11,13 +11,13 @@ from prometheus_client import CollectorRegistry
 from koordpy.api.core import Pod
 from koordpy.api.scheme import decode
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.auditor.auditor import WorkloadAuditor, metric_labels
-from koordpy.scheduling.auditor.metrics import AuditorMetrics
-from koordpy.scheduling.auditor.record import RecordType
-from koordpy.scheduling.auditor.settings import AuditorSettings
 from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.decisions import Decision, Decisions
 from koordpy.scheduling.diagnosis import diagnosis_of
+from koordpy.scheduling.observers.auditor.auditor import WorkloadAuditor, metric_labels
+from koordpy.scheduling.observers.auditor.metrics import AuditorMetrics
+from koordpy.scheduling.observers.auditor.record import RecordType
+from koordpy.scheduling.observers.auditor.settings import AuditorSettings
+from koordpy.scheduling.observers.decisions import Decision, Decisions
 from koordpy.scheduling.status import Status
 from tests.unit.scheduling.worlds import NOW
 

@@ -20,10 +20,10 @@ from pydantic import BaseModel
 from koordpy.api.core import Pod
 from koordpy.api.meta import format_micro_time
 
-from .cycle_state import CycleState
+from ..cycle_state import CycleState
+from ..outcome import FilterOutcome, Scores
+from ..status import Status
 from .explained import Best, NodeScore, Rejected, Rejection, rejected, rejections
-from .outcome import FilterOutcome, Scores
-from .status import Status
 
 log = logging.getLogger(__name__)
 

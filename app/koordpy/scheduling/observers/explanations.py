@@ -25,14 +25,14 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
 from koordpy.lib.token_bucket import TokenBucket
 
-from .diagnosis import node_failed_details
-from .handle import Handle
-from .observer_settings import ExplanationSettings
-from .outcome import FilterOutcome
-from .preemption.dry_run import Findings
-from .registry import Profiles
-from .status import Status
-from .what_if import Rehearsal, Trial
+from ..diagnosis import node_failed_details
+from ..handle import Handle
+from ..outcome import FilterOutcome
+from ..preemption.dry_run import Findings
+from ..profiles.registry import Profiles
+from ..status import Status
+from ..what_if import Rehearsal, Trial
+from .settings import ExplanationSettings
 
 log = logging.getLogger(__name__)
 
