@@ -19,10 +19,12 @@ from typing import Any
 import yaml
 
 from bench import machine, objects, servers
+from bench.extender import FULL_CHAIN
 from bench.report import Result
 from koordpy import data
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
+from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Connection
@@ -31,6 +33,8 @@ from tests.e2e.controlplane.process import Process
 
 SIZES, PODS = (1_000, 5_000), 2_000
 NAMESPACE = "default"
+
+RESERVATIONS = 1_000
 
 GOAL = "0.50 at least; koord-scheduler reaches 0.38 of kube-scheduler"
 
@@ -45,6 +49,7 @@ class Who(enum.Enum):
 
     ALONE = "kube-scheduler alone"
     CHOOSING = "with koordpy, which chooses the node: filter, bind"
+    FULL = "the same with the full chain among 1,000 Reservations"
     SCORING = "with koordpy, kube-scheduler chooses: filter, prioritize, bind"
     LIGHT = "with koordpy in light mode, which chooses the node: filter"
     BARE = "floor: with an extender that does nothing: filter, prioritize"
@@ -66,6 +71,8 @@ def run(rounds: int = 3, sizes: Sequence[int] = SIZES, pods: int = PODS) -> Resu
         bench = Bench(plane, folder, pods)
         for size in sizes:
             asyncio.run(bench.grow_to(size))
+            if size == sizes[0]:
+                asyncio.run(bench.reserve(RESERVATIONS))
             bench.measure(Who.ALONE)
             for _ in range(rounds):
                 alone = 0.0
@@ -73,7 +80,8 @@ def run(rounds: int = 3, sizes: Sequence[int] = SIZES, pods: int = PODS) -> Resu
                     found = bench.measure(who)
                     if who is Who.ALONE:
                         alone = found["rate"]
-                    row = result.row(f"{size:,} nodes: {who.value}", GOAL if who is Who.CHOOSING else "")
+                    goal = GOAL if who in (Who.CHOOSING, Who.FULL) else ""
+                    row = result.row(f"{size:,} nodes: {who.value}", goal)
                     row.add(**found, ratio=found["rate"] / alone)
     result.notes.append(f"{pods:,} waiting pods of 100m and 200Mi.")
     return result
@@ -92,6 +100,23 @@ class Bench:
             await _all(client.create_raw(resource_of(Node), "", objects.node(i)) for i in new)
             metrics = resource_of(NodeMetric)
             await _all(client.create_raw(metrics, "", objects.node_metric(i)) for i in new)
+
+    async def reserve(self, reservations: int) -> None:
+        """Create Reservations that hold room on the nodes; none of them is for the pods."""
+        async with self._client() as client:
+            kind = resource_of(Reservation)
+            documents = [objects.reservation(i, self._nodes) for i in range(reservations)]
+            await _all(client.create_raw(kind, "", document) for document in documents)
+            await _all(
+                client.patch_raw(
+                    kind,
+                    "",
+                    document["metadata"]["name"],
+                    {"status": document["status"]},
+                    subresource="status",
+                )
+                for document in documents
+            )
 
     def measure(self, who: Who) -> dict[str, float]:
         """Let a contender bind all pods; return what it took."""
@@ -171,6 +196,7 @@ class Bench:
                 "port": int(port),
                 "mode": "light" if who is Who.LIGHT else "full",
                 "nodeChoice": "kube-scheduler" if who is Who.SCORING else "koordpy",
+                **({"schedulerConfig": str(FULL_CHAIN)} if who is Who.FULL else {}),
             },
         }
         file = self._folder / "koordpy.yaml"

@@ -7,6 +7,7 @@ import asyncio
 import gc
 import json
 import os
+import resource
 import sys
 import time
 
@@ -74,6 +75,7 @@ async def follow(url: str, events: int) -> dict[str, float]:
         await informers.wait_synced(600)
         wall, cpu = _since(began)
         list_stall = stalls.take()
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         gc.collect()
         used = machine.resident_bytes(os.getpid()) - memory
         assert int(nodes.requested[:, 3].sum()) == len(pods), "every pod counts on its node"
@@ -92,6 +94,7 @@ async def follow(url: str, events: int) -> dict[str, float]:
         "pods_cpu": len(pods) / cpu,
         "pod_bytes": used / len(pods),
         "megabytes": used / 1e6,
+        "peak": peak / 1024,
         "list_stall": list_stall,
         "events": (events - 1) / watch_wall,
         "events_cpu": (events - 1) / watch_cpu,
