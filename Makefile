@@ -35,8 +35,10 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Two control planes side by side: one alone mostly waits.
 e2e: setup
-	$(BIN)/python -m pytest tests/e2e --timeout 1200
+	$(BIN)/python -m tests.e2e.controlplane.build
+	$(BIN)/python -m pytest tests/e2e --timeout 1200 -n 2 --dist loadgroup
 
 bench: setup
 	$(BIN)/python -m bench

@@ -25,6 +25,25 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return install(tmp_path_factory.mktemp("installed"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let `--dist loadgroup` keep on one worker what shares a control plane or an installation."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_shared(item)))
+
+
+def _shared(item: pytest.Item) -> str:
+    """Name what a test shares with others: a fixture of the whole run, its module's, or nothing."""
+    assert isinstance(item, pytest.Function)
+    fixtures = {name: found[-1] for name, found in item._fixtureinfo.name2fixturedefs.items()}
+    own = {
+        name: found.scope for name, found in fixtures.items() if found.func.__module__.startswith("tests.")
+    }
+    runs = [name for name, scope in own.items() if scope == "session"]
+    if runs:
+        return runs[0]
+    return str(item.path) if "module" in own.values() else item.nodeid
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]

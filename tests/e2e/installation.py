@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx
 import yaml
 
+from tests import loopback
 from tests.e2e.controlplane import build
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.controlplane.process import Process, free_port
-from tests.eventually import PATIENCE
 from tests.manifests import render
 from tests.manifests.rights import Request
 
@@ -214,7 +213,7 @@ class Component:
 
     def debug(self, path: str) -> Any:
         """Return what the debug API answers."""
-        answer = httpx.get(f"http://127.0.0.1:{self._debug_port}{path}", timeout=PATIENCE)
+        answer = loopback.get(f"http://127.0.0.1:{self._debug_port}{path}")
         answer.raise_for_status()
         return answer.json()
 
@@ -228,7 +227,4 @@ class Component:
             self._processes.pop().stop()
 
     def _is_ready(self) -> bool:
-        try:
-            return httpx.get(f"http://127.0.0.1:{self._debug_port}/readyz", timeout=5).status_code == 200
-        except httpx.HTTPError:
-            return False
+        return loopback.is_ready(f"http://127.0.0.1:{self._debug_port}/readyz")

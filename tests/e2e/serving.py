@@ -10,6 +10,7 @@ import httpx
 import yaml
 
 from koordpy import data
+from tests import loopback
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.controlplane.process import Process, free_port
 from tests.eventually import PATIENCE
@@ -43,7 +44,7 @@ class Koordpy:
         return f"http://127.0.0.1:{self.ports['debug']}"
 
     def get(self, path: str) -> httpx.Response:
-        return httpx.get(self.debug_url + path, timeout=PATIENCE)
+        return loopback.get(self.debug_url + path)
 
     def history(self, name: str) -> Document:
         answer = self.get(f"/apis/v1/pods/default/{name}/history")
@@ -64,10 +65,7 @@ class Koordpy:
         return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     def _is_ready(self) -> bool:
-        try:
-            return self.get("/readyz").status_code == 200
-        except httpx.HTTPError:
-            return False
+        return loopback.is_ready(self.debug_url + "/readyz")
 
 
 def create(plane: ControlPlane, *documents: Document) -> None:

@@ -4,14 +4,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 import yaml
 
 from koordpy import data
+from tests import loopback
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.serving import Document, Koordpy, add_node, create, nodes_of, pod
-from tests.eventually import PATIENCE, eventually
+from tests.eventually import eventually
 
 HOT, COOL, PODS = ("hot-0", "hot-1"), ("cool-0", "cool-1", "cool-2"), 30
 
@@ -69,7 +69,7 @@ def tell_the_lives(plane: ControlPlane, koordpy: Koordpy) -> None:
     # Nobody binds here; a scheduler that still asks is told what to change.
     body = {"PodName": "p0", "PodNamespace": "default", "PodUID": found["uid"], "Node": found["node"]}
     url = f"http://127.0.0.1:{koordpy.ports['extender']}/extender/bind"
-    assert "extender.mode: full" in httpx.post(url, json=body, timeout=PATIENCE).json()["Error"]
+    assert "extender.mode: full" in loopback.post(url, json=body).json()["Error"]
 
 
 def examine(plane: ControlPlane, koordpy: Koordpy, folder: Path, scheduler: Document) -> None:

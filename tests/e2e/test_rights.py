@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
+from tests import loopback
 from tests.e2e.controlplane.certificates import Authority
 from tests.e2e.controlplane.process import free_port
 from tests.e2e.installation import NAMESPACE, Component, Document, Installation
-from tests.eventually import PATIENCE, eventually
+from tests.eventually import eventually
 from tests.integration.worker.stage import NodeFiles
 from tests.manifests.cert_manager import CERT_MANAGER
 from tests.manifests.rights import grants_of, refused, unused
@@ -181,7 +181,7 @@ def schedule(installation: Installation) -> None:
     expect(lambda: "nodeName" in installation.get("pod", "scheduled")["spec"], scheduler)
     # A bind of a pod that the watch has not shown: it is looked up.
     ghost = {"PodName": "ghost", "PodNamespace": "default", "PodUID": "1", "Node": "idle"}
-    answer = httpx.post(f"http://127.0.0.1:{port}/extender/bind", json=ghost, timeout=PATIENCE)
+    answer = loopback.post(f"http://127.0.0.1:{port}/extender/bind", json=ghost)
     assert "ghost" in answer.json()["Error"]
     reserve(installation, scheduler)
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import yaml
 
 from koordpy.embedded.apiserver import ApiServer
+from tests import loopback
 from tests.e2e.controlplane.process import free_port
 from tests.e2e.installed import PROJECT, Installed, build_wheel
 from tests.integration.apiserver.objects import node, pod
@@ -129,8 +129,7 @@ def test_its_plugin_refuses_nodes_with_its_reasons(rest: Rest, ports: dict[str, 
 def filtered(port: int, document: dict[str, Any], names: list[str]) -> dict[str, Any]:
     """What the extender answers kube-scheduler about a pod and nodes."""
     args = {"Pod": document, "Nodes": None, "NodeNames": names}
-    with httpx.Client(trust_env=False) as client:
-        response = client.post(f"http://127.0.0.1:{port}/extender/filter", json=args)
+    response = loopback.post(f"http://127.0.0.1:{port}/extender/filter", json=args)
     assert response.status_code == 200, response.text
     answer: dict[str, Any] = response.json()
     return answer

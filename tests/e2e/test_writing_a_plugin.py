@@ -7,10 +7,10 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from koordpy.embedded.apiserver import ApiServer
+from tests import loopback
 from tests.e2e.controlplane.process import free_port
 from tests.e2e.installed import PROJECT, Installed
 from tests.integration.apiserver.objects import node, pod
@@ -80,7 +80,7 @@ def filtered(extender: str, priority: int) -> list[str]:
     document["metadata"] |= {"namespace": "default", "uid": f"uid-{priority}"}
     document["spec"] |= {"priority": priority, "schedulerName": "default-scheduler"}
     body = json.dumps({"Pod": document, "NodeNames": ["plain", "spare"]})
-    answer = httpx.post(f"{extender}/extender/filter", content=body).raise_for_status().json()
+    answer = loopback.post(f"{extender}/extender/filter", content=body).raise_for_status().json()
     names: list[str] = answer["NodeNames"]
     return names
 

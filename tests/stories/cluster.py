@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
 import kubernetes
 import msgspec
 import yaml
@@ -25,6 +24,7 @@ from koordpy.api.reservation import Reservation
 from koordpy.api.resources import node_allocatable, pod_node_request_vector, quantities, vector
 from koordpy.api.scheme import decode
 from koordpy.lib import certificates
+from tests import loopback
 from tests.e2e.controlplane.process import free_port
 from tests.eventually import PATIENCE
 from tests.stories.planes import Plane, documents
@@ -146,7 +146,7 @@ class KoordpyProcess:
         return (self._folder / "koordpy.log").read_text(errors="replace")[-4000:]
 
     def get(self, path: str) -> Any:
-        answer = httpx.get(f"http://127.0.0.1:{self.ports['debug']}{path}", timeout=PATIENCE)
+        answer = loopback.get(f"http://127.0.0.1:{self.ports['debug']}{path}")
         answer.raise_for_status()
         return answer.json()
 
@@ -169,11 +169,7 @@ class KoordpyProcess:
         assert self._process is not None
         if self._process.poll() is not None:
             raise AssertionError(f"koordpy ended with {self._process.returncode}:\n{self.log()}")
-        try:
-            answer = httpx.get(f"http://127.0.0.1:{self.ports['debug']}/readyz", timeout=5)
-        except httpx.HTTPError:
-            return False
-        return answer.status_code == 200
+        return loopback.is_ready(f"http://127.0.0.1:{self.ports['debug']}/readyz")
 
 
 class StoryCluster:

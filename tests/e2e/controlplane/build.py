@@ -8,6 +8,7 @@ folder, in a folder named after the versions, so every later call only finds the
 folder with the binaries (as envtest lays them out), that folder wins and nothing is built.
 """
 
+import fcntl
 import os
 import re
 import shutil
@@ -86,6 +87,14 @@ def compile_binary(name: str, package: str, module: Path, folder: Path, linker_f
             "newer, or set KUBEBUILDER_ASSETS to a folder with " + ", ".join(PACKAGES)
         )
     folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of several processes that find none, one builds it
+        if not (folder / name).is_file():
+            _compile(go, name, package, module, folder, linker_flags)
+    return folder / name
+
+
+def _compile(go: str, name: str, package: str, module: Path, folder: Path, linker_flags: str) -> None:
     print(f"building {name} in {folder} (minutes when cold)", file=sys.stderr, flush=True)
     fresh = folder / f".{name}.{os.getpid()}"
     command = [go, "build", "-mod=readonly", "-trimpath", f"-ldflags={linker_flags}", "-o", str(fresh)]
@@ -102,7 +111,6 @@ def compile_binary(name: str, package: str, module: Path, folder: Path, linker_f
         fresh.replace(folder / name)
     finally:
         fresh.unlink(missing_ok=True)
-    return folder / name
 
 
 def _linker_flags() -> str:

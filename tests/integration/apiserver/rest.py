@@ -126,7 +126,7 @@ class Rest:
     def __init__(self, url: str, *, token: str | None = None, tls: ssl.SSLContext | None = None) -> None:
         self.http = httpx.Client(
             base_url=url,
-            verify=tls if tls is not None else True,
+            verify=tls if tls is not None else False,  # plain HTTP otherwise
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=PATIENCE,
             trust_env=False,

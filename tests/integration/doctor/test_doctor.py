@@ -453,7 +453,7 @@ async def test_a_node_without_a_node_metric(it: Clinic) -> None:
     await it.client.delete(NodeMetric, "", "n1")
     found = await it.problem()
     assert found.subject == "LoadAwareScheduling"
-    assert "1 nodes have no NodeMetric (n1)" in found.message
+    assert "1 node(s) have no NodeMetric (n1)" in found.message
 
 
 async def test_node_metrics_that_are_stale_or_were_never_filled_in(it: Clinic) -> None:

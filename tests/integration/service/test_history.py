@@ -82,7 +82,7 @@ async def test_without_the_extender_entry_pods_go_by_and_the_cause_is_found(stag
         await until(lambda: node_of(stage, "goes-by") != "")
     found = await history(stage, "goes-by")
     assert whats(found)[-1] == "bound-by-others"
-    assert [cause["cause"] for cause in found["causes"]] == ["AlreadyBound"]
+    assert [cause["cause"] for cause in found["causes"]] == ["AlreadyBound", "ExtenderNotConfigured"]
     await stage.add_pod("waits")
     causes = [cause["cause"] for cause in (await history(stage, "waits"))["causes"]]
     assert causes[0] == "ExtenderNotConfigured"

@@ -35,7 +35,9 @@ async def working(worker: Worker) -> AsyncIterator[httpx.AsyncClient]:
                 await asyncio.sleep(0.01)
         if running.done():
             await running
-        async with httpx.AsyncClient(base_url=worker.listener.url, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=worker.listener.url, trust_env=False, verify=False, timeout=PATIENCE
+        ) as client:
             yield client
     finally:
         running.cancel()

@@ -7,8 +7,9 @@ import pytest
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.lib.clock import FakeClock
+from koordpy.scheduling.cause import Cause, Certainty
 from koordpy.scheduling.extender import Extender, create
-from koordpy.scheduling.observers.causes import Cause, Causes, Certainty
+from koordpy.scheduling.observers.causes import Causes
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
 from koordpy.scheduling.profiles.config import read as read_configuration
 
@@ -83,10 +84,20 @@ def test_a_pod_that_is_being_deleted_is_told_with_what_holds_it() -> None:
 
 def test_a_pod_that_somebody_else_bound_is_told() -> None:
     it = made()
+    ask(it)
     it.handle.cluster.store(Pod).apply(waiting())
     [cause] = causes(it, waiting(nodeName="b"))
     assert cause.cause == "AlreadyBound"
     assert "node b" in cause.message
+
+
+def test_of_a_pod_that_went_by_it_is_told_when_all_of_its_scheduler_do() -> None:
+    it = made()
+    it.handle.cluster.store(Pod).apply(waiting())
+    assert names(causes(it, waiting(nodeName="b"))) == [
+        ("AlreadyBound", "certain"),
+        ("ExtenderNotConfigured", "likely"),
+    ]
 
 
 def test_a_bound_pod_that_we_were_asked_about_needs_no_cause() -> None:

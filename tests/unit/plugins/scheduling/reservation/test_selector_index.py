@@ -33,6 +33,14 @@ def test_the_smallest_bucket_answers() -> None:
     assert made.query({}) is None
 
 
+def test_of_buckets_of_one_size_the_prefixs_answers() -> None:
+    made = index(keys=("team",), key_prefixes=("lv",))
+    made.put(info("a", "n1", team="x"))
+    made.put(info("b", "n2", lvl="1"))
+    assert made.query({"team": "x", "lvl": "7"}) == ["n2"]
+    assert made.query({"lvl": "7", "team": "x"}) == ["n2"]
+
+
 def test_it_follows_changes() -> None:
     made = index(keys=("team",), key_prefixes=("te",))
     made.put(info("a", "n1", team="x"))
