@@ -76,13 +76,18 @@ class SelectorIndex:
                 del self._prefixed[prefix]
 
     def query(self, selector: Mapping[str, str]) -> Sequence[str] | None:
-        """Return the nodes that may have what a selector wants; None if nothing of it is indexed."""
-        touched: list[_Bucket] = []
+        """Return the nodes that may have what a selector wants; None if nothing of it is indexed.
+
+        Where a prefix and an exact key leave equally many, these are the prefix's.
+        """
+        prefixed: list[_Bucket] = []
+        exact: list[_Bucket] = []
         for key, value in selector.items():
             if key in self.keys:
-                touched.append(self._exact.get((key, value), {}))
+                exact.append(self._exact.get((key, value), {}))
             elif prefix := self._prefix_of(key):
-                touched.append(self._prefixed.get(prefix, {}))
+                prefixed.append(self._prefixed.get(prefix, {}))
+        touched = prefixed + exact
         if not touched:
             QUERIES.labels("miss").inc()
             return None
