@@ -72,13 +72,13 @@ class Site:
             "apiVersion": "config.koordpy.dev/v1alpha1",
             "kind": "KoordpyConfiguration",
             "doors": ["admission"],
-            "shutdownDelay": "2s",
+            "shutdownDelay": "5s",
             "client": {"kubeconfig": str(self.plane.kubeconfig)},
             "admission": {
                 "bindAddress": "127.0.0.1",
                 "port": port,
                 "certDir": str(folder / "certs"),
-                "certificates": {"mode": "secret", "host": "127.0.0.1"},
+                "certificates": {"mode": "secret", "host": "127.0.0.1", "propagation": "10s"},
                 "registration": {"port": self.balancer.port},
             },
         }
@@ -131,7 +131,7 @@ def site(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Itera
             yield site
         finally:
             for process in site.replicas.values():
-                process.stop(30)
+                process.kill()
 
 
 def profile(number: int) -> dict[str, Any]:

@@ -70,6 +70,8 @@ class Balancer:
                     try:
                         answer = await client.get(f"https://127.0.0.1:{port}/readyz")
                         ready = answer.status_code == 200
+                    except httpx.TimeoutException:
+                        continue  # it is slow, or was stopped for a while; it has not said that it goes
                     except httpx.HTTPError:
                         ready = False
                     (self.ready.add if ready else self.ready.discard)(port)

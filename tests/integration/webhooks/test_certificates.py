@@ -29,7 +29,7 @@ from tests.integration.webhooks.grounds import (
     until,
 )
 
-SOON: dict[str, Any] = {"certificates": {"propagation": "1s"}}
+SOON: dict[str, Any] = {"certificates": {"propagation": "3s"}}
 
 
 async def test_replicas_that_start_together_share_what_the_first_one_made(tmp_path: Path) -> None:
