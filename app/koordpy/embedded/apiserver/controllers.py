@@ -15,10 +15,10 @@ from koordpy.lib.clock import Clock
 
 from .attributes import Attributes
 from .catalog import Catalog, Served
+from .deleting import Deleter
 from .errors import ApiError
 from .eviction import is_ready, selector_of
 from .storage import Event
-from .writing import Writer
 
 log = logging.getLogger(__name__)
 
@@ -205,9 +205,9 @@ def _share(amount: int | str, whole: int) -> int:
 class NamespaceController:
     """Empties terminating namespaces and lets them go."""
 
-    def __init__(self, catalog: Catalog, writer: Writer) -> None:
+    def __init__(self, catalog: Catalog, deleter: Deleter) -> None:
         self._catalog = catalog
-        self._writer = writer
+        self._deleter = deleter
         self._namespaces = served_in(catalog, "", "namespaces")
         self._queue = _Queue()
 
@@ -238,7 +238,7 @@ class NamespaceController:
             for key in served.table.range(name)[0]:
                 try:
                     attrs = Attributes("DELETE", served, name, key.rpartition("/")[2])
-                    _, gone = await self._writer.remove(attrs, {"gracePeriodSeconds": 0})
+                    _, gone = await self._deleter.remove(attrs, {"gracePeriodSeconds": 0})
                     left += not gone
                 except ApiError as error:
                     left += error.code != 404
@@ -259,9 +259,9 @@ class GarbageCollector:
     Source: Kubernetes, `pkg/controller/garbagecollector`.
     """
 
-    def __init__(self, catalog: Catalog, writer: Writer) -> None:
+    def __init__(self, catalog: Catalog, deleter: Deleter) -> None:
         self._catalog = catalog
-        self._writer = writer
+        self._deleter = deleter
         self._queue = _Queue()
         self._dependents: dict[str, set[tuple[int, str]]] = {}
         self._tables: dict[int, tuple[Served, Callable[[], None]]] = {}
@@ -343,7 +343,7 @@ class GarbageCollector:
         namespace, _, name = key.rpartition("/")
         try:
             options = {"preconditions": {"uid": record.uid}, "propagationPolicy": "Background"}
-            _, gone = await self._writer.remove(Attributes("DELETE", served, namespace, name), options)
+            _, gone = await self._deleter.remove(Attributes("DELETE", served, namespace, name), options)
         except ApiError as error:
             return error.code != 404
         return not gone
@@ -379,10 +379,10 @@ class GarbageCollector:
             served.table.remove(key, document)
 
 
-def all_of(catalog: Catalog, writer: Writer, clock: Clock) -> list[Controller]:
+def all_of(catalog: Catalog, deleter: Deleter, clock: Clock) -> list[Controller]:
     """Return all controllers."""
     return [
         DisruptionController(catalog, clock),
-        NamespaceController(catalog, writer),
-        GarbageCollector(catalog, writer),
+        NamespaceController(catalog, deleter),
+        GarbageCollector(catalog, deleter),
     ]

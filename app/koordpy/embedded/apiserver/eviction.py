@@ -16,10 +16,10 @@ from . import metadata as meta
 from .admission import Admission
 from .attributes import Attributes, is_dry_run
 from .catalog import Catalog
+from .deleting import Deleter, check_preconditions
 from .errors import ApiError, Cause, bad_request, forbidden, not_found, success, too_many_requests
 from .storage import Record, key_of
 from .wire import Request, Response
-from .writing import Writer
 
 Document = dict[str, Any]
 
@@ -66,9 +66,9 @@ def is_ready(pod: Document) -> bool:
 class Evictor:
     """Evicts pods."""
 
-    def __init__(self, catalog: Catalog, writer: Writer, admission: Admission, clock: Clock) -> None:
+    def __init__(self, catalog: Catalog, deleter: Deleter, admission: Admission, clock: Clock) -> None:
         self._catalog = catalog
-        self._writer = writer
+        self._deleter = deleter
         self._admission = admission
         self._clock = clock
 
@@ -104,7 +104,7 @@ class Evictor:
             options["preconditions"] = {
                 name: value for name, value in options["preconditions"].items() if name != "resourceVersion"
             }
-        await self._writer.remove(removal, options)
+        await self._deleter.remove(removal, options)
         return Response(msgspec.json.encode(success(code=201)), 201)
 
     @staticmethod
@@ -158,7 +158,7 @@ class Evictor:
     def _mark(self, attrs: Attributes, pod: Document, record: Record, options: Document) -> None:
         """Put the DisruptionTarget condition on the pod, so that its owner knows why it went."""
         preconditions = options.get("preconditions") or {}
-        self._writer.check_preconditions(attrs, record, preconditions)
+        check_preconditions(attrs, record, preconditions)
         if attrs.dry_run:
             return
         conditions = pod.setdefault("status", {}).setdefault("conditions", [])

@@ -1,6 +1,7 @@
 """The forms in which objects are answered: JSON, YAML, metadata only, or a table for people."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -8,6 +9,7 @@ import msgspec
 import yaml
 
 from . import tables
+from .attributes import Attributes
 from .catalog import Served
 from .errors import not_acceptable
 from .wire import Request, Response
@@ -109,3 +111,14 @@ def list_body(form: Form, served: Served, raws: list[bytes], list_meta: Document
     table = tables.table(served, documents, now, form.include)
     table["metadata"] = list_meta
     return msgspec.json.encode(table)
+
+
+def answer(form: Form, attrs: Attributes, raw: bytes, now: datetime, status: int) -> Response:
+    """Answer a write with an object, in its stored form, and the warnings that came up."""
+    headers = tuple(("Warning", _warning(text)) for text in dict.fromkeys(attrs.warnings))
+    return respond(form, present(form, attrs.served, raw, now), status, headers)
+
+
+def _warning(text: str) -> str:
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ").replace("\r", " ")
+    return f'299 - "{quoted}"'

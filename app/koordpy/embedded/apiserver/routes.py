@@ -8,6 +8,7 @@ from . import errors
 from .attributes import Attributes, attributes
 from .binding import Binder
 from .catalog import Catalog, Served
+from .deleting import Deleter
 from .discovery import Discovery
 from .reading import Position, Reader
 from .reviews import Reviews
@@ -43,6 +44,7 @@ class Router:
         reader: Reader,
         watcher: Watcher,
         writer: Writer,
+        deleter: Deleter,
         binder: Binder,
         evict: Handle,
         reviews: Reviews,
@@ -52,7 +54,7 @@ class Router:
         self._discovery = discovery
         self._reader = reader
         self._watcher = watcher
-        self._writer = writer
+        self._writer, self._deleter = writer, deleter
         self._binder = binder
         self._evict = evict
         self._reviews = reviews
@@ -139,10 +141,10 @@ class Router:
             selection = selection_of(request, served, target.namespace)
             records, _ = self._reader.select(served, selection, Position())
             attrs = attributes(request, operation, served, target.namespace, "")
-            return self._writer.delete_collection(request, attrs, records)
+            return self._deleter.delete_collection(request, attrs, records)
         attrs = attributes(request, operation, served, target.namespace, target.name)
         writer = self._writer
-        handle = {"PUT": writer.update, "PATCH": writer.patch, "DELETE": writer.delete}[method]
+        handle = {"PUT": writer.update, "PATCH": writer.patch, "DELETE": self._deleter.delete}[method]
         return handle(request, attrs)
 
     def _post(self, request: Request, target: Target) -> Coroutine[Any, Any, Answer]:

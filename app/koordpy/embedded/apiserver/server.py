@@ -20,6 +20,7 @@ from .attributes import Attributes
 from .binding import Binder
 from .catalog import Catalog, Served
 from .crds import Definitions
+from .deleting import Deleter
 from .discovery import Discovery
 from .errors import ApiError, bad_request, internal
 from .eviction import Evictor
@@ -109,6 +110,7 @@ class ApiServer:
         self._reader = Reader(self.clock)
         self._watcher = Watcher(self._reader, self.clock, self._rng)
         self._writer = Writer(admission, self.clock, self._rng)
+        self._deleter = Deleter(admission, self.clock)
         self._definitions = Definitions(self.catalog, self._table, self._watcher.end_those_of, self.clock)
         pods = self._served("", "pods")
         self._router = Router(
@@ -117,8 +119,9 @@ class ApiServer:
             self._reader,
             self._watcher,
             self._writer,
+            self._deleter,
             Binder(pods, admission, self.clock),
-            Evictor(self.catalog, self._writer, admission, self.clock).evict,
+            Evictor(self.catalog, self._deleter, admission, self.clock).evict,
             Reviews(tokens or {}, is_allowed),
             Scaler(self._writer),
         )
@@ -337,4 +340,4 @@ def failure(request: Request, error: Exception) -> Response:
 
 def controllers_for(server: ApiServer) -> list[controllers.Controller]:
     """Return the controllers of a server."""
-    return controllers.all_of(server.catalog, server._writer, server.clock)
+    return controllers.all_of(server.catalog, server._deleter, server.clock)

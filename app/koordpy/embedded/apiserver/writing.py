@@ -1,4 +1,4 @@
-"""POST, PUT, PATCH, DELETE: how a change becomes a record, with admission and validation on the way.
+"""POST, PUT, PATCH: how a change becomes a record, with admission and validation on the way.
 
 The order is kube-apiserver's: read and default, mutating admission, prepare, validate, validating
 admission, store. Admission may wait for webhooks; if the stored object has moved on meanwhile, the change is
@@ -7,20 +7,18 @@ made again on what is there now, unless the client insisted on a resource versio
 
 import random
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from koordpy.api import json_merge, json_patch, strategic_merge
-from koordpy.api.meta import format_time, parse_time
 from koordpy.api.patch import PatchError
 from koordpy.lib.clock import Clock
 
-from . import apply, bodies, forms, presentation
+from . import apply, bodies, presentation
 from . import metadata as meta
 from .admission import Admission
-from .attributes import Attributes, attributes, is_dry_run
+from .attributes import Attributes
 from .errors import (
     ApiError,
     already_exists,
@@ -30,7 +28,6 @@ from .errors import (
     invalid_value,
     not_found,
     required,
-    success,
     unsupported_media_type,
 )
 from .presentation import Form
@@ -46,7 +43,8 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
-_ATTEMPTS = 8
+ATTEMPTS = 8
+"""How often a change is made again when the object has moved on meanwhile."""
 
 
 class Writer:
@@ -56,14 +54,6 @@ class Writer:
         self._admission = admission
         self._clock = clock
         self._rng = rng
-
-    # answers
-
-    def answer(self, request: Request, form: Form, attrs: Attributes, raw: bytes, status: int) -> Response:
-        """Answer with an object and the warnings that came up."""
-        body = presentation.present(form, attrs.served, raw, self._clock.now())
-        headers = tuple(("Warning", _warning(text)) for text in dict.fromkeys(attrs.warnings))
-        return presentation.respond(form, body, status, headers)
 
     # create
 
@@ -77,7 +67,7 @@ class Writer:
         document = served.strategy.read(served, document, unknown)
         attrs.warnings += bodies.report_unknown(request, served, unknown)
         raw = await self.store_new(attrs, document)
-        return self.answer(request, form, attrs, raw, 201)
+        return presentation.answer(form, attrs, raw, self._clock.now(), 201)
 
     async def store_new(self, attrs: Attributes, document: Document) -> bytes:
         """Admit, validate and store a new document; return its stored form. Raises ApiError."""
@@ -91,7 +81,7 @@ class Writer:
         document = await self._admission.mutate(attrs, document, None)
         metadata = document["metadata"]
         generated = not metadata.get("name") and bool(metadata.get("generateName"))
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             if generated:
                 metadata["name"] = ""
             meta.fill_system_fields(metadata, self._clock.now(), self._rng)
@@ -153,14 +143,14 @@ class Writer:
             return {**document, "metadata": {**metadata}}
 
         raw = await self.change(attrs, change)
-        return self.answer(request, form, attrs, raw, 200)
+        return presentation.answer(form, attrs, raw, self._clock.now(), 200)
 
     async def change(self, attrs: Attributes, change: Change) -> bytes:
         """Change a stored object; return what is stored afterwards. Raises ApiError."""
         served = attrs.served
         table = served.table
         key = key_of(attrs.namespace, attrs.name)
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             record = table.get(key)
             if record is None:
                 raise not_found(served.plural, served.group, attrs.name)
@@ -172,7 +162,7 @@ class Writer:
             new = await self._admitted(attrs, new, old)
             if table.get(key) is record:
                 return self._store(attrs, key, record, old, new)
-            if attempt == _ATTEMPTS - 1:
+            if attempt == ATTEMPTS - 1:
                 break
         raise conflict(served.plural, served.group, attrs.name)
 
@@ -253,7 +243,7 @@ class Writer:
 
         raw = await self.change(attrs, change)
         attrs.warnings += told
-        return self.answer(request, form, attrs, raw, 200)
+        return presentation.answer(form, attrs, raw, self._clock.now(), 200)
 
     def _patched(
         self, request: Request, attrs: Attributes, new: Document, old: Document, told: list[str]
@@ -318,164 +308,11 @@ class Writer:
             attrs.operation = "CREATE"
             created = served.strategy.read(served, applied.onto({"metadata": {}}), [])
             raw = await self.store_new(attrs, created)
-            return self.answer(request, form, attrs, raw, 201)
+            return presentation.answer(form, attrs, raw, self._clock.now(), 201)
 
         def change(old: Document) -> Document:
             new = applied.onto(old)
             return served.strategy.read(served, new, [])
 
         raw = await self.change(attrs, change)
-        return self.answer(request, form, attrs, raw, 200)
-
-    # delete
-
-    async def delete(self, request: Request, attrs: Attributes) -> Response:
-        """DELETE of an object."""
-        form = presentation.form_of(request)
-        options = self.delete_options(request)
-        attrs.dry_run = is_dry_run(request, options)
-        record, gone = await self.remove(attrs, options)
-        served = attrs.served
-        if gone and not served.strategy.returns_deleted:
-            body = success(attrs.name, served.group, served.plural, record.uid)
-            return presentation.respond(Form(yaml=form.yaml), msgspec.json.encode(body))
-        return self.answer(request, form, attrs, record.raw, 200)
-
-    async def delete_collection(self, request: Request, attrs: Attributes, records: list[Record]) -> Response:
-        """DELETE of a collection."""
-        form = presentation.form_of(request)
-        options = self.delete_options(request)
-        served = attrs.served
-        raws = []
-        for record in records:
-            namespace, _, name = record.key.rpartition("/")
-            one = attributes(request, "DELETE", served, namespace, name)
-            one.dry_run = is_dry_run(request, options)
-            try:
-                found, _gone = await self.remove(one, options)
-            except ApiError as error:
-                if error.code == 404:
-                    continue
-                raise
-            attrs.warnings += one.warnings
-            raws.append(found.raw)
-        list_meta = {"resourceVersion": str(served.table.revision)}
-        body = presentation.list_body(form, served, raws, list_meta, self._clock.now())
-        return presentation.respond(form, body)
-
-    def delete_options(self, request: Request) -> Document:
-        """Read DeleteOptions from body and query; raise ApiError."""
-        options: Document = {}
-        if request.body:
-            options = bodies.load_object(request)
-            if options.get("kind", "DeleteOptions") != "DeleteOptions":
-                raise bad_request(f"expected DeleteOptions, got {options['kind']}")
-            forms.check("DeleteOptions", options, forms.DeleteOptions)
-        if (text := request.query.get("gracePeriodSeconds")) and "gracePeriodSeconds" not in options:
-            if not text.removeprefix("-").isdigit():
-                raise bad_request(f"gracePeriodSeconds: Invalid value: {text!r}: must be a whole number")
-            options["gracePeriodSeconds"] = int(text)
-        if policy := request.query.get("propagationPolicy"):
-            options.setdefault("propagationPolicy", policy)
-        grace = options.get("gracePeriodSeconds")
-        if grace is not None and grace < 0:
-            options["gracePeriodSeconds"] = 1
-        policy = options.get("propagationPolicy")
-        if policy not in (None, "", "Orphan", "Background", "Foreground"):
-            cause = invalid_value(
-                "propagationPolicy", policy, "must be one of Background, Foreground, Orphan or nil"
-            )
-            raise invalid("DeleteOptions", "meta.k8s.io", "", [cause])
-        return options
-
-    async def remove(self, attrs: Attributes, options: Document) -> tuple[Record, bool]:
-        """Delete an object; return its record and whether it is gone (else it is terminating)."""
-        served = attrs.served
-        table, strategy = served.table, served.strategy
-        key = key_of(attrs.namespace, attrs.name)
-        attrs.options = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", **options}
-        admitted = False
-        for _ in range(_ATTEMPTS):
-            record = table.get(key)
-            if record is None:
-                raise not_found(served.plural, served.group, attrs.name)
-            self.check_preconditions(attrs, record, options.get("preconditions") or {})
-            if not admitted:
-                old = record.document()
-                await self._admission.mutate(attrs, None, old)
-                await self._admission.validate(attrs, None, old)
-                admitted = True
-                if table.get(key) is not record:
-                    continue
-            return self._remove(attrs, strategy, key, record, options)
-        raise conflict(served.plural, served.group, attrs.name)
-
-    @staticmethod
-    def check_preconditions(attrs: Attributes, record: Record, preconditions: Document) -> None:
-        """Raise ApiError (409) where a deletion means another object, or another version of it."""
-        uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
-        served, told = attrs.served, ""
-        if uid and uid != record.uid:
-            told = (
-                f"the UID in the precondition ({uid}) does not match the UID in record ({record.uid}). "
-                "The object might have been deleted and then recreated"
-            )
-        elif version and version != str(record.revision):
-            told = (
-                f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in "
-                f"record ({record.revision}). The object might have been modified"
-            )
-        if told:
-            raise conflict(served.plural, served.group, attrs.name, told)
-
-    def _remove(
-        self, attrs: Attributes, strategy: Any, key: str, record: Record, options: Document
-    ) -> tuple[Record, bool]:
-        table = attrs.served.table
-        document = record.document()
-        metadata = document["metadata"]
-        _add_propagation(metadata, options)
-        grace = strategy.grace_period(document, options.get("gracePeriodSeconds"))
-        now = self._clock.now()
-        if stamp := metadata.get("deletionTimestamp"):
-            current = metadata.get("deletionGracePeriodSeconds", 0)
-            if grace < current:
-                moved = parse_time(stamp) + timedelta(seconds=grace - current)
-                metadata["deletionTimestamp"] = format_time(moved)
-                metadata["deletionGracePeriodSeconds"] = grace
-            else:
-                grace = current
-        elif grace or metadata.get("finalizers") or strategy.holds(document):
-            metadata["deletionTimestamp"] = format_time(now + timedelta(seconds=grace))
-            metadata["deletionGracePeriodSeconds"] = grace
-            if metadata.get("generation"):
-                metadata["generation"] += 1
-            strategy.terminate(document)
-        gone = not grace and not metadata.get("finalizers") and not strategy.holds(document)
-        if attrs.dry_run:
-            return record, gone
-        if gone:
-            return table.remove(key, document), True
-        if msgspec.json.encode(document) == record.raw:
-            return record, False
-        return table.put(key, document), False
-
-
-def _add_propagation(metadata: Document, options: Document) -> None:
-    finalizers = [f for f in metadata.get("finalizers", []) if f not in ("orphan", "foregroundDeletion")]
-    policy = options.get("propagationPolicy")
-    if policy == "Orphan" or options.get("orphanDependents") is True:
-        finalizers.append("orphan")
-    elif policy == "Foreground":
-        finalizers.append("foregroundDeletion")
-    elif not policy:
-        finalizers = metadata.get("finalizers", [])
-    if finalizers:
-        metadata["finalizers"] = finalizers
-    else:
-        metadata.pop("finalizers", None)
-
-
-def _warning(text: str) -> str:
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ").replace("\r", " ")
-    return f'299 - "{quoted}"'
+        return presentation.answer(form, attrs, raw, self._clock.now(), 200)
