@@ -24,44 +24,15 @@ from .attributes import Attributes
 from .catalog import Catalog
 from .errors import ApiError, bad_request, forbidden, internal
 from .storage import Event, Table
+from .webhook_review import Answer, CallFailed, Status, answer_in, denied, object_of, quoted, request_of
 from .webhook_rules import Matcher, is_exempt
 
 Document = dict[str, Any]
 ResolveService = Callable[[str, str, int], tuple[str, int]]
 """From namespace, name and port of a service to the host and port that its webhook listens on."""
 
-_USER = {"username": "kubernetes-admin", "groups": ["system:masters", "system:authenticated"]}
 _HEADERS = {"content-type": "application/json", "accept": "application/json, */*"}
 _encode = msgspec.json.Encoder().encode
-
-
-class _Status(msgspec.Struct):
-    message: str = ""
-    reason: str = ""
-    code: int = 0
-    details: dict[str, Any] | None = None
-
-
-class _Answer(msgspec.Struct, rename="camel"):
-    uid: str = ""
-    allowed: bool = False
-    status: _Status | None = None
-    patch: str | None = None
-    patch_type: str | None = None
-    warnings: list[str] | None = None
-
-
-class _Review(msgspec.Struct, rename="camel"):
-    api_version: str = ""
-    kind: str = ""
-    response: _Answer | None = None
-
-
-_read_review = msgspec.json.Decoder(_Review).decode
-
-
-class CallFailed(Exception):
-    """A webhook did not answer as it should; the failure policy decides what follows."""
 
 
 class _Webhook:
@@ -188,9 +159,9 @@ class WebhookCaller:
         if not webhook.matcher.conditions:
             return True
         variables = {
-            "object": self._object(attrs, new),
-            "oldObject": self._object(attrs, old),
-            "request": self._request(attrs, "", new, old),
+            "object": object_of(attrs, new),
+            "oldObject": object_of(attrs, old),
+            "request": request_of(attrs, "", new, old),
         }
         failed: expressions.ExpressionError | None = None
         for _, expression in webhook.matcher.conditions:
@@ -203,7 +174,7 @@ class WebhookCaller:
             return True
         if webhook.ignores_failure:
             return False
-        told = f"failed calling webhook {_quoted(webhook.name)}: match conditions: {failed}"
+        told = f"failed calling webhook {quoted(webhook.name)}: match conditions: {failed}"
         raise forbidden(attrs.served.plural, attrs.served.group, attrs.name, told)
 
     def _namespace_labels(self, attrs: Attributes, new: Document | None) -> Document | None:
@@ -227,13 +198,13 @@ class WebhookCaller:
             return new
         try:
             operations = msgspec.json.decode(base64.b64decode(answer.patch, validate=True))
-            patched = json_patch.apply(self._object(attrs, new), operations)
+            patched = json_patch.apply(object_of(attrs, new), operations)
         except (ValueError, PatchError, msgspec.DecodeError) as error:
-            raise internal(f"webhook {_quoted(webhook.name)}: {error}") from None
+            raise internal(f"webhook {quoted(webhook.name)}: {error}") from None
         if not operations:
             return new
         if not isinstance(patched, dict):
-            raise internal(f"webhook {_quoted(webhook.name)}: the patched object is not an object")
+            raise internal(f"webhook {quoted(webhook.name)}: the patched object is not an object")
         for field in ("kind", "apiVersion"):
             patched.pop(field, None)
         if attrs.kind is not None:
@@ -241,35 +212,35 @@ class WebhookCaller:
         try:
             patched = attrs.served.strategy.read(attrs.served, patched, [])
         except ApiError as error:
-            raise internal(f"webhook {_quoted(webhook.name)}: {error}") from None
+            raise internal(f"webhook {quoted(webhook.name)}: {error}") from None
         return patched if patched != new else new
 
     async def _ask(
         self, webhook: _Webhook, attrs: Attributes, new: Document | None, old: Document | None
-    ) -> _Answer | None:
+    ) -> Answer | None:
         """Return the answer of a webhook that allows, or None if it failed and may. Raises ApiError."""
         if attrs.dry_run and not webhook.dry_runs:
-            raise bad_request(f"admission webhook {_quoted(webhook.name)} does not support dry run")
+            raise bad_request(f"admission webhook {quoted(webhook.name)} does not support dry run")
         try:
             answer = await self._call(webhook, attrs, new, old)
         except CallFailed as error:
             if webhook.ignores_failure:
                 return None
-            raise internal(f"failed calling webhook {_quoted(webhook.name)}: {error}") from None
+            raise internal(f"failed calling webhook {quoted(webhook.name)}: {error}") from None
         attrs.warnings += answer.warnings or ()
         if not answer.allowed:
-            raise _denied(webhook.name, answer.status or _Status())
+            raise denied(webhook.name, answer.status or Status())
         return answer
 
     async def _call(
         self, webhook: _Webhook, attrs: Attributes, new: Document | None, old: Document | None
-    ) -> _Answer:
+    ) -> Answer:
         uid = str(uuid.uuid4())
         version = f"admission.k8s.io/{webhook.review_version}"
         review = {
             "kind": "AdmissionReview",
             "apiVersion": version,
-            "request": self._request(attrs, uid, new, old),
+            "request": request_of(attrs, uid, new, old),
         }
         client, path = self._client(webhook)
         target = f"{path}?timeout={webhook.timeout:.0f}s"
@@ -286,64 +257,7 @@ class WebhookCaller:
             raise CallFailed(f'failed to call webhook: Post "{client.origin}{target}": {error}') from None
         if response.status != 200:
             raise CallFailed(f"failed to call webhook: the server answered with status {response.status}")
-        try:
-            found = _read_review(response.body)
-        except msgspec.MsgspecError as error:
-            raise CallFailed(f"received invalid webhook response: {error}") from None
-        if (found.kind, found.api_version) != ("AdmissionReview", version):
-            raise CallFailed(
-                f"received invalid webhook response: expected webhook response of {version}, "
-                f"Kind=AdmissionReview, got {found.api_version}, Kind={found.kind}"
-            )
-        answer = found.response
-        if answer is None:
-            raise CallFailed("received invalid webhook response: webhook response was absent")
-        if answer.uid != uid:
-            raise CallFailed(
-                f'received invalid webhook response: expected response.uid="{uid}", got "{answer.uid}"'
-            )
-        if answer.patch and webhook.review_version == "v1" and answer.patch_type != "JSONPatch":
-            raise CallFailed(
-                f'received invalid webhook response: unexpected patchType "{answer.patch_type or ""}", '
-                'expected "JSONPatch"'
-            )
-        return answer
-
-    def _request(self, attrs: Attributes, uid: str, new: Document | None, old: Document | None) -> Document:
-        served = attrs.served
-        group, version, kind = attrs.object_kind
-        kinds = {"group": group, "version": version, "kind": kind}
-        resource = {"group": served.group, "version": served.version, "resource": served.plural}
-        request: Document = {
-            "uid": uid,
-            "kind": kinds,
-            "resource": resource,
-            "requestKind": kinds,
-            "requestResource": resource,
-            "operation": attrs.operation,
-            "userInfo": _USER,
-            "object": self._object(attrs, new),
-            "oldObject": self._object(attrs, old),
-            "dryRun": attrs.dry_run,
-            "options": attrs.options or None,
-        }
-        if attrs.subresource:
-            request["subResource"] = request["requestSubResource"] = attrs.subresource
-        if attrs.name:
-            request["name"] = attrs.name
-        namespace = attrs.name if served.kind == "Namespace" and not served.group else attrs.namespace
-        if namespace:
-            request["namespace"] = namespace
-        return request
-
-    @staticmethod
-    def _object(attrs: Attributes, document: Document | None) -> Document | None:
-        if document is None:
-            return None
-        group, version, kind = attrs.object_kind
-        api_version = f"{group}/{version}" if group else version
-        revealed = document if attrs.kind else attrs.served.strategy.reveal(attrs.served, document)
-        return {"kind": kind, "apiVersion": api_version, **revealed}
+        return answer_in(response.body, uid, webhook.review_version)
 
     # connections
 
@@ -394,22 +308,3 @@ def _tls(ca_bundle: str) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(cadata=base64.b64decode(ca_bundle).decode("ascii", "replace"))
     return context
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"'
-
-
-def _denied(name: str, status: _Status) -> ApiError:
-    told = f"admission webhook {_quoted(name)} denied the request"
-    if status.message:
-        told = f"{told}: {status.message}"
-    elif status.reason:
-        told = f"{told}: {status.reason}"
-    else:
-        told = f"{told} without explanation"
-    code = status.code if status.code >= 400 else 400
-    error = ApiError(code, status.reason, told)
-    if status.details:
-        error.status["details"] = status.details
-    return error
