@@ -56,8 +56,8 @@ def doctor(
     """Check a cluster, and kube-scheduler's configuration, and say what is missing for what.
 
     It looks at custom resource definitions, webhook configurations and their caBundle, extender entries,
-    NodeMetrics, rights, priority classes, Leases and clocks, as far as the features that are on need them;
-    plugins of others are looked at too. Nothing is changed.
+    NodeMetrics, rights, priority classes, Leases, clocks, pods that wait and Reservations without a node, as
+    far as the features that are on need them; plugins of others are looked at too. Nothing is changed.
 
     Exit codes: 0 nothing is wrong, 1 there are problems, 2 something could not be looked at.
     """

@@ -33,12 +33,17 @@ def show(to: Console, history: dict[str, Any]) -> None:
         to.print(f"  [dim]{history['dropped_steps']} earlier steps are not remembered[/dim]")
     if history["state"] == "pending" and not history["cycles"]:
         to.print("  [yellow]kube-scheduler never asked koordpy about this pod.[/yellow]")
-    for cause in history["causes"]:
-        to.print(f"  [bold]{cause['certainty']}[/bold] {cause['cause']}: {escape(cause['message'])}")
-        to.print(f"    [dim]{escape(cause['fix'])}[/dim]")
+    show_causes(to, history["causes"])
     if history["other_uids"]:
         others = ", ".join(history["other_uids"])
         to.print(f"  [dim]other pods of that name (--uid): {escape(others)}[/dim]")
+
+
+def show_causes(to: Console, causes: list[dict[str, Any]]) -> None:
+    """Print why a pod waits, each reason with what to do about it."""
+    for cause in causes:
+        to.print(f"  [bold]{cause['certainty']}[/bold] {cause['cause']}: {escape(cause['message'])}")
+        to.print(f"    [dim]{escape(cause['fix'])}[/dim]")
 
 
 def _timeline(steps: list[dict[str, Any]]) -> Table:

@@ -13,9 +13,11 @@ from rich.table import Table
 from . import history as histories
 from .asking import NotFound, ask, follow, server_option
 from .options import Failure, output_option
-from .output import Format, console, emit
+from .output import Format, console, counted, emit
 
 _COLOURS = {"bound": "green", "unschedulable": "red", "error": "red", "failed": "red"}
+
+_REFUSED: Final = ("unschedulable", "error", "failed")
 
 _EARLIER: Final = 10
 """Attempts of a pod that are told before those to come."""
@@ -69,7 +71,22 @@ def why(
         told = ask(debug_server, life)
         emit(told, output, lambda to: histories.show(to, told))
         return
-    emit(found, output, lambda to: show(to, found))
+    causes = _causes(debug_server, life) if output == "text" and found[0]["outcome"] in _REFUSED else []
+
+    def render(to: Console) -> None:
+        show(to, found)
+        histories.show_causes(to, causes)
+
+    emit(found, output, render)
+
+
+def _causes(server: str, life: str) -> list[dict[str, Any]]:
+    """Return why a pod waits, as far as that says more than its last attempt does."""
+    try:
+        causes = ask(server, life)["causes"]
+    except NotFound:  # it has gone meanwhile
+        return []
+    return [cause for cause in causes if cause["cause"] != "WaitsForRetry"]
 
 
 def _key(pod: str, namespace: str) -> tuple[str, str]:
@@ -109,7 +126,7 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
     times = ", ".join(f"{verb} {ms:.2f} ms" for verb, ms in latest["milliseconds"].items())
     to.print(f"  [dim]started {latest['started']}{'; ' + times if times else ''}[/dim]")
     if len(attempts) > 1:
-        to.print(f"  [dim]{len(attempts) - 1} earlier attempts are remembered (--output json)[/dim]")
+        to.print(f"  [dim]{counted(len(attempts) - 1, 'earlier attempt')} remembered (--output json)[/dim]")
 
 
 def follow_all(server: str, namespace: str, pod: str, outcomes: tuple[str, ...], output: Format) -> None:

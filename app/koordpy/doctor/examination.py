@@ -13,7 +13,18 @@ from koordpy.scheduling.profiles import config as scheduling_config
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
 from koordpy.settings import Settings
 
-from . import clocks, definitions, extenders, leases, needs, priority_classes, rights, webhooks
+from . import (
+    clocks,
+    definitions,
+    extenders,
+    leases,
+    needs,
+    pods,
+    priority_classes,
+    reservations,
+    rights,
+    webhooks,
+)
 from .finding import Area, Finding, Report, State, report
 from .patient import Patient
 
@@ -29,6 +40,8 @@ _CHECKS: tuple[tuple[Area, Check], ...] = (
     (needs.AREA, needs.check),
     (priority_classes.AREA, priority_classes.check),
     (leases.AREA, leases.check),
+    (pods.AREA, pods.check),
+    (reservations.AREA, reservations.check),
     (rights.AREA, rights.check),
 )
 

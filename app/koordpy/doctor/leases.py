@@ -26,7 +26,7 @@ class _Wanted:
 
 
 async def check(patient: Patient) -> AsyncIterator[Finding]:
-    """Look at the Leases of kube-scheduler, the controllers and the descheduler, as far as they are on."""
+    """Look at the Leases of kube-scheduler, extender, controllers and descheduler, as far as they are on."""
     for wanted in _wanted(patient):
         yield await _judged(patient, wanted)
 
@@ -40,6 +40,15 @@ def _wanted(patient: Patient) -> Iterator[_Wanted]:
                 election.resource_name,
                 "kube-scheduler",
                 "nobody asks koordpy, and pods stay pending",
+            )
+        extender = patient.settings.extender
+        leads = any(feature.leads for feature in patient.features if feature.part is Part.EXTENDER)
+        if leads and extender.leader_elect:
+            yield _Wanted(
+                extender.lease.namespace,
+                extender.lease.name,
+                "koordpy serve",
+                "nobody schedules Reservations, nor does what else is one process's to do",
             )
     if Part.CONTROLLERS in patient.parts and patient.settings.worker.leader_elect:
         lease = patient.settings.worker.controllers.lease

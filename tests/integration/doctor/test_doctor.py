@@ -68,6 +68,7 @@ async def test_a_cluster_in_which_all_is_well_has_no_problem_and_no_warning(it: 
         "plugins",
         "priority classes",
         "leases",
+        "pods",
         "rights",
     }
 

@@ -7,9 +7,6 @@ would say.
 """
 
 from collections.abc import Iterator
-from enum import StrEnum
-
-from pydantic import BaseModel
 
 from koordpy.api.core import Pod
 from koordpy.api.meta import format_time
@@ -17,27 +14,12 @@ from koordpy.api.meta import format_time
 from ..cycle_state import CycleState
 from ..outcome import FilterOutcome
 from ..profiles.registry import IN_TREE, Profiles
+from .cause import Cause, Certainty
 from .history import Histories, Life, created, unscheduled
+from .reservation_causes import reservation_causes
 
 FRESH_SECONDS = 5.0
 """A pod that is younger may just not have had its turn."""
-
-
-class Certainty(StrEnum):
-    """How sure a cause is: it is so, it is what would be expected, it is among what cannot be ruled out."""
-
-    CERTAIN = "certain"
-    LIKELY = "likely"
-    POSSIBLE = "possible"
-
-
-class Cause(BaseModel):
-    """Why a pod waits, and what to do about it."""
-
-    cause: str
-    certainty: Certainty
-    message: str
-    fix: str
 
 
 class Causes:
@@ -52,7 +34,7 @@ class Causes:
         if certain or pod.spec.node_name:
             return certain
         if life is not None and life.cycles:
-            return [self._between(pod, life)]
+            return [*self._of_reservations(pod, life), self._between(pod, life)]
         return list(self._never_sent(pod))
 
     # --- facts of the pod ------------------------------------------------------------------------
@@ -69,6 +51,8 @@ class Causes:
                     "nothing is to be done, unless the pod should have come to koordpy: then see which "
                     "scheduler serves it",
                 )
+                if life is not None and self._profiles.of(pod.spec.scheduler_name) is not None:
+                    yield from self._not_configured(pod.spec.scheduler_name or "default-scheduler")
             return
         if pod.metadata.deletion_timestamp:
             held = f"; finalizers: {', '.join(pod.metadata.finalizers)}" if pod.metadata.finalizers else ""
@@ -114,6 +98,12 @@ class Causes:
             "10 s) or, unschedulable, after five minutes; mend what the last attempt says",
         )
 
+    def _of_reservations(self, pod: Pod, life: Life) -> Iterator[Cause]:
+        """What Reservations have to do with the last attempt, where it was refused."""
+        framework, last = self._profiles.of(pod.spec.scheduler_name), life.last_cycle
+        if framework is not None and last is not None and not last.feasible:
+            yield from reservation_causes(framework.handle.cluster, pod, self._profiles.frameworks)
+
     # --- never sent ------------------------------------------------------------------------------
 
     def _never_sent(self, pod: Pod) -> Iterator[Cause]:
@@ -147,17 +137,7 @@ class Causes:
         """kube-scheduler has written nothing: has it looked at the pod at all, and at any pod?"""
         histories = self._histories
         name = pod.spec.scheduler_name or "default-scheduler"
-        if not histories.calls and histories.bound_elsewhere[name]:
-            yield _cause(
-                "ExtenderNotConfigured",
-                Certainty.LIKELY,
-                "koordpy was not asked about any pod since "
-                f"{format_time(histories.began)}, but "
-                f"{_counted(histories.bound_elsewhere[name], 'pod')} with schedulerName {name} came to nodes "
-                "meanwhile",
-                "give that kube-scheduler an `extenders` entry that calls koordpy "
-                "(deploy/scheduler/kube-scheduler-config.yaml; koordpy doctor --scheduler-config FILE)",
-            )
+        yield from self._not_configured(name)
         if self._is_young(pod):
             yield _cause(
                 "JustCreated",
@@ -201,6 +181,21 @@ class Causes:
                 "koordpy "
                 "cannot try, may refuse every node",
                 "see whether the claims are bound: kubectl describe pvc",
+            )
+
+    def _not_configured(self, name: str) -> Iterator[Cause]:
+        """Pods of a schedulerName come to nodes, and nobody asks koordpy about any."""
+        histories = self._histories
+        if not histories.calls and histories.bound_elsewhere[name]:
+            yield _cause(
+                "ExtenderNotConfigured",
+                Certainty.LIKELY,
+                "koordpy was not asked about any pod since "
+                f"{format_time(histories.began)}, but "
+                f"{_counted(histories.bound_elsewhere[name], 'pod')} with schedulerName {name} came to nodes "
+                "meanwhile",
+                "give that kube-scheduler an `extenders` entry that calls koordpy "
+                "(deploy/scheduler/kube-scheduler-config.yaml; koordpy doctor --scheduler-config FILE)",
             )
 
     def _is_young(self, pod: Pod) -> bool:

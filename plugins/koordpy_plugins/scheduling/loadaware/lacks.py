@@ -30,21 +30,21 @@ def lacks(nodes: Iterable[Node], metrics: Store[NodeMetric], now: int, expiratio
             stale.append(name)
     if absent:
         yield Lack(
-            f"{len(absent)} nodes have no NodeMetric ({_some(absent)}): their load is not looked at",
+            f"{len(absent)} node(s) have no NodeMetric ({_some(absent)}): their load is not looked at",
             "run koordlet (or another agent that reports NodeMetrics) on them, and koord-manager, which "
             "creates "
             "the objects",
         )
     if silent:
         yield Lack(
-            f"the NodeMetrics of {len(silent)} nodes were never filled in ({_some(silent)}): their load is "
+            f"the NodeMetrics of {len(silent)} node(s) were never filled in ({_some(silent)}): their load is "
             "not "
             "looked at",
             "see whether koordlet runs on these nodes and may write nodemetrics/status",
         )
     if stale:
         yield Lack(
-            f"the NodeMetrics of {len(stale)} nodes are older than {expiration} s ({_some(stale)}): they are "
+            f"the NodeMetrics of {len(stale)} node(s) are older than {expiration} s ({_some(stale)}): they are "
             "not believed any more",
             "see why koordlet does not report there; compare the clocks of these nodes; or raise "
             "nodeMetricExpirationSeconds",

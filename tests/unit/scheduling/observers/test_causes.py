@@ -7,8 +7,8 @@ import pytest
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.cause import Cause, Certainty
 from koordpy.scheduling.extender import Extender, create
+from koordpy.scheduling.observers.cause import Cause, Certainty
 from koordpy.scheduling.observers.causes import Causes
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
 from koordpy.scheduling.profiles.config import read as read_configuration

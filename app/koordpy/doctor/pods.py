@@ -1,0 +1,79 @@
+"""What do pods say that wait for a node? kube-scheduler writes into them whether koordpy answers."""
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable
+
+from koordpy.api.core import Pod
+from koordpy.api.meta import parse_time
+from koordpy.features.feature import Part
+
+from .finding import Area, Finding
+from .patient import Patient
+
+AREA = Area("pods")
+
+PATIENCE = 60.0
+"""Seconds that kube-scheduler may take to look at a pod for the first time."""
+
+_WAITING = "spec.nodeName=,status.phase=Pending"
+_LONGEST = 300
+
+
+async def check(patient: Patient) -> AsyncIterator[Finding]:
+    """List the pods without a node, and tell what is the matter with them, one finding a cause."""
+    if Part.EXTENDER not in patient.parts or patient.problems:
+        return
+    served = patient.profiles.frameworks
+    broken: dict[str, list[Pod]] = defaultdict(list)
+    strangers: dict[str, list[Pod]] = defaultdict(list)
+    unseen: list[Pod] = []
+    waiting = await patient.client.list_all(Pod, field_selector=_WAITING)
+    for pod in waiting:
+        name = pod.spec.scheduler_name or "default-scheduler"
+        told = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
+        if pod.metadata.deletion_timestamp or pod.spec.scheduling_gates:
+            continue
+        if name not in served:
+            strangers[name].append(pod)
+        elif told is not None and told.reason == "SchedulerError":
+            broken[told.message].append(pod)
+        elif told is None and _age(patient, pod) > PATIENCE:
+            unseen.append(pod)
+    for message, pods in broken.items():
+        yield AREA.problem(
+            _named(pods),
+            f"kube-scheduler's attempt broke: {message[:_LONGEST]}",
+            "see that koordpy runs, listens where urlPrefix of kube-scheduler's extenders says, and answers "
+            "within httpTimeout"
+            if "/filter" in message or "/bind" in message or "extender" in message
+            else "see kube-scheduler's log",
+        )
+    if unseen:
+        yield AREA.problem(
+            _named(unseen),
+            f"kube-scheduler has not looked at them, the oldest for {_oldest(patient, unseen):.0f} s",
+            "see that a kube-scheduler with a profile of their schedulerName runs and leads",
+        )
+    for name, pods in strangers.items():
+        yield AREA.note(
+            _named(pods),
+            f"wait for schedulerName {name!r}; koordpy's profiles are for {', '.join(served) or 'none'}",
+            "see whether that scheduler runs, if it is not meant to be one of these",
+        )
+    if not (broken or unseen):
+        yield AREA.ok("pods", f"{len(waiting)} wait for a node, and kube-scheduler has looked at them")
+
+
+def _named(pods: list[Pod]) -> str:
+    """Return the first of several pods, and how many there are."""
+    first = min(pod.metadata.key for pod in pods)
+    return first if len(pods) == 1 else f"{first} and {len(pods) - 1} more"
+
+
+def _age(patient: Patient, pod: Pod) -> float:
+    at = pod.metadata.creation_timestamp
+    return (patient.clock.now() - parse_time(at)).total_seconds() if at else 0.0
+
+
+def _oldest(patient: Patient, pods: Iterable[Pod]) -> float:
+    return max(_age(patient, pod) for pod in pods)

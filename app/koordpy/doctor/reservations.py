@@ -1,0 +1,55 @@
+"""Do Reservations come to their nodes? One that nobody schedules has no status that would say so."""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from koordpy.api.meta import parse_time
+from koordpy.api.reservation import Reservation, validate
+from koordpy.features.feature import Part
+from koordpy.scheduling.observers.reservation_causes import unplaced
+from koordpy.scheduling.own_cycle.scheduler import RESERVATION
+
+from .finding import Area, Finding
+from .patient import Patient
+
+AREA = Area("reservations")
+
+PATIENCE: Final = 60.0
+"""Seconds that a Reservation may wait for its first attempt."""
+
+SHOWN: Final = 10
+"""Reservations of which each is told."""
+
+
+async def check(patient: Patient) -> AsyncIterator[Finding]:
+    """Look at the Reservations that have no node yet, where a profile has the plugin."""
+    served = [
+        name
+        for name, framework in patient.profiles.frameworks.items()
+        if any(plugin.name == RESERVATION for plugin in framework.plugins)
+    ]
+    if Part.EXTENDER not in patient.parts or patient.problems or not served:
+        return
+    found = await patient.client.list_all(Reservation)
+    waiting = [reservation for reservation in found if reservation.is_unassigned]
+    for reservation in waiting[:SHOWN]:
+        yield _judged(patient, reservation, served)
+    if len(waiting) > SHOWN:
+        yield AREA.note("others", f"{len(waiting) - SHOWN} more have no node", "kubectl get reservations")
+    if not waiting:
+        yield AREA.ok("reservations", f"all {len(found)} have a node, or have ended")
+
+
+def _judged(patient: Patient, reservation: Reservation, served: list[str]) -> Finding:
+    name = reservation.metadata.name
+    if problem := validate(reservation):
+        return AREA.problem(name, f"is never scheduled: {problem}", "mend its spec")
+    what, fix = unplaced(reservation, served)
+    tried = any(condition.message for condition in reservation.status.conditions)
+    if tried and reservation.scheduler_name in served:
+        return AREA.warning(name, what, fix)
+    at = reservation.metadata.creation_timestamp
+    age = (patient.clock.now() - parse_time(at)).total_seconds() if at else 0.0
+    if reservation.scheduler_name in served and age <= PATIENCE:
+        return AREA.ok(name, "was created just now")
+    return AREA.problem(name, what, fix)
