@@ -1,0 +1,13 @@
+"""Structural schemas: what a CustomResourceDefinition says about its objects, carried out.
+
+A schema is read once into a tree; the tree then drops unknown fields, fills in defaults and validates
+documents, in this order, as kube-apiserver does. Source of the rules and of the wording: Kubernetes,
+`k8s.io/apiextensions-apiserver/pkg/apiserver/schema` and `k8s.io/kube-openapi/pkg/validation`. Rules written
+in CEL (`x-kubernetes-validations`) cannot be carried out: `problems` reports them.
+"""
+
+from .errors import FieldError, SchemaError
+from .problems import problems
+from .schema import Schema
+
+__all__ = ["FieldError", "Schema", "SchemaError", "problems"]
