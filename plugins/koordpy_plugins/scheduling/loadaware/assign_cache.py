@@ -232,11 +232,15 @@ class AssignCache:
         return self.assign(pod.spec.node_name, pod)
 
     def update_pod(self, old: Pod, pod: Pod) -> list[str]:
-        """The API server has a changed pod; changes of metadata alone are ignored."""
+        """The API server has a changed pod; changes of metadata alone are ignored.
+
+        Only the pod itself leaves a node: stores tell of a pod that takes the name of another one as of a pod
+        that is gone and a new one.
+        """
         changed: list[str] = []
         uid, node_name = pod.metadata.uid, pod.spec.node_name
         if old.spec.node_name and old.spec.node_name != node_name:
-            changed += self.unassign(old.spec.node_name, old.metadata.uid)
+            changed += self.unassign(old.spec.node_name, uid)
         load = self._loads.get(node_name)
         known = load.pods.get(uid) if load is not None else None
         if known is None:

@@ -198,3 +198,17 @@ def test_both_forms_of_filter_and_score_agree(sequence: list[tuple[str, Any]], i
     for node in each(nodes):
         assert plugin.filter(CycleState(), incoming, node) == verdict.status(node.index)
         assert plugin.score(CycleState(), incoming, node) == scores[node.index]
+
+
+def test_an_update_takes_no_other_pod_off_its_node() -> None:
+    plugin = plugin_over(Cluster(FakeClock(NOW)))
+    stays, comes = (pod_of(name, "n0", 2, True, "Running", 10) for name in ("p0", "p1"))
+    plugin.cache.add_pod(stays)
+    moved = pod_of("p1", "n1", 2, True, "Running", 10)
+    assert plugin.cache.update_pod(stays, moved) == ["n1"]
+    load = plugin.cache.get("n0")
+    assert load is not None
+    assert set(load.pods) == {"uid-p0"}
+    plugin.cache.add_pod(comes)
+    plugin.cache.update_pod(comes, moved)
+    assert set(load.pods) == {"uid-p0"}
