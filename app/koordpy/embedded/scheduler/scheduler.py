@@ -11,8 +11,7 @@ import logging
 import random
 from dataclasses import dataclass, field
 
-from koordpy.api.core import Node, Pod
-from koordpy.api.meta import KubeObject
+from koordpy.api.core import Pod
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
@@ -21,7 +20,6 @@ from koordpy.cluster.informers import Informers
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.http1 import Connect
-from koordpy.scheduling import alike
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.failure import Failure, taken_over
 from koordpy.scheduling.framework import Framework
@@ -40,6 +38,7 @@ from . import failures
 from .extenders import in_order, without_ignored_resources
 from .failures import CLEARED
 from .search import NodeSearch
+from .surroundings import Surroundings
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +104,14 @@ class Scheduler:
         self._loops: list[asyncio.Task[None]] = []
         self.bound = 0
         """Pods bound so far."""
-        self._follow()
+        self._surroundings = Surroundings(
+            self.cluster,
+            self.queue,
+            self._waiting_pods,
+            self._wake,
+            lambda pod: self._profile(pod) is not None,
+        )
+        self._surroundings.follow()
 
     def _handle(self, profile: Profile) -> Handle:
         handle = Handle(
@@ -118,7 +124,7 @@ class Scheduler:
             events=self._events,
             extenders=self._extenders,
         )
-        handle.on_activate(self._activate)
+        handle.on_activate(lambda pod: self._surroundings.activate(pod))
         self._handles.append(handle)
         return handle
 
@@ -163,74 +169,7 @@ class Scheduler:
         item = None if preferred is None else self.queue.pick(preferred.metadata.uid)
         return item or self.queue.pop()
 
-    # --- following the cluster -------------------------------------------------------------------
-
-    def _follow(self) -> None:
-        for store in self.cluster.stores:
-            if store.type not in (Node, Pod):
-                store.subscribe(self._changed, lambda _, new: self._changed(new), self._changed)
-        self.cluster.store(Node).subscribe(self._changed, self._node_updated, self._changed)
-        self.cluster.store(Pod).subscribe(self._pod_added, self._pod_updated, self._pod_deleted)
-        alike.follow_from_the_start(self.cluster)
-
-    def _changed(self, _: KubeObject) -> None:
-        self.queue.move_all()
-        self._wake.set()
-
-    def _node_updated(self, old: Node, new: Node) -> None:
-        if (
-            old.spec != new.spec
-            or old.status.allocatable != new.status.allocatable
-            or old.metadata.labels != new.metadata.labels
-            or old.metadata.annotations != new.metadata.annotations
-        ):
-            self._changed(new)
-
-    def _pod_added(self, pod: Pod) -> None:
-        if pod.spec.node_name:
-            self._placed()
-        elif self._is_ours(pod):
-            self.queue.add(pod)
-            self._wake.set()
-
-    def _pod_updated(self, old: Pod, new: Pod) -> None:
-        uid = new.metadata.uid
-        changed = old.spec != new.spec or old.metadata.labels != new.metadata.labels
-        if new.spec.node_name:
-            self.queue.delete(uid)
-            if not old.spec.node_name:
-                self._placed()
-            elif changed or new.is_terminal != old.is_terminal:
-                self._changed(new)
-        elif not self._is_ours(new):
-            self.queue.delete(uid)
-        elif changed or self.queue.pool_of(uid) is None:
-            self.queue.add(new)
-            self._wake.set()
-        elif old.metadata.annotations != new.metadata.annotations:
-            self.queue.touch(new)
-            self._wake.set()
-        else:
-            self.queue.update(new)
-
-    def _pod_deleted(self, pod: Pod) -> None:
-        self.queue.delete(pod.metadata.uid)
-        self._waiting_pods.reject(pod.metadata.uid)
-        if pod.spec.node_name:
-            self._changed(pod)
-
-    def _activate(self, pod: Pod) -> None:
-        self.queue.activate(pod.metadata.uid)
-        self._wake.set()
-
-    def _placed(self) -> None:
-        self.queue.placed()
-        self._wake.set()
-
-    def _is_ours(self, pod: Pod) -> bool:
-        return (
-            self._profile(pod) is not None and not pod.is_terminal and pod.metadata.deletion_timestamp is None
-        )
+    # --- which pods are for whom -----------------------------------------------------------------
 
     def _admits(self, pod: Pod) -> bool:
         """PreEnqueue; gates count even where a profile leaves out the plugin: no gated pod can be bound."""
