@@ -17,6 +17,7 @@ from koordpy.admission.quota.topology import VALIDATING_PATH as QUOTA_PATH
 from koordpy.admission.quota.topology import QuotaTopology
 from koordpy.admission.serving.config import Mode
 from koordpy.admission.serving.life import WebhookLife
+from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Pod
 from koordpy.api.reservation import Reservation
 from koordpy.cluster import transformers
@@ -181,13 +182,16 @@ class Service:
                 network_topology=self.network_topology,
             )
 
-        self.profiles = build(
-            config,
-            handle_of,
-            place=Place.EXTENDER,
-            skip_missing=settings.skip_missing_plugins,
-            gates=self._gates,
-        )
+        try:
+            self.profiles = build(
+                config,
+                handle_of,
+                place=Place.EXTENDER,
+                skip_missing=settings.skip_missing_plugins,
+                gates=self._gates,
+            )
+        except ConfigError as error:
+            raise error.under(path) from None
         for missing in self.profiles.missing:
             log.warning("%s: not installed, left out as configured: %s", path, missing)
         decisions = Decisions(settings.decisions)

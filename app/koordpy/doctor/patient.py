@@ -95,13 +95,18 @@ class Patient:
     def _extender(self) -> None:
         settings = self.settings.extender
         base = SchedulingHandle(self.cluster, clock=self.clock)
-        self.profiles = build(
-            scheduling_config.load(settings.profiles_file),
-            lambda _: base.sibling(),
-            place=Place.EXTENDER,
-            skip_missing=settings.skip_missing_plugins,
-            gates=gates.chosen(gates.SERVING, self.settings.feature_gates),
-        )
+        file = settings.profiles_file
+        config = scheduling_config.load(file)
+        try:
+            self.profiles = build(
+                config,
+                lambda _: base.sibling(),
+                place=Place.EXTENDER,
+                skip_missing=settings.skip_missing_plugins,
+                gates=gates.chosen(gates.SERVING, self.settings.feature_gates),
+            )
+        except ConfigError as error:
+            raise error.under(file) from None
         plugins = sorted(self.plugins, key=lambda plugin: plugin.name)
         self.features += [catalog.scheduling_plugin(type(plugin), plugin.args) for plugin in plugins]
         self.features += parts.switched(self.settings)
