@@ -23,9 +23,9 @@ from typing import Final, Literal, TypeVar
 from koordpy.lib.short_cache import LONGEST
 
 from . import resource_names
-from .core import Container, ContainerStatus, Node, Pod, ResourceRequirements
+from .core import Container, ContainerStatus, Node, Pod
 from .meta import ResourceList
-from .quantity import MILLI, Format, Quantity, WireQuantity, from_wire, milli_value, resource_value
+from .quantity import MILLI, Format, Quantity, WireQuantity, from_wire, resource_value
 from .resource_names import CPU, MEMORY, PODS
 
 Vector = dict[str, int]
@@ -36,8 +36,6 @@ DEFAULT_MILLI_CPU: Final = 100
 
 DEFAULT_MEMORY: Final = 200 * 1024 * 1024
 """Bytes that a container without a request counts for where empty requests must not look free."""
-
-UNLIMITED: Final = -1
 
 _Field = Literal["requests", "limits"]
 _Amount = TypeVar("_Amount", int, Quantity)
@@ -114,7 +112,8 @@ def _raise_to(total: dict[str, _Amount], amounts: Mapping[str, _Amount]) -> None
             total[name] = amount
 
 
-def _is_sidecar(container: Container) -> bool:
+def is_sidecar(container: Container) -> bool:
+    """Tell whether an init container goes on running beside the containers."""
     return container.restart_policy == "Always"
 
 
@@ -172,7 +171,7 @@ def _of_containers(
         sidecars: dict[str, _Amount] = {}
         peak: dict[str, _Amount] = {}
         for container in pod.spec.init_containers:
-            if _is_sidecar(container):
+            if is_sidecar(container):
                 amounts = amounts_of(container, resized.get(container.name))
                 _add(total, amounts)
                 _add(sidecars, amounts)
@@ -363,57 +362,3 @@ def pod_nonzero_request(pod: Pod) -> tuple[int, int]:
 def node_allocatable(node: Node) -> Vector:
     """Return what a node offers, under the names that are counted; `pods` is the most pods it may run."""
     return counted(wire_vector(node.status.allocatable))
-
-
-# --- Koordinator's helpers -----------------------------------------------------------------------
-
-
-def container_amount(resources: ResourceRequirements, field: _Field, name: str) -> int:
-    """Return one request or limit (cpu in milli, others in base units), or -1 where it is missing."""
-    amount = getattr(resources, field).get(name)
-    return UNLIMITED if amount is None else resource_value(name, amount)
-
-
-def pod_milli_cpu_limit(pod: Pod) -> int:
-    """Return the milli-cpu that a pod may use, or -1 if it is unlimited.
-
-    A cpu limit of the whole pod is the answer if there is one. Otherwise limits of containers and sidecars
-    add up, other init containers raise the sum so far, and one container without limit makes all unlimited.
-    """
-    resources = pod.spec.resources
-    if resources is not None and (amount := resources.limits.get(CPU)) is not None:
-        return milli_value(amount) or UNLIMITED
-    total = 0
-    for container in pod.spec.containers:
-        limit = container_amount(container.resources, "limits", CPU)
-        if limit <= 0:
-            return UNLIMITED
-        total += limit
-    for container in pod.spec.init_containers:
-        limit = container_amount(container.resources, "limits", CPU)
-        if limit <= 0:
-            return UNLIMITED
-        total = total + limit if _is_sidecar(container) else max(total, limit)
-    return total if total > 0 else UNLIMITED
-
-
-def pod_batch_request(pod: Pod, name: str) -> int:
-    """Return the batch-cpu (milli) or batch-memory (bytes) that containers and sidecars ask for together."""
-    return sum(
-        max(0, container_amount(container.resources, "requests", name)) for container in _long_running(pod)
-    )
-
-
-def pod_batch_limit(pod: Pod, name: str) -> int:
-    """Return the batch-cpu or batch-memory that containers and sidecars may use, -1 if one is unlimited."""
-    total = 0
-    for container in _long_running(pod):
-        limit = container_amount(container.resources, "limits", name)
-        if limit <= 0:
-            return UNLIMITED
-        total += limit
-    return total if total > 0 else UNLIMITED
-
-
-def _long_running(pod: Pod) -> list[Container]:
-    return [*pod.spec.containers, *filter(_is_sidecar, pod.spec.init_containers)]

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from koordpy.api import extension, qos, resources
+from koordpy.api import batch_resources, extension, qos, resources
 from koordpy.api.core import Node, Pod
 from koordpy.api.quantity import Quantity
 from koordpy.api.resources import Vector
@@ -60,11 +60,11 @@ def pod_answer(pod: Pod) -> dict[str, Any]:
         "translate": {
             name: qos.translate_resource(priority, name) for name in ("cpu", "memory", "nvidia.com/gpu")
         },
-        "cpuLimitMilli": resources.pod_milli_cpu_limit(pod),
-        "beCPURequest": resources.pod_batch_request(pod, extension.BATCH_CPU),
-        "beCPULimit": resources.pod_batch_limit(pod, extension.BATCH_CPU),
-        "beMemRequest": resources.pod_batch_request(pod, extension.BATCH_MEMORY),
-        "beMemLimit": resources.pod_batch_limit(pod, extension.BATCH_MEMORY),
+        "cpuLimitMilli": batch_resources.pod_milli_cpu_limit(pod),
+        "beCPURequest": batch_resources.pod_batch_request(pod, extension.BATCH_CPU),
+        "beCPULimit": batch_resources.pod_batch_limit(pod, extension.BATCH_CPU),
+        "beMemRequest": batch_resources.pod_batch_request(pod, extension.BATCH_MEMORY),
+        "beMemLimit": batch_resources.pod_batch_limit(pod, extension.BATCH_MEMORY),
     }
 
 

@@ -1,0 +1,64 @@
+"""The cpu limit and the batch resources of pods, as Koordinator's agents add them up on a node."""
+
+from typing import Final, Literal
+
+from .core import Container, Pod, ResourceRequirements
+from .quantity import milli_value, resource_value
+from .resource_names import CPU
+from .resources import is_sidecar
+
+UNLIMITED: Final = -1
+"""The limit of what has none."""
+
+_Field = Literal["requests", "limits"]
+
+
+def container_amount(resources: ResourceRequirements, field: _Field, name: str) -> int:
+    """Return one request or limit (cpu in milli, others in base units), or -1 where it is missing."""
+    amount = getattr(resources, field).get(name)
+    return UNLIMITED if amount is None else resource_value(name, amount)
+
+
+def pod_milli_cpu_limit(pod: Pod) -> int:
+    """Return the milli-cpu that a pod may use, or -1 if it is unlimited.
+
+    A cpu limit of the whole pod is the answer if there is one. Otherwise limits of containers and sidecars
+    add up, other init containers raise the sum so far, and one container without limit makes all unlimited.
+    """
+    resources = pod.spec.resources
+    if resources is not None and (amount := resources.limits.get(CPU)) is not None:
+        return milli_value(amount) or UNLIMITED
+    total = 0
+    for container in pod.spec.containers:
+        limit = container_amount(container.resources, "limits", CPU)
+        if limit <= 0:
+            return UNLIMITED
+        total += limit
+    for container in pod.spec.init_containers:
+        limit = container_amount(container.resources, "limits", CPU)
+        if limit <= 0:
+            return UNLIMITED
+        total = total + limit if is_sidecar(container) else max(total, limit)
+    return total if total > 0 else UNLIMITED
+
+
+def pod_batch_request(pod: Pod, name: str) -> int:
+    """Return the batch-cpu (milli) or batch-memory (bytes) that containers and sidecars ask for together."""
+    return sum(
+        max(0, container_amount(container.resources, "requests", name)) for container in _long_running(pod)
+    )
+
+
+def pod_batch_limit(pod: Pod, name: str) -> int:
+    """Return the batch-cpu or batch-memory that containers and sidecars may use, -1 if one is unlimited."""
+    total = 0
+    for container in _long_running(pod):
+        limit = container_amount(container.resources, "limits", name)
+        if limit <= 0:
+            return UNLIMITED
+        total += limit
+    return total if total > 0 else UNLIMITED
+
+
+def _long_running(pod: Pod) -> list[Container]:
+    return [*pod.spec.containers, *filter(is_sidecar, pod.spec.init_containers)]
