@@ -6,13 +6,14 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
 from koordpy import data, settings
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
+from koordpy.api.meta import KubeObject
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
@@ -27,6 +28,7 @@ from tests.eventually import PATIENCE
 CRDS = [data.deploy("crds")]
 
 Document = dict[str, Any]
+T = TypeVar("T", bound=KubeObject)
 
 
 def service_settings(server: str, folder: Path, **changes: Any) -> settings.Settings:
@@ -100,6 +102,16 @@ class Stage:
         await self.client.create_raw(resource_of(Node), "", {**document, "status": status})
         if not (await self.client.get(Node, "", name)).status.allocatable:
             await self.client.patch_status(Node, "", name, {"status": status})
+        await self._known(Node, name, lambda node: bool(node.status.allocatable))
+
+    async def _known(self, type_: type[T], name: str, wanted: Callable[[T], bool]) -> None:
+        """Wait until the service knows an object of the cluster, if it follows its type by now."""
+        followed = [store for store in self.service.cluster.stores if store.type is type_ and store.synced]
+        await until(
+            lambda: all(
+                any(each.metadata.name == name and wanted(each) for each in store) for store in followed
+            )
+        )
 
     async def add_pod(self, name: str, cpu: str = "500m", **metadata: Any) -> Document:
         document = pod_document(name, cpu, **metadata)
@@ -116,6 +128,7 @@ class Stage:
         metric = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": node}}
         await self.client.create_raw(resource, "", {**metric, "spec": {}})
         await self.client.patch_status(NodeMetric, "", node, {"status": status})
+        await self._known(NodeMetric, node, lambda metric: metric.status.update_time is not None)
 
     # --- the doors -------------------------------------------------------------------------------
 

@@ -52,7 +52,7 @@ class Following:
 
     async def end(self) -> None:
         """Wait for the server to end the stream."""
-        await asyncio.wait_for(self._task, 10)
+        await asyncio.wait_for(self._task, PATIENCE)
 
     async def stop(self) -> None:
         self._task.cancel()

@@ -18,6 +18,7 @@ import yaml
 from koordpy import settings
 from koordpy.api.core import Namespace, Node, Pod
 from koordpy.api.scheme import resource_of
+from tests.eventually import PATIENCE
 from tests.integration.service.stage import Stage, serving, until
 
 ROOT = Path(__file__).parents[3]
@@ -113,7 +114,7 @@ def _be_interruptible() -> None:
 
 
 async def printed(process: asyncio.subprocess.Process) -> str:
-    output, _ = await asyncio.wait_for(process.communicate(), 60)
+    output, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
     return output.decode()
 
 
@@ -148,9 +149,9 @@ async def followed(stage: Stage, process: asyncio.subprocess.Process) -> str:
     assert process.stdout is not None
     await until(lambda: len(observers.streams) == 1)
     await ask_for_too_much(stage, "huger")
-    line = await asyncio.wait_for(process.stdout.readline(), 30)
+    line = await asyncio.wait_for(process.stdout.readline(), PATIENCE)
     process.send_signal(signal.SIGINT)
-    await asyncio.wait_for(process.wait(), 30)
+    await asyncio.wait_for(process.wait(), PATIENCE)
     await until(lambda: len(observers.streams) == 0)
     await stage.client.delete(Pod, "shop", "huger", grace_period_seconds=0)
     return line.decode()
