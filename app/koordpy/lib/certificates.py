@@ -49,7 +49,7 @@ def make_ca(name: str, now: datetime) -> KeyPair:
         .add_extension(_usage(sign_certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
-    return KeyPair(_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
+    return KeyPair(pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
 
 
 def issue(ca: KeyPair, hosts: Sequence[str], now: datetime) -> KeyPair:
@@ -65,13 +65,13 @@ def issue(ca: KeyPair, hosts: Sequence[str], now: datetime) -> KeyPair:
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(sign_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([general_name(host) for host in hosts]), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()),  # type: ignore[arg-type]
             critical=False,
         )
     )
-    return KeyPair(_pem(builder.sign(signer, hashes.SHA256())), _key_pem(key))
+    return KeyPair(pem(builder.sign(signer, hashes.SHA256())), _key_pem(key))
 
 
 def serves(server: KeyPair, ca_cert: bytes, hosts: Sequence[str], at: datetime) -> bool:
@@ -85,7 +85,7 @@ def serves(server: KeyPair, ca_cert: bytes, hosts: Sequence[str], at: datetime) 
         return False
     same_key = cert.public_key() == key.public_key()
     in_time = cert.not_valid_before_utc <= at <= cert.not_valid_after_utc
-    return same_key and in_time and all(_general_name(host) in names for host in hosts)
+    return same_key and in_time and all(general_name(host) in names for host in hosts)
 
 
 def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> bytes:
@@ -166,14 +166,16 @@ def _usage(*, sign_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _general_name(host: str) -> x509.GeneralName:
+def general_name(host: str) -> x509.GeneralName:
+    """Return a host name or address as certificates name it. Raises ValueError where it is neither."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
 
 
-def _pem(cert: x509.Certificate) -> bytes:
+def pem(cert: x509.Certificate) -> bytes:
+    """Return a certificate as PEM."""
     return cert.public_bytes(serialization.Encoding.PEM)
 
 

@@ -6,7 +6,6 @@ other's Secret. Making a key takes a tenth of a second: callers on an event loop
 Source: Koordinator, `pkg/webhook/util/generator/selfsigned.go`.
 """
 
-import ipaddress
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -15,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from koordpy.lib.certificates import LIFETIME, CertificateError
+from koordpy.lib.certificates import LIFETIME, CertificateError, general_name, pem
 
 from .artifacts import Artifacts
 
@@ -36,7 +35,7 @@ def generate(dns: str, now: datetime, old: Artifacts | None = None) -> Artifacts
     signer = None if old is None else _authority(old, now)
     if signer is None:
         ca_key, ca = _make_authority(now)
-        pems = _key_pem(ca_key), _pem(ca)
+        pems = _key_pem(ca_key), pem(ca)
     else:
         assert old is not None
         (ca_key, ca), pems = signer, (old.ca_key, old.ca_cert)
@@ -60,7 +59,7 @@ def generate(dns: str, now: datetime, old: Artifacts | None = None) -> Artifacts
         )
         .sign(ca_key, hashes.SHA256())
     )
-    return Artifacts(pems[0], pems[1], _key_pem(key), _pem(cert))
+    return Artifacts(pems[0], pems[1], _key_pem(key), pem(cert))
 
 
 def problem(artifacts: Artifacts, dns: str, now: datetime) -> str:
@@ -186,17 +185,9 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
 
 def _general_name(host: str) -> x509.GeneralName:
     try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        pass
-    try:
-        return x509.DNSName(host)
+        return general_name(host)
     except ValueError:
         raise CertificateError(f"{host!r} is neither a host name nor an address") from None
-
-
-def _pem(cert: x509.Certificate) -> bytes:
-    return cert.public_bytes(serialization.Encoding.PEM)
 
 
 def _key_pem(key: rsa.RSAPrivateKey) -> bytes:

@@ -59,13 +59,8 @@ class Writer:
 
     async def create(self, request: Request, attrs: Attributes) -> Response:
         """POST to a collection."""
-        served = attrs.served
         form = presentation.form_of(request)
-        document = bodies.load_object(request)
-        bodies.take_type(served, document)
-        unknown: list[str] = []
-        document = served.strategy.read(served, document, unknown)
-        attrs.warnings += bodies.report_unknown(request, served, unknown)
+        document = _read(request, attrs)
         raw = await self.store_new(attrs, document)
         return presentation.answer(form, attrs, raw, self._clock.now(), 201)
 
@@ -110,11 +105,7 @@ class Writer:
         """PUT of an object or its status."""
         served = attrs.served
         form = presentation.form_of(request)
-        document = bodies.load_object(request)
-        bodies.take_type(served, document)
-        unknown: list[str] = []
-        document = served.strategy.read(served, document, unknown)
-        attrs.warnings += bodies.report_unknown(request, served, unknown)
+        document = _read(request, attrs)
         metadata = document["metadata"]
         meta.match_namespace(metadata, attrs.namespace)
         if not metadata.get("name"):
@@ -316,3 +307,14 @@ class Writer:
 
         raw = await self.change(attrs, change)
         return presentation.answer(form, attrs, raw, self._clock.now(), 200)
+
+
+def _read(request: Request, attrs: Attributes) -> Document:
+    """Read a whole object from a body, with its defaults; unknown fields become warnings. Raises ApiError."""
+    served = attrs.served
+    document = bodies.load_object(request)
+    bodies.take_type(served, document)
+    unknown: list[str] = []
+    document = served.strategy.read(served, document, unknown)
+    attrs.warnings += bodies.report_unknown(request, served, unknown)
+    return document
