@@ -1,6 +1,6 @@
 """What the parts of koordpy need besides the features that run in them, and how each is started alone."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,59 @@ class PartFacts:
     """Its folder below `deploy/kustomize/base`."""
     account: str = ""
     """The service account that it has there."""
+    rights: Callable[[Settings], Iterator[Right]] = lambda _: iter(())
+    """What its frame may do, as settings are; what features need comes on top."""
+
+
+def _webhooks(settings: Settings) -> Iterator[Right]:
+    serving, registration = settings.admission.certificates, settings.admission.registration
+    if serving.mode is Mode.SECRET:
+        yield Right("create", "secrets", namespace=serving.namespace)
+        for verb in ("get", "list", "watch", "update"):
+            yield Right(verb, "secrets", namespace=serving.namespace, name=serving.secret_name)
+    if settings.admission.registers:
+        for kind, name in (("mutating", registration.mutating), ("validating", registration.validating)):
+            for verb in ("get", "list", "watch", "update"):
+                yield Right(verb, f"{kind}webhookconfigurations", ADMISSION, name=name)
+
+
+def _extender(settings: Settings) -> Iterator[Right]:
+    if settings.extender.mode == "full":  # a bind that is in doubt is settled by looking at the pod
+        yield Right("get", "pods")
+
+
+def _controllers(settings: Settings) -> Iterator[Right]:
+    if settings.worker.leader_elect:
+        yield from lease_rights(settings.worker.controllers.lease)
+
+
+def _descheduler(settings: Settings) -> Iterator[Right]:
+    yield Right("create", "events", EVENTS)
+    yield Right("patch", "events", EVENTS)
+    lease = descheduler_lease(settings)
+    if lease is not None:
+        yield from lease_rights(lease)
+
+
+def lease_rights(lease: LeaseSettings) -> Iterator[Right]:
+    """Yield what it takes to hold a Lease."""
+    yield Right("create", "leases", COORDINATION, lease.namespace)
+    for verb in ("get", "patch"):
+        yield Right(verb, "leases", COORDINATION, lease.namespace, lease.name)
+
+
+def descheduler_lease(settings: Settings) -> LeaseSettings | None:
+    """Return the Lease that the descheduler's configuration names, None where it elects nobody.
+
+    Without a file it is the one that Koordinator's defaults name. Raises ConfigError, OSError.
+    """
+    file = settings.worker.descheduler.config
+    election = descheduling_config.LeaderElection()
+    if file is not None:
+        election = descheduling_config.load(Path(file).read_text(encoding="utf-8")).leader_election
+    if not (election.leader_elect and settings.worker.leader_elect):
+        return None
+    return LeaseSettings(namespace=election.resource_namespace, name=election.resource_name)
 
 
 PARTS: Mapping[Part, PartFacts] = {
@@ -42,6 +95,7 @@ PARTS: Mapping[Part, PartFacts] = {
         settings="admission",
         component="webhooks",
         account="koordpy-webhooks",
+        rights=_webhooks,
     ),
     Part.EXTENDER: PartFacts(
         command="koordpy serve --doors extender",
@@ -50,6 +104,7 @@ PARTS: Mapping[Part, PartFacts] = {
         settings="extender",
         component="extender",
         account="koordpy-scheduler",
+        rights=_extender,
     ),
     Part.CONTROLLERS: PartFacts(
         command="koordpy worker --controllers",
@@ -57,6 +112,7 @@ PARTS: Mapping[Part, PartFacts] = {
         settings="worker.controllers",
         component="worker",
         account="koordpy-worker",
+        rights=_controllers,
     ),
     Part.DESCHEDULER: PartFacts(
         command="koordpy worker --descheduler",
@@ -65,6 +121,7 @@ PARTS: Mapping[Part, PartFacts] = {
         settings="worker.descheduler, and a DeschedulerConfiguration",
         component="worker",
         account="koordpy-worker",
+        rights=_descheduler,
     ),
     Part.QOS: PartFacts(
         command="koordpy worker --qos",
@@ -78,7 +135,7 @@ PARTS: Mapping[Part, PartFacts] = {
 
 def rights(part: Part, settings: Settings, *, leads: bool = False) -> tuple[Right, ...]:
     """Return the rights of a part's frame, as its settings are; `leads` where features need a leader."""
-    found = list(_RIGHTS[part](settings))
+    found = list(PARTS[part].rights(settings))
     if part is Part.EXTENDER and leads and settings.extender.leader_elect:
         found += lease_rights(settings.extender.lease)
     return tuple(found)
@@ -120,67 +177,3 @@ SCHEDULE_EXPLANATIONS = Feature(
     elsewhere=("extender.scheduleExplanations.enabled: true",),
     in_light_mode=True,
 )
-
-
-def _webhooks(settings: Settings) -> Iterator[Right]:
-    serving, registration = settings.admission.certificates, settings.admission.registration
-    if serving.mode is Mode.SECRET:
-        yield Right("create", "secrets", namespace=serving.namespace)
-        for verb in ("get", "list", "watch", "update"):
-            yield Right(verb, "secrets", namespace=serving.namespace, name=serving.secret_name)
-    if settings.admission.registers:
-        for kind, name in (("mutating", registration.mutating), ("validating", registration.validating)):
-            for verb in ("get", "list", "watch", "update"):
-                yield Right(verb, f"{kind}webhookconfigurations", ADMISSION, name=name)
-
-
-def _extender(settings: Settings) -> Iterator[Right]:
-    if settings.extender.mode == "full":  # a bind that is in doubt is settled by looking at the pod
-        yield Right("get", "pods")
-
-
-def _controllers(settings: Settings) -> Iterator[Right]:
-    if settings.worker.leader_elect:
-        yield from lease_rights(settings.worker.controllers.lease)
-
-
-def _descheduler(settings: Settings) -> Iterator[Right]:
-    yield Right("create", "events", EVENTS)
-    yield Right("patch", "events", EVENTS)
-    lease = descheduler_lease(settings)
-    if lease is not None:
-        yield from lease_rights(lease)
-
-
-def _qos(_: Settings) -> Iterator[Right]:
-    yield from ()
-
-
-_RIGHTS = {
-    Part.WEBHOOKS: _webhooks,
-    Part.EXTENDER: _extender,
-    Part.CONTROLLERS: _controllers,
-    Part.DESCHEDULER: _descheduler,
-    Part.QOS: _qos,
-}
-
-
-def lease_rights(lease: LeaseSettings) -> Iterator[Right]:
-    """Yield what it takes to hold a Lease."""
-    yield Right("create", "leases", COORDINATION, lease.namespace)
-    for verb in ("get", "patch"):
-        yield Right(verb, "leases", COORDINATION, lease.namespace, lease.name)
-
-
-def descheduler_lease(settings: Settings) -> LeaseSettings | None:
-    """Return the Lease that the descheduler's configuration names, None where it elects nobody.
-
-    Without a file it is the one that Koordinator's defaults name. Raises ConfigError, OSError.
-    """
-    file = settings.worker.descheduler.config
-    election = descheduling_config.LeaderElection()
-    if file is not None:
-        election = descheduling_config.load(Path(file).read_text(encoding="utf-8")).leader_election
-    if not (election.leader_elect and settings.worker.leader_elect):
-        return None
-    return LeaseSettings(namespace=election.resource_namespace, name=election.resource_name)
