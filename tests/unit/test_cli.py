@@ -219,5 +219,34 @@ def test_whatif_and_following_say_where_nobody_answers():
 
 def test_why_wants_a_pod_unless_it_follows():
     done = koordpy("why")
+    assert done.returncode == 2
+    assert "Missing argument 'NAMESPACE/POD'" in done.stderr
+
+
+def test_a_group_without_a_command_shows_its_help_as_it_is():
+    for arguments in ((), ("profile",), ("plugin",)):
+        done = koordpy(*arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("Usage: ")
+        assert "\nCommands:\n" in done.stderr
+
+
+def test_a_file_that_is_not_there_is_named_first():
+    for arguments in (("serve", "--config"), ("doctor", "--config"), ("simulate", "-f")):
+        done = koordpy(*arguments, "nowhere.yaml")
+        assert (done.returncode, done.stderr) == (1, "koordpy: nowhere.yaml: No such file or directory\n")
+
+
+def test_a_kubeconfig_that_cannot_be_read_is_named(tmp_path):
+    broken = tmp_path / "config"
+    broken.write_text("{{{")
+    done = koordpy("doctor", "--kubeconfig", str(broken))
     assert done.returncode == 1
-    assert "expected NAMESPACE/POD" in done.stderr
+    assert done.stderr.startswith(f"koordpy: kubeconfig {broken}: ")
+
+
+def test_what_is_not_for_a_screen_has_no_blanks_at_the_ends_of_lines():
+    for arguments in (("features",), ("plugin", "measure", "NodeName", "--nodes", "5", "--calls", "10")):
+        done = koordpy(*arguments)
+        assert done.returncode == 0
+        assert [line for line in done.stdout.splitlines() if line != line.rstrip()] == []
