@@ -101,7 +101,7 @@ def install(folder: Path) -> Installed:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=600,
+        timeout=1100,  # packages come over the network, and are compiled
         check=False,
     )
     assert done.returncode == 0, done.stdout
