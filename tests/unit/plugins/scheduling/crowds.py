@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 from koordpy.api.core import Namespace, Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.status import Status
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 NAMES = ("n0", "n1", "n2", "n3")
@@ -161,3 +164,14 @@ def again(cluster: Cluster) -> Cluster:
     for type_ in (Namespace, Node, Pod):
         fresh.store(type_).replace(list(cluster.store(type_)))
     return fresh
+
+
+def filtered(plugin: Any, pod: Pod, candidates: NodeSet) -> list[Status]:
+    """PreFilter, then Filter on all candidates, unless the plugin has nothing to say."""
+    state = CycleState()
+    _, status = plugin.pre_filter(state, pod, candidates)
+    if status.is_skip:
+        return [Status()] * len(candidates)
+    assert status.is_success
+    verdict = plugin.filter_nodes(state, pod, candidates)
+    return [verdict.status(index) for index in range(len(candidates))]

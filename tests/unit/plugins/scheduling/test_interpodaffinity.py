@@ -20,7 +20,7 @@ from koordpy.scheduling.node_info import NodeInfo, each
 from koordpy.scheduling.status import Code, Status
 from koordpy_plugins.scheduling.stock.interpodaffinity.plugin import InterPodAffinity
 
-from .crowds import NAMES, again, changes, crowds, play, pods
+from .crowds import NAMES, again, changes, crowds, filtered, play, pods
 
 
 def made(cluster: Cluster, **args: Any) -> InterPodAffinity:
@@ -28,16 +28,6 @@ def made(cluster: Cluster, **args: Any) -> InterPodAffinity:
     return InterPodAffinity(
         read_args(InterPodAffinity.args_type, "InterPodAffinity", args, ""), Handle(cluster)
     )
-
-
-def filtered(plugin: InterPodAffinity, pod: Pod, candidates: NodeSet) -> list[Status]:
-    state = CycleState()
-    _, status = plugin.pre_filter(state, pod, candidates)
-    if status.is_skip:
-        return [Status()] * len(candidates)
-    assert status.is_success
-    verdict = plugin.filter_nodes(state, pod, candidates)
-    return [verdict.status(index) for index in range(len(candidates))]
 
 
 # --- the plain form ------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from koordpy.scheduling.status import Code, Status
 from koordpy_plugins.scheduling.stock.podtopologyspread.default_selector import DefaultSelectors
 from koordpy_plugins.scheduling.stock.podtopologyspread.plugin import PodTopologySpread
 
-from .crowds import HOST, NAMES, ZONE, again, changes, crowds, play, pods
+from .crowds import HOST, NAMES, ZONE, again, changes, crowds, filtered, play, pods
 
 REASON = "node(s) didn't match pod topology spread constraints"
 LABEL = f"{REASON} (missing required label)"
@@ -41,16 +41,6 @@ def made(cluster: Cluster, **args: Any) -> PodTopologySpread:
     assert len(cluster.nodes) >= 0
     cls = PodTopologySpread
     return cls(read_args(cls.args_type, cls.name, args, ""), Handle(cluster))
-
-
-def filtered(plugin: PodTopologySpread, pod: Pod, candidates: NodeSet) -> list[Status]:
-    state = CycleState()
-    _, status = plugin.pre_filter(state, pod, candidates)
-    if status.is_skip:
-        return [Status()] * len(candidates)
-    assert status.is_success
-    verdict = plugin.filter_nodes(state, pod, candidates)
-    return [verdict.status(index) for index in range(len(candidates))]
 
 
 # --- the plain form ------------------------------------------------------------------------------

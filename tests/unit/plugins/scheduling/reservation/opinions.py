@@ -53,8 +53,20 @@ class Opinion:
         return chance % 7
 
 
-class _EnabledSomewhere(ReservationPreBind):
-    """A point that configurations have a list for: a plugin that is in none of the lists is not made."""
+class _Opinionated(ReservationPreBind):
+    """What both forms share; with a point that configurations have a list for, or the plugin is not made."""
+
+    opinion: Opinion
+
+    def pre_restore_reservation(self, state: CycleState, pod: Pod) -> Status:
+        self.opinion.restored.clear()
+        return SUCCESS
+
+    def pre_restore_reservation_pre_allocation(
+        self, state: CycleState, reservation: ReservationInfo
+    ) -> Status:
+        self.opinion.restored.clear()
+        return SUCCESS
 
     async def pre_bind_reservation(
         self, state: CycleState, reservation: ReservationInfo, node_name: str, binding: Binding
@@ -66,12 +78,12 @@ def one_by_one(opinion: Opinion) -> type[Plugin]:
     """The plugin that looks at one pair at a time."""
 
     class OneByOne(
+        _Opinionated,
         Plugin,
         ReservationFilter,
         ReservationScore,
         ReservationRestore,
         ReservationPreAllocationRestore,
-        _EnabledSomewhere,
     ):
         name = opinion.salt
 
@@ -93,10 +105,6 @@ def one_by_one(opinion: Opinion) -> type[Plugin]:
         def normalize_reservation_scores(self, state: CycleState, pod: Pod, scores: list[int]) -> list[int]:
             return default_normalize(scores, reverse=True)
 
-        def pre_restore_reservation(self, state: CycleState, pod: Pod) -> Status:
-            opinion.restored.clear()
-            return SUCCESS
-
         def restore_reservation(
             self,
             state: CycleState,
@@ -113,18 +121,13 @@ def one_by_one(opinion: Opinion) -> type[Plugin]:
             opinion.restored.update(states)  # type: ignore[arg-type]
             return SUCCESS
 
-        def pre_restore_reservation_pre_allocation(
-            self, state: CycleState, reservation: ReservationInfo
-        ) -> Status:
-            opinion.restored.clear()
-            return SUCCESS
-
         def restore_reservation_pre_allocation(
             self, state: CycleState, reservation: ReservationInfo, pods: Sequence[Pod], node: NodeInfo
         ) -> tuple[object, Status]:
             opinion.restored[node.name] = [pod.metadata.name for pod in pods], []
             return None, SUCCESS
 
+    OneByOne.opinion = opinion
     return OneByOne
 
 
@@ -138,12 +141,12 @@ def all_at_once(opinion: Opinion) -> type[Plugin]:
         return Verdict.keyed(codes, keys, table) if statuses else PASS
 
     class AllAtOnce(
+        _Opinionated,
         Plugin,
         ReservationFilter,
         ReservationScore,
         ReservationRestore,
         ReservationPreAllocationRestore,
-        _EnabledSomewhere,
     ):
         name = opinion.salt
 
@@ -162,10 +165,6 @@ def all_at_once(opinion: Opinion) -> type[Plugin]:
         ) -> Int64:
             return normalize_of_nodes(scores, first, reverse=True)
 
-        def pre_restore_reservation(self, state: CycleState, pod: Pod) -> Status:
-            opinion.restored.clear()
-            return SUCCESS
-
         def restore_reservations(
             self, state: CycleState, pod: Pod, matched: ReservationPairs, unmatched: ReservationPairs
         ) -> tuple[Mapping[str, object], Status]:
@@ -177,12 +176,6 @@ def all_at_once(opinion: Opinion) -> type[Plugin]:
                     opinion.restored[node.name][of_node].append(info.name)
             return {}, SUCCESS
 
-        def pre_restore_reservation_pre_allocation(
-            self, state: CycleState, reservation: ReservationInfo
-        ) -> Status:
-            opinion.restored.clear()
-            return SUCCESS
-
         def restore_reservations_pre_allocation(
             self, state: CycleState, reservation: ReservationInfo, pairs: ReservationPairs
         ) -> tuple[Mapping[str, object], Status]:
@@ -190,4 +183,5 @@ def all_at_once(opinion: Opinion) -> type[Plugin]:
                 opinion.restored.setdefault(node.name, ([], []))[0].append(pod.metadata.name)
             return {}, SUCCESS
 
+    AllAtOnce.opinion = opinion
     return AllAtOnce
