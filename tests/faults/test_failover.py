@@ -37,7 +37,7 @@ from koordpy.simulation.inprocess import EndpointCaller
 from tests.faults.test_reservation_chaos import ALLOCATED, Chaos, cpus
 from tests.faults.weather import Weather
 
-HISTORIES = int(os.environ.get("KOORDPY_FAILOVERS", "12"))
+HISTORIES = int(os.environ.get("KOORDPY_FAILOVERS", "8"))
 STEPS = 40
 
 NOTICED = 2.0
@@ -156,6 +156,8 @@ class Failover(Chaos):
         """Let another kube-scheduler take over that asks another replica, while everybody wants room."""
         former = self.scheduler
         [other] = [replica for replica in self.replicas if replica is not self.service]
+        if self.rng.random() < 0.5:
+            await self.hamper(other, "pods", "reservations")
         await self._begin_to_ask(other)
         self._later(former.stop(), 6 * self.rng.random())
         for _ in range(3):
@@ -176,14 +178,14 @@ class Failover(Chaos):
             await self.scheduler.stop()
             await self._begin_to_ask(self.rng.choice(self.replicas))
 
-    async def hamper(self) -> None:
+    async def hamper(self, replica: Service | None = None, *kinds: str) -> None:
         """Let watches lag or the Lease be out of reach for some time."""
-        wire = self.wires[self.rng.choice(self.replicas)]
-        kind = self.rng.choice(["pods", "reservations", "leases"])
-        if kind == "leases":
-            wire.leases_fail = True
-        else:
-            wire.hold(kind)
+        wire = self.wires[replica or self.rng.choice(self.replicas)]
+        for kind in kinds or [self.rng.choice(["pods", "reservations", "leases"])]:
+            if kind == "leases":
+                wire.leases_fail = True
+            else:
+                wire.hold(kind)
 
         async def end() -> None:
             wire.leases_fail = False

@@ -135,12 +135,16 @@ class Stage:
         await self.services.pop(0).stop()
         await self.serve(port=port)
 
-    async def stop(self) -> None:
-        """Stop everybody."""
+    async def end(self) -> None:
+        """Stop the scheduler."""
         if self._plane is not None:
             self._plane.stop_scheduler()
         elif self.scheduler is not None:
             await self.scheduler.stop()
+
+    async def stop(self) -> None:
+        """Stop everybody."""
+        await self.end()
         while self.services:
             await self.services.pop().stop()
 

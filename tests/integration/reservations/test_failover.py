@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from prometheus_client import REGISTRY
 
 from koordpy.api.reservation import AVAILABLE
@@ -32,8 +33,9 @@ def term(service: Service) -> int:
 
 
 async def test_a_bind_waits_for_the_reservation_that_another_replica_is_just_placing(stage: Stage) -> None:
+    if stage.server is None:
+        pytest.skip("kube-apiserver lets no write wait")
     leader, other = await two(stage)
-    assert stage.server is not None
     written, arrived = asyncio.Event(), asyncio.Event()
 
     def held(method: str, path: str) -> Fault | None:
@@ -68,8 +70,7 @@ async def test_pods_and_reservations_in_a_crowd_survive_a_failover(stage: Stage)
     await stage.begin(leader)
     work = [stage.add_pod(f"p{i}", "1") for i in range(4)]
     await asyncio.gather(*work, *(stage.reserve(f"r{i}", "2") for i in range(2)))
-    assert stage.scheduler is not None
-    await stage.scheduler.stop()
+    await stage.end()
     await stage.begin(other)
     work = [stage.add_pod(f"p{i}", "1") for i in range(4, 8)]
     await asyncio.gather(*work, *(stage.reserve(f"r{i}", "2") for i in range(2, 5)))
