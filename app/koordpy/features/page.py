@@ -15,7 +15,8 @@ _HEAD = """\
 
 This page is written by `koordpy features --markdown > docs/features.md` from the plugins that are installed,
 and a test keeps it. With plugins of others in the environment, `koordpy features` lists theirs too: what a
-plugin X the same facts and says what is missing for what.
+plugin follows and inherits shows by itself, the rest it declares in its `needs`. [The doctor](doctor.md)
+compares a cluster with the same facts and says what is missing for what.
 
 ## The parts
 

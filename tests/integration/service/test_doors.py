@@ -99,10 +99,11 @@ async def test_settings_that_cannot_be_followed_are_refused_before_anything_list
     _assert_free(port)
 
 
-async def test_an_unknown_plugin_is_refused_by_name_and_with_those_there_are(tmp_path: Path) -> None:
+async def test_an_unknown_plugin_is_refused_with_file_path_name_and_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_text(SCHEDULER_CONFIG)
-    with pytest.raises(ConfigError, match=r'"Gang".*LoadAwareScheduling'):
+    expected = r'scheduler.yaml: profiles\[0\].*"Gang".*koordpy version lists them.*skipMissingPlugins'
+    with pytest.raises(ConfigError, match=expected):
         Service(service_settings("http://127.0.0.1:1", tmp_path, extender={"schedulerConfig": str(file)}))
 
 

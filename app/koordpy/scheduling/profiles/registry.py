@@ -20,6 +20,7 @@ some of its plugins.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from enum import Enum
 from functools import cache
 
@@ -326,12 +327,14 @@ class _Plan:
                 )
             )
         else:
-            listed = ", ".join(self.known) or "none"
+            close = get_close_matches(name, self.known, 1, 0.85)
+            perhaps = f", {close[0]} perhaps" if close else ""
+            instead = ", or extender.skipMissingPlugins: true" if self.place is Place.EXTENDER else ""
             self.problems.append(
                 FieldError(
                     path,
-                    f'got "{name}", expected the name of a plugin installed in entry point group '
-                    f"{GROUP!r}: {listed}",
+                    f'got "{name}", expected a plugin installed in entry point group {GROUP!r} '
+                    f"(koordpy version lists them){perhaps}{instead}",
                 )
             )
         return False
