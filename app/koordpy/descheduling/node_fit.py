@@ -11,6 +11,7 @@ from koordpy.api.core import Node, Pod
 
 from .pods import NodePods
 
+_BASIC = ("cpu", "memory", "pods")
 _MILLI = 1_000_000
 _UNIT = 1_000_000_000
 
@@ -51,9 +52,14 @@ class NodeFit:
         )
 
     def left(self, node: Node, resource: str) -> int:
-        """Return what is not requested of a resource, in billionths; negative on an overcommitted node."""
+        """Return what is not requested of a resource, in billionths; negative on an overcommitted node.
+
+        Of what a node does not list, however much is requested there, exactly nothing is left.
+        """
         unit = _MILLI if resource == "cpu" else _UNIT
         allocatable = node.status.allocatable
+        if resource not in allocatable and resource not in _BASIC:
+            return 0
         offered = quantity.nano_value(allocatable[resource]) if resource in allocatable else 0
         requested = self._requested_on(node.metadata.name).get(resource, 0)
         return (_rounded_up(offered, unit) - _rounded_up(requested, unit)) * unit

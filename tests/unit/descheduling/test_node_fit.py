@@ -90,6 +90,12 @@ def test_a_request_of_zero_does_not_fit_an_overcommitted_node() -> None:
     assert NodeFit(placed).fits(pod(requests={}), node())
 
 
+def test_a_request_of_zero_fits_where_nothing_of_the_resource_is_listed() -> None:
+    placed = pods_of(pod("odd", "n1", requests={"example.com/gpu": "1"}))
+    assert NodeFit(placed).fits(pod(requests={"example.com/gpu": "0"}), node())
+    assert not NodeFit(placed).fits(pod(requests={"example.com/gpu": "1"}), node())
+
+
 def test_another_node_is_one_that_the_pod_does_not_run_on() -> None:
     fit = NodeFit(pods_of())
     placed = pod(node_name="n1")
