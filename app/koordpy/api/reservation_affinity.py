@@ -68,7 +68,11 @@ def affinity_of(annotations: Mapping[str, str]) -> ReservationAffinity | None:
 
 
 def _read(text: str) -> ReservationAffinity:
-    written = decode(_Written, b"{}" if not text or text.strip() == "null" else text.encode())
+    try:
+        written = decode(_Written, b"{}" if not text or text.strip() == "null" else text.encode())
+    except DecodeError as error:
+        what = str(error).partition(": ")[2]
+        raise DecodeError(f"annotation {extension.ANNOTATION_RESERVATION_AFFINITY}: {what}") from None
     terms = None
     required = written.required_during_scheduling_ignored_during_execution
     if required is not None:
@@ -76,7 +80,8 @@ def _read(text: str) -> ReservationAffinity:
             NodeSelector(node_selector_terms=required.reservation_selector_terms)
         )
         if terms.errors:
-            raise DecodeError(f"{extension.ANNOTATION_RESERVATION_AFFINITY}: {'; '.join(terms.errors)}")
+            what = "; ".join(terms.errors)
+            raise DecodeError(f"annotation {extension.ANNOTATION_RESERVATION_AFFINITY}: {what}")
     return ReservationAffinity(
         written.name,
         written.reservation_selector,

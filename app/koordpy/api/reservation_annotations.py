@@ -49,12 +49,15 @@ class _Amounts(Struct):
 def read(type_: type[T], annotations: Mapping[str, str], key: str) -> T | None:
     """Read an annotation's JSON; None if it is absent or empty, an empty struct for null.
 
-    Raises DecodeError.
+    Raises DecodeError, which names the annotation.
     """
     text = annotations.get(key)
     if not text:
         return None
-    return decode(type_, b"{}" if text.strip() == "null" else text.encode())
+    try:
+        return decode(type_, b"{}" if text.strip() == "null" else text.encode())
+    except DecodeError as error:
+        raise DecodeError(f"annotation {key}: {str(error).partition(': ')[2]}") from None
 
 
 def allocated(annotations: Mapping[str, str]) -> Allocated | None:
@@ -97,9 +100,11 @@ def inner_reserved(annotations: Mapping[str, str]) -> Quantities:
         if inner.reserved_cpus:
             amounts[CPU] = Quantity.of(len(cpuset.parse(inner.reserved_cpus)))
         return amounts
-    except (DecodeError, ValueError) as error:
+    except DecodeError as error:
+        log.warning("%s", error)
+    except ValueError as error:
         log.warning("annotation %s: %s", extension.ANNOTATION_NODE_RESERVATION, error)
-        return {}
+    return {}
 
 
 def resized_allocatable(annotations: Mapping[str, str]) -> dict[str, str | int | float]:
@@ -113,7 +118,9 @@ def resized_allocatable(annotations: Mapping[str, str]) -> dict[str, str | int |
     try:
         quantities(resized.resources)
     except QuantityError as error:
-        raise DecodeError(f"{extension.ANNOTATION_RESERVATION_RESIZE_ALLOCATABLE}: {error}") from None
+        raise DecodeError(
+            f"annotation {extension.ANNOTATION_RESERVATION_RESIZE_ALLOCATABLE}: {error}"
+        ) from None
     return resized.resources
 
 
@@ -160,10 +167,9 @@ def is_operating(meta: ObjectMeta) -> bool:
 
 def operating_owners(annotations: Mapping[str, str]) -> list[ReservationOwner]:
     """Return the owners of a pod that acts as a reservation. Raises DecodeError."""
-    text = annotations.get(extension.ANNOTATION_RESERVATION_OWNERS)
-    if not text or text.strip() == "null":
+    if annotations.get(extension.ANNOTATION_RESERVATION_OWNERS, "").strip() == "null":
         return []
-    return decode(list[ReservationOwner], text.encode())
+    return read(list[ReservationOwner], annotations, extension.ANNOTATION_RESERVATION_OWNERS) or []
 
 
 def current_owner(annotations: Mapping[str, str]) -> ObjectReference | None:

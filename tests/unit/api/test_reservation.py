@@ -191,6 +191,17 @@ def test_an_empty_affinity_wants_any_reservation_and_a_blank_one_is_an_error() -
         affinity_of({key: " "})
 
 
+def test_what_cannot_be_read_is_named() -> None:
+    for key, read in (
+        ("scheduling.koordinator.sh/reservation-affinity", affinity_of),
+        ("scheduling.koordinator.sh/reservation-owners", annotations.operating_owners),
+        ("scheduling.koordinator.sh/reservation-restricted-options", annotations.restricted_options),
+    ):
+        for text in ("bad", '"x"'):
+            with pytest.raises(DecodeError, match=f"^annotation {key}: (not JSON|Expected)"):
+                read({key: text})
+
+
 def test_an_empty_resize_annotation_changes_nothing() -> None:
     key = "scheduling.koordinator.sh/reservation-resize-allocatable"
     assert annotations.resized_allocatable({key: ""}) == {}
