@@ -11,6 +11,9 @@ from koordpy.api.core import Node, Pod, PodAffinityTerm
 
 from .pods import NodePods
 
+_BASIC = ("cpu", "memory", "pods")
+"""Of these less than nothing can be left; of others that a node does not list nothing is."""
+
 
 class UpstreamNodeFit:
     """Answers about the cluster as it is when asked; nothing is reserved."""
@@ -64,7 +67,10 @@ class UpstreamNodeFit:
             for name, amount in resources.pod_request_vector(other).items():
                 requested[name] = requested.get(name, 0) + amount
         for name, amount in resources.pod_request_vector(pod).items():
-            if amount > allocatable.get(name, 0) - requested.get(name, 0):
+            left = 0
+            if name in allocatable or name in _BASIC:
+                left = allocatable.get(name, 0) - requested.get(name, 0)
+            if amount > left:
                 return f"insufficient {name}"
         return None
 

@@ -94,6 +94,9 @@ def test_a_request_of_zero_fits_where_nothing_of_the_resource_is_listed() -> Non
     placed = pods_of(pod("odd", "n1", requests={"example.com/gpu": "1"}))
     assert NodeFit(placed).fits(pod(requests={"example.com/gpu": "0"}), node())
     assert not NodeFit(placed).fits(pod(requests={"example.com/gpu": "1"}), node())
+    upstream = UpstreamNodeFit(placed)
+    assert upstream.reason_against(pod(requests={"example.com/gpu": "0"}), node()) is None
+    assert upstream.reason_against(pod(requests={"example.com/gpu": "1"}), node())
 
 
 def test_another_node_is_one_that_the_pod_does_not_run_on() -> None:
