@@ -21,6 +21,14 @@ async def check(patient: Patient) -> AsyncIterator[Finding]:
     except HttpError as error:
         yield AREA.unknown("API server", f"cannot be asked: {error}")
         return
+    if answer.status != 200:
+        yield AREA.unknown(
+            "API server",
+            f"answers {answer.status} to /version: "
+            + ("it does not accept the credentials" if answer.status in (401, 403) else "it may be none"),
+            "see --server, --kubeconfig and --context",
+        )
+        return
     date = answer.header("date")
     if date is None:
         yield AREA.note("API server", "does not tell its time")

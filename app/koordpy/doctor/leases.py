@@ -48,7 +48,7 @@ def _wanted(patient: Patient) -> Iterator[_Wanted]:
                 extender.lease.namespace,
                 extender.lease.name,
                 "koordpy serve",
-                "nobody schedules Reservations, nor does what else is one process's to do",
+                "nobody schedules Reservations, or binds pods beside them",
             )
     if Part.CONTROLLERS in patient.parts and patient.settings.worker.leader_elect:
         lease = patient.settings.worker.controllers.lease

@@ -9,9 +9,14 @@ import yaml
 from koordpy.api.core import MutatingWebhookConfiguration, Pod
 from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import resource_of
+from koordpy.cluster.client import Client
+from koordpy.cluster.connection import Connection
 from koordpy.doctor import pods as waiting_pods
+from koordpy.doctor.examination import Question, examine
 from koordpy.doctor.finding import State
+from koordpy.features.feature import Part
 from tests.integration.doctor.clinic import SYSTEM, Clinic, Document, clinic, shipped
+from tests.integration.service.stage import serving
 
 
 @pytest.fixture
@@ -108,3 +113,13 @@ async def test_the_lease_of_the_extender_is_looked_at_where_something_of_it_lead
     assert "nobody schedules Reservations" in found.message
     it.settings["extender"]["leaderElect"] = False
     assert await it.problems() == []
+
+
+async def test_a_server_that_is_no_api_server_is_not_examined_further(tmp_path: Path) -> None:
+    async with serving(tmp_path, doors=["extender", "debug"]) as stage:
+        client = Client(Connection.find(server=stage.url("debug")))
+        report = await examine(client, Question(stage.service.settings, (Part.EXTENDER,)))
+        await client.close()
+    [found] = [finding for finding in report.findings if finding.state is State.UNKNOWN]
+    assert found.message == "answers 404 to /version: it may be none"
+    assert "definitions" not in {finding.area for finding in report.findings}
