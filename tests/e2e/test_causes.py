@@ -48,7 +48,7 @@ def test_no_scheduler_runs_and_then_one_without_the_extender(plane: ControlPlane
     plane.start_scheduler({**shipped(koordpy), "extenders": []})
     assert eventually(lambda: nodes_of(plane)["unseen"] == "n0"), plane.logs()
     assert eventually(lambda: steps(koordpy, "unseen")[-1] == "bound-by-others")
-    assert causes(koordpy, "unseen") == ["AlreadyBound"]
+    assert causes(koordpy, "unseen") == ["AlreadyBound", "ExtenderNotConfigured"]
     plane.stop_scheduler()
     create(plane, pod("waits"))
     assert eventually(lambda: causes(koordpy, "waits")[0] == "ExtenderNotConfigured")
