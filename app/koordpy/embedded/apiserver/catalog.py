@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
+    from .kinds.strategy import Strategy
     from .storage import Table
-    from .strategy import Strategy
 
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 

@@ -15,10 +15,10 @@ from koordpy.lib.clock import Clock
 
 from .attributes import Attributes
 from .catalog import Catalog, Served
-from .deleting import Deleter
 from .errors import ApiError
-from .eviction import is_ready, selector_of
 from .storage import Event
+from .verbs.deleting import Deleter
+from .verbs.eviction import is_ready, selector_of
 
 log = logging.getLogger(__name__)
 

@@ -6,17 +6,17 @@ from typing import Any
 
 from . import errors
 from .attributes import Attributes, attributes
-from .binding import Binder
 from .catalog import Catalog, Served
-from .deleting import Deleter
 from .discovery import Discovery
-from .reading import Position, Reader
-from .reviews import Reviews
-from .scaling import Scaler
-from .selection import selection_of
-from .watching import Watcher
+from .verbs.binding import Binder
+from .verbs.deleting import Deleter
+from .verbs.reading import Position, Reader
+from .verbs.reviews import Reviews
+from .verbs.scaling import Scaler
+from .verbs.selection import selection_of
+from .verbs.watching import Watcher
+from .verbs.writing import Writer
 from .wire import Answer, Request, Response
-from .writing import Writer
 
 Handle = Callable[[Request, Attributes], Awaitable[Response]]
 

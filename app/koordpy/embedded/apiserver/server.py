@@ -14,25 +14,27 @@ from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.http1 import Connect
 
 from . import catalog as catalog_
-from . import controllers, kinds, namespaces, priority, snapshots
-from .admission import Admission
+from . import controllers, snapshots
+from .admission.admission import Admission
+from .admission.webhooks import ResolveService, WebhookCaller
 from .attributes import Attributes
-from .binding import Binder
 from .catalog import Catalog, Served
-from .crds import Definitions
-from .deleting import Deleter
 from .discovery import Discovery
 from .errors import ApiError, bad_request, internal
-from .eviction import Evictor
-from .reading import Reader
-from .reviews import IsAllowed, Reviews
+from .kinds import namespaces, priority
+from .kinds import smaller as kinds
+from .kinds.crds import Definitions
 from .routes import Router
-from .scaling import Scaler
 from .storage import Revisions, Table
-from .watching import Watcher
-from .webhooks import ResolveService, WebhookCaller
+from .verbs.binding import Binder
+from .verbs.deleting import Deleter
+from .verbs.eviction import Evictor
+from .verbs.reading import Reader
+from .verbs.reviews import IsAllowed, Reviews
+from .verbs.scaling import Scaler
+from .verbs.watching import Watcher
+from .verbs.writing import Writer
 from .wire import Answer, Connection, Cut, Request, Response, Stream, listen
-from .writing import Writer
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from .catalog import Catalog, Served
-from .crds import Definitions
+from .kinds.crds import Definitions
 from .storage import Revisions, key_of
 
 Document = dict[str, Any]

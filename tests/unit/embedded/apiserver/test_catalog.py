@@ -2,8 +2,9 @@
 
 import pytest
 
-from koordpy.embedded.apiserver import catalog, shapes
+from koordpy.embedded.apiserver import catalog
 from koordpy.embedded.apiserver.errors import ApiError
+from koordpy.embedded.apiserver.kinds import shapes
 
 
 def test_versions_are_ordered_by_stability_then_number() -> None:

@@ -1,0 +1,301 @@
+"""The rules of the smaller kinds: nodes, config maps, budgets, workloads and the like."""
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from koordpy.api import labels as label_syntax
+
+from .. import metadata as meta
+from .. import quantities
+from ..admission.webhook_rules import ConfigurationStrategy
+from ..catalog import Served
+from ..errors import Cause, bad_request, forbidden_field, invalid_value, required, unsupported
+from . import forms
+from .events import EventStrategy, NewEventStrategy
+from .namespaces import NamespaceStrategy
+from .pods import PodStrategy
+from .priority import PriorityClassStrategy
+from .strategy import Strategy, WithStatus
+from .volumes import ClaimStrategy, StorageClassStrategy, StorageStrategy, VolumeStrategy
+from .workloads import ReplicationControllerStrategy, WorkloadStrategy
+
+Document = dict[str, Any]
+
+_NODE_INFO = (
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeletVersion",
+    "kubeProxyVersion",
+    "operatingSystem",
+    "architecture",
+)
+
+_ADMISSION = "admissionregistration.k8s.io"
+
+
+class NodeStrategy(Strategy):
+    """The rules of nodes. A node keeps the status that it is created with."""
+
+    has_status = True
+    selectable = ("spec.unschedulable",)
+
+    def default(self, document: Document) -> None:
+        """Quantities become canonical, and a node allocates what it has."""
+        status = document.setdefault("status", {})
+        for name in ("capacity", "allocatable"):
+            quantities.settle(status, name, "Node", "status.")
+        if status.get("capacity") and not status.get("allocatable"):
+            status["allocatable"] = dict(status["capacity"])
+        document.setdefault("spec", {})
+
+    def fields(self, document: Document) -> Mapping[str, str]:
+        """Return whether pods may be scheduled."""
+        return {"spec.unschedulable": "true" if document.get("spec", {}).get("unschedulable") else "false"}
+
+    def prepare_create(self, document: Document) -> None:
+        """A node is created with its status; what kubelets report is empty so far."""
+        status = document["status"]
+        status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
+        status["nodeInfo"] = {**dict.fromkeys(_NODE_INFO, ""), **status.get("nodeInfo", {})}
+        if (network := document["spec"].get("podCIDR")) and not document["spec"].get("podCIDRs"):
+            document["spec"]["podCIDRs"] = [network]
+
+    def validate(self, document: Document) -> Iterable[Cause]:
+        """Taints must be complete and different from each other."""
+        seen: set[tuple[str, str]] = set()
+        for index, taint in enumerate(document.get("spec", {}).get("taints") or ()):
+            at = f"metadata.taints[{index}]"
+            key, effect = taint.get("key", ""), taint.get("effect", "")
+            if problem := label_syntax.key_error(key):
+                yield invalid_value(f"{at}.key", key, problem)
+            if problem := label_syntax.value_error(taint.get("value", "")):
+                yield invalid_value(f"{at}.value", taint.get("value", ""), problem)
+            if not effect:
+                yield required(f"{at}.effect")
+            elif effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
+                yield unsupported(f"{at}.effect", effect, ("NoSchedule", "PreferNoSchedule", "NoExecute"))
+            if (key, effect) in seen:
+                yield Cause(f"{at}", "FieldValueDuplicate", "taints must be unique by key and effect pair")
+            seen.add((key, effect))
+
+
+class ConfigMapStrategy(Strategy):
+    """The rules of config maps and secrets: texts, and the promise to stay."""
+
+    def default(self, document: Document) -> None:
+        """Empty maps are as good as none."""
+        for name in ("data", "binaryData"):
+            if document.get(name) == {}:
+                del document[name]
+
+    def validate(self, document: Document) -> Iterable[Cause]:
+        """Keys must be file names."""
+        for field in ("data", "binaryData"):
+            for key in document.get(field) or ():
+                if (
+                    not key
+                    or len(key) > 253
+                    or not key.replace("-", "").replace("_", "").replace(".", "").isalnum()
+                ):
+                    told = (
+                        "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "
+                        "'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is "
+                        "'[-._a-zA-Z0-9]+')"
+                    )
+                    yield invalid_value(f"{field}[{key}]", key, told)
+
+    def validate_update(self, new: Document, old: Document) -> Iterable[Cause]:
+        """What is immutable stays."""
+        if not old.get("immutable"):
+            return
+        if not new.get("immutable"):
+            yield forbidden_field("immutable", "field is immutable when `immutable` is set")
+        for field in ("data", "binaryData"):
+            if new.get(field) != old.get(field):
+                yield forbidden_field(field, "field is immutable when `immutable` is set")
+
+
+class SecretStrategy(ConfigMapStrategy):
+    """The rules of secrets."""
+
+    selectable = ("type",)
+
+    def default(self, document: Document) -> None:
+        """Plain texts are encoded; a secret without a type is opaque."""
+        for key, text in (document.pop("stringData", None) or {}).items():
+            document.setdefault("data", {})[key] = base64.b64encode(text.encode()).decode()
+        super().default(document)
+        document.setdefault("type", "Opaque")
+
+    def fields(self, document: Document) -> Mapping[str, str]:
+        """Return the type."""
+        return {"type": document.get("type", "")}
+
+    def read(self, served: Served, document: Document, unknown: list[str]) -> Document:
+        """Values must be base64."""
+        document = super().read(served, document, unknown)
+        for key, value in (document.get("data") or {}).items():
+            try:
+                base64.b64decode(value, validate=True)
+            except (binascii.Error, TypeError, ValueError):
+                raise bad_request(f"Secret: data[{key}]: illegal base64 data") from None
+        return document
+
+
+class BudgetStrategy(WithStatus):
+    """The rules of PodDisruptionBudgets."""
+
+    unconditional_update = False
+
+    def prepare_create(self, document: Document) -> None:
+        """A new budget allows nothing until its controller has counted."""
+        super().prepare_create(document)
+        counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+        document["status"] = dict.fromkeys(counts, 0)
+
+    def validate(self, document: Document) -> Iterable[Cause]:
+        """One of the two limits, not both."""
+        spec = document.get("spec", {})
+        if "minAvailable" in spec and "maxUnavailable" in spec:
+            yield invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+        for field in ("minAvailable", "maxUnavailable"):
+            value = spec.get(field)
+            if isinstance(value, str) and not (value.endswith("%") and value[:-1].isdigit()):
+                told = (
+                    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  "
+                    "or '93%', regex used for validation is '[0-9]+%')"
+                )
+                yield invalid_value(f"spec.{field}", value, told)
+            elif isinstance(value, int) and value < 0:
+                yield invalid_value(f"spec.{field}", value, "must be greater than or equal to 0")
+            elif isinstance(value, str) and int(value[:-1]) > 100:
+                yield invalid_value(f"spec.{field}", value, "must not be greater than 100%")
+        policy = spec.get("unhealthyPodEvictionPolicy")
+        if policy not in (None, "IfHealthyBudget", "AlwaysAllow"):
+            yield unsupported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))
+
+
+class LeaseStrategy(Strategy):
+    """The rules of leases."""
+
+    unconditional_update = False
+
+    def default(self, document: Document) -> None:
+        """Times must be times."""
+        for name in ("acquireTime", "renewTime"):
+            forms.check_micro_time("Lease", f"spec.{name}", (document.get("spec") or {}).get(name))
+
+    def validate(self, document: Document) -> Iterable[Cause]:
+        """Durations are positive, transitions are counted up from 0."""
+        spec = document.get("spec") or {}
+        if (seconds := spec.get("leaseDurationSeconds")) is not None and seconds <= 0:
+            yield invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0")
+        if (count := spec.get("leaseTransitions")) is not None and count < 0:
+            yield invalid_value("spec.leaseTransitions", count, "must be greater than or equal to 0")
+
+
+class ServiceStrategy(Strategy):
+    """The rules of services. No addresses are handed out."""
+
+    has_status = True
+    returns_deleted = True
+
+    def default(self, document: Document) -> None:
+        """Set the defaults of the spec."""
+        spec = document.setdefault("spec", {})
+        spec.setdefault("type", "ClusterIP")
+        spec.setdefault("sessionAffinity", "None")
+        if spec["type"] != "ExternalName":
+            spec.setdefault("internalTrafficPolicy", "Cluster")
+        for port in spec.get("ports") or ():
+            port.setdefault("protocol", "TCP")
+            port.setdefault("targetPort", port.get("port", 0))
+
+    def prepare_create(self, document: Document) -> None:
+        """A new service has no load balancer yet."""
+        document["status"] = {"loadBalancer": {}}
+
+    def validate(self, document: Document) -> Iterable[Cause]:
+        """Ports must be numbers, and different."""
+        spec = document["spec"]
+        kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+        if spec["type"] not in kinds:
+            yield unsupported("spec.type", spec["type"], kinds)
+        if not spec.get("ports") and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
+            yield required("spec.ports")
+        for index, port in enumerate(spec.get("ports") or ()):
+            number = port.get("port", 0)
+            if not isinstance(number, int) or not 1 <= number <= 65535:
+                told = "must be between 1 and 65535, inclusive"
+                yield invalid_value(f"spec.ports[{index}].port", number, told)
+
+
+class QuotaStrategy(StorageStrategy):
+    """The rules of resource quotas. They are kept, not enforced."""
+
+    has_status = True
+
+    def default(self, document: Document) -> None:
+        """Quantities become canonical."""
+        quantities.settle(document.setdefault("spec", {}), "hard", "ResourceQuota", "spec.")
+
+    def prepare_create(self, document: Document) -> None:
+        """A new quota is not used yet."""
+        document["status"] = {}
+
+
+class RbacStrategy(Strategy):
+    """The rules of RBAC objects: nearly any name will do."""
+
+    name_rule = staticmethod(meta.path_segment)
+
+    def default(self, document: Document) -> None:
+        """Users and groups are of this API group."""
+        for subject in document.get("subjects") or ():
+            if subject.get("kind") in ("User", "Group"):
+                subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
+
+
+def of(group: str, kind: str) -> Strategy:
+    """Return the rules of a built-in kind."""
+    if group == "rbac.authorization.k8s.io":
+        return RbacStrategy()
+    found: dict[tuple[str, str], Callable[[], Strategy]] = {
+        ("", "Pod"): PodStrategy,
+        ("", "Event"): EventStrategy,
+        ("events.k8s.io", "Event"): NewEventStrategy,
+        ("", "Node"): NodeStrategy,
+        ("", "Namespace"): NamespaceStrategy,
+        ("", "ConfigMap"): ConfigMapStrategy,
+        ("", "Secret"): SecretStrategy,
+        ("", "ReplicationController"): ReplicationControllerStrategy,
+        ("", "PersistentVolume"): VolumeStrategy,
+        ("", "PersistentVolumeClaim"): ClaimStrategy,
+        ("", "PodTemplate"): StorageStrategy,
+        ("", "ResourceQuota"): QuotaStrategy,
+        ("", "ServiceAccount"): StorageStrategy,
+        ("storage.k8s.io", "CSIDriver"): StorageStrategy,
+        ("storage.k8s.io", "CSINode"): StorageStrategy,
+        ("storage.k8s.io", "StorageClass"): StorageClassStrategy,
+        ("storage.k8s.io", "VolumeAttachment"): StorageStrategy,
+        ("", "Service"): ServiceStrategy,
+        ("apps", "Deployment"): lambda: WorkloadStrategy("Deployment"),
+        ("apps", "ReplicaSet"): lambda: WorkloadStrategy("ReplicaSet"),
+        ("apps", "StatefulSet"): lambda: WorkloadStrategy("StatefulSet"),
+        ("apps", "DaemonSet"): lambda: WorkloadStrategy("DaemonSet"),
+        ("batch", "Job"): lambda: WorkloadStrategy("Job"),
+        ("batch", "CronJob"): lambda: WorkloadStrategy("CronJob"),
+        ("policy", "PodDisruptionBudget"): BudgetStrategy,
+        ("coordination.k8s.io", "Lease"): LeaseStrategy,
+        ("scheduling.k8s.io", "PriorityClass"): PriorityClassStrategy,
+        (_ADMISSION, "MutatingWebhookConfiguration"): lambda: ConfigurationStrategy(mutating=True),
+        (_ADMISSION, "ValidatingWebhookConfiguration"): lambda: ConfigurationStrategy(mutating=False),
+    }
+    make = found.get((group, kind), Strategy)
+    return make()

@@ -1,0 +1,167 @@
+"""The rules of a kind: how documents are read, defaulted, prepared, validated and presented.
+
+`Strategy` is what holds for every kind; a kind with rules of its own has a subclass in the file of its
+noun. Documents are plain JSON objects without `kind` and `apiVersion`.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from koordpy.api import scheme
+
+from .. import metadata as meta
+from ..errors import Cause, bad_request
+from . import columns, forms, shapes
+
+if TYPE_CHECKING:
+    from ..catalog import Served
+
+Document = dict[str, Any]
+
+_TYPES = {(r.group, r.kind): r.type for r in scheme.RESOURCES.values()}
+
+
+class Strategy:
+    """What all kinds have in common."""
+
+    name_rule: meta.NameRule = staticmethod(meta.dns_subdomain)
+    selectable: tuple[str, ...] = ()
+    """Fields beside metadata.name and metadata.namespace that field selectors may use."""
+    unconditional_update = True
+    """Whether an update may leave out the resource version."""
+    has_status = False
+    """Whether status is written through the status subresource only."""
+    counts_generation = False
+    """Whether metadata.generation counts the changes of everything but metadata and status."""
+    returns_deleted = False
+    """Whether a deletion answers with the object instead of a Status."""
+
+    def read(self, served: "Served", document: Document, unknown: list[str]) -> Document:
+        """Turn what a client wrote (in the served version) into what is kept; defaults are set.
+
+        Unknown fields are dropped and their paths added to `unknown`. Raises ApiError (400).
+        """
+        document = self.prune(served, document, unknown)
+        self.check_types(served, document)
+        self.default(document)
+        return document
+
+    def check_types(self, served: "Served", document: Document) -> None:
+        """Raise ApiError (400) where a field has another JSON type than the kind's."""
+        for type_ in (_TYPES.get((served.group, served.kind)), forms.BY_KIND.get(served.kind)):
+            if type_ is None:
+                continue
+            try:
+                msgspec.convert(document, type_)
+            except msgspec.ValidationError as error:
+                told = f'{served.kind} in version "{served.version}" cannot be handled as a {served.kind}'
+                raise bad_request(f"{told}: {error}") from None
+
+    def prune(self, served: "Served", document: Document, unknown: list[str]) -> Document:
+        """Drop unknown fields and nulls, and nothing more. Raises ApiError (400)."""
+        shape = shapes.shape_of(served.kind)
+        metadata = document.pop("metadata", None)
+        if shape is not None:
+            document = shapes.tidy(document, shape, "", unknown)
+        else:
+            document = shapes.without_nulls(document)
+        document["metadata"] = meta.tidy(served.kind, served.api_version, metadata, unknown)
+        return document
+
+    def default(self, document: Document) -> None:
+        """Set what the kind's defaults are."""
+
+    def fields(self, document: Document) -> Mapping[str, str]:
+        """Return the values of the `selectable` fields."""
+        return {}
+
+    def present(self, served: "Served", raw: bytes) -> bytes:
+        """Turn stored bytes into the whole object of the served version."""
+        return served.prefix + raw[1:]
+
+    def reveal(self, served: "Served", document: Document) -> Document:
+        """Turn a stored document into one of the served version, for patches."""
+        return document
+
+    def present_items(self, served: "Served", raws: list[bytes]) -> list[bytes]:
+        """Turn stored bytes into items of a list."""
+        return raws
+
+    def columns(self, served: "Served") -> tuple[columns.Column, ...]:
+        """Return the columns of a table."""
+        return columns.of(served.kind)
+
+    def schema(self) -> Document | None:
+        """Return the kind's OpenAPI schema, if it has one of its own."""
+        return None
+
+    def prepare_create(self, document: Document) -> None:
+        """Set and take away what a creator has no say in."""
+        if self.has_status:
+            document.pop("status", None)
+        if self.counts_generation:
+            document["metadata"]["generation"] = 1
+
+    def prepare_update(self, new: Document, old: Document) -> None:
+        """Take over from the stored object what an update has no say in."""
+        if self.has_status:
+            _take_over(new, old, "status")
+        if self.counts_generation and self._spec(new) != self._spec(old):
+            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def _spec(self, document: Document) -> Document:
+        """What the generation counts the changes of."""
+        left_out = ("metadata", "status") if self.has_status else ("metadata",)
+        return {name: value for name, value in document.items() if name not in left_out}
+
+    def prepare_status(self, new: Document, old: Document) -> Document:
+        """Return the object that a write of the status subresource makes."""
+        status = new.get("status")
+        result = {**old, "metadata": new["metadata"]}
+        result.pop("status", None)
+        if status is not None:
+            result["status"] = status
+        return result
+
+    def prepare_subresource(self, name: str, new: Document, old: Document) -> Document:
+        """Return the object that a write of another subresource makes."""
+        return new
+
+    def validate(self, document: Document) -> Iterable[Cause]:
+        """Return what is wrong with a document that is about to be stored."""
+        return ()
+
+    def validate_update(self, new: Document, old: Document) -> Iterable[Cause]:
+        """Return what a change breaks, beside `validate`."""
+        return ()
+
+    def validate_status(self, new: Document, old: Document) -> Iterable[Cause]:
+        """Return what a write of the status breaks."""
+        return ()
+
+    def grace_period(self, document: Document, asked: int | None) -> int:
+        """Return for how many seconds a deleted object stays, terminating. 0: it goes at once."""
+        return 0
+
+    def holds(self, document: Document) -> bool:
+        """Whether something but metadata.finalizers keeps a deleted object."""
+        return False
+
+    def terminate(self, document: Document) -> None:
+        """Mark an object that is being deleted but stays for now."""
+
+
+class WithStatus(Strategy):
+    """A kind with a status subresource and a generation."""
+
+    has_status = True
+    counts_generation = True
+
+
+def _take_over(new: Document, old: Document, name: str) -> None:
+    if name in old:
+        new[name] = old[name]
+    else:
+        new.pop(name, None)

@@ -1,0 +1,129 @@
+"""What clients send: JSON or YAML bodies, checked against the kind that the URL names."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import yaml
+
+from ..catalog import Served
+from ..errors import ApiError, bad_request, invalid, invalid_value, unsupported, unsupported_media_type
+from ..wire import Request
+
+Document = dict[str, Any]
+
+_JSON = "application/json"
+_YAML = ("application/yaml", "application/apply-patch+yaml", "text/yaml")
+_ACCEPTED = (_JSON, "application/yaml")
+
+
+class _YamlLoader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
+    """YAML as Kubernetes reads it: times stay text."""
+
+
+_YamlLoader.yaml_implicit_resolvers = {
+    first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def media_type(request: Request) -> str:
+    """The body's media type without parameters."""
+    return request.header(b"content-type").partition(";")[0].strip().lower()
+
+
+def load_yaml(body: bytes | str) -> Any:
+    """Read YAML as the JSON that it stands for; raise ApiError (400)."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(yaml.load(body, Loader=_YamlLoader)))
+    except (yaml.YAMLError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise bad_request(f"error converting YAML to JSON: {error}") from None
+
+
+def load_all_yaml(text: str) -> Iterator[Any]:
+    """Read all documents of a YAML file; raise yaml.YAMLError."""
+    return iter(list(yaml.load_all(text, Loader=_YamlLoader)))
+
+
+def load(request: Request) -> Any:
+    """Read a JSON or YAML body; raise ApiError (400, 415)."""
+    media = media_type(request)
+    if media in _YAML:
+        return load_yaml(request.body)
+    if media not in ("", _JSON, "*/*"):
+        raise unsupported_media_type(_ACCEPTED)
+    return load_json(request.body)
+
+
+def load_json(body: bytes) -> Any:
+    """Read JSON; raise ApiError (400)."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise bad_request(f"the body of the request is not JSON: {error}") from None
+
+
+def load_object(request: Request) -> Document:
+    """Read a body that must be an object."""
+    document = load(request)
+    if not isinstance(document, dict):
+        raise bad_request("the body of the request must be an object")
+    return document
+
+
+def take_type(served: Served, document: Document, expected: tuple[str, str] | None = None) -> None:
+    """Check `kind` and `apiVersion` of a document and take them out; raise ApiError (400).
+
+    `expected` is kind and version of a subresource's own objects.
+    """
+    kind, version = expected or (served.kind, served.api_version)
+    given_kind, given_version = document.pop("kind", None), document.pop("apiVersion", None)
+    if served.custom and not given_kind:
+        raise bad_request(f"Object 'Kind' is missing in '{msgspec.json.encode(document).decode()}'")
+    if served.custom and not given_version:
+        raise bad_request(f"Object 'apiVersion' is missing in '{msgspec.json.encode(document).decode()}'")
+    if given_version and given_version != version:
+        raise bad_request(
+            f"the API version in the data ({given_version}) does not match "
+            f"the expected API version ({version})"
+        )
+    if given_kind and given_kind != kind:
+        raise bad_request(
+            f'{given_kind} in version "{version}" cannot be handled as a {kind}: expected kind {kind}'
+        )
+
+
+def report_unknown(request: Request, served: Served, unknown: list[str], is_patch: bool = False) -> list[str]:
+    """Return the warnings for unknown fields; raise ApiError where the client asked to be strict."""
+    directive = request.query.get("fieldValidation", "") or "Warn"
+    if directive not in ("Ignore", "Warn", "Strict"):
+        kind = "PatchOptions" if is_patch else "CreateOptions"
+        cause = unsupported("fieldValidation", directive, ("", "Ignore", "Warn", "Strict"))
+        raise invalid(kind, "meta.k8s.io", "", [cause])
+    if not unknown or directive == "Ignore":
+        return []
+    texts = [f'unknown field "{path}"' for path in unknown]
+    if directive == "Warn":
+        return texts
+    told = f"strict decoding error: {', '.join(texts)}"
+    if is_patch:
+        patch = request.body.decode("utf-8", "replace")
+        raise invalid("", "", "", [invalid_value("patch", patch, told)])
+    raise bad_request(
+        f'{served.kind} in version "{served.version}" cannot be handled as a {served.kind}: {told}'
+    )
+
+
+def check_patchable(error: Exception, code: int) -> ApiError:
+    """Turn a patch that cannot be applied into an answer."""
+    if code == 400:
+        return bad_request(str(error))
+    if code == 413:
+        return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: {error}")
+    if code == 415:
+        return ApiError(415, "UnsupportedMediaType", str(error))
+    if code == 500:
+        return ApiError(500, "InternalError", f"Internal error occurred: {error}")
+    return ApiError(
+        422, "Invalid", f"the server rejected our request due to an error in our request: {error}"
+    )

@@ -1,0 +1,36 @@
+"""Tables: objects as `kubectl get` prints them, with the columns of kube-apiserver.
+
+`kinds.columns` has the columns of built-in kinds; custom resources bring their own.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from ..catalog import Served
+
+Document = dict[str, Any]
+
+
+def table(served: Served, documents: list[Document], now: datetime, include: str = "Metadata") -> Document:
+    """Return a Table of whole objects; `include` says what of them goes into the rows."""
+    found = served.strategy.columns(served)
+    definitions = [column.definition for column in found]
+    rows = []
+    for document in documents:
+        row: Document = {"cells": [column.cell(document, now) for column in found]}
+        if include == "Object":
+            row["object"] = document
+        elif include == "Metadata":
+            row["object"] = {
+                "kind": "PartialObjectMetadata",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": document.get("metadata", {}),
+            }
+        rows.append(row)
+    return {
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": {},
+        "columnDefinitions": definitions,
+        "rows": rows,
+    }
