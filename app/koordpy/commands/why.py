@@ -27,6 +27,7 @@ _EARLIER: Final = 10
 @click.argument("pod", metavar="NAMESPACE/POD", required=False)
 @click.option("--history", is_flag=True, help="Tell the pod's whole life, and why it waits if it does.")
 @click.option("--uid", default="", help="With --history: one of several pods that had the name.")
+@click.option("--reservation", default="", help="Instead of a pod: a Reservation, by name.")
 @click.option("--follow", is_flag=True, help="Tell decisions as they are made; without a pod, of all pods.")
 @click.option("--namespace", "-n", default="", help="The pod's; with --follow: only pods of this namespace.")
 @click.option("--outcome", multiple=True, help="With --follow: only attempts that have come so far.")
@@ -36,6 +37,7 @@ def why(
     pod: str | None,
     history: bool,
     uid: str,
+    reservation: str,
     follow: bool,
     namespace: str,
     outcome: tuple[str, ...],
@@ -52,11 +54,17 @@ def why(
         raise click.UsageError("--uid is for --history")
     if outcome and not follow:
         raise click.UsageError("--outcome is for --follow")
+    if reservation and (pod or namespace or history):
+        raise click.UsageError("--reservation goes with neither a pod nor --namespace nor --history")
+    if reservation and not follow:
+        _show_reservation(debug_server, reservation, output)
+        return
     if pod is None and not follow:
         raise click.UsageError("Missing argument 'NAMESPACE/POD'.")
     place, name = (namespace, "") if pod is None else _key(pod, namespace)
     if follow:
-        follow_all(debug_server, place, name, outcome, output)
+        wanted = {"namespace": place, "pod": name, "reservation": reservation}
+        follow_all(debug_server, wanted, outcome, output)
         return
     life = f"/apis/v1/pods/{quote(place)}/{quote(name)}/history"
     if history:
@@ -78,6 +86,17 @@ def why(
         histories.show_causes(to, causes)
 
     emit(found, output, render)
+
+
+def _show_reservation(server: str, name: str, output: Format) -> None:
+    """Print the attempts to place a Reservation. Raises Failure."""
+    found = ask(server, "/apis/v1/decisions", {"reservation": name, "limit": _EARLIER})
+    if not found:
+        raise Failure(
+            f"no attempt to place Reservation {name} is remembered: see its conditions (kubectl describe "
+            "reservation), and koordpy doctor"
+        )
+    emit(found, output, lambda to: show(to, found))
 
 
 def _causes(server: str, life: str) -> list[dict[str, Any]]:
@@ -106,7 +125,7 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
     colour = _COLOURS.get(latest["outcome"], "yellow")
     where = f" to {latest['node']}" if latest["node"] else ""
     to.print(
-        f"  pod {escape(latest['namespace'])}/{escape(latest['pod'])} (profile {latest['profile']}): "
+        f"  {escape(_subject(latest))} (profile {escape(latest['profile'])}): "
         f"[{colour}]{latest['outcome']}{where}[/{colour}]"
     )
     if latest["message"]:
@@ -129,14 +148,14 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
         to.print(f"  [dim]{counted(len(attempts) - 1, 'earlier attempt')} remembered (--output json)[/dim]")
 
 
-def follow_all(server: str, namespace: str, pod: str, outcomes: tuple[str, ...], output: Format) -> None:
+def follow_all(server: str, wanted: dict[str, str], outcomes: tuple[str, ...], output: Format) -> None:
     """Print attempts as they go on (of one pod also the latest that there were), until the service ends.
 
     As JSON each is a line of its own, as YAML a document. Raises Failure.
     """
     query = [("watch", "true"), *(("outcome", outcome) for outcome in outcomes)]
-    query += [(name, value) for name, value in (("namespace", namespace), ("pod", pod)) if value]
-    if pod:
+    query += [(name, value) for name, value in wanted.items() if value]
+    if wanted["pod"] or wanted["reservation"]:
         query.append(("limit", str(_EARLIER)))
     to = console()
     for attempt in follow(server, "/apis/v1/decisions", query):
@@ -153,6 +172,12 @@ def follow_all(server: str, namespace: str, pod: str, outcomes: tuple[str, ...],
         sys.stdout.flush()
 
 
+def _subject(attempt: dict[str, Any]) -> str:
+    """Return what an attempt is about."""
+    reservation = attempt.get("reservation")
+    return f"Reservation {reservation}" if reservation else f"pod {attempt['namespace']}/{attempt['pod']}"
+
+
 def show_line(to: Console, attempt: dict[str, Any]) -> None:
     """Print how far an attempt has come, on one line."""
     colour = _COLOURS.get(attempt["outcome"], "yellow")
@@ -160,7 +185,7 @@ def show_line(to: Console, attempt: dict[str, Any]) -> None:
     feasible = f"{attempt['feasible_nodes']}/{attempt['evaluated_nodes']} nodes"
     message = f": {attempt['message']}" if attempt["message"] else ""
     to.print(
-        f"{attempt['started'][11:23]} {escape(attempt['namespace'])}/{escape(attempt['pod'])} "
+        f"{attempt['started'][11:23]} {escape(_subject(attempt).removeprefix('pod '))} "
         f"[{colour}]{attempt['outcome']}{where}[/{colour}] [dim]({feasible})[/dim]{escape(message)}"
     )
 

@@ -32,6 +32,7 @@ class Wanted:
     namespace: str = ""
     pod: str = ""
     outcomes: frozenset[Outcome] = frozenset()
+    reservation: str = ""
 
     def __call__(self, decision: Decision) -> bool:
         """Tell whether an attempt is wanted."""
@@ -40,6 +41,7 @@ class Wanted:
             (not self.namespace or meta.namespace == self.namespace)
             and (not self.pod or meta.name == self.pod)
             and (not self.outcomes or decision.result in self.outcomes)
+            and (not self.reservation or decision.reservation == self.reservation)
         )
 
 
@@ -55,10 +57,11 @@ def router(
         limit: Annotated[int | None, Query(ge=1, le=10_000)] = None,
         namespace: str = "",
         pod: str = "",
+        reservation: str = "",
         outcome: Annotated[list[Outcome] | None, Query()] = None,
         watch: bool = False,
     ) -> Any:
-        wanted = Wanted(namespace, pod, frozenset(outcome or ()))
+        wanted = Wanted(namespace, pod, frozenset(outcome or ()), reservation)
         found, opened = decisions(), streams()
         as_events = EVENTS in request.headers.get("accept", "")
         if not (watch or as_events):

@@ -33,6 +33,7 @@ async def test_a_reservation_that_fits_nowhere_says_why_and_is_placed_when_a_nod
     assert stage.service.extender is not None
     uid = (await stage.reservation("web")).metadata.uid
     [decision, *_] = stage.service.extender.decisions.of("default", uid)
+    assert decision.reservation == "web"
     assert (decision.outcome, decision.rejections[0].plugin) == ("unschedulable", "NodeResourcesFit")
     await stage.add_node("n2")
     assert (await stage.in_phase("web", AVAILABLE)).node_name == "n2"

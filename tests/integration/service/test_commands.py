@@ -60,6 +60,8 @@ async def test_a_server_that_is_not_koordpys_debug_door_is_not_taken_for_it(stag
         (("a/b", "-n", "c"), 1, "expected one namespace"),
         (("a/b", "--follow", "--history"), 2, "do not go together"),
         (("a/b", "--uid", "u"), 2, "--uid is for --history"),
+        (("a/b", "--reservation", "r"), 2, "--reservation goes with neither"),
+        (("--reservation", "r"), 1, "no attempt to place Reservation r is remembered"),
         (("a/b", "--outcome", "bound"), 2, "--outcome is for --follow"),
         (("a/b",), 1, "pod a/b is not there"),
     ],

@@ -247,7 +247,7 @@ async def test_only_reading_is_possible(stage: Stage) -> None:
 
 async def test_a_parameter_that_nobody_knows_is_refused_not_ignored(stage: Stage) -> None:
     for path, known in (
-        ("/apis/v1/decisions", "limit, namespace, pod, outcome, watch"),
+        ("/apis/v1/decisions", "limit, namespace, pod, reservation, outcome, watch"),
         ("/apis/v1/admissions", "limit"),
         ("/apis/v1/decisions/default/p", "no parameters"),
         ("/apis/v1/pods/default/p/history", "uid"),

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from koordpy.api.core import Pod
 from koordpy.api.meta import format_micro_time
+from koordpy.api.reserve_pod import is_reserve_pod, reservation_name_of
 
 from ..cycle_state import CycleState
 from ..outcome import FilterOutcome, Scores
@@ -67,6 +68,8 @@ class DecisionModel(BaseModel):
     top_nodes: list[NodeScore]
     chosen_by: str
     """Who chose among the nodes that fit: kube-scheduler, which adds scores of its own, or koordpy."""
+    reservation: str
+    """The Reservation that is to be placed, whose UID is the pod's name; empty for a pod."""
     milliseconds: dict[str, float]
 
 
@@ -102,6 +105,11 @@ class Decision:
         self.milliseconds: dict[str, float] = {}
         self._condensed: _Facts | None = None
         self._tell: Listener = _nobody
+
+    @property
+    def reservation(self) -> str:
+        """The name of the Reservation that is to be placed; empty for a pod."""
+        return reservation_name_of(self.pod) if is_reserve_pod(self.pod) else ""
 
     def become(self, result: Outcome, node: str = "") -> None:
         """Note how far the attempt has come, and with which node where there is one."""
@@ -166,6 +174,7 @@ class Decision:
             weights=self.weights,
             top_nodes=facts.best.models() if facts.best is not None else [],
             chosen_by=self.chosen_by,
+            reservation=self.reservation,
             milliseconds=self.milliseconds,
         )
 
