@@ -196,6 +196,7 @@ class Bench:
                 "port": int(port),
                 "mode": "light" if who is Who.LIGHT else "full",
                 "nodeChoice": "kube-scheduler" if who is Who.SCORING else "koordpy",
+                "lease": {"namespace": "kube-system"},  # which is there
                 **({"schedulerConfig": str(FULL_CHAIN)} if who is Who.FULL else {}),
             },
         }
