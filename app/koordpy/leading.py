@@ -8,7 +8,8 @@ behind the fence (`koordpy.scheduling.fence`): so Reservations and pods are neve
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
 
 from koordpy.cluster.client import Client
 from koordpy.cluster.leader import LeaderElector, identity
@@ -114,9 +115,12 @@ class Lead:
                 self._fence.shut()
             for task in (working, claimed):
                 task.cancel()
-            await asyncio.gather(working, claimed, return_exceptions=True)
-            if self._fence is not None:
-                await self._fence.quiet()
+            await _to_its_end(self._ended(working, claimed))
+
+    async def _ended(self, *tasks: asyncio.Task[Any]) -> None:
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._fence is not None:
+            await self._fence.quiet()
 
     async def _work(self) -> None:
         self.is_leading = True
@@ -157,3 +161,16 @@ class Lead:
         if elector.leader in ("", elector.identity):
             return f"{lease} is being taken"
         return f"{lease} is held by {elector.leader}, who has been asked to give it up"
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Do what must not be left half done, and only then be cancelled."""
+    task, cancelled = asyncio.ensure_future(work), False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled = True
+    task.result()
+    if cancelled:
+        raise asyncio.CancelledError

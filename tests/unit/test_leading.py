@@ -18,6 +18,7 @@ from koordpy.leading import Lead
 from koordpy.lib import simulated_time
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
 from koordpy.scheduling.fence import Closed, Fence
+from koordpy.scheduling.status import SUCCESS, Status
 from koordpy.settings import SchedulerLeaseSettings
 from koordpy.simulation.inprocess import ServerChannel
 from tests.unit.scheduling.worlds import extender, node, world
@@ -295,6 +296,30 @@ def test_a_lease_that_cannot_be_had_is_said_to_binds() -> None:
         await process.lead.stop()
 
     simulated_time.run(program)
+
+
+def test_a_process_that_ends_while_it_hands_over_does_not_let_go_too_early() -> None:
+    async def scene(first: Process, second: Process) -> None:
+        await asyncio.sleep(10)
+        began, broken_off = first.clock.monotonic(), 0.0
+
+        async def write() -> Status:
+            nonlocal broken_off
+            try:
+                await asyncio.sleep(60)
+            finally:
+                broken_off = first.clock.monotonic()
+            return SUCCESS
+
+        writing = asyncio.create_task(first.fence.write(first.fence.term, write()))
+        binding = asyncio.create_task(second.may_bind())
+        while first.fence.term:
+            await asyncio.sleep(0.1)
+        await first.lead.stop()
+        assert (await writing).error is not None
+        assert began < broken_off <= began + await binding - 2.5
+
+    play(scene, gives_room=True)
 
 
 def test_a_process_that_ends_lets_nobody_wait() -> None:
