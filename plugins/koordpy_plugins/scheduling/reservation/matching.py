@@ -11,7 +11,8 @@ from koordpy.api import reservation_annotations as annotations
 from koordpy.api.core import Node, Pod
 from koordpy.api.quantity import Quantity
 from koordpy.api.reservation_affinity import ReservationAffinity, affinity_of, text_of, untolerated
-from koordpy.api.resources import Vector, counted, pod_requests, vector
+from koordpy.api.resources import Vector, counted, pod_requests, surely_alike, vector
+from koordpy.lib.last_answer import LastAnswer
 from koordpy.scheduling.reservation_info import ReservationInfo
 
 
@@ -53,7 +54,7 @@ class Wish:
         """Read a pod. Raises DecodeError, QuantityError."""
         return cls(
             pod,
-            *cls.amounts(pod),
+            *_AMOUNTS.of(pod),
             affinity_of(pod.metadata.annotations),
             annotations.exact_match(pod.metadata.annotations),
             annotations.is_ignored_by(pod),
@@ -73,6 +74,9 @@ class Wish:
     def fits_exactly(self, info: ReservationInfo) -> bool:
         """Tell whether a reservation holds just what is requested of the resources that matter."""
         return annotations.matches_exactly(self.exact, self.requests, info.allocatable)
+
+
+_AMOUNTS = LastAnswer(Wish.amounts, surely_alike)  # the pods of a workload come in one go
 
 
 def decide(wish: Wish, info: ReservationInfo, node: Node, *, omit_node_labels: bool = False) -> Decision:
