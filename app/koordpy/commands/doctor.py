@@ -103,9 +103,9 @@ async def _examine(
 def _show(to: Console, report: "Report", everything: bool) -> None:
     """Print what is wrong by area, then how much was looked at."""
     area = None
-    for finding in report.findings:
-        if finding.state == "ok" and not everything:
-            continue
+    shown = [finding for finding in report.findings if everything or finding.state != "ok"]
+    fixes = [(finding.area, finding.fix) for finding in shown]
+    for finding, following in zip(shown, [*fixes[1:], None], strict=True):
         if finding.area != area:
             area = finding.area
             to.print(f"[bold]{area}[/bold]")
@@ -114,7 +114,7 @@ def _show(to: Console, report: "Report", everything: bool) -> None:
             f"  [{colour}]{finding.state.value:<8}[/{colour}] {escape(finding.subject)}: "
             f"{escape(' '.join(finding.message.split()))}"
         )
-        if finding.fix:
+        if finding.fix and following != (finding.area, finding.fix):
             to.print(f"           [dim]-> {escape(finding.fix)}[/dim]")
     counts = [counted(number, state.value) for state, number in report.counts.items() if number]
     counts = [text.replace("oks", "ok").replace("unknowns", "unknown") for text in counts]

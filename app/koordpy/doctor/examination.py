@@ -109,7 +109,7 @@ async def _of_the_cluster(patient: Patient) -> list[Finding]:
             async for finding in check(patient):
                 found.append(finding)
         except ApiError as error:
-            found.append(area.unknown(error.path, f"cannot be looked at: {error}"))
+            found.append(area.unknown("API server", f"cannot look: {error}"))
         except ConnectionFailed as error:
             unreachable = CLUSTER.unknown(
                 patient.client.connection.server,
