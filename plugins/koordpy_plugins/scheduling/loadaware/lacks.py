@@ -44,8 +44,8 @@ def lacks(nodes: Iterable[Node], metrics: Store[NodeMetric], now: int, expiratio
         )
     if stale:
         yield Lack(
-            f"the NodeMetrics of {len(stale)} node(s) are older than {expiration} s ({_some(stale)}): they are "
-            "not believed any more",
+            f"the NodeMetrics of {len(stale)} node(s) are older than {expiration} s ({_some(stale)}): they "
+            "are not believed any more",
             "see why koordlet does not report there; compare the clocks of these nodes; or raise "
             "nodeMetricExpirationSeconds",
         )
