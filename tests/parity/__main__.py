@@ -17,7 +17,6 @@ def main(arguments: list[str]) -> int:
     if not arguments:
         print("usage: python -m tests.parity FILE...", file=sys.stderr)
         return 2
-    logging.disable(logging.ERROR)  # vectors are full of malformed objects, which koordpy warns of
     status = 0
     for path in map(Path, arguments):
         try:
@@ -35,4 +34,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.ERROR)  # vectors are full of malformed objects, which koordpy warns of
     sys.exit(main(sys.argv[1:]))
