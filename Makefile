@@ -38,7 +38,7 @@ format: setup
 # Two control planes side by side: one alone mostly waits.
 e2e: setup
 	$(BIN)/python -m tests.e2e.controlplane.build
-	$(BIN)/python -m pytest tests/e2e --timeout 1200 -n 2 --dist loadgroup
+	$(BIN)/python -m pytest tests/e2e --timeout 1200 -n 2
 
 bench: setup
 	$(BIN)/python -m bench

@@ -5,8 +5,11 @@ skips its control plane would prove nothing, so it fails with the reason instead
 """
 
 from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.installed import Installed, install
@@ -25,24 +28,26 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return install(tmp_path_factory.mktemp("installed"))
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let `--dist loadgroup` keep on one worker what shares a control plane or an installation."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_shared(item)))
+class Sharing(LoadScopeScheduling):  # type: ignore[misc]
+    """Keeps on one worker what shares a control plane or an installation; making two only costs time."""
 
-
-def _shared(item: pytest.Item) -> str:
-    """Name what a test shares with others: a fixture of the whole run, its module's, or nothing."""
-    assert isinstance(item, pytest.Function)
-    fixtures = {name: found[-1] for name, found in item._fixtureinfo.name2fixturedefs.items()}
-    own = {
-        name: found.scope for name, found in fixtures.items() if found.func.__module__.startswith("tests.")
+    together: ClassVar[dict[str, tuple[str, ...]]] = {
+        "control_plane": ("test_control_plane", "test_profile_story", "test_quota_evaluation"),
+        "installed": ("test_image", "test_third_party_plugin", "test_writing_a_plugin"),
     }
-    runs = [name for name, scope in own.items() if scope == "session"]
-    if runs:
-        return runs[0]
-    return str(item.path) if "module" in own.values() else item.nodeid
+    apart = ("test_chart", "test_stories")
+    """Modules each of whose tests has a control plane of its own."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        name = Path(nodeid.partition("::")[0]).stem
+        if name in self.apart:
+            return nodeid
+        return next((shared for shared, names in self.together.items() if name in names), name)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Deal out tests as `Sharing` says."""
+    return Sharing(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
