@@ -1,0 +1,108 @@
+"""Some nodes of the node table, as batch forms are asked about them: arrays with a cell per node."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koordpy.api import resources
+from koordpy.api.core import Pod
+
+from .columns import PODS, Bool, Int64
+from .overlay import Overlay
+
+if TYPE_CHECKING:
+    from .nodes import NodeTable
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSet:
+    """Some nodes of a table, in the order in which they were asked for."""
+
+    table: "NodeTable"
+    names: Sequence[str]
+    rows: Int64
+    """(n,) the rows of the names."""
+    overlay: Overlay | None = None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def subset(self, keep: Bool) -> "NodeSet":
+        """Return the nodes where `keep` (n,) is true."""
+        return self.pick(np.flatnonzero(keep))
+
+    def pick(self, indexes: Int64) -> "NodeSet":
+        """Return the nodes at these positions, in this order."""
+        names = self.names
+        overlay = self.overlay
+        if overlay is not None:
+            overlay = overlay.pick(indexes)
+        return NodeSet(self.table, [names[i] for i in indexes.tolist()], self.rows[indexes], overlay)
+
+    def allocatable(self, column: int) -> Int64:
+        """(n,) what the nodes offer of one resource."""
+        values: Int64 = self.table.allocatable[self.rows, column]
+        return values
+
+    def free(self) -> Int64:
+        """(n, resources) what nobody has requested yet; less than 0 where more is requested than there is."""
+        if self.overlay is not None:
+            requested = self.overlay.requested
+        else:
+            requested = self.table.requested.take(self.rows, axis=0)
+        free: Int64 = self.table.allocatable.take(self.rows, axis=0)[:, : requested.shape[1]] - requested
+        return free
+
+    def requested(self, column: int) -> Int64:
+        """(n,) what the pods on the nodes request of one resource."""
+        if self.overlay is not None:
+            return self.overlay.requested[:, column]
+        values: Int64 = self.table.requested[self.rows, column]
+        return values
+
+    def nonzero_requested(self, column: int) -> Int64:
+        """(n,) the same for cpu (0) and memory (1), with defaults for containers without requests."""
+        if self.overlay is not None:
+            return self.overlay.nonzero_requested[:, column]
+        values: Int64 = self.table.nonzero_requested[self.rows, column]
+        return values
+
+    def pods_on(self, row: int) -> Iterable[Pod]:
+        """Return the pods on a node of the set, by its row."""
+        if self.overlay is not None:
+            changed = self.overlay.pods.get(row)
+            if changed is not None:
+                return changed
+        return self.table.pods_on(row)
+
+    def with_pods(self, more: Mapping[str, Sequence[Pod]]) -> "NodeSet":
+        """Return the same nodes as they would be with more pods on them, given by node name."""
+        table, rows = self.table, self.rows
+        base = self.overlay
+        shares = {
+            name: [
+                (resources.pod_node_request_vector(pod), resources.pod_nonzero_request(pod)) for pod in pods
+            ]
+            for name, pods in more.items()
+        }
+        for pods in shares.values():
+            for amounts, _ in pods:
+                for resource in amounts:
+                    table.resource_column(resource)
+        requested = table.requested[rows]
+        if base is not None:
+            requested[:, : base.requested.shape[1]] = base.requested
+        nonzero = table.nonzero_requested[rows] if base is None else base.nonzero_requested.copy()
+        changed = dict(base.pods) if base is not None else {}
+        for index, (name, row) in enumerate(zip(self.names, rows.tolist(), strict=True)):
+            if name not in more:
+                continue
+            for amounts, (cpu, memory) in shares[name]:
+                for resource, amount in amounts.items():
+                    requested[index, table.resource_column(resource)] += amount
+                requested[index, PODS] += 1
+                nonzero[index] += (cpu, memory)
+            changed[row] = [*self.pods_on(row), *more[name]]
+        return replace(self, overlay=Overlay(requested, nonzero, changed))
