@@ -111,7 +111,9 @@ class Clinic:
         for name in NODES:
             await self.create(Node, {"metadata": {"name": name}})
             await self.create(NodeMetric, metric(name, now))
-        await self.create(Lease, lease("kube-system", "kube-scheduler", now))
+        await self.create(
+            Lease, lease("kube-system", "kube-scheduler", now, lasting=3600)
+        )  # nobody renews it
 
     # --- the examination -------------------------------------------------------------------------
 
@@ -151,9 +153,13 @@ def metric(name: str, updated: datetime | None) -> Document:
     return {"metadata": {"name": name}, "spec": {}, "status": status}
 
 
-def lease(namespace: str, name: str, renewed: datetime, holder: str = "one") -> Document:
-    """Return a Lease of 15 seconds."""
-    spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": format_micro_time(renewed)}
+def lease(namespace: str, name: str, renewed: datetime, holder: str = "one", lasting: int = 15) -> Document:
+    """Return a Lease of so many seconds; nobody renews it."""
+    spec = {
+        "holderIdentity": holder,
+        "leaseDurationSeconds": lasting,
+        "renewTime": format_micro_time(renewed),
+    }
     return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
 
 

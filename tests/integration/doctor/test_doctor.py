@@ -532,7 +532,7 @@ async def test_the_leases_of_workers_are_looked_at_where_they_are_deployed(it: C
     it.settings["featureGates"] = {"ColocationProfileController": True}
     found = await it.problem()
     assert found.subject == "koordinator-system/koordinator-manager"
-    await it.create(Lease, lease(SYSTEM, "koordinator-manager", ago(0)))
+    await it.create(Lease, lease(SYSTEM, "koordinator-manager", ago(0), lasting=3600))
     assert await it.problems() == []
 
 
