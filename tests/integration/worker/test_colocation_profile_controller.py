@@ -408,7 +408,7 @@ async def test_a_worker_applies_profiles_and_another_takes_over(
         (
             {"lease": {"renewDeadline": 20}},
             ConfigError,
-            r"worker\.controllers\.lease: .*leaseDuration > renew",
+            r"worker\.controllers\.lease: .*leaseDuration .*> renew",
         ),
         ({"args": {"colocationprofile": {"updatePodQPS": -1}}}, ConfigError, "updatePodQPS"),
     ],
