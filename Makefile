@@ -45,7 +45,7 @@ bench: setup
 
 # Re-pin every dependency: one file with hashes for all supported Python versions, a file a purpose.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-    --no-emit-index-url --no-emit-find-links --no-annotate --no-header
+    --no-annotate --no-header
 
 lock: setup
 	$(COMPILE) pyproject.toml -o requirements/runtime.txt

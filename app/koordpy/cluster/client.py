@@ -19,6 +19,7 @@ from koordpy.api.meta import KubeObject
 from koordpy.api.scheme import Resource, decode, encode, resource_of
 from koordpy.lib.http1 import HttpError, Response
 
+from .bodies import binding, delete_options
 from .connection import Channel
 from .errors import Conflict, ConnectionFailed, NotFound, error_of
 from .paths import object_path, query_of
@@ -280,7 +281,7 @@ class Client:
         dry_run: bool = False,
     ) -> None:
         """Delete an object of any resource."""
-        options = _options(uid, resource_version, grace_period_seconds)
+        options = delete_options(uid, resource_version, grace_period_seconds)
         if propagation_policy:
             options["propagationPolicy"] = propagation_policy
         path = object_path(resource, namespace, name) + ("?dryRun=All" if dry_run or self.dry_run else "")
@@ -307,7 +308,7 @@ class Client:
         """
         meta = pod.metadata
         path = object_path(_PODS, meta.namespace, meta.name, "binding") + self._write_query(dry_run)
-        body = binding_body(pod, node_name, annotations)
+        body = binding(pod, node_name, annotations)
         tries: list[bool] = []
         try:
             await self.send("POST", path, body, repeatable=True, doubtful=tries)
@@ -331,7 +332,7 @@ class Client:
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": meta.name, "namespace": meta.namespace},
-            "deleteOptions": _options(meta.uid, "", grace_period_seconds),
+            "deleteOptions": delete_options(meta.uid, "", grace_period_seconds),
         }
         path = object_path(_PODS, meta.namespace, meta.name, "eviction") + self._write_query(dry_run)
         tries: list[bool] = []
@@ -367,37 +368,7 @@ class Client:
         return f"{self._writing}&dryRun=All" if dry_run and not self.dry_run else self._writing
 
 
-def binding_body(pod: Pod, node_name: str, annotations: Mapping[str, str] | None) -> bytes:
-    """Return the Binding that `Client.bind` sends."""
-    meta: dict[str, Any] = {
-        "name": pod.metadata.name,
-        "namespace": pod.metadata.namespace,
-        "uid": pod.metadata.uid,
-    }
-    if annotations:
-        meta["annotations"] = annotations
-    return msgspec.json.encode(
-        {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": meta,
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node_name},
-        }
-    )
-
-
 _PODS = resource_of(Pod)
-
-
-def _options(uid: str, resource_version: str, grace_period_seconds: int | None) -> dict[str, Any]:
-    options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-    preconditions = {"uid": uid, "resourceVersion": resource_version}
-    given = {key: value for key, value in preconditions.items() if value}
-    if given:
-        options["preconditions"] = given
-    if grace_period_seconds is not None:
-        options["gracePeriodSeconds"] = grace_period_seconds
-    return options
 
 
 def _document(response: Response) -> dict[str, Any]:

@@ -150,7 +150,7 @@ class Strategy:
         return False
 
     def terminate(self, document: Document) -> None:
-        """Mark an object that is being deleted but stays for now."""
+        """Mark an object that is being deleted and that something still keeps."""
 
 
 class WithStatus(Strategy):

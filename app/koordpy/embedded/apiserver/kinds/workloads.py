@@ -78,14 +78,19 @@ class WorkloadStrategy(WithStatus):
             yield invalid_value("spec.selector", new["spec"].get("selector"), "field is immutable")
 
 
-def _deployment(spec: Document) -> None:
-    spec.setdefault("replicas", 1)
-    strategy = spec.setdefault("strategy", {})
+def _roll(spec: Document, member: str, **limits: int | str) -> None:
+    """Let a workload be updated by rolling, within these limits, where it says nothing else."""
+    strategy = spec.setdefault(member, {})
     strategy.setdefault("type", "RollingUpdate")
     if strategy["type"] == "RollingUpdate":
         rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", "25%")
-        rolling.setdefault("maxSurge", "25%")
+        for limit, default in limits.items():
+            rolling.setdefault(limit, default)
+
+
+def _deployment(spec: Document) -> None:
+    spec.setdefault("replicas", 1)
+    _roll(spec, "strategy", maxUnavailable="25%", maxSurge="25%")
     spec.setdefault("revisionHistoryLimit", 10)
     spec.setdefault("progressDeadlineSeconds", 600)
 
@@ -98,12 +103,7 @@ def _stateful_set(spec: Document) -> None:
     spec.setdefault("replicas", 1)
     spec.setdefault("podManagementPolicy", "OrderedReady")
     spec.setdefault("revisionHistoryLimit", 10)
-    strategy = spec.setdefault("updateStrategy", {})
-    strategy.setdefault("type", "RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("partition", 0)
-        rolling.setdefault("maxUnavailable", 1)
+    _roll(spec, "updateStrategy", partition=0, maxUnavailable=1)
     spec.setdefault("persistentVolumeClaimRetentionPolicy", {"whenDeleted": "Retain", "whenScaled": "Retain"})
     for claim in spec.get("volumeClaimTemplates") or ():
         claim["kind"], claim["apiVersion"] = "PersistentVolumeClaim", "v1"
@@ -113,12 +113,7 @@ def _stateful_set(spec: Document) -> None:
 
 def _daemon_set(spec: Document) -> None:
     spec.setdefault("revisionHistoryLimit", 10)
-    strategy = spec.setdefault("updateStrategy", {})
-    strategy.setdefault("type", "RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", 1)
-        rolling.setdefault("maxSurge", 0)
+    _roll(spec, "updateStrategy", maxUnavailable=1, maxSurge=0)
 
 
 def _job(spec: Document) -> None:
