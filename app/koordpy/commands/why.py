@@ -142,6 +142,11 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
         to.print(_scores(latest))
         if latest.get("chosen_by", "kube-scheduler") == "kube-scheduler":
             to.print("  [dim]kube-scheduler adds its own scores to these totals[/dim]")
+    if latest.get("looked_at_for"):
+        to.print(
+            f"  [dim]the nodes were looked at for {escape(latest['looked_at_for'])}, the same kind of pod; "
+            "this one got the best that had not changed since[/dim]"
+        )
     times = ", ".join(f"{verb} {ms:.2f} ms" for verb, ms in latest["milliseconds"].items())
     to.print(f"  [dim]started {latest['started']}{'; ' + times if times else ''}[/dim]")
     if len(attempts) > 1:

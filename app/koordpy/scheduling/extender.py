@@ -13,7 +13,6 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
 import numpy as np
 
 from koordpy.api.core import Pod
@@ -24,7 +23,9 @@ from koordpy.lib.feature_gates import FeatureGates
 
 from . import light, wire
 from .attempts import Attempt, Attempts
+from .batching import Batches, Ranking
 from .bind_cycle import BindCycle, Gone
+from .candidates import Candidates
 from .failure import Failure
 from .handle import Handle
 from .interface import Plugin, Victims
@@ -49,6 +50,8 @@ from .status import Code, Status
 from .wire import BadBody
 
 log = logging.getLogger(__name__)
+
+_NONE: Mapping[str, str] = {}
 
 
 def create(
@@ -103,6 +106,7 @@ class Extender:
         self.profiles = profiles
         self.is_light = is_light
         self._chooser = Chooser(profiles, handle) if node_choice == "koordpy" else None
+        self._batches = Batches(profiles, self._chooser, handle) if self._chooser is not None else None
         self.handle = handle
         self.nodes = handle.nodes
         self._pods = handle.cluster.store(Pod)
@@ -127,7 +131,7 @@ class Extender:
         pod = self._pods.transformed(args.pod)
         if not pod.metadata.uid:
             raise BadBody(f"Pod.metadata.uid of {pod.metadata.key!r} is missing or empty")
-        names, full_nodes = self._candidates(args)
+        candidates = Candidates(args, self.nodes)
         refusal = self._unsynced()
         if refusal:
             return wire.error_result(refusal), None
@@ -147,11 +151,17 @@ class Extender:
             decision.fail("error", Status.failed(refusal))
             self.histories.broke(pod, refusal)
             return wire.error_result(refusal), None
-        nodes, unknown = self.nodes.select(names)
+        found = None if self._batches is None else self._batches.find(pod, candidates)
+        if found is not None:
+            kept = self._take_over(attempt, *found)
+            self._observe(framework.profile_name, began, found[0].outcome)
+            decision.took("filter", time.perf_counter() - began)
+            return self._answer(attempt, kept, candidates), None
+        nodes, unknown = candidates.selected
         attempt.moment = self.nodes.moment
         outcome = framework.find_feasible(attempt.state, pod, nodes)
         self.decisions.filtered(decision, outcome, attempt.state)
-        self._observe(framework.profile_name, "Filter", began, outcome)
+        self._observe(framework.profile_name, began, outcome)
         decision.took("filter", time.perf_counter() - began)
         if outcome.error is not None:
             decision.fail("error", outcome.error)
@@ -165,14 +175,8 @@ class Extender:
         fitting = len(kept)
         if self._chooser is not None and fitting > 1:
             kept = self._choose(self._chooser, attempt, kept)
-        if len(kept):
-            attempt.kept = kept
-            whole = len(kept) == len(names) and not full_nodes
-            attempt.kept_names = bytes(args.node_names) if whole else wire.encode_names(kept.names)
-            self.attempts.put(attempt)
-            ATTEMPTS_KEPT.set(len(self.attempts))
-            message = ""
-        else:
+        message = ""
+        if not len(kept):
             status = outcome.prefilter
             if status.is_success:
                 status = Status(Code.UNSCHEDULABLE, (outcome.message(),))
@@ -180,12 +184,43 @@ class Extender:
             self._failed(attempt, status, outcome)
             message = status.message
         self.histories.filtered(pod, decision.started, outcome, fitting, message)
-        if full_nodes:
-            items = [bytes(full_nodes[name]) for name in kept.names]
-            answer = wire.filter_result(b"[" + b",".join(items) + b"]", failed, unresolvable, full_nodes=True)
-        else:
-            answer = wire.filter_result(attempt.kept_names or b"[]", failed, unresolvable)
+        answer = self._answer(attempt, kept, candidates, failed, unresolvable)
         return answer, attempt if len(kept) > 1 and framework.scores else None
+
+    def _take_over(self, attempt: Attempt, ranking: Ranking, row: int) -> NodeSet:
+        """Place a pod by what was found out for another one; return its node."""
+        decision, outcome = attempt.decision, ranking.outcome
+        attempt.state, attempt.moment = ranking.state.clone(), ranking.moment
+        decision.chosen_by = "koordpy"
+        if ranking.pod_key != attempt.pod.metadata.key:
+            decision.looked_at_for = ranking.pod_key
+        self.decisions.filtered(decision, outcome, attempt.state)
+        attempt.scores = ranking.scores
+        decision.scored(ranking.scores)
+        fitting = len(ranking.scores.total)
+        self.histories.filtered(attempt.pod, decision.started, outcome, fitting, "")
+        return NodeSet(self.nodes, [self.nodes.name_of(row)], np.array([row], np.int64))
+
+    def _answer(
+        self,
+        attempt: Attempt,
+        kept: NodeSet,
+        candidates: Candidates,
+        failed: Mapping[str, str] = _NONE,
+        unresolvable: Mapping[str, str] = _NONE,
+    ) -> bytes:
+        """Remember the nodes that are kept, if any, and write them."""
+        if len(kept):
+            attempt.kept = kept
+            as_sent = bool(candidates.text) and len(kept) > 1 and len(kept) == len(candidates.names)
+            attempt.kept_names = candidates.text if as_sent else wire.encode_names(kept.names)
+            self.attempts.put(attempt)
+            ATTEMPTS_KEPT.set(len(self.attempts))
+        full_nodes = candidates.full_nodes
+        if not full_nodes:
+            return wire.filter_result(attempt.kept_names or b"[]", failed, unresolvable)
+        items = [bytes(full_nodes[name]) for name in kept.names]
+        return wire.filter_result(b"[" + b",".join(items) + b"]", failed, unresolvable, full_nodes=True)
 
     def _choose(self, chooser: Chooser, attempt: Attempt, kept: NodeSet) -> NodeSet:
         """Return the best node alone, or all of them where kube-scheduler has to choose."""
@@ -206,15 +241,6 @@ class Extender:
         if attempt.scores is None and not attempt.binding_to and attempt.kept is not None:
             self._score(attempt, attempt.kept)
         self.decisions.tidy()
-
-    def _candidates(self, args: wire.ExtenderArgs) -> tuple[Sequence[str], dict[str, msgspec.Raw]]:
-        names = wire.node_names(args.node_names)
-        if names is not None:
-            return names, {}
-        if args.nodes is None:
-            raise BadBody("neither NodeNames nor Nodes is given")
-        full = {wire.node_name_of(item): item for item in args.nodes.items}
-        return list(full), full
 
     def _unsynced(self) -> str:
         """Say what is missing before the cluster is known; empty when nothing is."""
@@ -250,9 +276,10 @@ class Extender:
         args = wire.EXTENDER_ARGS.decode(body, "pod")
         assert args.pod is not None
         pod = self._pods.transformed(args.pod)
-        names, _ = self._candidates(args)
+        candidates = Candidates(args, self.nodes)
+        names = candidates.names
         framework = self.profiles.of(pod.spec.scheduler_name)
-        nodes, unknown = self.nodes.select(names)
+        nodes, unknown = candidates.selected
         if framework is None or self._unsynced():
             return wire.host_priorities(names, [0] * len(names))
         if attempt is None:
@@ -375,9 +402,9 @@ class Extender:
         attempt.framework.handle.report_failure(failure)
 
     @staticmethod
-    def _observe(profile: str, point: str, began: float, outcome: FilterOutcome) -> None:
+    def _observe(profile: str, began: float, outcome: FilterOutcome) -> None:
         status = "Error" if outcome.error is not None else "Success"
-        tally(POINT_DURATION, point, status, profile).observe(time.perf_counter() - began)
+        tally(POINT_DURATION, "Filter", status, profile).observe(time.perf_counter() - began)
         tally(EVALUATED_NODES).observe(len(outcome.nodes))
         tally(FEASIBLE_NODES).observe(int(outcome.feasible.sum()))
 

@@ -13,7 +13,7 @@ from koordpy.lib.feature_gates import FeatureGates
 from .bind_phase import BindPhase
 from .cycle_state import CycleState
 from .filter_phase import FilterPhase
-from .gates import scheduling_gates
+from .gates import OPPORTUNISTIC_BATCHING, scheduling_gates
 from .handle import Handle
 from .interface import Filter, NextPod, NUMATopologyHintProvider, Plugin, PreEnqueue, QueueSort
 from .lineup import Lineup
@@ -21,6 +21,7 @@ from .plugin_call import Broken, call, timed, timed_async
 from .post_filter_phase import PostFilterPhase
 from .reservation_points import ReservationPoints
 from .score_phase import ScorePhase
+from .signature import Signer
 from .status import SUCCESS, Status
 
 _FIT = "NodeResourcesFit"
@@ -55,6 +56,8 @@ class Framework:
         self.next_pod: NextPod | None = next((p for _, p in lineup.having(NextPod)), None)
         self.numa_hint_providers = [p for _, p in lineup.having(NUMATopologyHintProvider)]
         self.reservations = ReservationPoints(self.plugins, handle.debug_flags)
+
+        self.signer = Signer(lineup, enabled=gates.enabled(OPPORTUNISTIC_BATCHING))
 
         # The phases do the work; their methods are the framework's.
         filters = FilterPhase(lineup, handle.nominator, gates, local_schedulers | {profile_name})

@@ -32,6 +32,9 @@ SKIP_RESERVATION_FITS_NODE = "SkipReservationFitsNode"
 CLEAN_EXPIRED_RESERVATION_ALLOCATED = "CleanExpiredReservationAllocated"
 """When a Reservation is deleted, its pods lose the annotation that says they use it."""
 
+OPPORTUNISTIC_BATCHING = "OpportunisticBatching"
+"""One look at the nodes serves pods that are the same to all plugins. Kubernetes' gate, and its default."""
+
 SPECS: dict[str, FeatureSpec] = {
     DYNAMIC_SCHEDULER_CHECK: FeatureSpec(True, Stage.BETA),
     RESIZE_POD: FeatureSpec(False, Stage.ALPHA),
@@ -41,6 +44,7 @@ SPECS: dict[str, FeatureSpec] = {
     OMIT_NODE_LABELS_FOR_RESERVATION: FeatureSpec(False, Stage.ALPHA),
     SKIP_RESERVATION_FITS_NODE: FeatureSpec(False, Stage.ALPHA),
     CLEAN_EXPIRED_RESERVATION_ALLOCATED: FeatureSpec(False, Stage.ALPHA),
+    OPPORTUNISTIC_BATCHING: FeatureSpec(True, Stage.BETA),
     **transformers.SPECS,
 }
 

@@ -53,6 +53,12 @@ FEASIBLE_NODES = Histogram(
     "Nodes found for a pod.",
     buckets=_exponential(1, 2, 24),
 )
+BATCH_ATTEMPTS = Counter(
+    "scheduler_batch_attempts_total",
+    "Pods that are the same as others before them, by whether the look at the nodes for those served them: "
+    "hint_used, hint_not_used.",
+    ["profile", "result"],
+)
 PREEMPTION_ATTEMPTS = Counter(
     "scheduler_preemption_attempts_total", "Times that preemption was considered for a pod."
 )

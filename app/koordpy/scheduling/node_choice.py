@@ -22,6 +22,8 @@ from koordpy.cluster.sandbox import Sandbox
 
 from . import alike
 from .attempts import Attempt
+from .cycle_state import CycleState
+from .framework import Framework
 from .handle import Handle
 from .outcome import Scores
 from .profiles.registry import Profiles
@@ -40,6 +42,7 @@ MOST_PRESUMED = 50
 
 @dataclass(frozen=True, slots=True)
 class _Presumed:
+    number: int
     pod: Pod
     node_name: str
     since: float
@@ -55,6 +58,9 @@ class Chooser:
     def __init__(self, profiles: Profiles, handle: Handle) -> None:
         self._profiles, self._rng, self._clock = profiles, handle.rng, handle.clock
         self._presumed: dict[str, _Presumed] = {}
+        self._nodes = handle.nodes
+        self.promises = 0
+        """How many pods have been promised a node so far."""
         alike.follow_from_the_start(handle.cluster)
 
     def weights(self, scheduler_name: str) -> dict[str, int]:
@@ -70,37 +76,65 @@ class Chooser:
         """
         pod = attempt.pod
         whole = self._profiles.whole_of(pod.spec.scheduler_name)
-        if whole is None or not whole.scores or _is_scored_elsewhere(pod):
+        if whole is None or not self.can_choose(whole, pod):
             return None
-        self._presumed.pop(pod.metadata.uid, None)
-        scores, status = whole.run_score(attempt.state, pod, self._with_presumed(nodes))
-        attempt.state.skip_score.clear()
+        self.withdraw(pod)
+        scores = self.score(whole, attempt.state, pod, nodes)
+        if scores is None:
+            return None
+        best = np.flatnonzero(scores.total == scores.total.max())
+        chosen = int(best[self._rng.randrange(len(best))])
+        self.promise(pod, nodes.names[chosen])
+        return chosen, scores
+
+    def can_choose(self, whole: Framework, pod: Pod) -> bool:
+        """Tell whether a profile's scores of nodes for a pod are all that there are."""
+        return bool(whole.scores) and not _is_scored_elsewhere(pod)
+
+    def score(self, whole: Framework, state: CycleState, pod: Pod, nodes: NodeSet) -> Scores | None:
+        """Score nodes with the pods that were promised to them; None, and a warning, when that fails."""
+        scores, status = whole.run_score(state, pod, self._with_presumed(nodes))
+        state.skip_score.clear()
         if scores is None:
             log.warning(
                 "pod %s: no scores, kube-scheduler chooses its node: %s", pod.metadata.key, status.message
             )
-            return None
-        best = np.flatnonzero(scores.total == scores.total.max())
-        chosen = int(best[self._rng.randrange(len(best))])
+        return scores
+
+    def withdraw(self, pod: Pod) -> None:
+        """Count a pod on no node: it is tried again."""
+        self._presumed.pop(pod.metadata.uid, None)
+
+    def promise(self, pod: Pod, node_name: str) -> None:
+        """Count a pod on a node from now on."""
+        self.withdraw(pod)  # the latest promise comes last
         if len(self._presumed) >= MOST_PRESUMED:
             del self._presumed[next(iter(self._presumed))]
-        self._presumed[pod.metadata.uid] = _Presumed(pod, nodes.names[chosen], self._clock.monotonic())
-        return chosen, scores
+        self.promises += 1
+        self._presumed[pod.metadata.uid] = _Presumed(self.promises, pod, node_name, self._clock.monotonic())
+
+    def promised_since(self, promises: int) -> list[str]:
+        """Return the nodes of the promises after the first so many whose pods are not there yet."""
+        self._prune()
+        return [presumed.node_name for presumed in self._presumed.values() if presumed.number > promises]
 
     def _with_presumed(self, nodes: NodeSet) -> NodeSet:
         """Return the nodes with the pods that were promised to them and are not counted there yet."""
-        if not self._presumed:
-            return nodes
-        table, latest = nodes.table, self._clock.monotonic() - PRESUMED_SECONDS
-        for uid, presumed in list(self._presumed.items()):
-            if presumed.since < latest or table.placed_on(uid) is not None:
-                del self._presumed[uid]
+        self._prune()
+        table = nodes.table
         sandbox: Sandbox | None = None
         for presumed in self._presumed.values():
             for index in np.flatnonzero(nodes.rows == table.row_of(presumed.node_name)).tolist():
                 sandbox = sandbox or Sandbox(nodes)
                 sandbox.put(index, presumed.pod)
         return nodes if sandbox is None else sandbox.nodes
+
+    def _prune(self) -> None:
+        """Forget promises that are kept by now, or too old."""
+        latest = self._clock.monotonic() - PRESUMED_SECONDS
+        for uid, presumed in list(self._presumed.items()):
+            if presumed.since < latest or self._nodes.placed_on(uid) is not None:
+                del self._presumed[uid]
 
 
 def _is_scored_elsewhere(pod: Pod) -> bool:

@@ -140,11 +140,8 @@ _NAMES = msgspec.json.Decoder(list[str])
 _ENCODER = msgspec.json.Encoder()
 
 
-def node_names(raw: msgspec.Raw) -> list[str] | None:
-    """Read the list of node names, None when there is none. Raises BadBody."""
-    text = bytes(raw)
-    if not text or text == b"null":
-        return None
+def node_names(text: bytes) -> list[str]:
+    """Read the list of node names. Raises BadBody."""
     try:
         return _NAMES.decode(text)
     except msgspec.DecodeError as error:

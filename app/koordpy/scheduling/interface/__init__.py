@@ -11,7 +11,7 @@ the same answers.
 A point that raises is an Error of the attempt, with the plugin's name: the pod is retried.
 
 In the order of a cycle: `queueing`, `filtering`, `scoring`, `binding`; `reservations` and `numa` have
-Koordinator's points within those, `beside` is what a plugin may bring along.
+Koordinator's points within those, `beside` is what a plugin may bring along, `signing` saves work.
 """
 
 from ..reservation_info import ReservationInfo
@@ -44,6 +44,7 @@ from .reservations import (
     ReservationScore,
 )
 from .scoring import MAX_NODE_SCORE, MIN_NODE_SCORE, BeforeScore, PreScore, Score
+from .signing import SignPlugin
 
 __all__ = [
     "MAX_NODE_SCORE",
@@ -87,5 +88,6 @@ __all__ = [
     "Reserve",
     "ResizePod",
     "Score",
+    "SignPlugin",
     "Victims",
 ]

@@ -68,6 +68,8 @@ class DecisionModel(BaseModel):
     top_nodes: list[NodeScore]
     chosen_by: str
     """Who chose among the nodes that fit: kube-scheduler, which adds scores of its own, or koordpy."""
+    looked_at_for: str
+    """The pod for which the nodes were looked at, where it was the same kind of pod; empty for this one."""
     reservation: str
     """The Reservation that is to be placed, whose UID is the pod's name; empty for a pod."""
     milliseconds: dict[str, float]
@@ -102,6 +104,7 @@ class Decision:
         self.node = ""
         self.message = ""
         self.chosen_by = "kube-scheduler"
+        self.looked_at_for = ""
         self.milliseconds: dict[str, float] = {}
         self._condensed: _Facts | None = None
         self._tell: Listener = _nobody
@@ -174,6 +177,7 @@ class Decision:
             weights=self.weights,
             top_nodes=facts.best.models() if facts.best is not None else [],
             chosen_by=self.chosen_by,
+            looked_at_for=self.looked_at_for,
             reservation=self.reservation,
             milliseconds=self.milliseconds,
         )
@@ -216,8 +220,9 @@ class Decisions:
     def filtered(self, decision: Decision, outcome: FilterOutcome, state: CycleState | None = None) -> None:
         """Note what the filters of an attempt came to, and what its plugins remember."""
         decision.outcome, decision.state = outcome, state
-        self._in_full.append((decision, len(outcome.nodes)))
-        self._nodes_in_full += len(outcome.nodes)
+        nodes = 0 if decision.looked_at_for else len(outcome.nodes)  # another attempt's arrays
+        self._in_full.append((decision, nodes))
+        self._nodes_in_full += nodes
         if self._nodes_in_full > 2 * NODES_IN_FULL or len(self._in_full) > 2 * (self._decisions.maxlen or 1):
             self.tidy()
         self._tell(decision, "filtered")

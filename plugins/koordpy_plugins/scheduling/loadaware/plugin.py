@@ -4,12 +4,12 @@ Usage comes from NodeMetric; pods that it has not seen yet count with an estimat
 `pkg/scheduler/plugins/loadaware`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from koordpy.api import qos
+from koordpy.api import extension, qos
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.needs import Lack, Needs
@@ -17,7 +17,15 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import PLACED, CycleState, StateKey
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.interface import APIService, Filter, Plugin, PreFilter, Reserve, Score
+from koordpy.scheduling.interface import (
+    APIService,
+    Filter,
+    Plugin,
+    PreFilter,
+    Reserve,
+    Score,
+    SignPlugin,
+)
 from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
 
 from . import arithmetic
@@ -33,7 +41,7 @@ REASON_EXPIRED = "node(s) nodeMetric expired"
 _ESTIMATE: StateKey[tuple[Pod, NDArray[np.int64]]] = StateKey("IncomingPodEstimatedLoadAwareScheduling")
 
 
-class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService):
+class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService, SignPlugin):
     """Refuses nodes on which the pod would lift a resource over its threshold; scores what is left."""
 
     name = "LoadAwareScheduling"
@@ -77,6 +85,12 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService)
         handle.on_forget(lambda pod, node_name: refresh(cache.unassign(node_name, pod.metadata.uid)))
 
     # --- the incoming pod ------------------------------------------------------------------------
+
+    def sign_pod(self, pod: Pod) -> Hashable | None:
+        """Sign what estimates, thresholds and exceptions follow from beside the spec."""
+        of_daemon_set = any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
+        factors = pod.metadata.annotations.get(extension.ANNOTATION_LOAD_ESTIMATED_SCALING_FACTORS)
+        return qos.priority_class(pod), of_daemon_set, factors
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
         """Estimate the pod once."""

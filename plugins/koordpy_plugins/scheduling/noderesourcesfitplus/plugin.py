@@ -17,7 +17,13 @@ from koordpy.lib.last_answer import LastAnswer
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState, StateKey
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.interface import MAX_NODE_SCORE, Plugin, PreScore, Score
+from koordpy.scheduling.interface import (
+    MAX_NODE_SCORE,
+    Plugin,
+    PreScore,
+    Score,
+    SignPlugin,
+)
 from koordpy.scheduling.status import SUCCESS, Status
 
 from .args import NodeResourcesFitPlusArgs
@@ -28,7 +34,7 @@ _DEFAULTS = {"cpu": DEFAULT_MILLI_CPU, "memory": DEFAULT_MEMORY}
 """What a container that does not name a resource counts for."""
 
 
-class NodeResourcesFitPlus(Plugin, PreScore, Score):
+class NodeResourcesFitPlus(Plugin, PreScore, Score, SignPlugin):
     """Scores the weighted mean over the resources that are configured and that the pod asks for."""
 
     name = "NodeResourcesFitPlus"

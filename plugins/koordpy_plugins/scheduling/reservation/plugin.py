@@ -6,10 +6,12 @@ reservation of a node, Score prefers nodes whose reservation it would fill, Rese
 themselves come by as reserve pods. Source: Koordinator, `pkg/scheduler/plugins/reservation`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
+from koordpy.api import extension
+from koordpy.api import reservation_annotations as annotations
 from koordpy.api.core import Pod
 from koordpy.api.needs import Needs
 from koordpy.api.reserve_pod import is_reserve_pod
@@ -44,6 +46,7 @@ from koordpy.scheduling.interface import (
     ReservationScore,
     Reserve,
     Score,
+    SignPlugin,
 )
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
@@ -92,6 +95,7 @@ class Reservation(
     ReservationScore,
     ReservationNominator,
     ReservationPreBind,
+    SignPlugin,
     ControllerProvider,
     APIService,
 ):
@@ -146,6 +150,19 @@ class Reservation(
         handle.on_failure(self._attempt_failed)
 
     # --- what there is for a pod -----------------------------------------------------------------
+
+    def sign_pod(self, pod: Pod) -> Hashable | None:
+        """A pod that has to do with reservations is a case of its own: the next one finds less in them."""
+        said = pod.metadata.annotations
+        if (
+            is_reserve_pod(pod)
+            or extension.ANNOTATION_RESERVATION_AFFINITY in said
+            or annotations.is_ignored_by(pod)
+        ):
+            return None
+        if self.nominations.has(pod) or any(True for _ in self.cache.owners.groups_of(pod)):
+            return None
+        return ()
 
     def before_pre_filter(self, state: CycleState, pod: Pod) -> tuple[Pod | None, Status]:
         """Find the reservations that are for the pod."""

@@ -14,7 +14,13 @@ from koordpy.lib.last_answer import LastAnswer
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState, StateKey
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.interface import MAX_NODE_SCORE, Plugin, PreScore, Score
+from koordpy.scheduling.interface import (
+    MAX_NODE_SCORE,
+    Plugin,
+    PreScore,
+    Score,
+    SignPlugin,
+)
 from koordpy.scheduling.status import SUCCESS, Status
 
 from .args import ScarceResourceAvoidanceArgs
@@ -26,7 +32,7 @@ _SCORES_KEPT = 64
 """Sets of requested resources for which the scores of all nodes are remembered."""
 
 
-class ScarceResourceAvoidance(Plugin, PreScore, Score):
+class ScarceResourceAvoidance(Plugin, PreScore, Score, SignPlugin):
     """Scores the share of resources that are not rare among those that the pod leaves unused."""
 
     name = "ScarceResourceAvoidance"

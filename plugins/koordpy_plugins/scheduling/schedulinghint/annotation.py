@@ -23,6 +23,11 @@ class _Hint(msgspec.Struct, rename="lower"):
     extensions: dict[str, Any] = {}
 
 
+def has_hint(pod: Pod) -> bool:
+    """Tell whether a pod carries the annotation, readable or not."""
+    return any(pod.metadata.annotations.get(key) for key in _KEYS)
+
+
 def hint_of(pod: Pod) -> SchedulingHintState | None:
     """Return a pod's hint, None when it has none or an empty one. Raises ValueError naming the annotation.
 

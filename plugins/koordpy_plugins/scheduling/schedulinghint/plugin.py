@@ -4,7 +4,7 @@ Another scheduler, or a batch that has planned ahead, leaves the hint; it saves 
 Source: Koordinator, `pkg/scheduler/plugins/schedulinghint`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from koordpy.api.core import Pod
 from koordpy.api.needs import Needs
@@ -12,15 +12,21 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.interface import BeforePreFilter, Plugin, PreferNodes, PreFilter
+from koordpy.scheduling.interface import (
+    BeforePreFilter,
+    Plugin,
+    PreferNodes,
+    PreFilter,
+    SignPlugin,
+)
 from koordpy.scheduling.scheduling_hint import SCHEDULING_HINT
 from koordpy.scheduling.status import SUCCESS, Status
 
-from .annotation import hint_of
+from .annotation import has_hint, hint_of
 from .args import SchedulingHintArgs
 
 
-class SchedulingHint(Plugin, BeforePreFilter, PreFilter, PreferNodes):
+class SchedulingHint(Plugin, BeforePreFilter, PreFilter, PreferNodes, SignPlugin):
     """Reads the hint, restricts PreFilter to its nodes, and names its preferred nodes in order."""
 
     name = "SchedulingHint"
@@ -36,6 +42,10 @@ class SchedulingHint(Plugin, BeforePreFilter, PreFilter, PreferNodes):
         super().__init__(args, handle)
         assert isinstance(args, SchedulingHintArgs)
         self._most = args.max_hint_nodes
+
+    def sign_pod(self, pod: Pod) -> Hashable | None:
+        """A pod with a hint wants nodes of its own."""
+        return None if has_hint(pod) else ()
 
     def before_pre_filter(self, state: CycleState, pod: Pod) -> tuple[Pod | None, Status]:
         """Read the pod's annotation; it goes before a hint that somebody else has left for the attempt."""

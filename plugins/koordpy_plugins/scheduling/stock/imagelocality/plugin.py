@@ -9,7 +9,12 @@ from koordpy.api.core import Pod
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.interface import MAX_NODE_SCORE, Plugin, Score
+from koordpy.scheduling.interface import (
+    MAX_NODE_SCORE,
+    Plugin,
+    Score,
+    SignPlugin,
+)
 
 from .images import Images
 
@@ -20,7 +25,7 @@ _LARGEST = 1000 * _MEGABYTE
 """Bytes an image from which on larger ones make no difference."""
 
 
-class ImageLocality(Plugin, Score):
+class ImageLocality(Plugin, Score, SignPlugin):
     """Ranks by the bytes that need not be pulled, counted less for images that few nodes have: otherwise
     these few would get all the pods."""
 

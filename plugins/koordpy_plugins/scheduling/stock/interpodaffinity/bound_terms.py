@@ -87,6 +87,15 @@ class TermIndex:
                 if not bucket:
                     del self._by_label[term.label]
 
+    def mean(self, pod: Pod, of_namespace: Mapping[str, str]) -> bool:
+        """Tell whether any of the terms means a pod."""
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels
+        return bool(self._by_label) and any(
+            term.matches(namespace, labels, of_namespace)
+            for label in (None, *labels.items())
+            for term, _ in self._by_label.get(label, {}).values()
+        )
+
     def wishes(self, pod: Pod, of_namespace: Mapping[str, str], nodes: NodeSet) -> Iterator[Wish]:
         """Yield the terms that mean a pod, with the pods as the nodes' overlay shows them."""
         namespace, labels = pod.metadata.namespace, pod.metadata.labels

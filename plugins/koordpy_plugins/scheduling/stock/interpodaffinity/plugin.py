@@ -4,7 +4,7 @@ Source: Kubernetes, `framework/plugins/interpodaffinity`. What pods want is a nu
 the nodes: how many pods there are meant by the pod's terms, and how many there have terms that mean the pod.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,15 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState, StateKey
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.interface import MAX_NODE_SCORE, Filter, Plugin, PreFilter, PreScore, Score
+from koordpy.scheduling.interface import (
+    MAX_NODE_SCORE,
+    Filter,
+    Plugin,
+    PreFilter,
+    PreScore,
+    Score,
+    SignPlugin,
+)
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.status import SUCCESS, Code, Codes, Keys, Status, Verdict
 from koordpy.scheduling.topology import DomainCounts, Topology
@@ -57,7 +65,7 @@ _PRE_FILTER: StateKey[_Filtered] = StateKey("PreFilterInterPodAffinity")
 _PRE_SCORE: StateKey[_Counts] = StateKey("PreScoreInterPodAffinity")
 
 
-class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score):
+class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     """Refuses nodes that required terms rule out, the pod's own and those of pods that run; preferred terms
     add and take away."""
 
@@ -78,6 +86,16 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score):
         if not self._hard_weight:
             return terms.preferred
         return terms.preferred + tuple(replace(term, weight=self._hard_weight) for term in terms.required)
+
+    def sign_pod(self, pod: Pod) -> Hashable | None:
+        """Where a pod can go depends on the pods of all nodes if its terms, or theirs, are about others."""
+        if read(pod) is not NO_TERMS:
+            return None
+        of_namespace = self._labels_of(pod.metadata.namespace)
+        is_meant = any(
+            terms.mean(pod, of_namespace) for terms in (self._bound.required_anti, self._bound.scored)
+        )
+        return None if is_meant else ()
 
     # --- filter ----------------------------------------------------------------------------------
 

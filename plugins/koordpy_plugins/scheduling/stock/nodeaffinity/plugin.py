@@ -14,7 +14,14 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.interface import Filter, Plugin, PreFilter, PreScore, Score
+from koordpy.scheduling.interface import (
+    Filter,
+    Plugin,
+    PreFilter,
+    PreScore,
+    Score,
+    SignPlugin,
+)
 from koordpy.scheduling.node_memo import MemoCache
 from koordpy.scheduling.normalize import default_normalize
 from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
@@ -26,7 +33,7 @@ REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
 
 
-class NodeAffinity(Plugin, PreFilter, Filter, PreScore, Score):
+class NodeAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     """Refuses nodes that required terms do not match; matched preferred terms add their weights."""
 
     name = "NodeAffinity"

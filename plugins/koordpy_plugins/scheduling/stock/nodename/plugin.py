@@ -5,13 +5,17 @@ import numpy as np
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.interface import Filter, Plugin
+from koordpy.scheduling.interface import (
+    Filter,
+    Plugin,
+    SignPlugin,
+)
 from koordpy.scheduling.status import PASS, Code, Verdict
 
 REASON = "node(s) didn't match the requested node name"
 
 
-class NodeName(Plugin, Filter):
+class NodeName(Plugin, Filter, SignPlugin):
     """Refuses all nodes but the one in `spec.nodeName`, if it is set."""
 
     name = "NodeName"

@@ -10,7 +10,12 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState, StateKey
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.interface import Filter, Plugin, PreFilter
+from koordpy.scheduling.interface import (
+    Filter,
+    Plugin,
+    PreFilter,
+    SignPlugin,
+)
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.status import SUCCESS, Status, Verdict
 
@@ -29,7 +34,7 @@ class _Moved(dict[int, set[HostPort]]):
 _MOVED: StateKey[_Moved] = StateKey("MovedNodePorts")
 
 
-class NodePorts(Plugin, PreFilter, Filter):
+class NodePorts(Plugin, PreFilter, Filter, SignPlugin):
     """Refuses nodes on which a host port of the pod is taken."""
 
     name = "NodePorts"

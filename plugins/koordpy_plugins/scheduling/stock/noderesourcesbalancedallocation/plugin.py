@@ -16,7 +16,13 @@ from koordpy.lib.last_answer import LastAnswer
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState, StateKey
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.interface import MAX_NODE_SCORE, Plugin, PreScore, Score
+from koordpy.scheduling.interface import (
+    MAX_NODE_SCORE,
+    Plugin,
+    PreScore,
+    Score,
+    SignPlugin,
+)
 from koordpy.scheduling.status import SUCCESS, Status
 
 from .args import NodeResourcesBalancedAllocationArgs
@@ -26,7 +32,7 @@ _PRE_SCORE: StateKey[dict[str, int]] = StateKey("PreScoreNodeResourcesBalancedAl
 _ALWAYS = ("cpu", "memory", "ephemeral-storage")
 
 
-class NodeResourcesBalancedAllocation(Plugin, PreScore, Score):
+class NodeResourcesBalancedAllocation(Plugin, PreScore, Score, SignPlugin):
     """Ranks by how little the used shares of a node's resources would differ with the pod on it."""
 
     name = "NodeResourcesBalancedAllocation"

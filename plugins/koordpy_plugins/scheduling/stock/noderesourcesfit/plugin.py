@@ -14,7 +14,14 @@ from koordpy.lib.last_answer import LastAnswer
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState, StateKey
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.interface import Filter, Plugin, PreFilter, PreScore, Score
+from koordpy.scheduling.interface import (
+    Filter,
+    Plugin,
+    PreFilter,
+    PreScore,
+    Score,
+    SignPlugin,
+)
 from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
 
 from . import scoring
@@ -28,7 +35,7 @@ _ANYTHING = np.int64(-(1 << 63))
 _ALWAYS = ("cpu", "memory", "ephemeral-storage")
 
 
-class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score):
+class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     """Refuses nodes that lack a requested resource or a place for one more pod; ranks by what is left."""
 
     name = "NodeResourcesFit"

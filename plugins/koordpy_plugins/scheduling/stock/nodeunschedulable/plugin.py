@@ -11,7 +11,11 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.interface import Filter, Plugin
+from koordpy.scheduling.interface import (
+    Filter,
+    Plugin,
+    SignPlugin,
+)
 from koordpy.scheduling.node_memo import NodeMemo
 from koordpy.scheduling.status import PASS, Code, Verdict
 
@@ -20,7 +24,7 @@ REASON = "node(s) were unschedulable"
 _UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 
 
-class NodeUnschedulable(Plugin, Filter):
+class NodeUnschedulable(Plugin, Filter, SignPlugin):
     """Refuses nodes with `spec.unschedulable`, unless the pod tolerates the taint of that name."""
 
     name = "NodeUnschedulable"

@@ -3,7 +3,7 @@
 Source: Kubernetes, `framework/plugins/podtopologyspread`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +20,15 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState, StateKey
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.interface import MAX_NODE_SCORE, Filter, Plugin, PreFilter, PreScore, Score
+from koordpy.scheduling.interface import (
+    MAX_NODE_SCORE,
+    Filter,
+    Plugin,
+    PreFilter,
+    PreScore,
+    Score,
+    SignPlugin,
+)
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.node_memo import MemoCache
 from koordpy.scheduling.status import SUCCESS, Code, Codes, Keys, Status, Verdict
@@ -92,7 +100,7 @@ _PRE_FILTER: StateKey[_Filtered] = StateKey("PreFilterPodTopologySpread")
 _PRE_SCORE: StateKey[_Scored] = StateKey("PreScorePodTopologySpread")
 
 
-class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score):
+class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     """Refuses nodes where a pod would make the spread more uneven than it may be; less uneven is better."""
 
     name = "PodTopologySpread"
@@ -108,6 +116,12 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score):
         self._topology = Topology(handle.nodes)
         self._taints = TaintSets(handle.nodes)
         self._allowed = MemoCache(handle.nodes, np.bool_)
+
+    def sign_pod(self, pod: Pod) -> Hashable | None:
+        """Where a pod that is to be spread can go depends on the pods of all nodes."""
+        if pod.spec.topology_spread_constraints:
+            return None
+        return () if not self._defaults or self._selectors.of(pod).is_empty else None
 
     def _constraints(self, pod: Pod, when_unsatisfiable: str) -> Sequence[Constraint]:
         """Return a pod's own constraints of one sort, or else the default ones. Raises SelectorError."""

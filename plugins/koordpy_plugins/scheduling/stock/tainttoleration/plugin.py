@@ -12,7 +12,13 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.args import PluginArgs
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.interface import Filter, Plugin, PreScore, Score
+from koordpy.scheduling.interface import (
+    Filter,
+    Plugin,
+    PreScore,
+    Score,
+    SignPlugin,
+)
 from koordpy.scheduling.normalize import default_normalize
 from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
 from koordpy.scheduling.taint_sets import TaintSets
@@ -20,7 +26,7 @@ from koordpy.scheduling.taint_sets import TaintSets
 REASON = "node(s) had untolerated taint(s)"
 
 
-class TaintToleration(Plugin, Filter, PreScore, Score):
+class TaintToleration(Plugin, Filter, PreScore, Score, SignPlugin):
     """Refuses nodes with an untolerated NoSchedule or NoExecute taint; fewer untolerated PreferNoSchedule
     taints score higher."""
 

@@ -1,0 +1,26 @@
+"""The point that lets one look at the nodes serve many pods."""
+
+from collections.abc import Hashable
+
+from koordpy.api.core import Pod
+
+
+class SignPlugin:
+    """Vouches that pods which say the same to it get the same answers from it.
+
+    What PreFilter, Filter, PreScore and Score of the plugin say of a node, and what they leave in the state
+    for Reserve and later, must then follow from the pod's namespace, its spec and what `sign_pod` returns,
+    and from that node with the pods on it: nothing that changes while neither does, but for what may be half
+    a second old. A pod is looked at alone as soon as one plugin of its profile does not vouch.
+
+    Source: Kubernetes, `SignPlugin`. There a plugin signs every part of the pod that it looks at; here the
+    spec is signed as a whole.
+    """
+
+    def sign_pod(self, pod: Pod) -> Hashable | None:
+        """Return what counts of a pod beside its namespace and spec; None when this pod is a case of its own.
+
+        It is asked about every pod, also when the nodes were looked at before: pods that other nodes' pods,
+        Services or Reservations have to do with can be found out here.
+        """
+        return ()

@@ -1,0 +1,55 @@
+"""What makes pods the same to a profile, so that what was found out for one holds for the others."""
+
+import logging
+from collections.abc import Hashable
+
+import msgspec
+
+from koordpy.api.core import Pod, PodSpec
+
+from .interface import FindOneNode, Plugin, PreferNodes, SignPlugin
+from .lineup import Lineup
+
+log = logging.getLogger(__name__)
+
+_POINTS = ("pre_filter", "filter", "pre_score", "score")
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Signer:
+    """Signs pods with everything that the plugins of a profile look at to find a node."""
+
+    def __init__(self, lineup: Lineup, *, enabled: bool) -> None:
+        asked: dict[str, object] = {}
+        for point in _POINTS:
+            asked.update(lineup.at(point, Plugin))
+        for role in (FindOneNode, PreferNodes):
+            asked.update(lineup.having(role))
+        plugins = [plugin for plugin in asked.values() if isinstance(plugin, SignPlugin)]
+        self.silent = sorted(name for name, plugin in asked.items() if not isinstance(plugin, SignPlugin))
+        """The plugins that do not vouch, so that every pod is alone."""
+        self._vouched = enabled and not self.silent
+        self._plugins = [plugin for plugin in plugins if type(plugin).sign_pod is not SignPlugin.sign_pod]
+
+    def sign(self, pod: Pod) -> Hashable | None:
+        """Return what all pods have in common that get the same answers as this one; None: it is alone."""
+        if not self._vouched:
+            return None
+        parts: list[Hashable] = [pod.metadata.namespace]
+        for plugin in self._plugins:
+            try:
+                part = plugin.sign_pod(pod)
+            except Exception:
+                log.exception("plugin %s cannot sign pod %s", type(plugin).__name__, pod.metadata.key)
+                return None
+            if part is None:
+                return None
+            parts.append(part)
+        parts.append(_encode(_without_volumes(pod.spec)))
+        return tuple(parts)
+
+
+def _without_volumes(spec: PodSpec) -> PodSpec:
+    """Return a spec without what has another name in every pod, and nobody here looks at."""
+    return msgspec.structs.replace(spec, volumes=[]) if spec.volumes else spec
