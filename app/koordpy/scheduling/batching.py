@@ -47,8 +47,8 @@ LOOKED_FOR = 16
 LEFT_ALONE = 32
 """Pods that are looked at one by one after a ranking that was not worth its while."""
 
-WORKLOADS = 256
-"""Signatures that are remembered."""
+WORKLOADS = 64
+"""Signatures that are remembered; with 5,000 nodes each may hold most of a megabyte."""
 
 
 class Ranking:

@@ -16,8 +16,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from koordpy.api.core import Pod
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound, ServerError, TooManyRequests
+from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.retry import retried
 
 from .attempts import Attempt, Attempts
@@ -196,8 +199,8 @@ class BindCycle:
         row = self.nodes.row_of(node_name)
         if row is None or self.nodes.node(row) is None:
             return Status.failed(f'node "{node_name}" is not known to koordpy')
+        nodes = NodeSet(self.nodes, [node_name], np.array([row], np.int64))
         if attempt.kept is None or self.nodes.changed_since(row, attempt.moment):
-            nodes, _ = self.nodes.select([node_name])
             state = attempt.state = framework.new_state()
             outcome = framework.find_feasible(state, pod, nodes)
             if outcome.error is not None:
@@ -206,7 +209,7 @@ class BindCycle:
                 return outcome.prefilter
             for status, _ in outcome.failed():
                 return status
-        status = framework.run_fit(state, pod, self.nodes.select([node_name])[0])
+        status = framework.run_fit(state, pod, nodes)
         if not status.is_success:
             return status
         status = framework.nominate_reservation(state, pod, node_name)

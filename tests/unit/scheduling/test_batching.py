@@ -1,6 +1,7 @@
 """One look at the nodes serves pods that are the same, and none of them is placed worse for it."""
 
 import asyncio
+import io
 import json
 import random
 from collections.abc import Hashable, Mapping, Sequence
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from koordpy.api.core import Node, Pod
 from koordpy.cluster.nodes import NodeSet
+from koordpy.commands.why import show
 from koordpy.lib.clock import FakeClock
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling import gates
@@ -131,6 +134,9 @@ def test_what_is_told_of_such_a_pod() -> None:
     [decision] = made.decisions.of("default", "p2")
     assert (decision.outcome, decision.chosen_by) == ("bound", "koordpy")
     assert (decision.evaluated_nodes, decision.feasible_nodes) == (20, 20)
+    to = Console(file=io.StringIO(), record=True, width=200)
+    show(to, [decision.model_dump(mode="json")])
+    assert "the nodes were looked at for default/p1, the same kind of pod" in to.export_text()
     [life] = made.histories.lives("default", "p2")
     assert [step.what for step in life.steps] == ["seen", "filtered", "binding", "bound"]
 
