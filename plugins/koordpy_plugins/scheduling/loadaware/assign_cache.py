@@ -8,6 +8,7 @@ Source: Koordinator, `pkg/scheduler/plugins/loadaware/pod_assign_cache.go`. Time
 since 1970.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -83,9 +84,10 @@ class NodeLoad:
     node_delta: Vector = field(default_factory=list)
     prod_delta: Vector = field(default_factory=list)
     node_estimated: Vector = field(default_factory=list)
-    node_delta_pods: set[str] = field(default_factory=set)
-    prod_delta_pods: set[str] = field(default_factory=set)
-    node_estimated_pods: set[str] = field(default_factory=set)
+    node_delta_pods: Counter[str] = field(default_factory=Counter)
+    """By name: one that was replaced may be there for a moment beside the other."""
+    prod_delta_pods: Counter[str] = field(default_factory=Counter)
+    node_estimated_pods: Counter[str] = field(default_factory=Counter)
 
     @property
     def is_empty(self) -> bool:
@@ -146,7 +148,8 @@ class NodeLoad:
             self.aggregated[kind, 0] = self.aggregated[kind, period]
         self.node_delta, self.prod_delta = list(self.zero), list(self.zero)
         self.node_estimated = list(self.zero)
-        self.node_delta_pods, self.prod_delta_pods, self.node_estimated_pods = set(), set(), set()
+        for names in (self.node_delta_pods, self.prod_delta_pods, self.node_estimated_pods):
+            names.clear()
         for assigned in self.pods.values():
             self.count(assigned, 1)
 
@@ -350,6 +353,8 @@ def _add(total: Vector, amounts: Vector, sign: int) -> None:
         total[index] += sign * amount
 
 
-def _mark(names: set[str], key: str, contributes: bool, sign: int) -> None:
+def _mark(names: Counter[str], key: str, contributes: bool, sign: int) -> None:
     if contributes:
-        (names.add if sign > 0 else names.discard)(key)
+        names[key] += sign
+        if not names[key]:
+            del names[key]

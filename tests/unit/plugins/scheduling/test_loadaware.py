@@ -171,6 +171,19 @@ def test_the_rest_face_shows_pods_and_sums() -> None:
     assert answer["pods"][0]["timestamp"] == "2026-03-01T12:00:00Z"
 
 
+def test_a_pod_of_the_same_name_stays_when_the_one_that_it_replaces_leaves() -> None:
+    plugin = made()
+    report(plugin, "1", "1Gi")
+    old, new = pod("4", "8Gi"), pod("4", "8Gi")
+    new.metadata.uid = "new"
+    plugin.reserve(CycleState(), old, "n")
+    plugin.reserve(CycleState(), new, "n")
+    plugin.unreserve(CycleState(), old, "n")
+    answer = plugin.endpoints()["node/{node_name}"](node_name="n")
+    assert isinstance(answer, dict)
+    assert answer["nodeDeltaPods"] == answer["nodeEstimatedPods"] == ["d/p"]
+
+
 AMOUNTS = st.sampled_from(
     ["0", "1m", "500m", "1", "7", "63", "64", "65", "96", "97", "200", "9007199254740993", "5E"]
 )
