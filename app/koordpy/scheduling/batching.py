@@ -93,11 +93,12 @@ class Ranking:
         lost = table.generation > self.moment[0]
         lost |= table.pods_generation > self.moment[1]
         lost |= self._taken
+        lost |= ~table.present  # the generations of a row that is free begin anew
         lost[promised] = True
         row = self._first(candidates, table, lost)
         if row is None:
             return None
-        rivals = np.flatnonzero(lost & (self._bound > self._worth[row])).tolist()
+        rivals = np.flatnonzero(lost & table.present & (self._bound > self._worth[row])).tolist()
         if any(candidates.include(table.name_of(rival)) for rival in rivals):
             return None
         return row
@@ -106,7 +107,7 @@ class Ranking:
         """Return the first candidate in order that has not changed. Mostly it is one of the first few."""
         order = self._order
         while order and lost[order[-1]]:
-            order.pop()
+            self._taken[order.pop()] = True  # for good, also where a promise is taken back
         looked_for = 0
         for row in reversed(order):
             if lost[row]:

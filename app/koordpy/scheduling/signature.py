@@ -5,7 +5,7 @@ from collections.abc import Hashable
 
 import msgspec
 
-from koordpy.api.core import Pod, PodSpec
+from koordpy.api.core import Pod, PodSpec, Volume
 
 from .interface import FindOneNode, Plugin, PreferNodes, SignPlugin
 from .lineup import Lineup
@@ -40,16 +40,32 @@ class Signer:
         for plugin in self._plugins:
             try:
                 part = plugin.sign_pod(pod)
+                hash(part)
             except Exception:
                 log.exception("plugin %s cannot sign pod %s", type(plugin).__name__, pod.metadata.key)
                 return None
             if part is None:
                 return None
             parts.append(part)
-        parts.append(_encode(_without_volumes(pod.spec)))
+        try:
+            parts.append(_encode(_without_names(pod.spec)))
+        except OverflowError:  # no number that the API server lets pass
+            return None
         return tuple(parts)
 
 
-def _without_volumes(spec: PodSpec) -> PodSpec:
-    """Return a spec without what has another name in every pod, and nobody here looks at."""
-    return msgspec.structs.replace(spec, volumes=[]) if spec.volumes else spec
+def _without_names(spec: PodSpec) -> PodSpec:
+    """Return a spec without the volumes that are known by name only: it may be another one in every pod."""
+    if not spec.volumes:
+        return spec
+    return msgspec.structs.replace(spec, volumes=[volume for volume in spec.volumes if _is_more(volume)])
+
+
+def _is_more(volume: Volume) -> bool:
+    """Tell whether more is known of a volume than its name."""
+    return (
+        volume.image is not None
+        or volume.persistent_volume_claim is not None
+        or volume.host_path is not None
+        or volume.empty_dir is not None
+    )

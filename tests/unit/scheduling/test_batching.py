@@ -5,7 +5,7 @@ import io
 import json
 import random
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -55,6 +55,13 @@ class Raises(Unsigned, SignPlugin):
 
     def sign_pod(self, pod: Pod) -> Hashable | None:
         raise RuntimeError("cannot sign")
+
+
+class Unhashable(Unsigned, SignPlugin):
+    name = "Unhashable"
+
+    def sign_pod(self, pod: Pod) -> Hashable | None:
+        return cast("Hashable", [pod.metadata.name])
 
 
 class Labelled(Unsigned, SignPlugin):
@@ -182,6 +189,15 @@ def test_namespaces_keep_pods_apart(namespace: str) -> None:
     assert len(Looks.seen) == (2 if namespace == "default" else 3)
 
 
+@pytest.mark.parametrize("volume", [{"image": {"reference": "model"}}, {"emptyDir": {"medium": "Memory"}}])
+def test_what_is_known_of_volumes_beside_their_names_counts(volume: dict[str, Any]) -> None:
+    made = extender(BUSY)
+    for i in range(3):
+        volumes = [{"name": "data", **(volume if i == 2 else {"projected": {}})}]
+        named(made, pod_document(f"p{i}", volumes=volumes), names_of(BUSY))
+    assert Looks.seen == [4, 4, 4]
+
+
 # --- pods that are cases of their own ----------------------------------------------------------------
 
 SPREAD = {
@@ -198,6 +214,22 @@ APART = {
         }
     }
 }
+
+
+@pytest.mark.parametrize("spec", [{"priority": 10**30}, {"volumes": [{"emptyDir": {"sizeLimit": 10**30}}]}])
+def test_numbers_that_no_api_server_lets_pass_do_no_harm(spec: dict[str, Any]) -> None:
+    made = extender(BUSY)
+    for i in range(4):
+        named(made, pod_document(f"p{i}", **spec), names_of(BUSY))
+    assert Looks.seen == [4] * 4
+
+
+def test_pods_with_a_status_of_containers_are_looked_at_one_by_one() -> None:
+    made = extender(BUSY)
+    status = {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]}
+    for i in range(4):
+        named(made, pod_document(f"p{i}", status=status), names_of(BUSY))
+    assert Looks.seen == [4] * 4
 
 
 @pytest.mark.parametrize("spec", [SPREAD, APART, {"resourceClaims": [{"name": "gpu"}]}])
@@ -218,7 +250,7 @@ def test_pods_that_somebody_wants_to_be_far_from_are_looked_at_one_by_one() -> N
     assert Looks.seen == [4] * 4
 
 
-@pytest.mark.parametrize("plugin", [Unsigned, Raises])
+@pytest.mark.parametrize("plugin", [Unsigned, Raises, Unhashable])
 def test_a_plugin_that_does_not_vouch_switches_it_off(plugin: type[Plugin]) -> None:
     made = extender(BUSY, plugin)
     for i in range(4):
@@ -259,6 +291,29 @@ def test_a_node_that_is_gone_is_not_named() -> None:
     for gone in nodes[:2]:
         made.handle.cluster.store(Node).discard(gone.metadata.name)
     assert named(made, pod_document("p2"), names_of(nodes)) == "n2"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_that_nobody_has_any_more_are_passed_over(seed: int) -> None:
+    nodes = [node(f"n{i}") for i in range(6)]
+    made = extender(nodes, seed=seed)
+    for i in range(2):
+        named(made, pod_document(f"p{i}"), names_of(nodes))
+    for gone in nodes[:5]:
+        made.handle.cluster.store(Node).discard(gone.metadata.name)
+    assert named(made, pod_document("p2"), names_of(nodes)) == "n5"
+
+
+def test_a_promise_that_is_taken_back_leaves_its_node_to_others() -> None:
+    nodes = [node("large", cpu="64", memory="256Gi"), *(node(f"s{i}", cpu="4") for i in range(3))]
+    made = extender(nodes)
+    names = names_of(nodes)
+    for i in range(2):
+        named(made, pod_document(f"p{i}"), names[1:])
+    assert named(made, pod_document("q", cpu="500m"), names) == "large"
+    named(made, pod_document("p2"), names[1:])
+    assert named(made, pod_document("q", cpu="500m"), ["s0", "s1"]) != "large"
+    assert named(made, pod_document("p3"), names) == "large"
 
 
 def test_the_nodes_are_looked_at_again_after_a_while() -> None:

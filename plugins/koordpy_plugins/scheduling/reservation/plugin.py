@@ -157,7 +157,9 @@ class Reservation(
         if (
             is_reserve_pod(pod)
             or extension.ANNOTATION_RESERVATION_AFFINITY in said
+            or extension.ANNOTATION_EXACT_MATCH_RESERVATION in said
             or annotations.is_ignored_by(pod)
+            or annotations.is_operating(pod.metadata)
         ):
             return None
         if self.nominations.has(pod) or any(True for _ in self.cache.owners.groups_of(pod)):

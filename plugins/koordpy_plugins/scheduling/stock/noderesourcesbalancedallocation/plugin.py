@@ -3,7 +3,7 @@
 Source: Kubernetes, `framework/plugins/noderesources` (`balanced_allocation.go`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,11 @@ class NodeResourcesBalancedAllocation(Plugin, PreScore, Score, SignPlugin):
         assert isinstance(args, NodeResourcesBalancedAllocationArgs)
         self._names = args.names
         self._requests_of = LastAnswer(self._requests, surely_alike).of  # workloads come in one go
+
+    def sign_pod(self, pod: Pod) -> Hashable | None:
+        """What containers were given counts as well where a status tells it."""
+        status = pod.status
+        return None if status.container_statuses or status.init_container_statuses else ()
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
         """Skip pods that request none of the resources: they would all go to the same node."""

@@ -1,20 +1,39 @@
 """kube-scheduler's calls, one after the other, with reservations in the cluster."""
 
 import json
+import random
 from collections.abc import Sequence
 from typing import Any
 
 from koordpy.api.core import Pod
-from koordpy.api.extension import ANNOTATION_RESERVATION_ALLOCATED
-from koordpy.api.scheme import encode
+from koordpy.api.extension import (
+    ANNOTATION_EXACT_MATCH_RESERVATION,
+    ANNOTATION_RESERVATION_ALLOCATED,
+    LABEL_POD_OPERATING_MODE,
+)
+from koordpy.api.reservation import Reservation
+from koordpy.api.scheme import decode, encode
 from koordpy.cluster.cluster import Cluster
+from koordpy.scheduling.extender import Extender
+from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.profiles.registry import Place, build, installed
 from koordpy_plugins.scheduling.reservation.cache import ReservationCache
 from koordpy_plugins.scheduling.reservation.plugin import Reservation as ReservationPlugin
 from koordpy_plugins.scheduling.stock.nodeports.plugin import NodePorts
 from koordpy_plugins.scheduling.stock.noderesourcesfit.plugin import NodeResourcesFit
-from tests.unit.scheduling.worlds import bind_body, extender, filter_body, node, pod, world
+from tests.unit.scheduling.worlds import (
+    Binder,
+    bind_body,
+    configuration,
+    extender,
+    filter_body,
+    node,
+    pod,
+    pod_document,
+    world,
+)
 
-from .scenes import claimant, reservation
+from .scenes import claimant, reservation, user
 
 
 class _Caller:
@@ -90,3 +109,61 @@ async def test_after_a_restart_a_bind_call_finds_the_reservation_anew() -> None:
     assert await caller.bind(wanted, "n2") != ""
     assert await caller.bind(wanted, "n1") == ""
     assert ANNOTATION_RESERVATION_ALLOCATED in caller.live(wanted).metadata.annotations
+
+
+# --- pods that are the same, where koordpy chooses the node ------------------------------------------
+
+
+def _chooser(*objects: Any) -> Extender:
+    cluster = world([node(f"n{i}", cpu="10") for i in range(1, 6)])
+    for each in objects:
+        cluster.store(type(each)).apply(each)
+    handle = Handle(cluster, rng=random.Random(1))
+    classes = dict(installed()) | {Binder.name: Binder}
+    config = configuration([ReservationPlugin.name])
+    made = Extender(
+        build(config, lambda _: handle, place=Place.EXTENDER, classes=classes), handle, node_choice="koordpy"
+    )
+    for store in cluster.stores:
+        store.synced = True
+    return made
+
+
+def _asked(made: Extender, wanted: Pod, *names: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(made.filter(filter_body(json.loads(encode(wanted)), names))[0])
+    return answer
+
+
+def _labelled(name: str, metadata: dict[str, Any]) -> Pod:
+    document = pod_document(name)
+    document["metadata"].update(metadata)
+    return decode(Pod, document)
+
+
+def test_a_pod_that_acts_as_a_reservation_is_kept_from_reservations_that_its_like_do_not_mind() -> None:
+    made = _chooser(reservation("r", cpu="2", allocatePolicy=""), user("user", "r"))
+    for i in range(2):
+        assert _asked(made, pod(f"p{i}"), "n2", "n3")["NodeNames"]
+    operating = _labelled("operating", {"labels": {LABEL_POD_OPERATING_MODE: "Reservation"}})
+    answer = _asked(made, operating, "n1", "n1")
+    assert answer["FailedAndUnresolvableNodes"] == {"n1": "node(s) reservation allocate policy conflict"}
+    assert _asked(made, pod("p2"), "n1", "n1")["NodeNames"] == ["n1"]
+
+
+def test_an_annotation_that_cannot_be_read_is_found_in_a_pod_like_others() -> None:
+    made = _chooser()
+    for i in range(2):
+        assert _asked(made, pod(f"p{i}"), "n1", "n2")["NodeNames"]
+    broken = _labelled("broken", {"annotations": {ANNOTATION_EXACT_MATCH_RESERVATION: "[]"}})
+    assert ANNOTATION_EXACT_MATCH_RESERVATION in _asked(made, broken, "n3", "n4")["Error"]
+
+
+def test_a_reservation_that_comes_between_two_pods_serves_the_second() -> None:
+    made = _chooser()
+    for i in range(2):
+        assert _asked(made, pod(f"p{i}", "7"), "n1", "n2")["NodeNames"]
+    made.handle.cluster.store(Reservation).apply(reservation("r", "n3", cpu="8"))
+    wanted = claimant("x", "r", "7")
+    wanted.spec = pod("p", "7").spec
+    assert _asked(made, wanted, "n3", "n4")["NodeNames"] == ["n3"]
+    assert _asked(made, pod("p2", "7"), "n3", "n4")["NodeNames"] == ["n4"]
