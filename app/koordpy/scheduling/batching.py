@@ -220,9 +220,10 @@ class Batches:
         return True
 
     def _look(self, pod: Pod, whole: Framework) -> Ranking | None:
-        """Look at all nodes for a pod; None where it fits nowhere, a plugin breaks, or pods are packed.
+        """Look at all nodes for a pod; None where they cannot be ranked once for several pods.
 
-        Packed means that a node gets better with each pod on it: then the one that has changed is the best.
+        That is where the pod fits nowhere, a plugin breaks, or scores depend on which nodes are candidates;
+        and where pods are packed: a node gets better with each of them, the one that has changed is the best.
         """
         state = whole.new_state()
         outcome = whole.find_feasible(state, pod, self._nodes.all())
@@ -230,7 +231,7 @@ class Batches:
             return None
         kept = outcome.kept
         scores = self._chooser.score(whole, state, pod, kept)
-        if scores is None:
+        if scores is None or whole.are_relative(scores):
             return None
         at = np.array(scores.top(TRIED), np.int64)
         gains = self._gains(pod, whole, state, kept.pick(at))

@@ -76,6 +76,7 @@ class Framework:
         self.run_preempt = post_filters.run_preempt
         scores = ScorePhase(lineup, weights)
         self.run_score = scores.run_score
+        self.are_relative = scores.are_relative
         self.weights = scores.weights
         """The weights of the Score plugins."""
         binds = BindPhase(lineup, handle.cluster, gates, profile_name, self.reservations.nominator)

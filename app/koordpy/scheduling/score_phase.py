@@ -15,6 +15,8 @@ from .outcome import Scores
 from .plugin_call import Broken, as_error, call
 from .status import SUCCESS, Status
 
+_AS_THEY_ARE = Score.normalize_scores
+
 
 class ScorePhase:
     """The plugins that rank nodes, and their weights by name (1 where none is given)."""
@@ -24,6 +26,9 @@ class ScorePhase:
         self._before_score = lineup.at("score", BeforeScore)
         self._score = [(name, plugin, weights.get(name) or 1) for name, plugin in lineup.at("score", Score)]
         self.weights: dict[str, int] = {name: weight for name, _, weight in self._score}
+        self._normalizing = [
+            name for name, plugin, _ in self._score if type(plugin).normalize_scores is not _AS_THEY_ARE
+        ]
 
     def run_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Scores | None, Status]:
         """Run PreScore, BeforeScore and Score; return normalised, weighted scores of all the nodes."""
@@ -38,6 +43,18 @@ class ScorePhase:
             return self._run_score(state, pod, nodes), SUCCESS
         except Broken as broken:
             return None, broken.status
+
+    def are_relative(self, scores: Scores) -> bool:
+        """Tell whether scores would differ otherwise among fewer nodes.
+
+        Normalizing measures by the best or the worst. Where there are but two sorts of nodes, they are as far
+        apart among any nodes.
+        """
+        for name in self._normalizing:
+            values = scores.by_plugin.get(name)
+            if values is not None and ((values != values.min()) & (values != values.max())).any():
+                return True
+        return False
 
     def _run_pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
         for name, plugin in self._pre_score:

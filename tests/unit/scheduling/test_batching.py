@@ -424,3 +424,30 @@ def test_pods_that_are_packed_are_looked_at_one_by_one() -> None:
     made = extender(nodes, args={"NodeResourcesFit": {"scoringStrategy": most_allocated(9)}})
     packed = {placed(made, pod_document(f"p{i}", cpu="1", memory="1Mi"), names_of(nodes)) for i in range(8)}
     assert len(packed) == 1
+
+
+def prefers(**weights: int) -> dict[str, Any]:
+    terms = [
+        {
+            "weight": weight,
+            "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]},
+        }
+        for zone, weight in weights.items()
+    ]
+    return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+@pytest.mark.parametrize("is_ranked", [True, False])
+def test_what_others_than_the_candidates_are_worth_makes_no_difference(is_ranked: bool) -> None:
+    nodes = [
+        *(node(f"a{i}", labels={"zone": "a"}, cpu="16") for i in range(5)),
+        *(node(f"b{i}", labels={"zone": "b"}) for i in range(8)),
+        *(node(f"c{i}", labels={"zone": "c"}, cpu="64", memory="256Gi") for i in range(5)),
+    ]
+    made = extender(nodes)
+    spec = prefers(b=10) if is_ranked else prefers(a=100, b=10)
+    names = [name for name in names_of(nodes) if not name.startswith("a")]
+    for i in range(6):
+        found = named(made, pod_document(f"p{i}", cpu="3", memory="1Mi", **spec), names)
+        assert found.startswith("b")
+    assert (Looks.seen.count(len(names)) == 1) is is_ranked
