@@ -37,8 +37,10 @@ from koordpy.cluster.nodes import NodeTable
 from koordpy.embedded.apiserver import ApiServer, Fault
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
 from koordpy.scheduling.extender import Extender
+from koordpy.scheduling.framework import Framework
 from koordpy.service import Service
 from koordpy.simulation.inprocess import ServerChannel
+from koordpy_plugins.scheduling.loadaware.plugin import LoadAwareScheduling
 from tests.faults.rebuilt import differences, leftovers, memory, rebuilt
 from tests.faults.weather import Weather
 
@@ -79,6 +81,12 @@ FAULTS = (
     (POD, Fault(cut=True)),
 )
 
+INCIDENTS = (
+    *("shrink", "remove", "hot", "cordon", "delete", "bind", "fill", "promise", "reserve"),
+    *("ask again", "dawdle"),
+)
+"""What may come between the filter call and the bind call of a pod, mostly to its node."""
+
 
 def profiles(*, light: bool) -> Document:
     """The shipped profiles with more plugins that count for a bind."""
@@ -105,6 +113,7 @@ class SchedulingMachine(RuleBasedStateMachine):
 
     extender_settings: ClassVar[Document] = {}
     light: ClassVar[bool] = False
+    nodes: ClassVar[tuple[str, ...]] = NODES
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,14 +152,21 @@ class SchedulingMachine(RuleBasedStateMachine):
         }
         found = service_settings.load(None, {"doors": ["extender"], "extender": extender, "shutdownDelay": 0})
         made = Service(found, connection=self.weather, clock=self.clock, rng=random.Random(7))
-        self.watch_over(made.cluster.nodes)
+        assert made.extender is not None
+        self.watch_over(made.extender, made.cluster.nodes)
         return made
 
-    def watch_over(self, table: NodeTable) -> None:
-        """Look at each node at the moment when koordpy hands out a part of it: there must be room."""
+    def watch_over(self, extender: Extender, table: NodeTable) -> None:
+        """Look at each node at the moment when koordpy hands out a part of it: there must be room.
+
+        And the filters must let the pod go there, also where they were asked about another one.
+        """
         assume = table.assume
 
         def checked(pod: Pod, node_name: str) -> None:
+            attempt = extender.attempts.get(pod.metadata.uid)
+            if attempt is not None and attempt.decision.looked_at_for:
+                self.expect_to_fit(attempt.framework, pod, node_name, "is bound")
             assume(pod, node_name)
             row = table.row_of(node_name)
             assert row is not None
@@ -159,6 +175,23 @@ class SchedulingMachine(RuleBasedStateMachine):
                 self.problems.append(f"{pod.metadata.name} is given room on {node_name}, beside {names}")
 
         table.assume = checked  # type: ignore[method-assign]
+
+    def expect_to_fit(self, framework: Framework, pod: Pod, node_name: str, what: str) -> None:
+        """Let all filters look at a node now, as if it had never been looked at.
+
+        Loads may have changed since filter was asked, and other pods may have been promised the node.
+        """
+        if framework.handle.nominator.pods_on(node_name):
+            return
+        nodes, _ = framework.handle.nodes.select([node_name])
+        outcome = framework.find_feasible(framework.new_state(), pod, nodes)
+        status = outcome.prefilter if outcome.error is None else outcome.error
+        refusals = [refusal for refusal, _ in outcome.failed()] if status.is_success else [status]
+        for refusal in refusals:
+            if refusal.plugin != LoadAwareScheduling.name:
+                self.problems.append(f"{pod.metadata.name} {what} to {node_name}: {refusal.message}")
+        if not len(nodes):
+            self.problems.append(f"{pod.metadata.name} {what} to {node_name}, which is not there")
 
     @property
     def extender(self) -> Extender:
@@ -184,7 +217,7 @@ class SchedulingMachine(RuleBasedStateMachine):
 
         async def start() -> None:
             await self.server.load()
-            for name in NODES:
+            for name in self.nodes:
                 await self.put_node(name, CPUS)
                 await self.put_metric(name, 1)
             await self.service.start(listen=False)
@@ -211,7 +244,7 @@ class SchedulingMachine(RuleBasedStateMachine):
 
     @rule(
         name=st.sampled_from(NODES),
-        what=st.sampled_from(["shrink", "grow", "remove", "hot", "cool", "silent"]),
+        what=st.sampled_from(["shrink", "grow", "remove", "hot", "cool", "silent", "cordon", "uncordon"]),
     )
     def change_node(self, name: str, what: str) -> None:
         if what == "hot":
@@ -220,6 +253,9 @@ class SchedulingMachine(RuleBasedStateMachine):
             self.do(self.put_metric(name, 1))
         elif what == "silent":
             self.do(self.missing_is_fine(self.client.delete(NodeMetric, "", name)))
+        elif what.endswith("cordon"):
+            patch = {"spec": {"unschedulable": what == "cordon"}}
+            self.do(self.missing_is_fine(self.client.patch(Node, "", name, patch)))
         elif self.strict:
             return
         elif what == "remove":
@@ -290,6 +326,12 @@ class SchedulingMachine(RuleBasedStateMachine):
         policy=st.sampled_from(["Restricted", "Restricted", "Aligned", ""]),
     )
     def reserve(self, name: str, cpu: int, app: str, ttl: str, once: bool, policy: str) -> None:
+        self.do(self.create_reservation(name, cpu, app, ttl, once, policy))
+        self.do(asyncio.sleep(1.0))
+
+    async def create_reservation(
+        self, name: str, cpu: int, app: str, ttl: str, once: bool, policy: str
+    ) -> None:
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": str(cpu)}}}
         spec: Document = {
             "template": {"spec": {"containers": [container]}},
@@ -306,8 +348,7 @@ class SchedulingMachine(RuleBasedStateMachine):
             "spec": spec,
         }
         with suppress(AlreadyExists):
-            self.do(self.client.create_raw(resource_of(Reservation), "", document))
-        self.do(asyncio.sleep(1.0))
+            await self.client.create_raw(resource_of(Reservation), "", document)
 
     @precondition(lambda self: not self.light)
     @rule(
@@ -363,6 +404,53 @@ class SchedulingMachine(RuleBasedStateMachine):
         for number in range(pods):
             self.schedule(number, number, True)
 
+    @rule(
+        cpu=st.integers(1, 2),
+        app=st.sampled_from(["", "", *APPS]),
+        incidents=st.lists(st.sampled_from([*["nothing"] * 8, *INCIDENTS]), min_size=4, max_size=len(PODS)),
+        fault=st.sampled_from([None, *FAULTS]),
+    )
+    def run_a_job(
+        self, cpu: int, app: str, incidents: Sequence[str], fault: tuple[tuple[str, str], Fault] | None
+    ) -> None:
+        """Pods that are the same come one after another, and something happens to the node of each."""
+        for name in PODS:
+            self.change_pod(name, "forget", "")
+        self.weather.let_go("pods")
+        for name in PODS[: len(incidents)]:
+            self.add_pod(name, cpu, app, False, "")
+        if fault is not None:
+            self.trouble(fault, 1)
+        for document, incident in zip(self.documents[-len(incidents) :], incidents, strict=True):
+            answer = self.do(self.ask("filter", {"Pod": document, "NodeNames": list(self.nodes)}))
+            for node in (answer.get("NodeNames") or [])[:1]:
+                self.happen(incident, document, node)
+                with suppress(ApiError):
+                    self.do(self.bind_to(document, node))
+
+    def happen(self, incident: str, document: Document, node: str) -> None:
+        """Let something come between the filter call and the bind call of a pod."""
+        name, app = document["metadata"]["name"], document["metadata"].get("labels", {}).get("app", "")
+        if incident in ("shrink", "remove", "hot", "cordon"):
+            self.change_node(node, incident)
+        elif incident in ("delete", "bind"):
+            self.change_pod(name, incident, NODES[0])
+        elif incident == "fill" and not self.strict:
+            filler = f"{PODS[-1]}-{len(self.documents)}"
+            self.add_pod(filler, CPUS // 2, "", False, "")
+            self.change_pod(filler, "bind", node)
+        elif incident == "promise":
+            self.add_pod(PODS[-1], CPUS // 2, "", False, "")
+            self.change_pod(PODS[-1], "nominate", node)
+        elif incident == "reserve" and not self.light:
+            for reservation in RESERVATIONS:
+                self.do(self.create_reservation(reservation, 4, app or APPS[0], "20s", False, "Restricted"))
+            self.do(asyncio.sleep(0.05))
+        elif incident == "ask again":
+            self.do(self.ask("filter", {"Pod": document, "NodeNames": list(self.nodes)}))
+        elif incident == "dawdle":
+            self.do(asyncio.sleep(0.3))
+
     @precondition(lambda self: not self.light)
     @rule(
         cpu=st.integers(2, 4),
@@ -408,28 +496,43 @@ class SchedulingMachine(RuleBasedStateMachine):
         document = self.picked(number)
 
         async def cycle() -> None:
-            answer = await self.ask("filter", {"Pod": document, "NodeNames": list(NODES)})
+            answer = await self.ask("filter", {"Pod": document, "NodeNames": list(self.nodes)})
             left = answer.get("NodeNames") or []
             if scored and len(left) > 1:
                 await self.ask("prioritize", {"Pod": document, "NodeNames": left})
-            if left and not self.light:
-                self.begin_bind(document, left[which % len(left)])
-            elif left:
-                live = await self.client.get(Pod, "default", document["metadata"]["name"])
-                await self.client.bind(live, left[which % len(left)])
+            if left:
+                await self.bind_to(document, left[which % len(left)])
 
         with suppress(ApiError):
             self.do(cycle())
 
+    async def bind_to(self, document: Document, node: str) -> None:
+        """Begin to bind a pod, or bind it as kube-scheduler does by itself in light mode."""
+        if self.light:
+            live = await self.client.get(Pod, "default", document["metadata"]["name"])
+            await self.client.bind(live, node)
+        else:
+            self.begin_bind(document, node)
+
     async def ask(self, verb: str, body: Document) -> Any:
-        """Call the extender as its door does."""
-        content = json.dumps(body).encode()
+        """Call the extender as its door does, with bodies that are spaced like those of Go."""
+        content = json.dumps(body, separators=(",", ":")).encode()
         if verb == "filter":
             answer, attempt = self.extender.filter(content)
             if attempt is not None:
                 self.extender.score_ahead(attempt)
+            self.expect_to_be_right(body["Pod"]["metadata"]["uid"])
             return json.loads(answer)
         return json.loads(self.extender.prioritize(content))
+
+    def expect_to_be_right(self, uid: str) -> None:
+        """Look at the node of a pod that was named for it because other nodes were for others."""
+        attempt = self.extender.attempts.get(uid)
+        if attempt is None or attempt.kept is None or not attempt.decision.looked_at_for:
+            return
+        whole = self.extender.profiles.whole_of(attempt.pod.spec.scheduler_name)
+        assert whole is not None
+        self.expect_to_fit(whole, attempt.pod, attempt.kept.names[0], "is sent")
 
     def begin_bind(self, document: Document, node: str) -> None:
         async def call() -> None:
@@ -573,6 +676,7 @@ class ChoosingMachine(SchedulingMachine):
     """koordpy chooses the nodes."""
 
     extender_settings: ClassVar[Document] = {"nodeChoice": "koordpy"}
+    nodes = (*NODES, "n3", "n4", "n5")
 
 
 class LightMachine(SchedulingMachine):
@@ -580,6 +684,7 @@ class LightMachine(SchedulingMachine):
 
     extender_settings: ClassVar[Document] = {"mode": "light", "nodeChoice": "koordpy"}
     light = True
+    nodes = ChoosingMachine.nodes
 
 
 EXAMPLES = int(os.environ.get("KOORDPY_STATE_EXAMPLES", "0"))
