@@ -130,7 +130,7 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
     )
     if latest["message"]:
         to.print(f"  {escape(latest['message'])}")
-    to.print(f"  {latest['feasible_nodes']} of {latest['evaluated_nodes']} nodes asked about were feasible")
+    to.print(f"  {latest['feasible_nodes']} of {latest['evaluated_nodes']} nodes looked at were feasible")
     for rejection in latest["rejections"]:
         names = ", ".join(rejection["examples"][:3])
         more = ", ..." if rejection["nodes"] > 3 else ""
@@ -145,7 +145,7 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
     if latest.get("looked_at_for"):
         to.print(
             f"  [dim]the nodes were looked at for {escape(latest['looked_at_for'])}, the same kind of pod; "
-            "this one got the best that had not changed since[/dim]"
+            "this one got the best that it was offered and that had not changed since[/dim]"
         )
     times = ", ".join(f"{verb} {ms:.2f} ms" for verb, ms in latest["milliseconds"].items())
     to.print(f"  [dim]started {latest['started']}{'; ' + times if times else ''}[/dim]")
@@ -207,7 +207,8 @@ def _scores(attempt: dict[str, Any]) -> Table:
     for plugin, weight in weights.items():
         table.add_column(f"{plugin} (weight {weight})", justify="right")
     table.add_column("total", justify="right")
-    for node in attempt["top_nodes"][:5]:
+    best = attempt["top_nodes"]
+    for node in (*best[:5], *(node for node in best[5:] if node["node"] == attempt["node"])):
         scores = [str(node["plugins"].get(plugin, "-")) for plugin in weights]
         table.add_row(node["node"], *scores, str(node["total"]))
     return table

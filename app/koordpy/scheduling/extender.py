@@ -191,7 +191,7 @@ class Extender:
         """Place a pod by what was found out for another one; return its node."""
         decision, outcome = attempt.decision, ranking.outcome
         attempt.state, attempt.moment = ranking.state.clone(), ranking.moment
-        decision.chosen_by = "koordpy"
+        decision.chosen_by, decision.chosen = "koordpy", self.nodes.name_of(row)
         if ranking.pod_key != attempt.pod.metadata.key:
             decision.looked_at_for = ranking.pod_key
         self.decisions.filtered(decision, outcome, attempt.state)
@@ -199,7 +199,7 @@ class Extender:
         decision.scored(ranking.scores)
         fitting = len(ranking.scores.total)
         self.histories.filtered(attempt.pod, decision.started, outcome, fitting, "")
-        return NodeSet(self.nodes, [self.nodes.name_of(row)], np.array([row], np.int64))
+        return NodeSet(self.nodes, [decision.chosen], np.array([row], np.int64))
 
     def _answer(
         self,
@@ -229,7 +229,7 @@ class Extender:
         if chosen is None:
             return kept
         best, attempt.scores = chosen
-        attempt.decision.chosen_by = "koordpy"
+        attempt.decision.chosen_by, attempt.decision.chosen = "koordpy", kept.names[best]
         attempt.decision.scored(attempt.scores)
         took = time.perf_counter() - began
         attempt.decision.took("score", took)

@@ -148,6 +148,20 @@ def test_what_is_told_of_such_a_pod() -> None:
     assert [step.what for step in life.steps] == ["seen", "filtered", "binding", "bound"]
 
 
+def test_the_chosen_node_is_told_of_also_where_many_that_were_not_offered_are_better() -> None:
+    nodes = [*(node(f"large{i}", cpu="64", memory="256Gi") for i in range(20)), node("s0"), node("s1")]
+    made = extender(nodes)
+    for i in range(2):
+        chosen = placed(made, pod_document(f"p{i}"), ["s0", "s1"])
+    [decision] = made.decisions.of("default", "p1")
+    assert (decision.evaluated_nodes, len(decision.top_nodes)) == (22, 11)
+    assert decision.top_nodes[-1].node == chosen
+    to = Console(file=io.StringIO(), record=True, width=200)
+    show(to, [decision.model_dump(mode="json")])
+    lines = [line.split()[0] for line in to.export_text().splitlines()]
+    assert lines[lines.index(chosen) - 1].startswith("large")
+
+
 def test_names_of_volumes_and_labels_that_nobody_reads_make_no_difference() -> None:
     made = extender(BUSY, Labelled)
     for i in range(3):

@@ -66,6 +66,7 @@ class DecisionModel(BaseModel):
     rejections: list[Rejection]
     weights: dict[str, int]
     top_nodes: list[NodeScore]
+    """The best of the nodes that were looked at. The chosen one comes last if it is none of them."""
     chosen_by: str
     """Who chose among the nodes that fit: kube-scheduler, which adds scores of its own, or koordpy."""
     looked_at_for: str
@@ -104,6 +105,8 @@ class Decision:
         self.node = ""
         self.message = ""
         self.chosen_by = "kube-scheduler"
+        self.chosen = ""
+        """The node that koordpy named as the only one to kube-scheduler; empty where it did not."""
         self.looked_at_for = ""
         self.milliseconds: dict[str, float] = {}
         self._condensed: _Facts | None = None
@@ -156,7 +159,7 @@ class Decision:
             int(outcome.feasible.sum()),
             outcome.message() if self.result == "unschedulable" else "",
             list(rejected(outcome)),
-            Best.of(self.scores) if self.scores is not None else None,
+            Best.of(self.scores, chosen=self.chosen) if self.scores is not None else None,
         )
 
     def model(self) -> DecisionModel:

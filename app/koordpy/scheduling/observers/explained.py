@@ -43,10 +43,12 @@ class Best:
     by_plugin: dict[str, list[int]]
 
     @classmethod
-    def of(cls, scores: Scores, count: int = NODES_SHOWN) -> "Best":
-        """Pick the best nodes out of all."""
+    def of(cls, scores: Scores, count: int = NODES_SHOWN, *, chosen: str = "") -> "Best":
+        """Pick the best nodes out of all, and the chosen one, which may be none of them, as the last."""
         indexes = scores.top(count)
         names = scores.nodes.names
+        if chosen in names and chosen not in [names[i] for i in indexes]:
+            indexes.append(names.index(chosen))
         return cls(
             [names[i] for i in indexes],
             scores.total[indexes].tolist(),
