@@ -195,7 +195,6 @@ class Extender:
         if ranking.pod_key != attempt.pod.metadata.key:
             decision.looked_at_for = ranking.pod_key
         self.decisions.filtered(decision, outcome, attempt.state)
-        attempt.scores = ranking.scores
         decision.scored(ranking.scores)
         fitting = len(ranking.scores.total)
         self.histories.filtered(attempt.pod, decision.started, outcome, fitting, "")
@@ -303,6 +302,7 @@ class Extender:
         if scores is None:
             log.warning("pod %s: no scores: %s", attempt.pod.metadata.key, status.message)
             attempt.decision.message = status.message
+            attempt.scores = None
             attempt.priorities = wire.host_priorities(nodes.names, [0] * len(nodes))
         else:
             attempt.scores = scores

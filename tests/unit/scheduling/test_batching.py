@@ -7,12 +7,14 @@ import random
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
 from koordpy.api.core import Node, Pod
+from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.commands.why import show
 from koordpy.lib.clock import FakeClock
@@ -62,6 +64,17 @@ class Unhashable(Unsigned, SignPlugin):
 
     def sign_pod(self, pod: Pod) -> Hashable | None:
         return cast("Hashable", [pod.metadata.name])
+
+
+class Breaks(Unsigned, SignPlugin):
+    """Cannot score two nodes of which one is n0."""
+
+    name = "Breaks"
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
+        if len(nodes) == 2 and "n0" in nodes.names:
+            raise RuntimeError("cannot score")
+        return np.zeros(len(nodes), np.int64)
 
 
 class Labelled(Unsigned, SignPlugin):
@@ -380,6 +393,15 @@ def test_only_candidates_are_named_also_few_among_many() -> None:
         few = random.Random(i).sample(names, 40)
         assert named(made, pod_document(f"q{i}"), few) in few
     assert Looks.seen == [len(nodes)] * 2
+
+
+def test_other_nodes_than_the_named_one_may_be_prioritized_also_when_scoring_breaks() -> None:
+    made = extender(BUSY, Breaks)
+    for i in range(3):
+        named(made, pod_document(f"p{i}"), names_of(BUSY))
+    for i in range(3):
+        answer = json.loads(made.prioritize(filter_body(pod_document(f"p{i}"), ["n0", "n1", "nowhere"])))
+        assert answer == [{"Host": name, "Score": 0} for name in ("n0", "n1", "nowhere")]
 
 
 def test_candidates_that_come_as_whole_nodes() -> None:
