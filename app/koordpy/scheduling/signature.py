@@ -7,7 +7,7 @@ import msgspec
 
 from koordpy.api.core import Pod, PodSpec, Volume
 
-from .interface import FindOneNode, Plugin, PreferNodes, SignPlugin
+from .interface import FindOneNode, Plugin, PreferNodes, ReservationRestore, SignPlugin
 from .lineup import Lineup
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ class Signer:
         asked: dict[str, object] = {}
         for point in _POINTS:
             asked.update(lineup.at(point, Plugin))
-        for role in (FindOneNode, PreferNodes):
+        for role in (FindOneNode, PreferNodes, ReservationRestore):
             asked.update(lineup.having(role))
         plugins = [plugin for plugin in asked.values() if isinstance(plugin, SignPlugin)]
         self.silent = sorted(name for name, plugin in asked.items() if not isinstance(plugin, SignPlugin))

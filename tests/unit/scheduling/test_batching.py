@@ -24,10 +24,18 @@ from koordpy.scheduling.batching import LEFT_ALONE, LOOKED_FOR, SECONDS
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.interface import Filter, Plugin, Score, SignPlugin
+from koordpy.scheduling.interface import (
+    Filter,
+    Plugin,
+    PostBind,
+    ReservationPairs,
+    ReservationRestore,
+    Score,
+    SignPlugin,
+)
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.profiles.registry import Place, build, installed
-from koordpy.scheduling.status import PASS, Verdict
+from koordpy.scheduling.status import PASS, SUCCESS, Status, Verdict
 
 from .worlds import Binder, bind_body, configuration, filter_body, node, pod, pod_document, world
 
@@ -50,6 +58,23 @@ class Unsigned(Plugin, Score):
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         return 0
+
+
+class Restores(Plugin, ReservationRestore, PostBind):
+    """Leaves something in the state of every pod, though it neither filters nor scores."""
+
+    name = "Restores"
+
+    def pre_restore_reservation(self, state: CycleState, pod: Pod) -> Status:
+        return SUCCESS
+
+    def restore_reservations(
+        self, state: CycleState, pod: Pod, matched: ReservationPairs, unmatched: ReservationPairs
+    ) -> tuple[Mapping[str, object], Status]:
+        return {}, SUCCESS
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        pass
 
 
 class Raises(Unsigned, SignPlugin):
@@ -277,7 +302,7 @@ def test_pods_that_somebody_wants_to_be_far_from_are_looked_at_one_by_one() -> N
     assert Looks.seen == [4] * 4
 
 
-@pytest.mark.parametrize("plugin", [Unsigned, Raises, Unhashable])
+@pytest.mark.parametrize("plugin", [Unsigned, Restores, Raises, Unhashable])
 def test_a_plugin_that_does_not_vouch_switches_it_off(plugin: type[Plugin]) -> None:
     made = extender(BUSY, plugin)
     for i in range(4):

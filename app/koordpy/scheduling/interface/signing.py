@@ -14,7 +14,7 @@ class SignPlugin:
     a second old. A pod is looked at alone as soon as one plugin of its profile does not vouch.
 
     Source: Kubernetes, `SignPlugin`. There a plugin signs every part of the pod that it looks at; here the
-    spec is signed as a whole.
+    spec is signed as a whole, but for the names of volumes that nothing else is known of.
     """
 
     def sign_pod(self, pod: Pod) -> Hashable | None:
