@@ -82,10 +82,10 @@ FAULTS = (
 )
 
 INCIDENTS = (
-    *("shrink", "remove", "hot", "cordon", "delete", "bind", "fill", "promise", "reserve"),
+    *("shrink", "remove", "hot", "cordon", "delete", "bind", "fill", "usurp", "promise", "reserve"),
     *("ask again", "dawdle"),
 )
-"""What may come between the filter call and the bind call of a pod, mostly to its node."""
+"""What may come between the filter call and the bind call of a pod."""
 
 
 def profiles(*, light: bool) -> Document:
@@ -407,13 +407,21 @@ class SchedulingMachine(RuleBasedStateMachine):
     @rule(
         cpu=st.integers(1, 2),
         app=st.sampled_from(["", "", *APPS]),
-        incidents=st.lists(st.sampled_from([*["nothing"] * 8, *INCIDENTS]), min_size=4, max_size=len(PODS)),
+        incidents=st.lists(
+            st.tuples(st.sampled_from([*["nothing"] * 8, *INCIDENTS]), st.integers(0, 5)),
+            min_size=4,
+            max_size=len(PODS) - 1,
+        ),
         fault=st.sampled_from([None, *FAULTS]),
     )
     def run_a_job(
-        self, cpu: int, app: str, incidents: Sequence[str], fault: tuple[tuple[str, str], Fault] | None
+        self,
+        cpu: int,
+        app: str,
+        incidents: Sequence[tuple[str, int]],
+        fault: tuple[tuple[str, str], Fault] | None,
     ) -> None:
-        """Pods that are the same come one after another, and something happens to the node of each."""
+        """Pods that are the same come one after another; something happens to their nodes or to others."""
         for name in PODS:
             self.change_pod(name, "forget", "")
         self.weather.let_go("pods")
@@ -421,10 +429,11 @@ class SchedulingMachine(RuleBasedStateMachine):
             self.add_pod(name, cpu, app, False, "")
         if fault is not None:
             self.trouble(fault, 1)
-        for document, incident in zip(self.documents[-len(incidents) :], incidents, strict=True):
+        for document, (incident, further) in zip(self.documents[-len(incidents) :], incidents, strict=True):
             answer = self.do(self.ask("filter", {"Pod": document, "NodeNames": list(self.nodes)}))
             for node in (answer.get("NodeNames") or [])[:1]:
-                self.happen(incident, document, node)
+                struck = self.nodes[(self.nodes.index(node) + further) % len(self.nodes)]
+                self.happen(incident, document, struck)
                 with suppress(ApiError):
                     self.do(self.bind_to(document, node))
 
@@ -435,10 +444,13 @@ class SchedulingMachine(RuleBasedStateMachine):
             self.change_node(node, incident)
         elif incident in ("delete", "bind"):
             self.change_pod(name, incident, NODES[0])
-        elif incident == "fill" and not self.strict:
-            filler = f"{PODS[-1]}-{len(self.documents)}"
-            self.add_pod(filler, CPUS // 2, "", False, "")
-            self.change_pod(filler, "bind", node)
+        elif incident == "fill":
+            self.add_pod(PODS[-1], CPUS - 1, "", False, "")
+            with suppress(ApiError):
+                self.do(self.bind_to(self.documents[-1], node))
+        elif incident == "usurp":
+            self.add_pod(PODS[-1], CPUS, "", False, "")
+            self.change_pod(PODS[-1], "bind", node)
         elif incident == "promise":
             self.add_pod(PODS[-1], CPUS // 2, "", False, "")
             self.change_pod(PODS[-1], "nominate", node)
