@@ -141,9 +141,16 @@ def test_a_bind_to_another_node_that_has_changed_since_the_look_is_looked_at_aga
 
 
 def test_kinds_of_pods_that_have_not_come_for_long_are_forgotten() -> None:
-    made = extender(BUSY)
-    for number in [0, 0, *range(1, WORKLOADS + 1), 0]:
-        document = pod_document(f"p{len(Looks.seen)}")
-        document["metadata"]["namespace"] = f"of-{number}"
-        named(made, document, names_of(BUSY))
-    assert len(Looks.seen) == WORKLOADS + 3
+    nodes = [node(f"n{i}") for i in range(2 * WORKLOADS)]
+    made = extender(nodes)
+
+    def is_served(name: str, kind: int) -> bool:
+        looks = len(Looks.seen)
+        document = pod_document(name)
+        document["metadata"]["namespace"] = f"of-{kind}"
+        named(made, document, names_of(nodes))
+        return len(Looks.seen) == looks
+
+    assert [is_served(f"p{i}", 0) for i in range(3)] == [False, False, True]
+    assert not any(is_served("other", kind) for kind in range(1, WORKLOADS + 1))
+    assert not is_served("late", 0)
