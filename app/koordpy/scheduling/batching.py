@@ -48,7 +48,7 @@ LEFT_ALONE = 32
 """Pods that are looked at one by one after a ranking that was not worth its while."""
 
 WORKLOADS = 64
-"""Signatures that are remembered; with 5,000 nodes each may hold most of a megabyte."""
+"""Signatures that are remembered; with 5,000 nodes each may hold a megabyte for a moment."""
 
 
 class Ranking:
@@ -70,7 +70,6 @@ class Ranking:
         self.pod_key = pod_key
         """The pod for which the nodes were looked at."""
         self.state, self.outcome, self.scores = state, outcome, scores
-        self.uses = 0
         table, rows = scores.nodes.table, scores.nodes.rows
         self.moment = table.moment
         self._order = order
@@ -127,7 +126,6 @@ class Ranking:
 
     def take(self, row: int) -> None:
         """Note that a pod was given a node, which has changed thereby."""
-        self.uses += 1
         self._taken[row] = True
         self._bound[row] = self._worth_after.get(row, self._bound[row])
 
@@ -139,6 +137,8 @@ class _Workload:
     ranking: Ranking | None = None
     found_at: float = 0.0
     promises: int = 0
+    served: int | None = None
+    """Pods that the latest look has served so far; None when that has been judged."""
     left_alone: int = 1
 
 
@@ -176,16 +176,20 @@ class Batches:
         workload = self._workload(signature)
         found = self._best(workload, candidates)
         if found is None and self._is_worthwhile(workload, candidates):
+            self._forget_old()
             workload.ranking = self._look(pod, whole)
             workload.found_at, workload.promises = self._clock.monotonic(), self._chooser.promises
             if workload.ranking is None:
                 workload.left_alone = LEFT_ALONE
+            else:
+                workload.served = 0
             found = self._best(workload, candidates)
         count(BATCH_ATTEMPTS, whole.profile_name, "hint_not_used" if found is None else "hint_used").inc()
         if found is None:
             return None
         ranking, row = found
         ranking.take(row)
+        workload.served = (workload.served or 0) + 1
         self._chooser.promise(pod, self._nodes.name_of(row))
         return found
 
@@ -199,6 +203,13 @@ class Batches:
             self._workloads.move_to_end(signature)
         return workload
 
+    def _forget_old(self) -> None:
+        """Let go of what is too old to be used: it is large."""
+        latest = self._clock.monotonic() - SECONDS
+        for workload in self._workloads.values():
+            if workload.found_at < latest:
+                workload.ranking = None
+
     def _best(self, workload: _Workload, candidates: Candidates) -> tuple[Ranking, int] | None:
         ranking = workload.ranking
         if ranking is None or self._clock.monotonic() - workload.found_at > SECONDS:
@@ -210,8 +221,8 @@ class Batches:
 
     def _is_worthwhile(self, workload: _Workload, candidates: Candidates) -> bool:
         """Tell whether to look at all nodes, instead of these alone: not if that was in vain just now."""
-        ranking = workload.ranking
-        if ranking is not None and ranking.uses * len(candidates.names) < len(self._nodes):
+        served, workload.served = workload.served, None
+        if served is not None and served * len(candidates.names) < len(self._nodes):
             workload.left_alone = LEFT_ALONE
         workload.ranking = None
         if workload.left_alone:

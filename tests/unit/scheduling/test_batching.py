@@ -512,3 +512,15 @@ def test_what_others_than_the_candidates_are_worth_makes_no_difference(is_ranked
         found = named(made, pod_document(f"p{i}", cpu="3", memory="1Mi", **spec), names)
         assert found.startswith("b")
     assert (Looks.seen.count(len(names)) == 1) is is_ranked
+
+
+def test_looks_that_are_too_old_are_let_go() -> None:
+    made = extender(BUSY)
+    clock, batches = made.clock, made._batches
+    assert isinstance(clock, FakeClock)
+    assert batches is not None
+    for cpu in ("1", "2", "3"):
+        for i in range(2):
+            named(made, pod_document(f"p{cpu}-{i}", cpu=cpu), names_of(BUSY))
+        clock.advance(SECONDS + 0.01)
+    assert [workload.ranking is None for workload in batches._workloads.values()] == [True, True, False]
