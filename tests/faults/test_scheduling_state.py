@@ -408,7 +408,7 @@ class SchedulingMachine(RuleBasedStateMachine):
         cpu=st.integers(1, 2),
         app=st.sampled_from(["", "", *APPS]),
         incidents=st.lists(
-            st.tuples(st.sampled_from([*["nothing"] * 8, *INCIDENTS]), st.integers(0, 5)),
+            st.tuples(st.sampled_from([*["nothing"] * 4, *INCIDENTS]), st.integers(0, 5)),
             min_size=4,
             max_size=len(PODS) - 1,
         ),
