@@ -15,7 +15,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.leader import LeaderElector, identity
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock
-from koordpy.scheduling.extender import Extender
+from koordpy.scheduling.calls.extender import Extender
 from koordpy.scheduling.fence import Fence, Limits
 from koordpy.settings import LeaseSettings
 

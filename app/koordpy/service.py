@@ -37,8 +37,8 @@ from koordpy.leading import Lead, Part
 from koordpy.lib import certificates, supervise
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.verbosity import set_verbosity
+from koordpy.scheduling.calls.extender import Extender
 from koordpy.scheduling.debug_flags import DebugFlags
-from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.handle import Handle as SchedulingHandle
 from koordpy.scheduling.network_topology.manager import TreeManager
 from koordpy.scheduling.nominator import Nominator

@@ -16,7 +16,7 @@ from koordpy.admission.serving.config import CertificateSettings, Mode, Registra
 from koordpy.api import config_document, config_model
 from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
 from koordpy.cluster.leader import JITTER
-from koordpy.scheduling.node_choice import NodeChoice
+from koordpy.scheduling.calls.node_choice import NodeChoice
 from koordpy.scheduling.observers.settings import ObserverSettings
 
 API_VERSION: Final = "config.koordpy.dev/v1alpha1"

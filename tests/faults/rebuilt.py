@@ -10,7 +10,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.informers import Informers
 from koordpy.lib.clock import Clock
-from koordpy.scheduling.extender import Extender, create
+from koordpy.scheduling.calls.extender import Extender, create
 from koordpy.scheduling.framework import Framework
 from koordpy.scheduling.profiles import config
 from koordpy_plugins.scheduling.loadaware.plugin import LoadAwareScheduling

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from urllib.parse import urlsplit
 
-from koordpy.scheduling import light
 from koordpy.scheduling.args import read_args
 from koordpy.scheduling.bind_phase import MAX_PERMIT_WAIT
+from koordpy.scheduling.calls import light
 from koordpy.scheduling.interface import Preempt
 from koordpy.scheduling.profiles.config import ExtenderConfig, Profile, SchedulerConfiguration
 from koordpy.scheduling.profiles.registry import DEFAULT_PLUGINS, IN_TREE, Profiles

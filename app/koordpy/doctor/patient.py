@@ -26,7 +26,7 @@ from koordpy.lib.clock import Clock
 from koordpy.lib.entry_points import PluginLoadError
 from koordpy.lib.feature_gates import FeatureGateError
 from koordpy.qos.manager import QOSPlugins
-from koordpy.scheduling import light
+from koordpy.scheduling.calls import light
 from koordpy.scheduling.handle import Handle as SchedulingHandle
 from koordpy.scheduling.interface import Plugin
 from koordpy.scheduling.profiles import config as scheduling_config

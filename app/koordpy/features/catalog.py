@@ -34,8 +34,8 @@ from koordpy.descheduling.registry import Registry as DeschedulingRegistry
 from koordpy.lib import entry_points
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.qos.manager import QOSPlugins
-from koordpy.scheduling import light
 from koordpy.scheduling.args import PluginArgs, read_args
+from koordpy.scheduling.calls import light
 from koordpy.scheduling.handle import Handle as SchedulingHandle
 from koordpy.scheduling.interface import (
     BeforeFilter,

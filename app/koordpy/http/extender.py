@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from koordpy.scheduling.attempts import Attempt
-from koordpy.scheduling.extender import Extender
+from koordpy.scheduling.calls.attempts import Attempt
+from koordpy.scheduling.calls.extender import Extender
+from koordpy.scheduling.calls.wire import BadBody
 from koordpy.scheduling.metrics import EXTENDER_DURATION, tally
-from koordpy.scheduling.wire import BadBody
 
 from .direct import Direct, Gone, Reply
 

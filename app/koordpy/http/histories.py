@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from koordpy.api.core import Pod
 from koordpy.api.meta import format_micro_time
-from koordpy.scheduling.extender import Extender
+from koordpy.scheduling.calls.extender import Extender
 from koordpy.scheduling.observers.cause import Cause
 from koordpy.scheduling.observers.causes import Causes
 from koordpy.scheduling.observers.history import Life, StepModel, What

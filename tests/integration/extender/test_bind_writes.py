@@ -16,8 +16,8 @@ from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.errors import NotFound
 from koordpy.cluster.informers import Informers
 from koordpy.embedded.apiserver import ApiServer
+from koordpy.scheduling.calls.extender import Extender, create
 from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.extender import Extender, create
 from koordpy.scheduling.interface import Binding, Plugin, PreBind
 from koordpy.scheduling.profiles.registry import installed
 from koordpy.scheduling.status import SUCCESS, Status

@@ -10,8 +10,8 @@ from koordpy.api.scheme import decode, encode
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
 from koordpy.scheduling.args import API_VERSION
+from koordpy.scheduling.calls.extender import Extender, create
 from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.extender import Extender, create
 from koordpy.scheduling.framework import Framework
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Bind, Binding, Plugin

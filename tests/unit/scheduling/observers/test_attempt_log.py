@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from koordpy.scheduling.calls.extender import Extender
 from koordpy.scheduling.debug_flags import DebugFlags
 from koordpy.scheduling.diagnosis import Diagnosis
-from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.interface import Filter, Plugin, Score
 from koordpy.scheduling.observers.attempt_log import AttemptLog
 from koordpy.scheduling.observers.decisions import Decision

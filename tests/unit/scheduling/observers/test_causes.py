@@ -7,7 +7,7 @@ import pytest
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.extender import Extender, create
+from koordpy.scheduling.calls.extender import Extender, create
 from koordpy.scheduling.observers.cause import Cause, Certainty
 from koordpy.scheduling.observers.causes import Causes
 from koordpy.scheduling.profiles.config import SchedulerConfiguration

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from koordpy.api.core import Pod
 from koordpy.lib.clock import FakeClock
+from koordpy.scheduling.calls.extender import Extender
 from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Bind, Binding, Filter, Permit, Plugin
 from koordpy.scheduling.node_info import NodeInfo

@@ -23,17 +23,17 @@ from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound, ServerE
 from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.retry import retried
 
+from ..failure import Failure
+from ..fence import Closed, Fence
+from ..framework import Framework
+from ..handle import Handle
+from ..interface import Binding
+from ..metrics import ATTEMPT_DURATION, ATTEMPTS, ATTEMPTS_KEPT, WAITING_PODS, count, tally
+from ..observers.decisions import Decision, Decisions
+from ..observers.history import Histories
+from ..profiles.registry import Profiles
+from ..status import SUCCESS, Code, Status
 from .attempts import Attempt, Attempts
-from .failure import Failure
-from .fence import Closed, Fence
-from .framework import Framework
-from .handle import Handle
-from .interface import Binding
-from .metrics import ATTEMPT_DURATION, ATTEMPTS, ATTEMPTS_KEPT, WAITING_PODS, count, tally
-from .observers.decisions import Decision, Decisions
-from .observers.history import Histories
-from .profiles.registry import Profiles
-from .status import SUCCESS, Code, Status
 from .wire import BindingArgs
 
 log = logging.getLogger(__name__)

@@ -20,13 +20,13 @@ from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.sandbox import Sandbox
 
-from . import alike
+from .. import alike
+from ..cycle_state import CycleState
+from ..framework import Framework
+from ..handle import Handle
+from ..outcome import Scores
+from ..profiles.registry import Profiles
 from .attempts import Attempt
-from .cycle_state import CycleState
-from .framework import Framework
-from .handle import Handle
-from .outcome import Scores
-from .profiles.registry import Profiles
 
 log = logging.getLogger(__name__)
 

@@ -4,14 +4,14 @@ from typing import Any
 import pytest
 
 from koordpy.api.core import Node, Pod
+from koordpy.scheduling.calls.extender import Extender
+from koordpy.scheduling.calls.wire import BadBody
 from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.interface import Filter, Plugin, Preempt, Score, Victims
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.status import SUCCESS, Status
-from koordpy.scheduling.wire import BadBody
 
-from .worlds import extender, filter_body, node, pod, pod_document, world
+from ..worlds import extender, filter_body, node, pod, pod_document, world
 
 
 class NoB(Plugin, Filter, Score):

@@ -12,10 +12,10 @@ from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.clock import Clock
 
-from .cycle_state import CycleState
-from .framework import Framework
-from .observers.decisions import Decision
-from .outcome import Scores
+from ..cycle_state import CycleState
+from ..framework import Framework
+from ..observers.decisions import Decision
+from ..outcome import Scores
 
 MOST_KEPT = 10_000
 KEPT_SECONDS = 20 * 60.0

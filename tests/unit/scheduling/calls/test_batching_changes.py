@@ -7,13 +7,13 @@ import pytest
 
 from koordpy.api.core import Node, Pod
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.batching import LOOKED_FOR, SECONDS, WORKLOADS
+from koordpy.scheduling.calls.batching import LOOKED_FOR, SECONDS, WORKLOADS
 from koordpy.scheduling.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface import Plugin, Reserve, SignPlugin
 from koordpy.scheduling.status import SUCCESS, Status
 
+from ..worlds import bind_body, node, pod, pod_document
 from .test_batching import BUSY, Looks, extender, least_allocated, named, names_of, placed
-from .worlds import bind_body, node, pod, pod_document
 
 NOTE: StateKey[str] = StateKey("note")
 BY_CPU = {"NodeResourcesFit": {"scoringStrategy": least_allocated(1)}}

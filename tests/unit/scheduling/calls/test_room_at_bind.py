@@ -7,14 +7,14 @@ import numpy as np
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.overlay import Overlay
+from koordpy.scheduling.calls.extender import Extender
 from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import BeforeFilter, Plugin
 from koordpy.scheduling.profiles.registry import Place, build, installed
 from koordpy.scheduling.status import PASS, Verdict
 
-from .worlds import Binder, bind_body, configuration, filter_body, node, pod, pod_document, world
+from ..worlds import Binder, bind_body, configuration, filter_body, node, pod, pod_document, world
 
 
 class ShowsEmptyNodes(Plugin, BeforeFilter):

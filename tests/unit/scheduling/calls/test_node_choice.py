@@ -5,15 +5,15 @@ import random
 from typing import Any
 
 from koordpy.lib.clock import FakeClock
+from koordpy.scheduling.calls.extender import Extender
+from koordpy.scheduling.calls.node_choice import PRESUMED_SECONDS
 from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Plugin, Score
-from koordpy.scheduling.node_choice import PRESUMED_SECONDS
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.profiles.registry import Place, build, installed
 
-from .worlds import Binder, configuration, filter_body, node, pod_document, world
+from ..worlds import Binder, configuration, filter_body, node, pod_document, world
 
 
 class Likes(Plugin, Score):

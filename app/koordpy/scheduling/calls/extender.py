@@ -1,7 +1,7 @@
 """The engine behind the extender door: filter, prioritize, preempt and bind for kube-scheduler.
 
 Filter and prioritize are synchronous, one at a time, and share the attempt's CycleState; bind is a coroutine
-of its own (`koordpy.scheduling.bind_cycle`), so binds in flight never delay a filter. Bodies come in and go
+of its own (`koordpy.scheduling.calls.bind_cycle`), so binds in flight never delay a filter. Bodies come in and go
 out as bytes.
 
 Scores are the weighted totals of the framework. kube-scheduler adds `score * weight * 10` to its own total
@@ -21,15 +21,10 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.feature_gates import FeatureGates
 
-from . import light, wire
-from .attempts import Attempt, Attempts
-from .batching import Batches, Ranking
-from .bind_cycle import BindCycle, Gone
-from .candidates import Candidates
-from .failure import Failure
-from .handle import Handle
-from .interface import Plugin, Victims
-from .metrics import (
+from ..failure import Failure
+from ..handle import Handle
+from ..interface import Plugin, Victims
+from ..metrics import (
     ATTEMPT_DURATION,
     ATTEMPTS,
     ATTEMPTS_KEPT,
@@ -39,14 +34,19 @@ from .metrics import (
     count,
     tally,
 )
+from ..observers.decisions import Decision, Decisions
+from ..observers.history import PODS, Histories
+from ..outcome import FilterOutcome
+from ..preemption.recheck import Recheck
+from ..profiles.config import SchedulerConfiguration
+from ..profiles.registry import Place, Profiles, build
+from ..status import Code, Status
+from . import light, wire
+from .attempts import Attempt, Attempts
+from .batching import Batches, Ranking
+from .bind_cycle import BindCycle, Gone
+from .candidates import Candidates
 from .node_choice import Chooser, NodeChoice
-from .observers.decisions import Decision, Decisions
-from .observers.history import PODS, Histories
-from .outcome import FilterOutcome
-from .preemption.recheck import Recheck
-from .profiles.config import SchedulerConfiguration
-from .profiles.registry import Place, Profiles, build
-from .status import Code, Status
 from .wire import BadBody
 
 log = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ class Extender:
 
     All methods take a body and return a body; they raise BadBody (HTTP 400) and nothing else. With `is_light`
     kube-scheduler binds by itself. Raises ConfigError where a plugin cannot do without the bind call then.
-    With `node_choice` koordpy, filter keeps the best node alone (`koordpy.scheduling.node_choice`).
+    With `node_choice` koordpy, filter keeps the best node alone (`koordpy.scheduling.calls.node_choice`).
     `histories` is the number of pods whose lives are remembered.
     """
 

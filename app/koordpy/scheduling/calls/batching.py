@@ -24,14 +24,14 @@ from koordpy.api.core import Pod
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.nodes import NodeSet, NodeTable
 
+from ..cycle_state import PLACED, CycleState
+from ..framework import Framework
+from ..handle import Handle
+from ..metrics import BATCH_ATTEMPTS, count
+from ..outcome import FilterOutcome, Scores
+from ..profiles.registry import Profiles
 from .candidates import Candidates
-from .cycle_state import PLACED, CycleState
-from .framework import Framework
-from .handle import Handle
-from .metrics import BATCH_ATTEMPTS, count
 from .node_choice import Chooser
-from .outcome import FilterOutcome, Scores
-from .profiles.registry import Profiles
 
 log = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Pod
 
+from ..framework import Framework
+from ..handle import Handle
+from ..interface import Bind, Permit, Plugin, PostBind, PreBind, ReservationPreBind, Reserve, ResizePod
+from ..metrics import ATTEMPT_DURATION, ATTEMPTS, ATTEMPTS_KEPT, count, tally
 from .attempts import Attempts
-from .framework import Framework
-from .handle import Handle
-from .interface import Bind, Permit, Plugin, PostBind, PreBind, ReservationPreBind, Reserve, ResizePod
-from .metrics import ATTEMPT_DURATION, ATTEMPTS, ATTEMPTS_KEPT, count, tally
 
 NOT_CALLED: Sequence[tuple[str, type]] = (
     ("reserve", Reserve),

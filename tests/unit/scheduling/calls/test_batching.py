@@ -20,9 +20,9 @@ from koordpy.commands.why import show
 from koordpy.lib.clock import FakeClock
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling import gates
-from koordpy.scheduling.batching import LEFT_ALONE, LOOKED_FOR, SECONDS
+from koordpy.scheduling.calls.batching import LEFT_ALONE, LOOKED_FOR, SECONDS
+from koordpy.scheduling.calls.extender import Extender
 from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import (
     Filter,
@@ -37,7 +37,7 @@ from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.profiles.registry import Place, build, installed
 from koordpy.scheduling.status import PASS, SUCCESS, Status, Verdict
 
-from .worlds import Binder, bind_body, configuration, filter_body, node, pod, pod_document, world
+from ..worlds import Binder, bind_body, configuration, filter_body, node, pod, pod_document, world
 
 BUSY = [node(f"n{i}", cpu="16", memory="64Gi") for i in range(4)]
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordpy.scheduling import wire
-from koordpy.scheduling.wire import BadBody
+from koordpy.scheduling.calls import wire
+from koordpy.scheduling.calls.wire import BadBody
 
 
 def test_members_are_read_whatever_their_case() -> None:

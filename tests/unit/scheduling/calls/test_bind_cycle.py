@@ -2,14 +2,14 @@ import asyncio
 import json
 
 from koordpy.api.core import Pod
+from koordpy.scheduling.calls.extender import Extender
 from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.failure import Failure
 from koordpy.scheduling.interface import Bind, Binding, Filter, Permit, Plugin, PostBind, PreBind, Reserve
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.status import SUCCESS, Status
 
-from .worlds import bind_body, extender, filter_body, node, pod, pod_document, world
+from ..worlds import bind_body, extender, filter_body, node, pod, pod_document, world
 
 
 class Ledger(Plugin, Filter, Reserve, PreBind, PostBind):

@@ -6,15 +6,15 @@ import pytest
 
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Pod
+from koordpy.scheduling.calls.extender import Extender
 from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.extender import Extender
 from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Filter, Permit, Plugin, PostBind, Reserve, ResizePod, Score
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.profiles.registry import Place, build
 from koordpy.scheduling.status import SUCCESS, Status
 
-from .worlds import Binder, bind_body, configuration, filter_body, node, pod, pod_document, world
+from ..worlds import Binder, bind_body, configuration, filter_body, node, pod, pod_document, world
 
 
 class LightBinder(Binder):
