@@ -1,8 +1,8 @@
 """The engine behind the extender door: filter, prioritize, preempt and bind for kube-scheduler.
 
 Filter and prioritize are synchronous, one at a time, and share the attempt's CycleState; bind is a coroutine
-of its own (`koordpy.scheduling.calls.bind_cycle`), so binds in flight never delay a filter. Bodies come in and go
-out as bytes.
+of its own (`koordpy.scheduling.calls.bind_cycle`), so binds in flight never delay a filter. Bodies come in
+and go out as bytes.
 
 Scores are the weighted totals of the framework. kube-scheduler adds `score * weight * 10` to its own total
 and takes integers of any size, so no scaling here could keep the order better: a cluster whose in-tree
