@@ -23,7 +23,7 @@ from koordpy.lib.feature_gates import FeatureGates
 
 from ..failure import Failure
 from ..handle import Handle
-from ..interface import Plugin, Victims
+from ..interface import Plugin
 from ..metrics import (
     ATTEMPT_DURATION,
     ATTEMPTS,
@@ -47,6 +47,7 @@ from .batching import Batches, Ranking
 from .bind_cycle import BindCycle, Gone
 from .candidates import Candidates
 from .node_choice import Chooser, NodeChoice
+from .victims import known_victims
 from .wire import BadBody
 
 log = logging.getLogger(__name__)
@@ -324,41 +325,21 @@ class Extender:
         pod = self._pods.transformed(args.pod)
         name = pod.spec.scheduler_name
         framework, whole = self.profiles.of(name), self.profiles.whole_of(name)
-        if args.meta_victims is None and args.victims is None:
-            raise BadBody("neither NodeNameToMetaVictims nor NodeNameToVictims is given")
+        victims = known_victims(args, self.nodes)
         if framework is None or whole is None or self._unsynced():
             return wire.preemption_result({})
         attempt = self.attempts.get(pod.metadata.uid)
         state = attempt.state if attempt is not None else framework.new_state()
-        proposal = self._recheck.look(whole, pod, self._known_victims(args))
+        proposal = self._recheck.look(whole, pod, victims)
         agreed, status = framework.run_preempt(state, pod, proposal)
         if not status.is_success:
             log.warning("pod %s: preemption refused: %s", pod.metadata.key, status.message)
         return wire.preemption_result(
             {
-                node: ([pod.metadata.uid for pod in victims.pods], victims.pdb_violations)
-                for node, victims in agreed.items()
+                node: ([pod.metadata.uid for pod in agreed_on.pods], agreed_on.pdb_violations)
+                for node, agreed_on in agreed.items()
             }
         )
-
-    def _known_victims(self, args: wire.PreemptionArgs) -> dict[str, Victims]:
-        """Look up victims; a node with one that is not known (any more) is dropped: the view is not ours."""
-        proposed: dict[str, tuple[list[str], int]] = {}
-        if args.meta_victims is not None:
-            for name, meta in args.meta_victims.items():
-                proposed[name] = [victim.uid for victim in meta.pods], meta.pdb_violations
-        else:
-            for name, whole in (args.victims or {}).items():
-                proposed[name] = [victim.metadata.uid for victim in whole.pods], whole.pdb_violations
-        found: dict[str, Victims] = {}
-        for node_name, (uids, violations) in proposed.items():
-            row = self.nodes.row_of(node_name)
-            pods = {} if row is None else {pod.metadata.uid: pod for pod in self.nodes.pods_on(row)}
-            if row is not None and all(uid in pods for uid in uids):
-                found[node_name] = Victims([pods[uid] for uid in uids], violations)
-            else:
-                log.info("preemption on node %s: koordpy does not know all proposed victims", node_name)
-        return found
 
     # --- bind ------------------------------------------------------------------------------------
 
