@@ -355,6 +355,8 @@ def _add(total: Vector, amounts: Vector, sign: int) -> None:
 
 def _mark(names: Counter[str], key: str, contributes: bool, sign: int) -> None:
     if contributes:
-        names[key] += sign
-        if not names[key]:
-            del names[key]
+        number = names.get(key, 0) + sign
+        if number:
+            names[key] = number
+        else:
+            names.pop(key, None)
