@@ -11,9 +11,9 @@ from pathlib import Path
 import uvloop
 from fastapi import APIRouter, Request, Response
 
-from koordpy.http.app import Doorway
-from koordpy.http.asgi import ASGIApp, Receive, Scope, Send
-from koordpy.http.listener import Listener
+from koordpy.http.server.application import Application
+from koordpy.http.server.asgi import ASGIApp, Receive, Scope, Send
+from koordpy.http.server.listener import Listener
 
 
 def router(answer: bytes) -> APIRouter:
@@ -44,7 +44,7 @@ def endpoint(answer: bytes) -> ASGIApp:
 async def serve(port: int, cert_dir: Path, size: int) -> None:
     """Serve until the process ends."""
     answer = b'{"response":"' + b"x" * (size - 15) + b'"}'
-    app = Doorway("floor", [router(answer)], {"/asgi": endpoint(answer)})
+    app = Application("floor", [router(answer)], {"/asgi": endpoint(answer)})
     await Listener("floor", app, host="127.0.0.1", port=port, cert_dir=cert_dir).start()
     await asyncio.Event().wait()
 

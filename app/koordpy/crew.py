@@ -3,7 +3,7 @@
 They share nothing but the ports: each follows the cluster for itself. The listening sockets are made by the
 parent and inherited, not opened by each worker for itself (SO_REUSEPORT): connections that wait belong to no
 worker, so that none is lost with one, and a worker takes them when it has few and is not busy (see
-`koordpy.http.acceptor`), which matters because kube-apiserver comes with few connections and keeps them.
+`http.server.acceptor`), which matters because kube-apiserver comes with few connections and keeps them.
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from koordpy.admission.serving.config import Mode
-from koordpy.http import listener
+from koordpy.http.server import listener
 from koordpy.http.siblings import Desk
 from koordpy.lib.prefork import Prefork, Seat
 from koordpy.service import WEBHOOK_GRACE, ServiceError

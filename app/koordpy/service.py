@@ -25,13 +25,13 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Channel, Connection
 from koordpy.cluster.informers import Informers
-from koordpy.http import debug, health, histories, webhook_server
-from koordpy.http.admission import webhooks
-from koordpy.http.app import Doorway
-from koordpy.http.asgi import ASGIApp
-from koordpy.http.authentication import Authenticated
-from koordpy.http.extender import endpoints
-from koordpy.http.listener import Listener
+from koordpy.http.routes import debug, health, histories, webhook_server
+from koordpy.http.routes.admission import webhooks
+from koordpy.http.routes.extender import endpoints
+from koordpy.http.server.application import Application
+from koordpy.http.server.asgi import ASGIApp
+from koordpy.http.server.authentication import Authenticated
+from koordpy.http.server.listener import Listener
 from koordpy.http.siblings import Collective, Desk
 from koordpy.leading import Lead, Part
 from koordpy.lib import certificates, supervise
@@ -269,7 +269,7 @@ class Service:
         )
         self._listen("debug", settings, {}, debug.router(sources), histories.router(self.extender))
         if self._desk.own is not None:
-            own = Doorway("koordpy worker", [debug.router(sources)], {})
+            own = Application("koordpy worker", [debug.router(sources)], {})
             self.listeners["worker"] = Listener("worker", own, host="", port=0, bound=self._desk.own)
 
     def _listen(
@@ -281,7 +281,7 @@ class Service:
         cert_dir: Path | None = None,
         **options: Any,
     ) -> Listener:
-        app: Any = Doorway(
+        app: Any = Application(
             f"koordpy {name}", [*routers, health.router(self.health)], hot, lambda: self._informers.synced
         )
         if name == "debug" and self._desk.paths:
@@ -360,7 +360,7 @@ class Service:
         """
         self.health.ready["shutdown"] = lambda: "koordpy is shutting down"
         for listener in self.listeners.values():
-            listener.leave()
+            listener.drain()
         if self._serves:
             await asyncio.sleep(self.settings.shutdown_seconds)
         if self.lead is not None:

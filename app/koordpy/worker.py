@@ -27,10 +27,10 @@ from koordpy.controllers.interface import Handle as ControllerHandle
 from koordpy.descheduling import config as descheduling_config
 from koordpy.descheduling.descheduler import Descheduler
 from koordpy.descheduling.registry import Registry
-from koordpy.http import health
-from koordpy.http import metrics as metrics_route
-from koordpy.http.app import Doorway
-from koordpy.http.listener import Listener
+from koordpy.http.routes import health
+from koordpy.http.routes import metrics as metrics_route
+from koordpy.http.server.application import Application
+from koordpy.http.server.listener import Listener
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.qos import paths
@@ -91,7 +91,7 @@ class Worker:
         debug = settings.debug
         self.listener = Listener(
             "health",
-            Doorway("koordpy worker", [health.router(self.health), metrics_route.router()], {}),
+            Application("koordpy worker", [health.router(self.health), metrics_route.router()], {}),
             host=debug.bind_address,
             port=debug.port,
         )

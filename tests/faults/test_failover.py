@@ -27,7 +27,7 @@ from koordpy.cluster.connection import JSON
 from koordpy.cluster.errors import ApiError
 from koordpy.embedded.apiserver import ApiServer, Fault
 from koordpy.embedded.scheduler import Scheduler
-from koordpy.http.extender import endpoints
+from koordpy.http.routes.extender import endpoints
 from koordpy.leading import Lead
 from koordpy.lib import simulated_time
 from koordpy.lib.http1 import ConnectionLost, Response

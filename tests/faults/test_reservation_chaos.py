@@ -27,8 +27,8 @@ from koordpy.cluster.informers import Informers
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.apiserver.server import Fault
 from koordpy.embedded.scheduler import Scheduler
-from koordpy.http.direct import Direct
-from koordpy.http.extender import endpoints
+from koordpy.http.routes.extender import endpoints
+from koordpy.http.server.direct import Direct
 from koordpy.lib import simulated_time
 from koordpy.lib.http1 import Response
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop

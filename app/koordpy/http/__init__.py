@@ -1,1 +1,1 @@
-"""Routes only: decode, call, encode. No decisions."""
+"""HTTP: `server/` is how requests come in, `routes/` is what they reach; the server knows no route."""

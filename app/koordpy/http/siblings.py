@@ -19,8 +19,8 @@ from urllib.parse import parse_qs
 import httpx
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from . import metrics
-from .asgi import JSON, ASGIApp, Receive, Scope, Send, send_answer
+from .routes import metrics
+from .server.asgi import JSON, ASGIApp, Receive, Scope, Send, send_answer
 
 log = logging.getLogger(__name__)
 

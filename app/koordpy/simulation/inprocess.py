@@ -13,7 +13,7 @@ from koordpy.cluster.connection import JSON
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.apiserver.wire import Answer, Request, Stream
 from koordpy.embedded.apiserver.wire import Response as Answered
-from koordpy.http.direct import Direct, Reply
+from koordpy.http.server.direct import Direct, Reply
 from koordpy.lib.http1 import ConnectionLost, Response, StreamingResponse
 
 _FOR_EVER = "timeoutSeconds=2000000000"

@@ -33,9 +33,9 @@ from koordpy.descheduling.registry import Registry
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.apiserver.controllers import DisruptionController
 from koordpy.embedded.scheduler import Scheduler
-from koordpy.http.admission import webhooks
-from koordpy.http.direct import Direct
-from koordpy.http.extender import endpoints
+from koordpy.http.routes.admission import webhooks
+from koordpy.http.routes.extender import endpoints
+from koordpy.http.server.direct import Direct
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock
 from koordpy.lib.http1 import Caller

@@ -8,7 +8,7 @@ import pytest
 
 from koordpy.api.config_model import ConfigError
 from koordpy.api.koordinator import ClusterColocationProfile
-from koordpy.http.listener import ListenError
+from koordpy.http.server.listener import ListenError
 from koordpy.lib.entry_points import PluginLoadError
 from koordpy.lib.feature_gates import FeatureGateError
 from koordpy.service import Service, ServiceError

@@ -13,7 +13,7 @@ import yaml
 from koordpy import data
 from koordpy.api.core import Pod
 from koordpy.embedded.apiserver import ApiServer, Fault
-from koordpy.http import listener as listening
+from koordpy.http.server import listener as listening
 from koordpy.lib import certificates
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import Permit, Plugin

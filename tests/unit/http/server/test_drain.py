@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from koordpy.http.app import Doorway
-from koordpy.http.asgi import TEXT, Receive, Scope, Send, send_answer
-from koordpy.http.direct import Direct, Gone, Reply
-from koordpy.http.listener import Listener
+from koordpy.http.server.application import Application
+from koordpy.http.server.asgi import TEXT, Receive, Scope, Send, send_answer
+from koordpy.http.server.direct import Direct, Gone, Reply
+from koordpy.http.server.listener import Listener
 
 
 class Held:
@@ -42,7 +42,7 @@ async def plain(scope: Scope, receive: Receive, send: Send) -> None:
 
 @asynccontextmanager
 async def listening(held: Held) -> AsyncIterator[Listener]:
-    app = Doorway("test", [], {"/plain": plain, "/direct": Echo(), "/held": held})
+    app = Application("test", [], {"/plain": plain, "/direct": Echo(), "/held": held})
     listener = Listener("test", app, host="127.0.0.1", port=0)
     await listener.start()
     try:
@@ -91,7 +91,7 @@ async def test_connections_last_until_the_listener_takes_leave(path: str, body: 
             head, answer = await caller.answer()
             assert answer == body
             assert b"connection: close" not in head
-        listener.leave()
+        listener.drain()
         await caller.send(path)
         head, answer = await caller.answer()
         assert answer == body
@@ -102,7 +102,7 @@ async def test_connections_last_until_the_listener_takes_leave(path: str, body: 
 
 async def test_new_connections_are_still_served_after_that() -> None:
     async with listening(Held()) as listener:
-        listener.leave()
+        listener.drain()
         assert listener.is_listening
         caller = await Caller.to(listener)
         await caller.send("/plain")

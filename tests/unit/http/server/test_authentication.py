@@ -10,7 +10,7 @@ import pytest
 
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
-from koordpy.http.authentication import CACHE_SECONDS, Authenticated
+from koordpy.http.server.authentication import CACHE_SECONDS, Authenticated
 from koordpy.lib.clock import FakeClock
 from tests.servers.raw import Exchange, RawServer
 

@@ -42,7 +42,7 @@ class Limits:
 
 
 @dataclass
-class Account:
+class BodyMemory:
     """The bytes of unfinished bodies that all connections of a listener hold together."""
 
     held: int = 0
@@ -60,12 +60,12 @@ class _Phase(Enum):
 _IDLE, _HEAD, _BODY, _OURS = _Phase  # looked up for every header field
 
 
-class GuardedProtocol(Protocol):
+class LimitedProtocol(Protocol):
     """A connection that is kept within bounds."""
 
-    def __init__(self, *args: Any, limits: Limits, account: Account, **kw: Any) -> None:
+    def __init__(self, *args: Any, limits: Limits, memory: BodyMemory, **kw: Any) -> None:
         super().__init__(*args, **kw)
-        self._limits, self._account = limits, account
+        self._limits, self._memory = limits, memory
         self._find: Any = self._direct_endpoint
         if self._find is not None:
             self._direct_endpoint = self._begin_direct
@@ -169,8 +169,8 @@ class GuardedProtocol(Protocol):
         most = exchange.endpoint.max_body
         if self._body <= most and not exchange.response_complete:
             self._held += len(body)
-            self._account.held += len(body)
-            if self._account.held > most * self._limits.bodies:
+            self._memory.held += len(body)
+            if self._memory.held > most * self._limits.bodies:
                 self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many large requests are under way")
         elif self._held:
             self._release()
@@ -217,7 +217,7 @@ class GuardedProtocol(Protocol):
         self._deadline = self.loop.time() + seconds
 
     def _release(self) -> None:
-        self._account.held -= self._held
+        self._memory.held -= self._held
         self._held = 0
 
     def _refuse(self, status: HTTPStatus, problem: str) -> None:

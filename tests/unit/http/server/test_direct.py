@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from koordpy.http.app import Doorway
-from koordpy.http.asgi import TEXT
-from koordpy.http.direct import DRAINED, Direct, Reply
-from koordpy.http.listener import Listener
+from koordpy.http.server.application import Application
+from koordpy.http.server.asgi import TEXT
+from koordpy.http.server.direct import DRAINED, Direct, Reply
+from koordpy.http.server.listener import Listener
 from tests.eventually import PATIENCE
 
 
@@ -50,7 +50,7 @@ class Echo(Direct):
 
 @contextlib.asynccontextmanager
 async def serving(echo, is_ready=lambda: True):
-    listener = Listener("test", Doorway("test", [], {"/echo": echo}, is_ready), host="127.0.0.1", port=0)
+    listener = Listener("test", Application("test", [], {"/echo": echo}, is_ready), host="127.0.0.1", port=0)
     await listener.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
     try:

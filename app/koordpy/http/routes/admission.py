@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from koordpy.admission.chain import Chain
 from koordpy.admission.review import CONTENT_TYPE, MAX_BODY, TOO_LARGE, refuse, review, review_waiting
-
-from .asgi import JSON, TEXT, ASGIApp, Header, Receive, Scope, Send, header, send_answer
-from .direct import Direct, Gone, Reply
+from koordpy.http.server.asgi import JSON, TEXT, ASGIApp, Header, Receive, Scope, Send, header, send_answer
+from koordpy.http.server.direct import Direct, Gone, Reply
 
 _CONTENT_TYPE: Final = CONTENT_TYPE.encode()
 _ONLY_POST: Final = b"admission webhooks are called with POST\n"

@@ -1,7 +1,7 @@
 import asyncio
 
-from koordpy.http.listener import Listener
-from koordpy.http.protocol import JoiningTransport
+from koordpy.http.server.listener import Listener
+from koordpy.http.server.protocol import JoiningTransport
 
 
 class Wire(asyncio.Transport):

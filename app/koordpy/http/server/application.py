@@ -21,7 +21,7 @@ from .direct import Direct
 _NOT_READY = b"not ready: the cluster has not been listed yet, see /readyz\n"
 
 
-class Doorway:
+class Application:
     """An ASGI application: exact paths to endpoints of their own, the rest to FastAPI.
 
     Until `is_ready` says yes, the hot paths answer 503: a decision on half a view of the cluster would be

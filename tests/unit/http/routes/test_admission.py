@@ -9,8 +9,8 @@ import pytest
 from koordpy.admission.chain import Chain
 from koordpy.admission.handler import AsyncValidatingHandler, Request
 from koordpy.admission.review import MAX_BODY
-from koordpy.http.admission import admission_app
-from koordpy.http.asgi import Message
+from koordpy.http.routes.admission import admission_app
+from koordpy.http.server.asgi import Message
 
 APP = admission_app({"/mutate-pod": Chain("/mutate-pod", [])})
 REVIEW = json.dumps({"request": {"uid": "u"}}).encode()

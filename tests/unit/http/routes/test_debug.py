@@ -11,8 +11,8 @@ from koordpy.admission.chain import Chain
 from koordpy.admission.handler import GroupVersionResource, Request
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
-from koordpy.http import debug
-from koordpy.http.app import Doorway
+from koordpy.http.routes import debug
+from koordpy.http.server.application import Application
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import APIService, Plugin, Score
 from koordpy.scheduling.profiles.registry import Profiles
@@ -42,7 +42,7 @@ class Teller(Plugin, Score, APIService):
 
 
 def client(sources: debug.Sources) -> httpx.AsyncClient:
-    app = Doorway("test", [debug.router(sources)], {})
+    app = Application("test", [debug.router(sources)], {})
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
 
 

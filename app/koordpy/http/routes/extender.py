@@ -12,12 +12,11 @@ from typing import Any
 
 import msgspec
 
+from koordpy.http.server.direct import Direct, Gone, Reply
 from koordpy.scheduling.calls.attempts import Attempt
 from koordpy.scheduling.calls.extender import Extender
 from koordpy.scheduling.calls.wire import BadBody
 from koordpy.scheduling.metrics import EXTENDER_DURATION, tally
-
-from .direct import Direct, Gone, Reply
 
 log = logging.getLogger(__name__)
 

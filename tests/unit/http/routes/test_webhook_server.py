@@ -9,8 +9,8 @@ from fastapi import FastAPI
 
 from koordpy.admission.quota.topology import QuotaTopology
 from koordpy.admission.review import MAX_BODY
-from koordpy.http import webhook_server
-from koordpy.http.webhook_server import convert
+from koordpy.http.routes import webhook_server
+from koordpy.http.routes.webhook_server import convert
 
 
 def review(*objects: dict[str, Any], version: str = "v1") -> bytes:

@@ -4,7 +4,7 @@ import httpx
 import pytest
 from fastapi import APIRouter, Query
 
-from koordpy.http.app import Doorway
+from koordpy.http.server.application import Application
 
 
 async def hot(scope, receive, send):
@@ -33,7 +33,7 @@ def doorway(is_ready=lambda: True):
     def broken() -> str:
         raise RuntimeError("secret detail")
 
-    return Doorway("test", [routes], {"/hot": hot}, is_ready)
+    return Application("test", [routes], {"/hot": hot}, is_ready)
 
 
 async def test_hot_paths_and_routes_live_side_by_side():

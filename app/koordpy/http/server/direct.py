@@ -2,8 +2,8 @@
 
 ASGI hands bodies and answers over in messages, each request in a task of its own. Where all that is needed
 is a function from bytes to bytes, that machinery costs more than the function. So such an endpoint is
-written once, as `respond`, and carried in two ways: `koordpy.http.protocol` calls it straight from the HTTP
-parser, and under any other server it is a plain ASGI application.
+written once, as `respond`, and carried in two ways: `protocol.py` calls it straight from the HTTP parser,
+and under any other server it is a plain ASGI application.
 """
 
 from abc import ABC, abstractmethod

@@ -3,7 +3,7 @@ import pytest
 from fastapi import FastAPI
 
 from koordpy.admission import metrics as admission_metrics
-from koordpy.http import metrics
+from koordpy.http.routes import metrics
 
 KOORDINATORS = "koord_manager_webhook_webhook_duration_milliseconds"
 RUNTIMES = "controller_runtime_webhook_panics_total"

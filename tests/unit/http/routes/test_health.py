@@ -1,7 +1,7 @@
 import httpx
 from fastapi import FastAPI
 
-from koordpy.http import health
+from koordpy.http.routes import health
 
 
 def client(**ready):

@@ -9,9 +9,9 @@ from uvicorn.server import ServerState
 
 from koordpy.admission.chain import Chain
 from koordpy.admission.handler import AsyncValidatingHandler, Handler, Request
-from koordpy.http.admission import webhooks
-from koordpy.http.app import Doorway
-from koordpy.http.guard import Account, GuardedProtocol, Limits
+from koordpy.http.routes.admission import webhooks
+from koordpy.http.server.application import Application
+from koordpy.http.server.limits import BodyMemory, LimitedProtocol, Limits
 from tests.eventually import PATIENCE
 
 REVIEW = json.dumps({"request": {"uid": "u", "operation": "CREATE", "object": {}}}).encode()
@@ -48,11 +48,11 @@ class Pipe(asyncio.Transport):
     def close(self) -> None: ...
 
 
-def connection(*handlers: Handler) -> tuple[GuardedProtocol, Pipe]:
-    app = Doorway("test", [], webhooks({"/hook": Chain("/hook", handlers)}))
+def connection(*handlers: Handler) -> tuple[LimitedProtocol, Pipe]:
+    app = Application("test", [], webhooks({"/hook": Chain("/hook", handlers)}))
     config = uvicorn.Config(app, lifespan="off", log_config=None, proxy_headers=False)
-    protocol = GuardedProtocol(
-        config=config, server_state=ServerState(), app_state={}, limits=Limits(), account=Account()
+    protocol = LimitedProtocol(
+        config=config, server_state=ServerState(), app_state={}, limits=Limits(), memory=BodyMemory()
     )
     pipe = Pipe()
     protocol.connection_made(pipe)

@@ -1,6 +1,6 @@
 """uvicorn's HTTP protocol, with two short cuts.
 
-Requests for direct endpoints (`koordpy.http.direct`) are answered from the parser's callbacks, without a
+Requests for direct endpoints (`direct.py`) are answered from the parser's callbacks, without a
 task and without ASGI's messages. Everything else is uvicorn's, except that head and body of an answer leave
 in one write: uvicorn writes them one after the other, which is two system calls, two TCP segments (two TLS
 records), and a client that is woken for a head without a body. Where client and server share cores, as

@@ -8,9 +8,8 @@ from typing import Final
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
+from koordpy.http.server.asgi import Header
 from koordpy.scheduling.debug_flags import BadFlag, DebugFlags
-
-from .asgi import Header
 
 MAX_BODY: Final = 4096
 """Bytes of a value."""

@@ -7,8 +7,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from koordpy.http.direct import Direct, Gone, Reply
-from koordpy.http.guard import Account, GuardedProtocol, Limits
+from koordpy.http.server.direct import Direct, Gone, Reply
+from koordpy.http.server.limits import BodyMemory, LimitedProtocol, Limits
 
 HEAD = b"POST /d HTTP/1.1\r\nhost: t\r\ncontent-length: %d\r\n\r\n"
 CHUNKED = b"POST /d HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -67,15 +67,15 @@ class App:
 
 
 class Connection:
-    def __init__(self, limits: Limits | None = None, account: Account | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, memory: BodyMemory | None = None) -> None:
         self.pipe = Pipe()
-        self.account = account or Account()
-        self.protocol = GuardedProtocol(
+        self.memory = memory or BodyMemory()
+        self.protocol = LimitedProtocol(
             config=uvicorn.Config(App(), lifespan="off", log_config=None, proxy_headers=False),
             server_state=ServerState(),
             app_state={},
             limits=limits or Limits(),
-            account=self.account,
+            memory=self.memory,
         )
         self.protocol.connection_made(self.pipe)
 
@@ -175,36 +175,36 @@ async def test_a_body_of_single_bytes_takes_the_room_of_its_bytes():
         connection.send(b"1\r\nx\r\n")
     [held] = connection.protocol.cycle.chunks
     assert held == b"x" * 50
-    assert connection.account.held == 50
+    assert connection.memory.held == 50
     assert connection.send(b"0\r\n\r\n").endswith(b"\r\n\r\n" + b"x" * 50)
-    assert connection.account.held == 0
+    assert connection.memory.held == 0
 
 
 async def test_bodies_beyond_what_may_be_held_are_answered_503():
-    limits, account = Limits(bodies=2), Account()
-    half_sent = [Connection(limits, account) for _ in range(3)]
+    limits, memory = Limits(bodies=2), BodyMemory()
+    half_sent = [Connection(limits, memory) for _ in range(3)]
     for connection in half_sent[:2]:
         connection.send(HEAD % 100 + b"x" * 99)
-    assert b"HTTP/1.1 200" in Connection(limits, account).send(HEAD % 2 + b"xx")
+    assert b"HTTP/1.1 200" in Connection(limits, memory).send(HEAD % 2 + b"xx")
     assert half_sent[2].send(HEAD % 100 + b"x" * 99).startswith(b"HTTP/1.1 503 ")
     assert half_sent[2].pipe.closing
     for connection in half_sent[:2]:
         assert b"HTTP/1.1 200" in connection.send(b"x")
-    assert account.held == 0
+    assert memory.held == 0
 
 
 async def test_a_lost_connection_gives_back_what_it_held():
     connection = Connection()
     connection.send(HEAD % 100 + b"x" * 99)
-    assert connection.account.held == 99
+    assert connection.memory.held == 99
     connection.protocol.connection_lost(ConnectionResetError())
-    assert connection.account.held == 0
+    assert connection.memory.held == 0
 
 
 async def test_a_body_over_the_limit_is_answered_and_holds_nothing():
     connection = Connection()
     connection.send(HEAD % 200 + b"x" * 150)
-    assert connection.account.held == 0
+    assert connection.memory.held == 0
     assert b"413" in connection.send(b"x" * 50)
     assert b"HTTP/1.1 200" in connection.send(HEAD % 2 + b"xx")
 

@@ -4,7 +4,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-from koordpy.http.acceptor import Acceptor
+from koordpy.http.server.acceptor import Acceptor
 from tests.eventually import PATIENCE
 
 

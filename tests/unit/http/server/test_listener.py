@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from koordpy.http.listener import Listener, ListenError
+from koordpy.http.server.listener import Listener, ListenError
 from koordpy.lib import certificates
 
 

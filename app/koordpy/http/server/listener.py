@@ -19,8 +19,8 @@ import uvicorn
 from koordpy.lib import certificates
 
 from .acceptor import Acceptor
-from .guard import Account, GuardedProtocol, Limits
-from .leaving import LeavingProtocol, ServerConfig
+from .drain import DrainingProtocol, ServerConfig
+from .limits import BodyMemory, LimitedProtocol, Limits
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class _Server(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self._listening, self._shared, self._tls = listening, shared, tls
-        self._limits, self._account = Limits(), Account()
+        self._limits, self._memory = Limits(), BodyMemory()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -64,12 +64,12 @@ class _Server(uvicorn.Server):
         acceptor = Acceptor(
             self._listening,
             partial(
-                LeavingProtocol,
+                DrainingProtocol,
                 config=self.config,
                 server_state=self.server_state,
                 app_state={},
                 limits=self._limits,
-                account=self._account,
+                memory=self._memory,
             ),
             connections=connections.__len__,
             limit=self._limits.connections,
@@ -80,14 +80,14 @@ class _Server(uvicorn.Server):
         self.servers: list[Any] = [acceptor]
         self.started = True
 
-    async def guard(self) -> None:
-        """Look after the deadlines of all connections."""
+    async def enforce_deadlines(self) -> None:
+        """Check the deadlines of all connections, once a second."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_CHECK_SECONDS)
             now = loop.time()
             for connection in list(self.server_state.connections):
-                if isinstance(connection, GuardedProtocol):
+                if isinstance(connection, LimitedProtocol):
                     connection.check(now)
 
 
@@ -124,7 +124,7 @@ class Listener:
         self.port: int = address[1] if isinstance(address, tuple) else 0
         self._config = ServerConfig(
             app,
-            http=LeavingProtocol,
+            http=DrainingProtocol,
             proxy_headers=False,
             log_config=None,
             access_log=False,
@@ -161,18 +161,18 @@ class Listener:
                 await serving
                 raise ListenError(f"the {self.name} listener on {self.url} ended while starting")
             await asyncio.sleep(0.005)
-        self._tasks.append(asyncio.create_task(self._server.guard()))
+        self._tasks.append(asyncio.create_task(self._server.enforce_deadlines()))
         if self._context is not None:
             self._tasks.append(asyncio.create_task(self._reload_certificates()))
         log.info("%s listens on %s", self.name, self.url)
 
-    def leave(self) -> None:
-        """Tell callers to go elsewhere, with the answers to their next requests; `stop` comes later."""
-        self._config.leaving = True
+    def drain(self) -> None:
+        """Ask callers to reconnect elsewhere, with the answers to their next requests; `stop` comes later."""
+        self._config.draining = True
 
     async def stop(self) -> None:
         """Stop accepting, let requests that are under way end (at most `grace_seconds`), close."""
-        self.leave()
+        self.drain()
         self._server.should_exit = True
         await asyncio.gather(*self._tasks[:1], return_exceptions=True)
         for task in self._tasks[1:]:

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordpy.http import pprof
+from koordpy.http.routes import pprof
 
 Field = tuple[int, int | bytes]
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from koordpy.http.app import Doorway
-from koordpy.http.extender import endpoints
+from koordpy.http.routes.extender import endpoints
+from koordpy.http.server.application import Application
 from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import Plugin, Score
 from tests.unit.scheduling.worlds import bind_body, extender, filter_body, node, pod, pod_document, world
@@ -22,7 +22,7 @@ async def call(
     verb: str, body: bytes, method: str = "POST", max_body: int = 1 << 20, chunks: int = 1
 ) -> tuple[int, Any]:
     verbs = endpoints(extender(world([node("a"), node("b")], [pod("p")]), Same), max_body=max_body)
-    app = Doorway("test", [], verbs)
+    app = Application("test", [], verbs)
     size = max(1, -(-len(body) // chunks))
     parts = [body[i : i + size] for i in range(0, len(body), size)] or [b""]
     messages = [

@@ -1,0 +1,1 @@
+"""Routes only: decode, call, encode. No decisions."""

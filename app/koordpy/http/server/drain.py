@@ -1,0 +1,46 @@
+"""Graceful shutdown of a listener: callers are asked to reconnect elsewhere, with the answer to a request.
+
+Callers keep connections open and send the next request on them unasked. A server that closes such a
+connection while a request is on its way has dropped that request, and a POST is not repeated. So while a
+listener drains, every answer carries `connection: close`, and requests that still come are answered until it
+stops. A connection that has not carried a request yet was opened to carry one: it gets a moment longer.
+"""
+
+from typing import Any, Final, cast
+
+import uvicorn
+
+from .limits import LimitedProtocol
+
+_CLOSE: Final = (b"connection", b"close")
+
+_FIRST_REQUEST_SECONDS: Final = 1.0
+
+
+class ServerConfig(uvicorn.Config):
+    """uvicorn's configuration, and whether the listener drains."""
+
+    draining = False
+
+
+class DrainingProtocol(LimitedProtocol):
+    """A connection that ends with an answer once its listener drains."""
+
+    _waits = False
+
+    def on_headers_complete(self) -> None:
+        """Begin a request; the last one of this connection where the listener drains."""
+        super().on_headers_complete()
+        if cast(ServerConfig, self.config).draining:
+            cycle: Any = self.cycle
+            cycle.keep_alive = False
+            if hasattr(cycle, "default_headers"):  # uvicorn does not announce the close by itself
+                cycle.default_headers = [*cycle.default_headers, _CLOSE]
+
+    def shutdown(self) -> None:
+        """Close when idle, else after the answer; before the first request in a moment."""
+        if self.cycle is None and not self._waits:
+            self._waits = True
+            self.loop.call_later(_FIRST_REQUEST_SECONDS, self.shutdown)
+        else:
+            super().shutdown()
