@@ -114,6 +114,20 @@ def test_unready_pod_is_evicted_when_the_application_is_healthy(
     ok(pods.post("a", "eviction", eviction("a")), 201)
 
 
+@pytest.mark.parametrize(("healthy", "desired"), [(0, 1), (2, 3), (0, 0), (1, 0)])
+def test_unready_pod_is_kept_when_the_application_is_unhealthy(
+    rest: Rest, pods: Collection, budgets: Collection, namespace: str, healthy: int, desired: int
+) -> None:
+    running(rest, namespace, web("a"))
+    unready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    ok(pods.patch("a", unready, sub="status"))
+    created = budget(budgets, 0)
+    status = created["status"] | {"currentHealthy": healthy, "desiredHealthy": desired}
+    ok(budgets.replace(created | {"status": status}, sub="status"), 200)
+    refused(pods.post("a", "eviction", eviction("a")), 429, "TooManyRequests")
+    assert "deletionTimestamp" not in ok(pods.get("a"))["metadata"]
+
+
 def test_unready_pod_is_always_evicted_where_the_budget_says_so(
     rest: Rest, pods: Collection, budgets: Collection, namespace: str
 ) -> None:

@@ -39,6 +39,19 @@ def test_a_certificate_is_renewed_half_a_year_before_its_end(tmp_path):
     assert (tmp_path / c.SERVER_CERT).read_bytes() != old
 
 
+def test_a_server_certificate_is_renewed_before_its_authority_ends(tmp_path):
+    ca = c.make_ca("koordpy-ca", NOW)
+    old = c.issue(ca, ["a"], NOW - c.LIFETIME + timedelta(days=100))
+    for name, data in {
+        c.CA_CERT: ca.cert, c.CA_KEY: ca.key, c.SERVER_CERT: old.cert, c.SERVER_KEY: old.key
+    }.items():  # fmt: skip
+        (tmp_path / name).write_bytes(data)
+    assert c.ensure(tmp_path, ["a"], NOW) == ca.cert
+    pair = c.KeyPair((tmp_path / c.SERVER_CERT).read_bytes(), (tmp_path / c.SERVER_KEY).read_bytes())
+    assert pair.cert != old.cert
+    assert c.serves(pair, ca.cert, ["a"], NOW + c.RENEW_BEFORE)
+
+
 def test_a_foreign_certificate_is_left_alone(tmp_path):
     (tmp_path / c.SERVER_CERT).write_text("theirs")
     (tmp_path / "ca.crt").write_text("their ca")

@@ -108,6 +108,23 @@ def test_what_was_made_is_good_until_half_a_year_before_its_end() -> None:
     assert generator.problem(made(), "localhost", NOW) == ""
 
 
+def test_a_certificate_that_ends_long_before_its_authority_is_replaced() -> None:
+    begun = NOW - timedelta(days=3600)
+    ca = certificates.make_ca("elliptic", NOW)
+    cut_short = certificates.issue(ca, [DNS], begun)
+    artifacts = Artifacts(ca.key, ca.cert, cut_short.key, cut_short.cert)
+    assert generator.problem(artifacts, DNS, NOW) == "the certificate ends 2026-10-20, before 2027-03-03"
+    lasting = certificates.issue(ca, [DNS], NOW)
+    assert generator.problem(Artifacts(ca.key, ca.cert, lasting.key, lasting.cert), DNS, NOW) == ""
+
+
+def test_a_certificate_that_begins_later_is_replaced() -> None:
+    ca = certificates.make_ca("elliptic", NOW)
+    early = certificates.issue(ca, [DNS], NOW + timedelta(days=300))
+    artifacts = Artifacts(ca.key, ca.cert, early.key, early.cert)
+    assert generator.problem(artifacts, DNS, NOW).startswith("the certificate ends")
+
+
 @pytest.mark.parametrize(
     ("damage", "told"),
     [

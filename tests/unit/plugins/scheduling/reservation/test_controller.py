@@ -259,6 +259,33 @@ async def test_what_ended_long_ago_is_deleted(phase: str, reason: str, hours: in
     assert (left == []) is collected
 
 
+@pytest.mark.parametrize(
+    ("phase", "reason", "probed", "changed", "collected"),
+    [
+        ("Succeeded", "Succeeded", 25, 1, True),
+        ("Succeeded", "Succeeded", 1, 25, False),
+        ("Succeeded", "Succeeded", 24, 25, False),
+        ("Failed", "Expired", 1, 25, True),
+        ("Failed", "Expired", 25, 1, False),
+        ("Failed", "Expired", 25, 24, False),
+    ],
+)
+async def test_one_that_succeeded_ages_from_its_last_probe_and_one_that_expired_from_its_last_transition(
+    phase: str, reason: str, probed: int, changed: int, collected: bool
+) -> None:
+    world = World()
+    condition = {
+        "type": "Ready",
+        "status": "False",
+        "reason": reason,
+        "lastProbeTime": format_time(NOW - timedelta(hours=probed)),
+        "lastTransitionTime": format_time(NOW - timedelta(hours=changed)),
+    }
+    await world.add("r", phase=phase, status={"conditions": [condition]})
+    await world.controller.collect_garbage()
+    assert (await world.client.list_all(Reservation) == []) is collected
+
+
 async def test_what_ended_is_deleted_at_once_when_its_node_is_gone() -> None:
     world = World()
     moment = format_time(NOW)

@@ -2,17 +2,22 @@ import asyncio
 
 import pytest
 
+from koordpy import data
 from koordpy.api.core import Pod, PodSpec
 from koordpy.api.extension import ANNOTATION_EXACT_MATCH_RESERVATION, ANNOTATION_RESERVATION_ALLOCATED
 from koordpy.api.reservation import Reservation
-from koordpy.api.scheme import decode
+from koordpy.api.scheme import decode, resource_of
+from koordpy.cluster.client import Client
 from koordpy.cluster.sandbox import Sandbox
+from koordpy.embedded.apiserver import ApiServer
+from koordpy.lib.clock import FakeClock
 from koordpy.scheduling.cycle_state import PLACED
 from koordpy.scheduling.interface import Binding
 from koordpy.scheduling.node_info import NodeInfo
 from koordpy.scheduling.outcome import FilterOutcome
 from koordpy.scheduling.status import Code
-from tests.unit.scheduling.worlds import node, pod
+from koordpy.simulation.inprocess import ServerChannel
+from tests.unit.scheduling.worlds import NOW, node, pod, pod_document
 
 from .scenes import Scene, claimant, copied, reservation, user
 
@@ -120,6 +125,41 @@ def _scores(scene: Scene, wanted: Pod) -> list[int]:
     return values
 
 
+class TestNominate:
+    """Where only one node is left nothing is scored, and the reservation is chosen at Reserve."""
+
+    @pytest.mark.parametrize(
+        ("orders", "chosen"),
+        [
+            ({}, "b"),  # the fullest
+            ({"a": "100"}, "a"),
+            ({"a": "100", "c": "-5"}, "c"),
+            ({"a": "7", "c": "7"}, "a"),
+            ({"a": "0"}, "b"),
+            ({"a": "first", "c": ""}, "b"),
+        ],
+    )
+    def test_the_smallest_order_label_goes_before_the_fullest_reservation(
+        self, orders: dict[str, str], chosen: str
+    ) -> None:
+        label = "scheduling.koordinator.sh/reservation-order"
+        amounts = {"a": "4", "b": "2", "c": "3"}
+        scene = Scene(
+            objects=[
+                reservation(
+                    name, cpu=cpu, owners=[{}], labels={label: orders[name]} if name in orders else None
+                )
+                for name, cpu in amounts.items()
+            ]
+        )
+        wanted = claimant("x", cpu="2")
+        state, _ = scene.find(wanted)
+        info, status = scene.plugin.nominate_reservation(state, wanted, "n1")
+        assert status.is_success
+        assert info is not None
+        assert info.name == chosen
+
+
 class TestReserve:
     def test_the_pod_is_counted_at_once_and_its_annotation_is_in_the_binding(self) -> None:
         scene = Scene(objects=[reservation("r", cpu="8")])
@@ -141,6 +181,30 @@ class TestReserve:
         scene.framework.run_unreserve(state, wanted, "n1")
         scene.handle.forget_pod(wanted, "n1")
         assert scene.plugin.cache.infos["uid-r"].assigned.keys() == {"uid-x"}
+
+    @pytest.mark.parametrize(("bound_to", "kept"), [("n1", True), ("n2", True), ("", False)])
+    async def test_giving_back_clears_the_annotation_of_a_pod_unless_it_is_bound(
+        self, bound_to: str, kept: bool
+    ) -> None:
+        """A bind whose answer was lost may have succeeded, and the annotation is then all there is of it."""
+        server = ApiServer(crds=[data.deploy("crds")], clock=FakeClock(NOW))
+        await server.load()
+        client = Client(ServerChannel(server))
+        document = pod_document("x", "3", node_name=bound_to)
+        del document["metadata"]["uid"]
+        document["metadata"]["annotations"] = user("x", "r").metadata.annotations
+        document["spec"]["containers"][0]["image"] = "i"
+        await client.create_raw(resource_of(Pod), "default", {"apiVersion": "v1", "kind": "Pod", **document})
+        live = await client.get(Pod, "default", "x")
+        scene = Scene(objects=[reservation("r", cpu="8")], client=client)
+        wanted = copied(claimant("x", "r", "3"), uid=live.metadata.uid)
+        state = scene.reserve(wanted)
+        assert (await scene.framework.run_pre_bind(state, wanted, Binding(wanted, "n1"))).is_success
+        scene.show(live)
+        scene.framework.run_unreserve(state, wanted, "n1")
+        await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
+        live = await client.get(Pod, "default", "x")
+        assert (ANNOTATION_RESERVATION_ALLOCATED in live.metadata.annotations) is kept
 
     def test_a_pod_that_vanished_is_forgotten(self) -> None:
         scene = Scene(objects=[reservation("r", cpu="8")])
