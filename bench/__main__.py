@@ -7,7 +7,7 @@ import time
 
 from bench.report import Result
 
-NAMES = ("admission", "workers", "extender", "cluster", "controlplane", "simulation")
+NAMES = ("admission", "extender", "cluster", "controlplane", "simulation")
 
 
 def main() -> int:

@@ -58,11 +58,6 @@ def _process_options(command: Any) -> Any:
 @cli.command()
 @_process_options
 @click.option("--doors", help="Which doors to open: admission,extender,debug (default: all).")
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    help="Processes that share the ports (default: 1; more only without the extender door).",
-)
 @click.option("--admission-bind", help="ADDRESS:PORT of the webhooks (HTTPS).")
 @click.option("--extender-bind", help="ADDRESS:PORT of the scheduler extender.")
 @click.option("--cert-dir", help="Folder of the webhooks' certificate; made there when it holds none.")
@@ -87,7 +82,6 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
 
     overrides = _common_overrides(options)
     overrides["doors"] = options["doors"].split(",") if options["doors"] else None
-    overrides["workers"] = options["workers"]
     overrides["admission"] = {
         **_bind(options["admission_bind"], "--admission-bind"),
         "certDir": options["cert_dir"],

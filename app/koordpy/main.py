@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable
 
 from prometheus_client import disable_created_metrics
 
-from koordpy.http.siblings import Desk
-from koordpy.lib.prefork import Seat
 from koordpy.lib.verbosity import set_verbosity
 from koordpy.service import Service
 from koordpy.settings import Settings
@@ -27,46 +25,28 @@ _COLLECT_WHILE_LISTING_AFTER = 2_000_000
 
 _OPEN_FILES = 65_536
 
-_LOG_FORMAT = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
-
 
 def set_up_logging(verbosity: int) -> None:
     """Log to standard error; `verbosity` 0 shows warnings and what matters, 1 more, 2 everything."""
-    logging.basicConfig(stream=sys.stderr, format=_LOG_FORMAT)
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
     set_verbosity(verbosity)
 
 
 def serve(settings: Settings) -> None:
     """Serve the doors until SIGTERM or SIGINT."""
-    allow_many_connections()
-    if settings.workers > 1:
-        from koordpy import crew
-
-        sys.exit(crew.serve(settings, serve_alone))
-    serve_alone(settings)
-
-
-def serve_alone(settings: Settings, desk: Desk | None = None, seat: Seat | None = None) -> None:
-    """Serve the doors in this process; as one of several with a desk and a seat among them."""
 
     async def serving(stopping: asyncio.Event) -> None:
-        if seat is not None:
-            label_logs(f"worker {seat.index}")
-        service = Service(settings, desk=desk)
-        if seat is not None:
-            seat.watch(stopping.set)
-            service.health.ready["workers"] = lambda: None if seat.all_ready else "not all workers are ready"
+        service = Service(settings)
         begin_listing()
         try:
             await _first(service.start(), stopping.wait())
             await _first(service.wait_ready(), stopping.wait())
-            if seat is not None and not stopping.is_set():
-                seat.ready()
             tune_memory()
             await stopping.wait()
         finally:
             await service.stop()
 
+    allow_many_connections()
     run(serving)
 
 
@@ -108,12 +88,6 @@ def allow_many_connections() -> None:
     wanted = _OPEN_FILES if most == resource.RLIM_INFINITY else min(most, _OPEN_FILES)
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
-
-
-def label_logs(label: str) -> None:
-    """Put a label in front of all that is logged from now on."""
-    for handler in logging.getLogger().handlers:
-        handler.setFormatter(logging.Formatter(f"{label} {_LOG_FORMAT}"))
 
 
 def collect_seldom(after: int = _COLLECT_AFTER) -> None:

@@ -32,7 +32,6 @@ from koordpy.http.server.application import Application
 from koordpy.http.server.asgi import ASGIApp
 from koordpy.http.server.authentication import Authenticated
 from koordpy.http.server.listener import Listener
-from koordpy.http.siblings import Collective, Desk
 from koordpy.leading import Lead, Part
 from koordpy.lib import certificates, supervise
 from koordpy.lib.clock import Clock, SystemClock
@@ -78,10 +77,8 @@ class Service:
         connection: Channel | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
-        desk: Desk | None = None,
     ) -> None:
         self.settings = settings
-        self._desk = desk or Desk()
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()
         access = settings.client
@@ -268,9 +265,6 @@ class Service:
             quotas=self._quotas,
         )
         self._listen("debug", settings, {}, debug.router(sources), histories.router(self.extender))
-        if self._desk.own is not None:
-            own = Application("koordpy worker", [debug.router(sources)], {})
-            self.listeners["worker"] = Listener("worker", own, host="", port=0, bound=self._desk.own)
 
     def _listen(
         self,
@@ -284,8 +278,6 @@ class Service:
         app: Any = Application(
             f"koordpy {name}", [*routers, health.router(self.health)], hot, lambda: self._informers.synced
         )
-        if name == "debug" and self._desk.paths:
-            app = Collective(app, self._desk.paths)
         if name == "debug" and self.settings.debug.authentication:
             app = Authenticated(app, self.client, self._clock)
         if cert_dir is None and settings.cert_dir:
@@ -296,8 +288,6 @@ class Service:
             app,
             host=settings.bind_address,
             port=settings.port,
-            bound=self._desk.shared.get(name),
-            is_shared=name in self._desk.shared,
             cert_dir=cert_dir,
             **options,
         )
@@ -312,14 +302,13 @@ class Service:
 
         The doors listen at once, so that probes get answers; until every informer has listed, `/readyz`
         says no and no request is decided on half a view. Only the webhooks wait for a certificate that is
-        made now, and for being registered with it. Raises FirstSyncError when that takes too long. A worker
-        that takes the place of another waits for its informers too: its siblings answer meanwhile.
+        made now, and for being registered with it. Raises FirstSyncError when that takes too long.
 
         Without `listen` no door opens: callers in this process ask `chains` and `extender` directly.
         """
         await self._informers.start()
         self.health.ready |= health.informer_checks(self._informers)
-        if self._desk.is_replacement or not listen:
+        if not listen:
             await self._informers.wait_synced()
         if listen:
             await self._open_doors()

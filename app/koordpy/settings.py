@@ -213,8 +213,6 @@ class Settings(ConfigModel):
     extender: ExtenderSettings = ExtenderSettings()
     debug: DebugSettings = DebugSettings()
     worker: WorkerSettings = WorkerSettings()
-    workers: int = Field(default=1, ge=1, le=64)
-    """Processes of `koordpy serve` that share its ports. More than one only without the extender door."""
     shutdown_delay: Seconds | None = None
     """How long a process that was told to end goes on serving, not ready any more; by default 5 s where the
     webhooks have a certificate for a cluster, else nothing."""

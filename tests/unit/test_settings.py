@@ -27,6 +27,7 @@ def test_the_command_line_is_laid_over_the_file(tmp_path):
         ("doors: [window]", r"doors\[0\]: got \"window\", expected 'admission'"),
         ("debug: {port: 70000}", "debug.port: got 70000"),
         ("debug: {colour: red}", 'debug.colour: unknown field, got "red"'),
+        ("workers: 2", "workers: unknown field, got 2"),
         ("apiVersion: v1", 'apiVersion: got "v1"'),
         ("[]", r"got \[\], expected an object"),
         ("{", "not YAML"),

@@ -1,12 +1,8 @@
-"""Take connections from a listening socket, also from one that several processes have in common.
+"""Accept connections on a listening socket, up to a limit.
 
-uvicorn's servers take every connection that waits, whenever they look. That is wrong in two places. A process
-with all the connections it can have must leave further ones in the kernel's queue. And where workers share a
-port, the callers are few and stay for hours (kube-apiserver keeps some connections per webhook server), so
-who takes a connection decides who does the work: the first worker to wake up would take them all, and the
-kernel's own way of dealing them out (SO_REUSEPORT hashes addresses) leaves a worker of two idle as often as a
-tossed coin falls on the same side. So a worker with n connections waits n milliseconds before it takes one
-more: it goes to whoever has the fewest and is not busy.
+uvicorn's own servers accept every connection that waits. A process that has as many connections as it can
+serve must leave further ones in the kernel's queue, and one that is out of file descriptors must try again
+later instead of failing; unfinished TLS handshakes count and are bounded in time.
 """
 
 import asyncio
@@ -23,8 +19,8 @@ log = logging.getLogger(__name__)
 _AT_ONCE: Final = 64
 """Connections that are taken in one turn of the event loop."""
 
-_LONGEST_WAIT: Final = 0.02
-"""Seconds; beyond so many connections it matters little who takes one more."""
+_FULL_SECONDS: Final = 0.02
+"""How long accepting pauses at the limit before it checks for connections that were closed."""
 
 _HANDSHAKE_SECONDS: Final = 10.0
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -36,8 +32,8 @@ _ABORTED: Final = (ConnectionError, TimeoutError, ssl.SSLError, asyncio.Cancelle
 class Acceptor:
     """Accept on a socket from `start` to `close`; it has the methods of asyncio's servers that uvicorn calls.
 
-    `connections` tells how many connections there are. Beyond `limit` (handshakes included) none is taken.
-    `shared` says that other processes accept on the same socket.
+    `connections` returns how many connections there are. Beyond `limit` (handshakes included) none is
+    accepted.
     """
 
     def __init__(
@@ -48,10 +44,9 @@ class Acceptor:
         connections: Callable[[], int],
         limit: int,
         tls: ssl.SSLContext | None = None,
-        shared: bool = False,
     ) -> None:
         self._socket, self._make_protocol, self._tls = listening, make_protocol, tls
-        self._connections, self._limit, self._shared = connections, limit, shared
+        self._connections, self._limit = connections, limit
         self._handshakes: set[asyncio.Task[None]] = set()
         self._later: asyncio.TimerHandle | None = None
         self._is_open = False
@@ -65,7 +60,7 @@ class Acceptor:
         self._watch()
 
     def close(self) -> None:
-        """Take no more connections, and drop those whose handshake is under way."""
+        """Accept no more connections, and drop those whose handshake is under way."""
         if self._is_open:
             self._is_open = False
             self._unwatch()
@@ -79,32 +74,21 @@ class Acceptor:
     def _watch(self) -> None:
         self._later = None
         if self._is_open:
-            self._loop.add_reader(self._socket.fileno(), self._readable)
+            self._loop.add_reader(self._socket.fileno(), self._accept)
 
     def _unwatch(self) -> None:
         if self._later is not None:
             self._later.cancel()
         self._loop.remove_reader(self._socket.fileno())
 
-    def _pause(self, seconds: float, then: Callable[[], None]) -> None:
+    def _pause(self, seconds: float) -> None:
         self._unwatch()
-        self._later = self._loop.call_later(seconds, then)
+        self._later = self._loop.call_later(seconds, self._watch)
 
-    def _readable(self) -> None:
-        held = self._connections() + len(self._handshakes)
-        if self._shared and held:
-            self._pause(min(held / 1000, _LONGEST_WAIT), self._after_waiting)
-        else:
-            self._accept(1 if self._shared else _AT_ONCE)
-
-    def _after_waiting(self) -> None:
-        self._watch()
-        self._accept(1)
-
-    def _accept(self, most: int) -> None:
-        for _ in range(most):
+    def _accept(self) -> None:
+        for _ in range(_AT_ONCE):
             if self._connections() + len(self._handshakes) >= self._limit:
-                self._pause(_LONGEST_WAIT, self._watch)
+                self._pause(_FULL_SECONDS)
                 return
             try:
                 connection, _ = self._socket.accept()
@@ -114,7 +98,7 @@ class Acceptor:
                 if error.errno not in _EXHAUSTED:
                     raise
                 log.warning("cannot take more connections: %s", error.strerror)
-                self._pause(_EXHAUSTED_SECONDS, self._watch)
+                self._pause(_EXHAUSTED_SECONDS)
                 return
             connection.setblocking(False)
             handshake = self._loop.create_task(self._greet(connection))
@@ -123,7 +107,7 @@ class Acceptor:
 
     async def _greet(self, connection: socket.socket) -> None:
         """Bring a connection up; one that fails at it is closed."""
-        with contextlib.suppress(OSError):  # not on UNIX sockets
+        with contextlib.suppress(OSError):  # the caller may be gone already
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         timeout = None if self._tls is None else _HANDSHAKE_SECONDS
         try:

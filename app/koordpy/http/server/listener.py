@@ -48,11 +48,9 @@ def bind(name: str, host: str, port: int) -> socket.socket:
 class _Server(uvicorn.Server):
     """uvicorn's server, but for how it comes by its connections and who handles signals."""
 
-    def __init__(
-        self, config: uvicorn.Config, listening: socket.socket, shared: bool, tls: ssl.SSLContext | None
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, listening: socket.socket, tls: ssl.SSLContext | None) -> None:
         super().__init__(config)
-        self._listening, self._shared, self._tls = listening, shared, tls
+        self._listening, self._tls = listening, tls
         self._limits, self._memory = Limits(), BodyMemory()
 
     @contextlib.contextmanager
@@ -74,7 +72,6 @@ class _Server(uvicorn.Server):
             connections=connections.__len__,
             limit=self._limits.connections,
             tls=self._tls,
-            shared=self._shared,
         )
         acceptor.start(self.config.backlog)
         self.servers: list[Any] = [acceptor]
@@ -96,8 +93,7 @@ class Listener:
 
     `port` 0 takes a free one; `url` tells which. With `cert_dir` it speaks TLS, and a certificate that is
     replaced in that folder is used for new connections within `reload_seconds`; one that comes later must be
-    there at the start. `bound` is a socket that has an address already; `is_shared` says that other processes
-    accept on it too.
+    there at the start.
     """
 
     def __init__(
@@ -107,8 +103,6 @@ class Listener:
         *,
         host: str,
         port: int,
-        bound: socket.socket | None = None,
-        is_shared: bool = False,
         cert_dir: Path | None = None,
         certificate_comes_later: bool = False,
         reload_seconds: float = 10.0,
@@ -119,9 +113,8 @@ class Listener:
         self._context = certificates.server_context() if cert_dir else None
         if not certificate_comes_later:
             self._load()
-        self._socket = bind(name, host, port) if bound is None else bound
-        address = self._socket.getsockname()
-        self.port: int = address[1] if isinstance(address, tuple) else 0
+        self._socket = bind(name, host, port)
+        self.port: int = self._socket.getsockname()[1]
         self._config = ServerConfig(
             app,
             http=DrainingProtocol,
@@ -134,14 +127,12 @@ class Listener:
             backlog=_BACKLOG,
             timeout_graceful_shutdown=grace_seconds,
         )
-        self._server = _Server(self._config, self._socket, is_shared, self._context)
+        self._server = _Server(self._config, self._socket, self._context)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def url(self) -> str:
         """Where the listener is, e.g. `https://127.0.0.1:9876`."""
-        if self._socket.family == socket.AF_UNIX:
-            return f"unix:{self._socket.getsockname()}"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self._context else 'http'}://{host}:{self.port}"
 

@@ -1,4 +1,4 @@
-"""Acceptors on real sockets: bounds, and how two of them share one."""
+"""Acceptors on real sockets, and their bounds."""
 
 import asyncio
 import socket
@@ -20,11 +20,11 @@ class Side(asyncio.Protocol):
         self.open.discard(self)
 
 
-class Worker:
-    def __init__(self, listening: socket.socket, *, limit: int = 1000, shared: bool = False) -> None:
+class Accepting:
+    def __init__(self, listening: socket.socket, *, limit: int = 1000) -> None:
         self.open: set[Side] = set()
         self.acceptor = Acceptor(
-            listening, lambda: Side(self.open), connections=self.open.__len__, limit=limit, shared=shared
+            listening, lambda: Side(self.open), connections=self.open.__len__, limit=limit
         )
 
     async def stop(self) -> None:
@@ -52,44 +52,29 @@ async def callers(listening: socket.socket, count: int) -> list[asyncio.StreamWr
     return [writer for _, writer in pairs]
 
 
-async def test_two_processes_on_one_socket_get_as_many_connections_each():
-    with bound() as listening:
-        workers = [Worker(listening.dup(), shared=True) for _ in range(2)]
-        for worker in workers:
-            worker.acceptor.start(64)
-        writers = await callers(listening, 8)
-        await until(lambda: sum(len(worker.open) for worker in workers) == 8)
-        shares = sorted(len(worker.open) for worker in workers)
-        for worker in workers:
-            await worker.stop()
-        for writer in writers:
-            writer.close()
-    assert shares[0] >= 3, shares
-
-
 async def test_connections_beyond_the_limit_wait_until_others_are_closed():
     with bound() as listening:
-        worker = Worker(listening, limit=3)
-        worker.acceptor.start(64)
+        server = Accepting(listening, limit=3)
+        server.acceptor.start(64)
         writers = await callers(listening, 5)
-        await until(lambda: len(worker.open) == 3)
+        await until(lambda: len(server.open) == 3)
         await asyncio.sleep(0.05)
-        assert len(worker.open) == 3
+        assert len(server.open) == 3
         for writer in writers[:2]:
             writer.close()
-        await until(lambda: len(worker.open) == 3)
+        await until(lambda: len(server.open) == 3)
         for writer in writers:
             writer.close()
-        await until(lambda: not worker.open)
-        await worker.stop()
+        await until(lambda: not server.open)
+        await server.stop()
 
 
 async def test_a_closed_acceptor_takes_no_connection():
     with bound() as listening:
-        worker = Worker(listening)
-        worker.acceptor.start(64)
-        await worker.stop()
+        server = Accepting(listening)
+        server.acceptor.start(64)
+        await server.stop()
         writers = await callers(listening, 1)
         await asyncio.sleep(0.02)
-        assert not worker.open
+        assert not server.open
         writers[0].close()
