@@ -13,8 +13,8 @@ from koordpy import gates
 from koordpy.admission import config as admission_config
 from koordpy.admission.chain import Chain
 from koordpy.admission.handler import Handle as AdmissionHandle
-from koordpy.admission.quota.topology import VALIDATING_PATH as QUOTA_PATH
-from koordpy.admission.quota.topology import QuotaTopology
+from koordpy.admission.quota_tree import VALIDATING_PATH as QUOTA_PATH
+from koordpy.admission.quota_tree import quota_tree
 from koordpy.admission.serving.config import Mode
 from koordpy.admission.serving.life import WebhookLife
 from koordpy.api.config_model import ConfigError
@@ -25,6 +25,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Channel, Connection
 from koordpy.cluster.informers import Informers
+from koordpy.cluster.quota.topology import QuotaTopology
 from koordpy.http.routes import debug, health, histories, webhook_server
 from koordpy.http.routes.admission import webhooks
 from koordpy.http.routes.extender import endpoints
@@ -130,7 +131,7 @@ class Service:
         handle = AdmissionHandle(self.cluster, self._gates, self._rng, self._clock, self.client)
         self.chains = admission_config.build_chains(config, handle)
         if QUOTA_PATH in self.chains:
-            self._quotas = QuotaTopology.of(handle)
+            self._quotas = quota_tree(handle)
         folder, serving = settings.certificate_folder, settings.certificates
         if serving.mode is Mode.LOCAL:
             hosts = (*settings.tls_hosts, *filter(None, [serving.host]))

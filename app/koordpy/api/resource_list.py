@@ -1,4 +1,4 @@
-"""Resource lists that annotations hold as JSON text: read and written as Go code reads and writes them.
+"""Resource lists of objects, and those that annotations hold as JSON text, as Go code reads and writes them.
 
 Source: Kubernetes, `k8s.io/api/core/v1` (ResourceList) and `k8s.io/apimachinery/pkg/api/resource`.
 """
@@ -8,12 +8,18 @@ from collections.abc import Mapping
 
 import msgspec
 
-from .quantity import Quantity, parse_json
+from . import quantity
+from .quantity import Quantity, WireQuantity, parse_json
 from .scheme import MALFORMED, DecodeError
 
 Quantities = dict[str, Quantity]
 
 _DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+
+
+def from_wire(amounts: Mapping[str, WireQuantity]) -> Quantities:
+    """Read the amounts of a resource list of an object. Raises QuantityError."""
+    return {name: quantity.from_wire(amount) for name, amount in amounts.items()}
 
 
 def members(text: str) -> dict[str, str] | None:

@@ -3,10 +3,11 @@
 import re
 from typing import Any
 
-from koordpy.admission.quota.info import quantities
-from koordpy.admission.quota.reading import read
-from koordpy.admission.quota.topology import QuotaTopology
+from koordpy.admission.quota_tree import quota_tree
+from koordpy.api import resource_list
+from koordpy.api.quota.reading import read
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.quota.topology import QuotaTopology
 
 from ..vectors import equal
 from .admission_review import ask, chains_on, fill
@@ -22,7 +23,7 @@ CHOICE = re.compile(r"(?<= child pods: ).*|(?<=Key failed: )\S+(?='s )|(?<=losed
 def run(case_in: dict[str, Any], tag: str | None) -> dict[str, Any]:
     cluster = Cluster()
     chains = chains_on(cluster, [MUTATE, VALIDATE], case_in["gates"])
-    topology = chains[VALIDATE].handlers[0].handle.share(QuotaTopology, QuotaTopology)
+    topology = quota_tree(chains[VALIDATE].handlers[0].handle)
     fill(cluster, [document for document in case_in["objects"] if document["kind"] == "Pod"])
     for document in case_in["objects"]:
         if document["kind"] == "ElasticQuota":
@@ -98,4 +99,4 @@ def topology_of(out: dict[str, Any]) -> Any:
 
 
 def amounts(wire: dict[str, Any] | None) -> Any:
-    return quantities(wire or {})
+    return resource_list.from_wire(wire or {})

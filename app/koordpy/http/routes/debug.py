@@ -19,9 +19,9 @@ from pydantic import BaseModel
 from starlette.routing import compile_path
 
 from koordpy.admission.chain import Chain
-from koordpy.admission.quota.topology import QuotaTopology
 from koordpy.api.core import PriorityClass
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.quota.topology import QuotaTopology
 from koordpy.scheduling.debug_flags import DebugFlags
 from koordpy.scheduling.interface import APIService
 from koordpy.scheduling.observers.decision_stream import DecisionStreams

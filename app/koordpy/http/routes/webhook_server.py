@@ -11,8 +11,8 @@ import msgspec
 from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from koordpy.admission.quota.topology import QuotaTopology
 from koordpy.admission.review import MAX_BODY
+from koordpy.cluster.quota.topology import QuotaTopology
 
 _JSON: Final = "application/json"
 

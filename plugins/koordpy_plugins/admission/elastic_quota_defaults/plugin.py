@@ -8,13 +8,13 @@ from typing import ClassVar, Final
 from prometheus_client import Gauge
 
 from koordpy.admission.handler import CREATE, Errored, Handle, MutatingHandler, Request
-from koordpy.admission.quota.info import ROOT, quantities
-from koordpy.admission.quota.reading import KIND, read
-from koordpy.admission.quota.topology import QuotaTopology
+from koordpy.admission.quota_tree import quota_tree
 from koordpy.api import extension, resource_list, typed
 from koordpy.api.config_model import ConfigModel
 from koordpy.api.document import Document
 from koordpy.api.koordinator import ElasticQuota
+from koordpy.api.quota.info import ROOT
+from koordpy.api.quota.reading import KIND, read
 from koordpy.api.scheme import DecodeError
 
 SHARED_WEIGHT: Final = Gauge(
@@ -36,7 +36,7 @@ class ElasticQuotaDefaultsPlugin(MutatingHandler):
 
     def __init__(self, args: ConfigModel, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._topology = QuotaTopology.of(handle)
+        self._topology = quota_tree(handle)
 
     def mutate(self, request: Request, document: Document) -> None:
         """Fill in the defaults; an object that changes is also written as its type has it."""
@@ -65,7 +65,7 @@ class ElasticQuotaDefaultsPlugin(MutatingHandler):
 
 def _fill_shared_weight(quota: ElasticQuota, document: Document) -> None:
     """Give every resource of the maximum a weight, and no other."""
-    most = quantities(quota.spec.max)
+    most = resource_list.from_wire(quota.spec.max)
     text = quota.metadata.annotations.get(extension.ANNOTATION_QUOTA_SHARED_WEIGHT, "")
     if not text:
         is_missing = document.get(("spec", "max")) is None

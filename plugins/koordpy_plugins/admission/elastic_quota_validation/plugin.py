@@ -8,17 +8,17 @@ the tree alone. Source: Koordinator, `pkg/webhook/elasticquota/quota_topology.go
 from typing import ClassVar
 
 from koordpy.admission.handler import CREATE, DELETE, UPDATE, Errored, Handle, Request, ValidatingHandler
-from koordpy.admission.quota import self_check
-from koordpy.admission.quota.info import DEFAULT, ROOT, SYSTEM, QuotaInfo, bound_namespaces
-from koordpy.admission.quota.pods import QuotaPods
-from koordpy.admission.quota.reading import is_same_place, read, read_bytes
-from koordpy.admission.quota.self_check import QuotaRefused
-from koordpy.admission.quota.topology import VALIDATING_PATH, QuotaTopology
-from koordpy.admission.quota.tree_check import TreeCheck
+from koordpy.admission.quota_tree import VALIDATING_PATH, quota_tree
 from koordpy.api.config_model import ConfigModel
 from koordpy.api.document import Document
 from koordpy.api.koordinator import ElasticQuota
+from koordpy.api.quota import validation
+from koordpy.api.quota.info import DEFAULT, ROOT, SYSTEM, QuotaInfo, bound_namespaces
+from koordpy.api.quota.reading import is_same_place, read, read_bytes
+from koordpy.api.quota.validation import InvalidQuota
 from koordpy.api.scheme import DecodeError
+from koordpy.cluster.quota.pods import QuotaPods
+from koordpy.cluster.quota.tree_check import TreeCheck
 
 NO_CONTENT = "there is no content to decode"
 
@@ -32,7 +32,7 @@ class ElasticQuotaValidationPlugin(ValidatingHandler):
 
     def __init__(self, args: ConfigModel, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._topology = QuotaTopology.of(handle)
+        self._topology = quota_tree(handle)
         self._pods = QuotaPods(handle.cluster)
         self._tree = TreeCheck(self._topology, self._pods, handle.gates)
 
@@ -46,21 +46,21 @@ class ElasticQuotaValidationPlugin(ValidatingHandler):
                 self._create(read(document.raw), request)
             elif document is not None and request.operation == UPDATE:
                 self._update(document, request)
-        except QuotaRefused as refused:
-            raise Errored(400, str(refused)) from None
+        except InvalidQuota as error:
+            raise Errored(400, str(error)) from None
 
     def _create(self, quota: ElasticQuota, request: Request) -> None:
         info = QuotaInfo.of(quota)
         if self._topology.get(info.name) is not None:
-            raise QuotaRefused(f"AddQuota quota already exist:{info.name}")
+            raise InvalidQuota(f"AddQuota quota already exist:{info.name}")
         for namespace in info.namespaces:
             owner = self._topology.by_namespace.get(namespace)
             if owner is not None:
-                raise QuotaRefused(
+                raise InvalidQuota(
                     f"AddQuota quota {info.name}'s annotation namespace {namespace} is already bound to "
                     f"quota {owner}"
                 )
-        self_check.check(quota, info)
+        validation.check(quota, info)
         self._tree.check(None, info, ())
         if not request.dry_run:
             self._topology.add(info)
@@ -71,25 +71,25 @@ class ElasticQuotaValidationPlugin(ValidatingHandler):
                 raise DecodeError(NO_CONTENT)
             old_document, old_quota = read_bytes(request.raw_old_object)
         except DecodeError as error:
-            raise QuotaRefused(f"failed to get quota from old object, err:{error}") from None
+            raise InvalidQuota(f"failed to get quota from old object, err:{error}") from None
         if is_same_place(old_document, document.raw):
             return
         quota = read(document.raw)
         info = QuotaInfo.of(quota)
         if info.name in (SYSTEM, ROOT):
-            raise QuotaRefused(f"invalid quota {info.name}")
+            raise InvalidQuota(f"invalid quota {info.name}")
         for namespace in info.namespaces:
             owner = self._topology.by_namespace.get(namespace)
             if owner not in (None, info.name):
-                raise QuotaRefused(
+                raise InvalidQuota(
                     f"UpdadteQuota, quota {info.name} update namespaces, but namespace {namespace} is "
                     f"already bound to quota {owner}"
                 )
         known = self._topology.get(info.name)
         if known is None:
-            raise QuotaRefused(f"UpdateQuota quota not exist in quotaInfoMap:{info.name}")
+            raise InvalidQuota(f"UpdateQuota quota not exist in quotaInfoMap:{info.name}")
         bound_before = bound_namespaces(old_quota)
-        self_check.check(quota, info)
+        validation.check(quota, info)
         self._tree.check(known, info, bound_before)
         if not request.dry_run:
             self._topology.replace(info, bound_before)
@@ -98,18 +98,18 @@ class ElasticQuotaValidationPlugin(ValidatingHandler):
         raw = request.raw_old_object
         name = read_bytes(raw)[1].metadata.name if raw else ""
         if name in (SYSTEM, ROOT, DEFAULT):
-            raise QuotaRefused(f"can not delete quotaGroup :{name}")
+            raise InvalidQuota(f"can not delete quotaGroup :{name}")
         info = self._topology.get(name)
         if info is None:
-            raise QuotaRefused(f"not found quota:{name}")
+            raise InvalidQuota(f"not found quota:{name}")
         children = self._topology.children.get(name)
         if children is None:
-            raise QuotaRefused(f"BUG quotaMap and quotaTree information out of sync, losed :{name}")
+            raise InvalidQuota(f"BUG quotaMap and quotaTree information out of sync, losed :{name}")
         if children:
-            raise QuotaRefused(f"delete quota failed, quota {name} has {len(children)} child quotas")
+            raise InvalidQuota(f"delete quota failed, quota {name} has {len(children)} child quotas")
         if pods := self._pods.labelled(name):
             shown = [*pods[:2], "..."] if len(pods) > 2 else pods
-            raise QuotaRefused(
+            raise InvalidQuota(
                 f"delete quota failed, quota {name} has {len(pods)} child pods: {', '.join(shown)}"
             )
         if not request.dry_run:

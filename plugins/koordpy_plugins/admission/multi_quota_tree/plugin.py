@@ -8,7 +8,7 @@ is part of a tree gets that selection as required node affinity. Source: Koordin
 from typing import Any, ClassVar, Final
 
 from koordpy.admission.handler import CREATE, Handle, MutatingHandler, Request
-from koordpy.admission.quota.topology import QuotaTopology
+from koordpy.admission.quota_tree import quota_tree
 from koordpy.api import extension
 from koordpy.api.config_model import ConfigModel
 from koordpy.api.document import Document
@@ -29,7 +29,7 @@ class MultiQuotaTreePlugin(MutatingHandler):
 
     def __init__(self, args: ConfigModel, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._quotas = QuotaTopology.of(handle)
+        self._quotas = quota_tree(handle)
         self._profiles = handle.cluster.store(ElasticQuotaProfile)
         if not self._profiles.has_index(_TREE_ID):
             self._profiles.add_index(_TREE_ID, _tree_ids)

@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from koordpy.admission.quota.amounts import plus
-from koordpy.admission.quota.info import quantities
 from koordpy.api import extension, resource_list, resource_names
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.meta import parse_time
 from koordpy.api.quantity import Quantity
+from koordpy.api.quota.amounts import plus
 from koordpy.api.resource_list import Quantities
 from koordpy.api.resources import pod_requests
 from koordpy.api.scheme import DecodeError
@@ -39,7 +38,7 @@ class Account:
 
     def __init__(self, quota: ElasticQuota) -> None:
         annotations = quota.metadata.annotations
-        maximum = quantities(quota.spec.max)
+        maximum = resource_list.from_wire(quota.spec.max)
         self.key = quota.metadata.key
         self.names = frozenset(maximum)
         self.fault = ""

@@ -10,9 +10,9 @@ from functools import reduce
 from typing import Final
 
 from koordpy.admission.handler import Errored, RandomSource
-from koordpy.admission.quota.amounts import plus
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.quantity import Quantity
+from koordpy.api.quota.amounts import plus
 from koordpy.api.resource_list import Quantities
 from koordpy.cluster.errors import ApiError, ConnectionFailed
 from koordpy.lib import duration

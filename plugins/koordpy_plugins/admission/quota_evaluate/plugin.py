@@ -9,13 +9,13 @@ import asyncio
 from typing import ClassVar, Final
 
 from koordpy.admission.handler import CREATE, UPDATE, AsyncValidatingHandler, Errored, Handle, Request
-from koordpy.admission.quota.info import DEFAULT, ROOT, SYSTEM
-from koordpy.admission.quota.membership import QuotaMembership
 from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.needs import Needs, Right
+from koordpy.api.quota.info import DEFAULT, ROOT, SYSTEM
 from koordpy.api.replace_resources import replaced
+from koordpy.cluster.quota.membership import QuotaMembership
 from koordpy.lib.queue_metrics import QueueMetrics
 
 from .accessor import QuotaAccessor
@@ -44,7 +44,9 @@ class EvaluateQuotaPlugin(AsyncValidatingHandler):
         self._replaces = gates.enabled("ElasticQuotaEvaluationTransformPod") and gates.enabled(
             "ReplaceResourcesTransformer"
         )
-        self._membership = QuotaMembership(handle)
+        self._membership = QuotaMembership(
+            handle.cluster, label_only=handle.gates.enabled("DisableDefaultQuota")
+        )
         self._quotas = handle.cluster.store(ElasticQuota)
         if not self._quotas.has_index(_NAME):
             self._quotas.add_index(_NAME, lambda quota: (quota.metadata.name,))

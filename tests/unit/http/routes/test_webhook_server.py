@@ -7,8 +7,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from koordpy.admission.quota.topology import QuotaTopology
 from koordpy.admission.review import MAX_BODY
+from koordpy.cluster.quota.topology import QuotaTopology
 from koordpy.http.routes import webhook_server
 from koordpy.http.routes.webhook_server import convert
 

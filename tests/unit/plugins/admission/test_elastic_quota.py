@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
-from koordpy.admission.quota.reading import read
-from koordpy.admission.quota.topology import QuotaTopology
+from koordpy.admission.quota_tree import quota_tree
 from koordpy.api.koordinator import ElasticQuota
+from koordpy.api.quota.reading import read
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.quota.topology import QuotaTopology
 
 from ....parity.rules.admission_elasticquota import MUTATE, VALIDATE
 from ....parity.rules.admission_review import ask, chains_on, fill
@@ -54,7 +55,7 @@ class Stage:
 
     @property
     def topology(self) -> QuotaTopology:
-        return self.chains[VALIDATE].handlers[0].handle.share(QuotaTopology, QuotaTopology)
+        return quota_tree(self.chains[VALIDATE].handlers[0].handle)
 
     def ask(self, path: str, operation: str, new: Any, old: Any = None, **request: Any) -> dict[str, Any]:
         resource = {"group": "scheduling.sigs.k8s.io", "version": "v1alpha1", "resource": "elasticquotas"}

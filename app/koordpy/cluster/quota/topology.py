@@ -5,15 +5,11 @@ the next request is judged by them before the watch shows them. Names identify q
 namespaces. Source: Koordinator, `pkg/webhook/elasticquota/{quota_topology,quota_handler}.go`.
 """
 
-from typing import Any, Final
+from typing import Any
 
-from koordpy.admission.handler import Handle
 from koordpy.api.koordinator import ElasticQuota
-
-from .info import ROOT, QuotaInfo, bound_namespaces, parent_name
-
-VALIDATING_PATH: Final = "/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota"
-"""The webhook path whose requests change the tree."""
+from koordpy.api.quota.info import ROOT, QuotaInfo, bound_namespaces, parent_name
+from koordpy.cluster.cluster import Cluster
 
 
 class QuotaTopology:
@@ -25,17 +21,13 @@ class QuotaTopology:
         self.by_namespace: dict[str, str] = {}
 
     @classmethod
-    def of(cls, handle: Handle) -> "QuotaTopology":
-        """Return the one topology that all handlers share; it follows the store of ElasticQuotas."""
-
-        def make() -> "QuotaTopology":
-            topology = cls()
-            handle.cluster.store(ElasticQuota).subscribe(
-                on_add=topology.added, on_update=topology.updated, on_delete=topology.deleted
-            )
-            return topology
-
-        return handle.share(cls, make)
+    def of(cls, cluster: Cluster) -> "QuotaTopology":
+        """Return a topology that follows the ElasticQuotas of a cluster."""
+        topology = cls()
+        cluster.store(ElasticQuota).subscribe(
+            on_add=topology.added, on_update=topology.updated, on_delete=topology.deleted
+        )
+        return topology
 
     # --- reading ---------------------------------------------------------------------------------
 

@@ -6,12 +6,12 @@ Source: Koordinator, `pkg/webhook/elasticquota/quota_topology_check.go` (`valida
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from koordpy.api.quota.amounts import fits, largest, total
+from koordpy.api.quota.info import ROOT, QuotaInfo
+from koordpy.api.quota.validation import InvalidQuota
 from koordpy.lib.feature_gates import FeatureGates
 
-from .amounts import fits, largest, total
-from .info import ROOT, QuotaInfo
 from .pods import QuotaPods
-from .self_check import QuotaRefused
 from .topology import QuotaTopology
 
 
@@ -24,7 +24,7 @@ class TreeCheck:
     gates: FeatureGates
 
     def check(self, old: QuotaInfo | None, new: QuotaInfo, bound_before: tuple[str, ...]) -> None:
-        """Check the place of a quota that is new (`old` is None) or changed. Raises QuotaRefused.
+        """Check the place of a quota that is new (`old` is None) or changed. Raises InvalidQuota.
 
         `bound_before` are the namespaces that were bound to it.
         """
@@ -48,28 +48,28 @@ class TreeCheck:
         name = new.name
         if not new.is_parent:
             if self.topology.children.get(name):
-                raise QuotaRefused(
+                raise InvalidQuota(
                     f"quota has children, isParent is forbidden to modify as false, quotaName:{name}"
                 )
         elif self.pods.labelled(name) or any(map(self.pods.in_namespace, (name, *bound_before))):
-            raise QuotaRefused(
+            raise InvalidQuota(
                 f"quota has bound pods, isParent is forbidden to modify as true, quotaName: {name}"
             )
 
     def _check_tree_id(self, old: QuotaInfo | None, new: QuotaInfo) -> None:
         if old is not None and old.tree_id != new.tree_id:
-            raise QuotaRefused(f"{new.name} tree id changed [{old.tree_id}] vs [{new.tree_id}]")
+            raise InvalidQuota(f"{new.name} tree id changed [{old.tree_id}] vs [{new.tree_id}]")
         infos = self.topology.infos
         parent = infos.get(new.parent_name) if new.parent_name != ROOT else None
         if parent is not None and parent.tree_id != new.tree_id:
-            raise QuotaRefused(
+            raise InvalidQuota(
                 f"{new.name} tree id is different from parent {parent.name}, [{new.tree_id}] vs "
                 f"[{parent.tree_id}]"
             )
         for name in self.topology.children_of(new.name):
             child = infos.get(name)
             if child is not None and child.tree_id != new.tree_id:
-                raise QuotaRefused(
+                raise InvalidQuota(
                     f"{new.name} tree id is different from child {name}, [{new.tree_id}] vs [{child.tree_id}]"
                 )
 
@@ -79,11 +79,11 @@ class TreeCheck:
         problem = f"{new.name} has parentName {new.parent_name} but"
         parent = self.topology.get(new.parent_name)
         if parent is None:
-            raise QuotaRefused(f"{problem} not find parentInfo in quotaInfoMap")
+            raise InvalidQuota(f"{problem} not find parentInfo in quotaInfoMap")
         if new.parent_name not in self.topology.children:
-            raise QuotaRefused(f"{problem} not find parentInfo in quotaHierarchyInfo")
+            raise InvalidQuota(f"{problem} not find parentInfo in quotaHierarchyInfo")
         if not parent.is_parent:
-            raise QuotaRefused(f"{problem} the parentQuotaInfo's IsParent is false")
+            raise InvalidQuota(f"{problem} the parentQuotaInfo's IsParent is false")
 
     def _check_keys(self, new: QuotaInfo) -> None:
         prefix = "failed to check sub and parent group quotaKey, err: "
@@ -92,7 +92,7 @@ class TreeCheck:
         for name in self.topology.children_of(new.name):
             child = self.topology.get(name)
             if child is None:
-                raise QuotaRefused(
+                raise InvalidQuota(
                     f"{prefix}internal error: quotaInfoMap and quotaTree information out of sync, "
                     f"losed :{name}"
                 )
@@ -103,36 +103,36 @@ class TreeCheck:
         failed = f"{prefix}checkSubAndParentGroupQuotaKey failed: "
         if self.gates.enabled("ElasticQuotaEnableUpdateResourceKey"):
             if not child.max.keys() <= parent.max.keys():
-                raise QuotaRefused(f"{failed}{child.name}'s max keys are not all included in {parent.name}'s")
+                raise InvalidQuota(f"{failed}{child.name}'s max keys are not all included in {parent.name}'s")
         elif child.max.keys() != parent.max.keys():
             other = parent if new is child else child
-            raise QuotaRefused(f"{failed}{other.name}'s max keys are not the same with {new.name}'s")
+            raise InvalidQuota(f"{failed}{other.name}'s max keys are not the same with {new.name}'s")
         if not child.min.keys() <= parent.min.keys():
-            raise QuotaRefused(f"{failed}{child.name}'s min keys are not all included in {parent.name}'s")
+            raise InvalidQuota(f"{failed}{child.name}'s min keys are not all included in {parent.name}'s")
 
     def _check_min_sums(self, new: QuotaInfo) -> None:
         parent_name = new.parent_name
         if parent_name != ROOT:
             names = self.topology.children.get(parent_name)
             if names is None:
-                raise QuotaRefused(
+                raise InvalidQuota(
                     f"checkMinQuotaSum failed: not found child quota list, parent: {parent_name}"
                 )
             brothers = [self._child(name).min for name in sorted(names - {new.name})]
             if not fits(total([*brothers, new.min]), self.topology.infos[parent_name].min):
-                raise QuotaRefused(
+                raise InvalidQuota(
                     f"checkMinQuotaSum all brothers' MinQuota > parent MinQuota, parent: {parent_name}"
                 )
         children = [self._child(name).min for name in self.topology.children_of(new.name)]
         if children and not fits(total(children), new.min):
-            raise QuotaRefused(
+            raise InvalidQuota(
                 f"checkMinQuotaSum all children's MinQuota > current MinQuota, current: {new.name}"
             )
 
     def _child(self, name: str) -> QuotaInfo:
         child = self.topology.get(name)
         if child is None:
-            raise QuotaRefused(
+            raise InvalidQuota(
                 "checkMinQuotaSum failed: BUG quotaInfoMap and quotaTree information out of sync, "
                 f"losed :{name}"
             )
@@ -166,5 +166,5 @@ class TreeCheck:
             name, parent_name = parent_name, parent.parent_name
 
 
-def _refusal_of(name: str) -> Callable[[str], QuotaRefused]:
-    return lambda problem: QuotaRefused(f"{problem} {name}")
+def _refusal_of(name: str) -> Callable[[str], InvalidQuota]:
+    return lambda problem: InvalidQuota(f"{problem} {name}")

@@ -28,7 +28,7 @@ def read_bytes(raw: bytes) -> tuple[dict[str, Any], ElasticQuota]:
 
 
 def is_same_place(old: dict[str, Any], new: dict[str, Any]) -> bool:
-    """Tell whether two documents agree in what decides on a quota's place and amounts.
+    """Return whether two documents agree in what decides on a quota's place and amounts.
 
     Amounts are compared as written: `1` is not `1000m`, and no list is not an empty one.
     """

@@ -35,7 +35,7 @@ def largest(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> Quan
 
 
 def fits(amounts: Mapping[str, Quantity], limits: Mapping[str, Quantity]) -> bool:
-    """Tell whether no amount is larger than its limit; a name without limit has the limit 0."""
+    """Return whether no amount is larger than its limit; a name without limit has the limit 0."""
     return all(amount <= limits.get(name, UNSET) for name, amount in amounts.items())
 
 

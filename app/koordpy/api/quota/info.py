@@ -1,4 +1,4 @@
-"""What the quota tree knows of one ElasticQuota: its spec, and what its labels and annotations say.
+"""What one ElasticQuota says: its spec, its place in a tree, and the namespaces that are bound to it.
 
 Source: Koordinator, `apis/extension/elastic_quota.go` and `pkg/webhook/elasticquota/quota_info.go`.
 """
@@ -10,7 +10,7 @@ import msgspec
 
 from koordpy.api import extension, resource_list
 from koordpy.api.koordinator import ElasticQuota
-from koordpy.api.quantity import QuantityError, from_wire, parse_json
+from koordpy.api.quantity import QuantityError, parse_json
 from koordpy.api.resource_list import Quantities
 from koordpy.api.scheme import MALFORMED, DecodeError
 
@@ -49,16 +49,11 @@ class QuotaInfo:
             allow_force_update=labels.get(extension.LABEL_QUOTA_ALLOW_FORCE_UPDATE) == "true",
             tree_id=labels.get(extension.LABEL_QUOTA_TREE_ID, ""),
             is_tree_root=labels.get(extension.LABEL_QUOTA_IS_ROOT) == "true",
-            max=quantities(quota.spec.max),
-            min=quantities(quota.spec.min),
+            max=resource_list.from_wire(quota.spec.max),
+            min=resource_list.from_wire(quota.spec.min),
             guaranteed=_leading(quota.metadata.annotations.get(extension.ANNOTATION_QUOTA_GUARANTEED, "")),
             namespaces=bound_namespaces(quota),
         )
-
-
-def quantities(amounts: dict[str, str | int | float]) -> Quantities:
-    """Read the amounts of a resource list. Raises QuantityError."""
-    return {name: from_wire(amount) for name, amount in amounts.items()}
 
 
 def parent_name(quota: ElasticQuota) -> str:

@@ -1,10 +1,10 @@
-"""Sums and comparisons of resource lists in the quota tree."""
+"""Sums and comparisons of resource lists."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordpy.admission.quota.amounts import fits, largest, negative, total
 from koordpy.api.quantity import Quantity, parse
+from koordpy.api.quota.amounts import fits, largest, negative, total
 
 LISTS = st.dictionaries(
     st.sampled_from("abc"), st.integers(-1000, 1000).map(lambda number: parse(f"{number}m"))

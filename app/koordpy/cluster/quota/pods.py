@@ -1,4 +1,4 @@
-"""The pods of a quota, as far as they stand in the way of changing it.
+"""The pods of a quota, as far as they keep it from being changed.
 
 Source: Koordinator, `pkg/webhook/elasticquota/quota_topology.go`.
 """
@@ -28,7 +28,7 @@ class QuotaPods:
         return [pod.metadata.name for pod in self._pods.by_index(_QUOTA, quota_name)]
 
     def in_namespace(self, namespace: str) -> bool:
-        """Tell whether a namespace has pods."""
+        """Return whether a namespace has pods."""
         return bool(self._pods.by_index(_NAMESPACE, namespace))
 
 

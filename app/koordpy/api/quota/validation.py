@@ -1,4 +1,4 @@
-"""The checks of one ElasticQuota by itself.
+"""The rules that one ElasticQuota must keep by itself.
 
 Source: Koordinator, `pkg/webhook/elasticquota/quota_topology_check.go` (`validateQuotaSelfItem`).
 """
@@ -9,32 +9,32 @@ from koordpy.api.quantity import Quantity
 from koordpy.api.scheme import DecodeError
 
 from .amounts import negative
-from .info import QuotaInfo, quantities, read_names
+from .info import QuotaInfo, read_names
 
 _WEIGHT = extension.ANNOTATION_QUOTA_SHARED_WEIGHT
 _STRICT = extension.ANNOTATION_QUOTA_MAX_STRICT_CHECK_RESOURCE_KEYS
 
 
-class QuotaRefused(Exception):
-    """A quota may not be written as it is; the text says why."""
+class InvalidQuota(ValueError):
+    """A quota breaks a rule; the text, which is Koordinator's, says which."""
 
 
 def check(quota: ElasticQuota, info: QuotaInfo) -> None:
-    """Check amounts, the shared weight, and that the maximum covers the minimum. Raises QuotaRefused."""
+    """Check amounts, the shared weight, and that the maximum covers the minimum. Raises InvalidQuota."""
     for field, amounts in (("Max", info.max), ("Min", info.min)):
         if names := negative(amounts):
-            raise QuotaRefused(
+            raise InvalidQuota(
                 f"{info.name} quota.Spec.{field}'s value < 0, in dimensions :[{' '.join(names)}]"
             )
     _check_shared_weight(quota, info)
     for key, least in sorted(info.min.items()):
         most = info.max.get(key)
         if most is None:
-            raise QuotaRefused(
+            raise InvalidQuota(
                 f"resourceKey {key} of quota {info.name} is included in min, which is not included in max"
             )
         if most < least:
-            raise QuotaRefused(f"resourceKey {key} of quota {info.name} min {least} > max {most}")
+            raise InvalidQuota(f"resourceKey {key} of quota {info.name} min {least} > max {most}")
     _check_used(quota, info)
 
 
@@ -45,9 +45,9 @@ def _check_shared_weight(quota: ElasticQuota, info: QuotaInfo) -> None:
     try:
         weight = resource_list.parse(text) or {}
     except DecodeError as error:
-        raise QuotaRefused(str(error)) from None
+        raise InvalidQuota(str(error)) from None
     if names := negative(weight):
-        raise QuotaRefused(
+        raise InvalidQuota(
             f"{info.name} quota.Annotation[{_WEIGHT}]'s value < 0, in dimension :[{' '.join(names)}]"
         )
 
@@ -60,17 +60,17 @@ def _check_used(quota: ElasticQuota, info: QuotaInfo) -> None:
     try:
         keys = read_names(text)
     except DecodeError as error:
-        raise QuotaRefused(f"{info.name} quota.Annotation[{_STRICT}]'s value is invalid: {error}") from None
-    used: dict[str, Quantity] = quantities(quota.status.used)
+        raise InvalidQuota(f"{info.name} quota.Annotation[{_STRICT}]'s value is invalid: {error}") from None
+    used: dict[str, Quantity] = resource_list.from_wire(quota.status.used)
     for key in keys:
         if key not in used:
             continue
         if key not in info.max:
-            raise QuotaRefused(
+            raise InvalidQuota(
                 f"resourceKey {key} of quota {info.name} is included in used, which is not included in max "
                 "but should check max >= used"
             )
         if info.max[key] < used[key]:
-            raise QuotaRefused(
+            raise InvalidQuota(
                 f"resourceKey {key} of quota {info.name} max {info.max[key]} < used {used[key]}"
             )

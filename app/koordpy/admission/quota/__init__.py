@@ -1,1 +1,0 @@
-"""The tree of ElasticQuotas as the webhooks see it."""

@@ -1,0 +1,40 @@
+"""Which quota a pod belongs to.
+
+Source: Koordinator, `pkg/webhook/elasticquota/pod_check.go` (`GetQuotaName`) and
+`pkg/scheduler/plugins/elasticquota/plugin_helper.go` (`getPodAssociateQuotaName`).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from koordpy.api import extension
+
+from .info import DEFAULT
+
+
+class QuotasOfNamespaces(Protocol):
+    """The quotas of namespaces."""
+
+    def has_own(self, namespace: str) -> bool:
+        """Return whether a namespace has a quota of its own: one in it that has its name."""
+        ...
+
+    def bound_to(self, namespace: str) -> Iterable[str]:
+        """Return the names of the quotas whose annotation binds a namespace."""
+        ...
+
+
+def quota_name(
+    labels: Mapping[str, str], namespace: str, quotas: QuotasOfNamespaces, *, label_only: bool = False
+) -> str:
+    """Return the quota of a pod: the one that its label names, its namespace's, or the default one.
+
+    The label counts whether there is such a quota or not. Of several quotas that a namespace is bound to, the
+    first by name counts. With `label_only` (the gate DisableDefaultQuota) a pod without label has none, "".
+    """
+    label = labels.get(extension.LABEL_QUOTA_NAME, "")
+    if label or label_only:
+        return label
+    if quotas.has_own(namespace):
+        return namespace
+    return min(quotas.bound_to(namespace), default=DEFAULT)

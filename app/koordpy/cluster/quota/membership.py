@@ -1,0 +1,36 @@
+"""Which quota a pod belongs to, by the ElasticQuotas that there are."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from koordpy.api.koordinator import ElasticQuota
+from koordpy.api.quota.info import bound_namespaces
+from koordpy.api.quota.membership import quota_name
+from koordpy.cluster.cluster import Cluster
+
+_NAMESPACES: Final = "annotation.namespaces"
+
+
+class QuotaMembership:
+    """The quotas of pods, by label, by namespace, or the default one.
+
+    With `label_only` (the gate DisableDefaultQuota) only labels count.
+    """
+
+    def __init__(self, cluster: Cluster, *, label_only: bool) -> None:
+        self._label_only = label_only
+        self._quotas = cluster.store(ElasticQuota)
+        if not self._quotas.has_index(_NAMESPACES):
+            self._quotas.add_index(_NAMESPACES, bound_namespaces)
+
+    def name_of(self, labels: Mapping[str, str], namespace: str) -> str:
+        """Return the name of the quota of a pod; empty only where labels alone count."""
+        return quota_name(labels, namespace, self, label_only=self._label_only)
+
+    def has_own(self, namespace: str) -> bool:
+        """Return whether a namespace has a quota of its own: one in it that has its name."""
+        return self._quotas.get(namespace, namespace) is not None
+
+    def bound_to(self, namespace: str) -> Iterable[str]:
+        """Return the names of the quotas whose annotation binds a namespace."""
+        return (quota.metadata.name for quota in self._quotas.by_index(_NAMESPACES, namespace))
