@@ -118,6 +118,7 @@ class Listener:
         self._config = ServerConfig(
             app,
             http=DrainingProtocol,
+            ws="none",  # its connections would be outside of all limits
             proxy_headers=False,
             log_config=None,
             access_log=False,

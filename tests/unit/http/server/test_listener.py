@@ -51,3 +51,18 @@ async def test_a_replaced_certificate_is_served_without_a_restart(tmp_path):
             await asyncio.sleep(0.02)
     assert answer.text == "hi"
     await listener.stop()
+
+
+async def test_a_request_to_speak_websocket_is_answered_as_any_other():
+    listener = Listener("test", hello, host="127.0.0.1", port=0)
+    await listener.start()
+    headers = {
+        "connection": "Upgrade",
+        "upgrade": "websocket",
+        "sec-websocket-version": "13",
+        "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
+    }
+    async with httpx.AsyncClient() as client:
+        answer = await client.get(listener.url, headers=headers)
+    assert (answer.status_code, answer.text) == (200, "hi")
+    await listener.stop()
