@@ -28,7 +28,7 @@ from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Connection
-from koordpy.scheduling.gates import OPPORTUNISTIC_BATCHING
+from koordpy.scheduling.interface.gates import OPPORTUNISTIC_BATCHING
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.controlplane.process import Process
 

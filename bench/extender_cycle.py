@@ -15,7 +15,7 @@ from koordpy.api.koordinator import NodeMetric
 from koordpy.api.meta import format_time
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
-from koordpy.scheduling.calls.extender import Extender, create
+from koordpy.scheduling.extender.extender import Extender, create
 from koordpy.scheduling.profiles import config
 
 PLUGINS = (

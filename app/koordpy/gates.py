@@ -10,7 +10,7 @@ from koordpy.admission import gates as admission_gates
 from koordpy.controllers.host import Registry as ControllerRegistry
 from koordpy.lib.feature_gates import FeatureGateError, FeatureGates, FeatureSpec
 from koordpy.qos.manager import QOSPlugins
-from koordpy.scheduling import gates as scheduling_gates
+from koordpy.scheduling.interface import gates as scheduling_gates
 
 SERVING: Mapping[str, FeatureSpec] = {**admission_gates.SPECS, **scheduling_gates.SPECS}
 """The gates of `koordpy serve`."""

@@ -2,7 +2,8 @@
 
 It has to be the one that kube-scheduler asks. No process knows that of the others: who is asked and does
 not lead claims the Lease, and the leader gives it up. Where Reservations are scheduled, binds wait for that
-behind the fence (`koordpy.scheduling.fence`): so Reservations and pods are never given the same resources.
+behind the fence (`koordpy.scheduling.cycle.fence`): so Reservations and pods are never given the same
+resources.
 """
 
 import asyncio
@@ -15,8 +16,8 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.leader import LeaderElector, identity
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock
-from koordpy.scheduling.calls.extender import Extender
-from koordpy.scheduling.fence import Fence, Limits
+from koordpy.scheduling.cycle.fence import Fence, Limits
+from koordpy.scheduling.extender.extender import Extender
 from koordpy.settings import LeaseSettings
 
 log = logging.getLogger(__name__)

@@ -25,6 +25,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Channel, Connection
 from koordpy.cluster.informers import Informers
+from koordpy.cluster.network_topology.manager import TreeManager
 from koordpy.cluster.quota.topology import QuotaTopology
 from koordpy.http.routes import debug, health, histories, webhook_server
 from koordpy.http.routes.admission import webhooks
@@ -37,20 +38,19 @@ from koordpy.leading import Lead, Part
 from koordpy.lib import certificates, supervise
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.verbosity import set_verbosity
-from koordpy.scheduling.calls.extender import Extender
-from koordpy.scheduling.debug_flags import DebugFlags
-from koordpy.scheduling.handle import Handle as SchedulingHandle
-from koordpy.scheduling.network_topology.manager import TreeManager
-from koordpy.scheduling.nominator import Nominator
-from koordpy.scheduling.observers.decisions import Decisions
-from koordpy.scheduling.observers.observers import Observers
-from koordpy.scheduling.own_cycle.scheduler import ReservationScheduler
-from koordpy.scheduling.plugin_controllers import PluginControllers
+from koordpy.scheduling.explain.decisions import Decisions
+from koordpy.scheduling.explain.observers import Observers
+from koordpy.scheduling.extender.extender import Extender
+from koordpy.scheduling.extender.waking import Waking
+from koordpy.scheduling.framework.controllers import PluginControllers
+from koordpy.scheduling.interface.debug_flags import DebugFlags
+from koordpy.scheduling.interface.handle import Handle as SchedulingHandle
+from koordpy.scheduling.interface.nominator import Nominator
+from koordpy.scheduling.interface.waiting_pods import WaitingPods
 from koordpy.scheduling.profiles import config as scheduling_config
 from koordpy.scheduling.profiles.config import Profile
 from koordpy.scheduling.profiles.registry import Place, Profiles, build
-from koordpy.scheduling.waiting_pods import WaitingPods
-from koordpy.scheduling.waking import Waking
+from koordpy.scheduling.reservations.scheduler import ReservationScheduler
 from koordpy.settings import DOORS, ListenerSettings, Settings
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ from koordpy.admission.serving.config import CertificateSettings, Mode, Registra
 from koordpy.api import config_document, config_model
 from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
 from koordpy.cluster.leader import JITTER
-from koordpy.scheduling.calls.node_choice import NodeChoice
-from koordpy.scheduling.observers.settings import ObserverSettings
+from koordpy.scheduling.explain.settings import ObserverSettings
+from koordpy.scheduling.extender.node_choice import NodeChoice
 
 API_VERSION: Final = "config.koordpy.dev/v1alpha1"
 KIND: Final = "KoordpyConfiguration"

@@ -37,7 +37,7 @@ def test_the_shipped_scheduler_configuration_needs_no_plugin_that_is_missing(ins
         "from koordpy import data\n"
         "from koordpy.cluster.cluster import Cluster\n"
         "from koordpy.scheduling.profiles import config\n"
-        "from koordpy.scheduling.handle import Handle\n"
+        "from koordpy.scheduling.interface.handle import Handle\n"
         "from koordpy.scheduling.profiles.registry import Place, build\n"
         "loaded = config.load(data.deploy('scheduler', 'koordpy-profiles.yaml'))\n"
         "print(*build(loaded, lambda _: Handle(Cluster()), place=Place.EXTENDER).frameworks)\n"

@@ -10,8 +10,8 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.informers import Informers
 from koordpy.lib.clock import Clock
-from koordpy.scheduling.calls.extender import Extender, create
-from koordpy.scheduling.framework import Framework
+from koordpy.scheduling.extender.extender import Extender, create
+from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.profiles import config
 from koordpy_plugins.scheduling.loadaware.plugin import LoadAwareScheduling
 from koordpy_plugins.scheduling.reservation.plugin import Reservation

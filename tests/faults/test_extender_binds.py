@@ -17,10 +17,10 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.errors import NotFound
 from koordpy.embedded.apiserver import Fault
-from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import Permit, Plugin
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles import registry
-from koordpy.scheduling.status import SUCCESS, Status
 from tests.eventually import PATIENCE
 from tests.integration.service.stage import Document, Stage, binding, pod_document, serving, until
 from tests.servers.caller import Caller, head

@@ -36,8 +36,8 @@ from koordpy.cluster.errors import AlreadyExists, ApiError, NotFound
 from koordpy.cluster.nodes import NodeTable
 from koordpy.embedded.apiserver import ApiServer, Fault
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
-from koordpy.scheduling.calls.extender import Extender
-from koordpy.scheduling.framework import Framework
+from koordpy.scheduling.extender.extender import Extender
+from koordpy.scheduling.framework.framework import Framework
 from koordpy.service import Service
 from koordpy.simulation.inprocess import ServerChannel
 from koordpy_plugins.scheduling.loadaware.plugin import LoadAwareScheduling

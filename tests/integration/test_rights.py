@@ -33,9 +33,9 @@ from koordpy.api.schedule_explanation import ScheduleExplanation
 from koordpy.api.scheme import RESOURCES, Resource, decode, resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
+from koordpy.cluster.network_topology import manager
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.apiserver.server import Fault
-from koordpy.scheduling.network_topology import manager
 from koordpy.service import Service
 from koordpy.worker import Worker
 from tests.eventually import PATIENCE

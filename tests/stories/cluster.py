@@ -41,7 +41,7 @@ ALLOCATED = "scheduling.koordinator.sh/reservation-allocated"
 
 _PLUGIN = f'''
 from koordpy.scheduling.interface import Plugin, PreBind
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.interface.status import SUCCESS, Status
 
 
 class StoryStamp(Plugin, PreBind):

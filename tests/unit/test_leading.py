@@ -17,8 +17,8 @@ from koordpy.embedded.apiserver import ApiServer
 from koordpy.leading import Lead
 from koordpy.lib import simulated_time
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
-from koordpy.scheduling.fence import Closed, Fence
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.cycle.fence import Closed, Fence
+from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.settings import SchedulerLeaseSettings
 from koordpy.simulation.inprocess import ServerChannel
 from tests.unit.scheduling.worlds import extender, node, world

@@ -1,6 +1,6 @@
 """ScheduleExplanation: asks why a pod cannot be scheduled, and carries the answer.
 
-The answer is only ever written, so it is no struct here: `koordpy.scheduling.observers.explanations` makes
+The answer is only ever written, so it is no struct here: `koordpy.scheduling.explain.explanations` makes
 the document. Source: Koordinator, `apis/scheduling/v1alpha1/schedule_explanation.go`.
 """
 

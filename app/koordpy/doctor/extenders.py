@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from urllib.parse import urlsplit
 
-from koordpy.scheduling.args import read_args
-from koordpy.scheduling.bind_phase import MAX_PERMIT_WAIT
-from koordpy.scheduling.calls import light
+from koordpy.scheduling.extender import light
+from koordpy.scheduling.framework.bind_phase import MAX_PERMIT_WAIT
 from koordpy.scheduling.interface import Preempt
+from koordpy.scheduling.interface.args import read_args
 from koordpy.scheduling.profiles.config import ExtenderConfig, Profile, SchedulerConfiguration
 from koordpy.scheduling.profiles.registry import DEFAULT_PLUGINS, IN_TREE, Profiles
 from koordpy.settings import ExtenderSettings
@@ -145,7 +145,7 @@ def _askers(profiles: Profiles, verb: str) -> list[str]:
             plugin.name
             for framework in profiles.frameworks.values()
             for point in _POINTS[verb]
-            for plugin in framework.lineup.enabled.get(point, ())
+            for plugin in framework.enabled.enabled.get(point, ())
             if verb != "preempt" or isinstance(plugin, Preempt)
         }
     )
@@ -189,7 +189,7 @@ def _timeouts(ours: Sequence[ExtenderConfig], profiles: Profiles) -> Iterator[Fi
     waits = {
         plugin.name: MAX_PERMIT_WAIT if plugin.needs.longest_wait is None else plugin.needs.longest_wait
         for framework in profiles.frameworks.values()
-        for plugin in framework.lineup.enabled.get("permit", ())
+        for plugin in framework.enabled.enabled.get("permit", ())
     }
     for entry in ours:
         if entry.bind_verb and waits and entry.http_timeout < max(waits.values()):

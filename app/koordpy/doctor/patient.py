@@ -26,9 +26,9 @@ from koordpy.lib.clock import Clock
 from koordpy.lib.entry_points import PluginLoadError
 from koordpy.lib.feature_gates import FeatureGateError
 from koordpy.qos.manager import QOSPlugins
-from koordpy.scheduling.calls import light
-from koordpy.scheduling.handle import Handle as SchedulingHandle
+from koordpy.scheduling.extender import light
 from koordpy.scheduling.interface import Plugin
+from koordpy.scheduling.interface.handle import Handle as SchedulingHandle
 from koordpy.scheduling.profiles import config as scheduling_config
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
 from koordpy.scheduling.profiles.registry import Place, Profiles, build

@@ -6,8 +6,8 @@ from typing import Final
 from koordpy.api.meta import parse_time
 from koordpy.api.reservation import Reservation, validate
 from koordpy.features.feature import Part
-from koordpy.scheduling.observers.reservation_causes import unplaced
-from koordpy.scheduling.own_cycle.scheduler import RESERVATION
+from koordpy.scheduling.explain.reservation_causes import unplaced
+from koordpy.scheduling.reservations.scheduler import RESERVATION
 
 from .finding import Area, Finding
 from .patient import Patient

@@ -34,9 +34,7 @@ from koordpy.descheduling.registry import Registry as DeschedulingRegistry
 from koordpy.lib import entry_points
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.qos.manager import QOSPlugins
-from koordpy.scheduling.args import PluginArgs, read_args
-from koordpy.scheduling.calls import light
-from koordpy.scheduling.handle import Handle as SchedulingHandle
+from koordpy.scheduling.extender import light
 from koordpy.scheduling.interface import (
     BeforeFilter,
     BeforePreFilter,
@@ -51,6 +49,8 @@ from koordpy.scheduling.interface import (
     ResizePod,
     Score,
 )
+from koordpy.scheduling.interface.args import PluginArgs, read_args
+from koordpy.scheduling.interface.handle import Handle as SchedulingHandle
 from koordpy.scheduling.profiles import config as scheduling_config
 from koordpy.scheduling.profiles import registry
 

@@ -15,7 +15,7 @@ from koordpy.api.core import Pod
 from koordpy.api.meta import KubeObject
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.interface import Filter, Plugin, PreFilter, PreScore, Score
-from koordpy.scheduling.status import Status
+from koordpy.scheduling.interface.status import Status
 
 from .cluster import cluster
 from .objects import NOW, node, node_metric, pod

@@ -18,14 +18,14 @@ import msgspec
 from koordpy.api.core import Pod
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.feature_gates import FeatureGates
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.framework import Framework
-from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import Bind, Binding, Plugin
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.status import SUCCESS, Code, Status
 from koordpy.scheduling.profiles.config import PluginConfig, PluginRef, Plugins, PluginSet, Profile
 from koordpy.scheduling.profiles.config import SchedulerConfiguration as Configuration
 from koordpy.scheduling.profiles.registry import Place, build, installed
-from koordpy.scheduling.status import SUCCESS, Code, Status
 
 from .cluster import settle
 

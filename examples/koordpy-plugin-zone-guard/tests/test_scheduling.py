@@ -1,7 +1,7 @@
 import pytest
 from zone_guard.scheduling import CLOSED, OUTSIDE, ZoneGuard
 
-from koordpy.scheduling.status import Code
+from koordpy.scheduling.interface.status import Code
 from koordpy.testing.cluster import cluster
 from koordpy.testing.objects import node, pod
 from koordpy.testing.scheduling import Scheduling, assert_fits

@@ -21,13 +21,13 @@ from koordpy.doctor.definitions import DEFINITIONS
 from koordpy.doctor.finding import Finding, State
 from koordpy.doctor.patient import Patient
 from koordpy.lib.clock import SystemClock
-from koordpy.scheduling.args import PluginArgs
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Filter, Permit, Plugin
-from koordpy.scheduling.node_info import NodeInfo
+from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles import registry
-from koordpy.scheduling.status import SUCCESS, Status
 from tests.integration.doctor.clinic import Clinic, clinic
 
 

@@ -16,11 +16,11 @@ from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.errors import NotFound
 from koordpy.cluster.informers import Informers
 from koordpy.embedded.apiserver import ApiServer
-from koordpy.scheduling.calls.extender import Extender, create
-from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.extender.extender import Extender, create
 from koordpy.scheduling.interface import Binding, Plugin, PreBind
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles.registry import installed
-from koordpy.scheduling.status import SUCCESS, Status
 from tests.eventually import PATIENCE
 from tests.unit.scheduling.worlds import bind_body, configuration, filter_body
 

@@ -9,9 +9,9 @@ from koordpy.api.core import Pod
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Access, Connection
-from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.status import Code
 from koordpy.scheduling.preemption.executor import Executor
-from koordpy.scheduling.status import Code
 from tests.integration.scheduler.stage import Stage
 
 PLUGIN = "DefaultPreemption"

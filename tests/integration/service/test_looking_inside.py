@@ -14,7 +14,7 @@ from koordpy.api.core import Pod
 from koordpy.api.schedule_explanation import ScheduleExplanation
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.errors import NotFound
-from koordpy.scheduling.observers.decision_stream import MOST_STREAMS
+from koordpy.scheduling.explain.decision_stream import MOST_STREAMS
 from tests.eventually import PATIENCE
 from tests.integration.service.stage import Document, Stage, serving, until
 
@@ -197,7 +197,7 @@ async def test_flags_are_switched_by_put_and_answered_as_koordinator_does(stage:
 
 
 async def test_flags_switch_what_is_logged(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "koordpy.scheduling.observers.attempt_log")
+    caplog.set_level(logging.INFO, "koordpy.scheduling.explain.attempt_log")
     for flag, value in (("s", "1"), ("f", "true"), ("d", "true"), ("db", "true")):
         assert (await put(stage, flag, value)).status_code == 200
     small, huge = await stage.add_pod("small"), await stage.add_pod("huge", cpu="100")

@@ -7,7 +7,7 @@ from typing import Any
 from koordpy.api.core import Node
 from koordpy.api.network_topology import ClusterNetworkTopology
 from koordpy.api.scheme import resource_of
-from koordpy.scheduling.network_topology import manager
+from koordpy.cluster.network_topology import manager
 from tests.eventually import PATIENCE
 from tests.integration.service.stage import Stage, serving
 

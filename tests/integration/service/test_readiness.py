@@ -15,10 +15,10 @@ from koordpy.api.core import Pod
 from koordpy.embedded.apiserver import ApiServer, Fault
 from koordpy.http.server import listener as listening
 from koordpy.lib import certificates
-from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import Permit, Plugin
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles import registry
-from koordpy.scheduling.status import SUCCESS, Status
 from koordpy.service import Service
 from tests.eventually import PATIENCE
 from tests.integration.service.stage import (

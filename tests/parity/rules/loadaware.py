@@ -9,10 +9,10 @@ from koordpy.api.koordinator import NodeMetric
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.args import read_args
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.status import Status
+from koordpy.scheduling.interface.args import read_args
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.status import Status
 from koordpy_plugins.scheduling.loadaware.plugin import LoadAwareScheduling
 
 

@@ -11,7 +11,7 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.scheme import decode
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.cycle_state import CycleState
+from koordpy.scheduling.interface.cycle_state import CycleState
 
 from .loadaware import answer, plugin_of, same
 

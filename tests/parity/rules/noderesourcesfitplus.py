@@ -5,9 +5,9 @@ from typing import Any
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
-from koordpy.scheduling.args import read_args
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface.args import read_args
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
 from koordpy_plugins.scheduling.noderesourcesfitplus.plugin import NodeResourcesFitPlus
 
 

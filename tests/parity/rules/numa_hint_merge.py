@@ -3,8 +3,8 @@
 from typing import Any
 
 from koordpy.scheduling.interface import NUMATopologyHint
-from koordpy.scheduling.topology_manager import bitmask
-from koordpy.scheduling.topology_manager.policy import (
+from koordpy.scheduling.toolkit.topology_manager import bitmask
+from koordpy.scheduling.toolkit.topology_manager.policy import (
     Exclusive,
     NumaNodeStatus,
     NumaTopologyExclusive,

@@ -15,17 +15,17 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.columns import PODS
 from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.sandbox import Sandbox
-from koordpy.scheduling.args import API_VERSION
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.framework import Framework
-from koordpy.scheduling.gates import scheduling_gates
-from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import Binding
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.outcome import FilterOutcome
+from koordpy.scheduling.interface.args import API_VERSION
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.gates import scheduling_gates
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.outcome import FilterOutcome
+from koordpy.scheduling.interface.status import Code, Status
 from koordpy.scheduling.profiles.config import KIND, read
 from koordpy.scheduling.profiles.registry import Place, build
-from koordpy.scheduling.status import Code, Status
 from koordpy_plugins.scheduling.reservation.plugin import Reservation as ReservationPlugin
 from koordpy_plugins.scheduling.reservation.prepared import PREPARED, Prepared
 

@@ -9,7 +9,7 @@ from koordpy.api.reservation_affinity import ReservationAffinity, affinity_of, t
 from koordpy.api.reservation_owners import OwnersError, owner_matchers
 from koordpy.api.resources import pod_requests
 from koordpy.api.scheme import DecodeError, decode
-from koordpy.scheduling.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy_plugins.scheduling.reservation.matching import Wish, decide
 
 

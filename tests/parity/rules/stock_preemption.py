@@ -6,9 +6,9 @@ from koordpy.api.core import Namespace, Node, Pod, PodDisruptionBudget
 from koordpy.api.meta import KubeObject
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
-from koordpy.scheduling.args import API_VERSION
-from koordpy.scheduling.framework import Framework
-from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.interface.args import API_VERSION
+from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.preemption.choice import least_loss, loss
 from koordpy.scheduling.profiles.config import KIND, read
 from koordpy.scheduling.profiles.registry import Place, build, installed

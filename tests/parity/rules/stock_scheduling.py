@@ -14,12 +14,12 @@ from koordpy.api.core import (
 from koordpy.api.meta import KubeObject
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
-from koordpy.scheduling.args import API_VERSION
-from koordpy.scheduling.framework import Framework
-from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.interface.args import API_VERSION
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.status import Code, Status
 from koordpy.scheduling.profiles.config import KIND, read
 from koordpy.scheduling.profiles.registry import Place, build, installed
-from koordpy.scheduling.status import Code, Status
 
 OWNERS: tuple[type[KubeObject], ...] = (ReplicaSet, ReplicationController, StatefulSet)
 

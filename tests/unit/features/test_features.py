@@ -18,12 +18,12 @@ from koordpy.features.catalog import features
 from koordpy.features.feature import Feature, Part, following, shipped_definitions
 from koordpy.features.page import page
 from koordpy.features.parts import NETWORK_TOPOLOGY, PARTS, rights
-from koordpy.scheduling.args import PluginArgs
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Permit, Plugin, Score
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.status import SUCCESS, Status
 from tests.manifests.render import DEPLOY
 from tests.manifests.rights import Grant, grants_of, shipped_grants
 

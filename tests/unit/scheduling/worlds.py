@@ -9,15 +9,15 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode, encode
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.args import API_VERSION
-from koordpy.scheduling.calls.extender import Extender, create
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.framework import Framework
-from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.extender.extender import Extender, create
+from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import Bind, Binding, Plugin
+from koordpy.scheduling.interface.args import API_VERSION
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles import config
 from koordpy.scheduling.profiles.registry import Place, build
-from koordpy.scheduling.status import SUCCESS, Status
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -4,10 +4,10 @@ import pytest
 
 from koordpy.api.core import Pod
 from koordpy.cluster.columns import PODS
-from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import Binding, Filter, Permit, Plugin, PreBind, Reserve, Score
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.testing.cluster import cluster
 from koordpy.testing.objects import node, node_metric, pod
 from koordpy.testing.scheduling import (

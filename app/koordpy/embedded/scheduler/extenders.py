@@ -20,8 +20,7 @@ from koordpy.api.core import Node, Pod
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet, NodeTable
 from koordpy.lib.http1 import Caller, Connect, HttpClient, HttpError
-from koordpy.scheduling.interface import Victims
-from koordpy.scheduling.preemption.extenders import ExtenderError
+from koordpy.scheduling.interface import ExtenderError, Victims
 from koordpy.scheduling.profiles.config import (
     ExtenderConfig,
     ExtenderTLSConfig,

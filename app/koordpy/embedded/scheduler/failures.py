@@ -12,8 +12,8 @@ from koordpy.cluster.client import Client, PatchType
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
 from koordpy.cluster.events import WARNING, Recorder
 from koordpy.lib.clock import Clock
-from koordpy.scheduling.outcome import PostFilterResult
-from koordpy.scheduling.status import Status
+from koordpy.scheduling.interface.outcome import PostFilterResult
+from koordpy.scheduling.interface.status import Status
 
 log = logging.getLogger(__name__)
 

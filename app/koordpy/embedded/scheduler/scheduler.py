@@ -20,25 +20,24 @@ from koordpy.cluster.informers import Informers
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.http1 import Connect
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.failure import Failure, taken_over
-from koordpy.scheduling.framework import Framework
-from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.interface import Binding, QueuedPod
-from koordpy.scheduling.nominator import Nominator
-from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
-from koordpy.scheduling.preemption.extenders import ExtenderError
+from koordpy.scheduling.cycle.queue import SchedulingQueue, by_priority
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.interface import Binding, ExtenderError, QueuedPod
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.failure import Failure, taken_over
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.nominator import Nominator
+from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.interface.status import SUCCESS, Code, Status
+from koordpy.scheduling.interface.waiting_pods import WaitingPods
 from koordpy.scheduling.profiles.config import Profile, SchedulerConfiguration
 from koordpy.scheduling.profiles.registry import Place, build
-from koordpy.scheduling.queue import SchedulingQueue, by_priority
-from koordpy.scheduling.status import SUCCESS, Code, Status
-from koordpy.scheduling.waiting_pods import WaitingPods
 
 from . import failures
+from .cluster_events import ClusterEvents
 from .extenders import in_order, without_ignored_resources
 from .failures import CLEARED
 from .search import NodeSearch
-from .surroundings import Surroundings
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +103,7 @@ class Scheduler:
         self._loops: list[asyncio.Task[None]] = []
         self.bound = 0
         """Pods bound so far."""
-        self._surroundings = Surroundings(
+        self._surroundings = ClusterEvents(
             self.cluster,
             self.queue,
             self._waiting_pods,

@@ -16,12 +16,12 @@ import numpy as np
 from koordpy.api.core import Pod
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet, NodeTable
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.framework import Framework
-from koordpy.scheduling.outcome import FilterOutcome, Refusals
-from koordpy.scheduling.preemption.extenders import ExtenderError
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.interface import ExtenderError
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.outcome import FilterOutcome, Refusals
+from koordpy.scheduling.interface.status import SUCCESS, Code, Status, Verdict
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
-from koordpy.scheduling.status import SUCCESS, Code, Status, Verdict
 
 from .extenders import Extender, encoded
 

@@ -22,10 +22,10 @@ from koordpy.admission.chain import Chain
 from koordpy.api.core import PriorityClass
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.quota.topology import QuotaTopology
-from koordpy.scheduling.debug_flags import DebugFlags
+from koordpy.scheduling.explain.decision_stream import DecisionStreams
+from koordpy.scheduling.explain.decisions import Decisions
 from koordpy.scheduling.interface import APIService
-from koordpy.scheduling.observers.decision_stream import DecisionStreams
-from koordpy.scheduling.observers.decisions import Decisions
+from koordpy.scheduling.interface.debug_flags import DebugFlags
 from koordpy.scheduling.profiles.registry import Profiles
 
 from . import decisions, flags, metrics, pprof, what_if

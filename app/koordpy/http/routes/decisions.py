@@ -11,8 +11,8 @@ import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
-from koordpy.scheduling.observers.decision_stream import DecisionStream, DecisionStreams, TooManyStreams
-from koordpy.scheduling.observers.decisions import Decision, DecisionModel, Decisions, Outcome
+from koordpy.scheduling.explain.decision_stream import DecisionStream, DecisionStreams, TooManyStreams
+from koordpy.scheduling.explain.decisions import Decision, DecisionModel, Decisions, Outcome
 
 from .parameters import known_parameters
 

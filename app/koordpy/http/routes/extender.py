@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from koordpy.http.server.direct import Direct, Gone, Reply
-from koordpy.scheduling.calls.attempts import Attempt
-from koordpy.scheduling.calls.extender import Extender
-from koordpy.scheduling.calls.wire import BadBody
-from koordpy.scheduling.metrics import EXTENDER_DURATION, tally
+from koordpy.scheduling.extender.attempts import Attempt
+from koordpy.scheduling.extender.extender import Extender
+from koordpy.scheduling.extender.wire import BadBody
+from koordpy.scheduling.framework.metrics import EXTENDER_DURATION, tally
 
 log = logging.getLogger(__name__)
 

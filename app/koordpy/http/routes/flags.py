@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from koordpy.http.server.asgi import Header
-from koordpy.scheduling.debug_flags import BadFlag, DebugFlags
+from koordpy.scheduling.interface.debug_flags import BadFlag, DebugFlags
 
 MAX_BODY: Final = 4096
 """Bytes of a value."""

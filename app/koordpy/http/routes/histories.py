@@ -7,10 +7,10 @@ from pydantic import BaseModel
 
 from koordpy.api.core import Pod
 from koordpy.api.meta import format_micro_time
-from koordpy.scheduling.calls.extender import Extender
-from koordpy.scheduling.observers.cause import Cause
-from koordpy.scheduling.observers.causes import Causes
-from koordpy.scheduling.observers.history import Life, StepModel, What
+from koordpy.scheduling.explain.cause import Cause
+from koordpy.scheduling.explain.causes import Causes
+from koordpy.scheduling.explain.history import Life, StepModel, What
+from koordpy.scheduling.extender.extender import Extender
 
 from .parameters import known_parameters
 

@@ -11,13 +11,11 @@ the same answers.
 A point that raises is an Error of the attempt, with the plugin's name: the pod is retried.
 
 In the order of a cycle: `queueing`, `filtering`, `scoring`, `binding`; `reservations` and `numa` have
-Koordinator's points within those, `beside` is what a plugin may bring along, `signing` saves work.
+Koordinator's points within those, `providers` is what a plugin may bring along, `signing` saves work.
 """
 
-from ..reservation_info import ReservationInfo
-from ..reservation_pairs import ReservationPairs
-from .beside import APIService, Controller, ControllerProvider
 from .binding import Bind, Binding, Permit, PostBind, PreBind, Reserve, ResizePod
+from .extenders import ExtenderError, PreemptExtender
 from .filtering import (
     AfterPostFilter,
     AfterPreFilter,
@@ -34,7 +32,11 @@ from .filtering import (
 )
 from .numa import NUMATopologyHint, NUMATopologyHintProvider
 from .plugin import Plugin
+from .providers import APIService, Controller, ControllerProvider
 from .queueing import NextPod, PreEnqueue, QueuedPod, QueueSort
+from .reservation_info import ReservationInfo
+from .reservation_pairs import ReservationPairs
+from .reservation_points import ReservationPoints
 from .reservations import (
     ReservationFilter,
     ReservationNominator,
@@ -60,6 +62,7 @@ __all__ = [
     "Controller",
     "ControllerProvider",
     "ExplainsFailure",
+    "ExtenderError",
     "Filter",
     "FindOneNode",
     "NUMATopologyHint",
@@ -74,6 +77,7 @@ __all__ = [
     "PreFilter",
     "PreScore",
     "Preempt",
+    "PreemptExtender",
     "PreferNodes",
     "QueueSort",
     "QueuedPod",
@@ -81,6 +85,7 @@ __all__ = [
     "ReservationInfo",
     "ReservationNominator",
     "ReservationPairs",
+    "ReservationPoints",
     "ReservationPreAllocationRestore",
     "ReservationPreBind",
     "ReservationRestore",

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from koordpy.api.core import Pod
 
-from ..cycle_state import CycleState
-from ..status import Status
+from .cycle_state import CycleState
+from .status import Status
 
 
 class ResizePod:

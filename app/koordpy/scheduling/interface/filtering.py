@@ -7,11 +7,11 @@ from typing import ClassVar
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
 
-from ..cycle_state import CycleState
-from ..node_info import NodeInfo, each
-from ..outcome import FilterOutcome, PostFilterResult
-from ..status import SUCCESS, Status, Verdict
-from .plugin import Forms, TwoForms
+from .cycle_state import CycleState
+from .forms import Forms, TwoForms
+from .node_info import NodeInfo, each
+from .outcome import FilterOutcome, PostFilterResult
+from .status import SUCCESS, Status, Verdict
 
 
 class BeforePreFilter:

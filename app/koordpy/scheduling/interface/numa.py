@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from koordpy.api.core import Pod
 
-from ..cycle_state import CycleState
-from ..node_info import NodeInfo
-from ..status import Status
+from .cycle_state import CycleState
+from .node_info import NodeInfo
+from .status import Status
 
 
 @dataclass(frozen=True, slots=True)

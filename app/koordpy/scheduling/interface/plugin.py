@@ -1,15 +1,13 @@
-"""What every plugin has, and what every point with two forms has."""
+"""What every scheduling plugin has."""
 
 from collections.abc import Iterable
 from typing import ClassVar
 
 from koordpy.api.needs import Lack, Needs
 
-from ..args import NoArgs, PluginArgs
-from ..handle import Handle
-
-Forms = tuple[tuple[str, str], ...]
-"""Pairs of methods: for one, and for all at once."""
+from .args import NoArgs, PluginArgs
+from .forms import check_forms
+from .handle import Handle
 
 
 class Plugin:
@@ -29,6 +27,10 @@ class Plugin:
     needs: ClassVar[Needs] = Needs()
     watch_suffices: ClassVar[bool] = False
 
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        check_forms(cls)
+
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         self.args = args
         self.handle = handle
@@ -39,23 +41,3 @@ class Plugin:
         Everything that the plugin follows has been listed when it is called, pods aside.
         """
         return ()
-
-
-class TwoForms:
-    """A point about many things at once: a plugin implements a method for one, or one for all as arrays.
-
-    A point names the pairs of methods in `_forms`; each is written in terms of the other.
-    """
-
-    _forms: ClassVar[Forms] = ()
-
-    def __init_subclass__(cls, **kwargs: object) -> None:
-        super().__init_subclass__(**kwargs)
-        if not issubclass(cls, Plugin):
-            return
-        for point in cls.__mro__:
-            for single, batch in point.__dict__.get("_forms", ()):
-                if all(getattr(cls, form) is getattr(point, form) for form in (single, batch)):
-                    raise TypeError(
-                        f"{cls.__name__} is a {point.__name__} and must define {single} or {batch}"
-                    )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from koordpy.api.core import Pod
 
-from ..status import Status
+from .status import Status
 
 
 @dataclass(frozen=True, slots=True)

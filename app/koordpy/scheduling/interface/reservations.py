@@ -10,14 +10,15 @@ import numpy as np
 
 from koordpy.api.core import Pod
 from koordpy.cluster.columns import Int64
+from koordpy.cluster.nodes import NodeTable
 
-from ..cycle_state import CycleState
-from ..node_info import NodeInfo, each
-from ..reservation_info import ReservationInfo
-from ..reservation_pairs import ReservationPairs
-from ..status import SUCCESS, Status, Verdict
 from .binding import Binding
-from .plugin import Forms, Plugin, TwoForms
+from .cycle_state import CycleState
+from .forms import Forms, TwoForms
+from .node_info import NodeInfo, each
+from .reservation_info import ReservationInfo
+from .reservation_pairs import ReservationPairs
+from .status import SUCCESS, Status, Verdict
 
 
 class ReservationRestore(TwoForms):
@@ -219,8 +220,8 @@ class ReservationPreBind:
 
 def _pair(plugin: TwoForms, pod: Pod, reservation: ReservationInfo, node_name: str) -> ReservationPairs:
     """Return one pair on a node by its name."""
-    assert isinstance(plugin, Plugin)
-    nodes, missing = plugin.handle.nodes.select([node_name])
+    table: NodeTable = plugin.handle.nodes  # type: ignore[attr-defined]  # every class with forms is a Plugin
+    nodes, missing = table.select([node_name])
     if missing:
         raise LookupError(f"node {node_name} is gone")
     return ReservationPairs.of_pod(pod, [reservation], NodeInfo(nodes, 0))

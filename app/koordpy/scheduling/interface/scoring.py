@@ -8,10 +8,10 @@ from koordpy.api.core import Pod
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 
-from ..cycle_state import CycleState
-from ..node_info import NodeInfo, each
-from ..status import Status
-from .plugin import Forms, TwoForms
+from .cycle_state import CycleState
+from .forms import Forms, TwoForms
+from .node_info import NodeInfo, each
+from .status import Status
 
 MIN_NODE_SCORE = 0
 MAX_NODE_SCORE = 100

@@ -18,13 +18,13 @@ import numpy as np
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.sandbox import Sandbox
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.handle import WhatIf
+from koordpy.scheduling.framework.plugin_call import Broken
 from koordpy.scheduling.interface import Victims
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.outcome import FilterOutcome
-from koordpy.scheduling.plugin_call import Broken
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import WhatIf
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.outcome import FilterOutcome
+from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from .budgets import Budgets
 from .importance import by_importance

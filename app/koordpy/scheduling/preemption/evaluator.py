@@ -12,12 +12,12 @@ import numpy as np
 
 from koordpy.api.core import Pod, PodDisruptionBudget
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.fit_error import fit_error
-from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.metrics import PREEMPTION_ATTEMPTS
-from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
-from koordpy.scheduling.status import SUCCESS, Code, Status
+from koordpy.scheduling.framework.metrics import PREEMPTION_ATTEMPTS
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.fit_error import fit_error
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.interface.status import SUCCESS, Code, Status
 
 from .budgets import Budgets
 from .choice import least_loss

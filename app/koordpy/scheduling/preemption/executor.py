@@ -16,9 +16,9 @@ from koordpy.api.meta import format_time
 from koordpy.cluster.client import Client, PatchType
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
 from koordpy.cluster.events import NORMAL
-from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.metrics import PREEMPTION_VICTIMS, tally
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.framework.metrics import PREEMPTION_VICTIMS, tally
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from .importance import priority_of
 

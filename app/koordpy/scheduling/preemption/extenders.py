@@ -4,46 +4,14 @@ Source: Kubernetes, `callExtenders` in `pkg/scheduler/framework/preemption`.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeTable
-from koordpy.scheduling.interface import Victims
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.interface import ExtenderError, PreemptExtender, Victims
+from koordpy.scheduling.interface.status import SUCCESS, Status
 
 log = logging.getLogger(__name__)
-
-
-class ExtenderError(Exception):
-    """An extender did not answer, answered something else than expected, or reported an error."""
-
-
-class PreemptExtender(Protocol):
-    """An extender of the scheduler, as far as preemption is concerned."""
-
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-        ...
-
-    @property
-    def ignorable(self) -> bool:
-        """Whether scheduling goes on without it when it fails."""
-        ...
-
-    @property
-    def supports_preemption(self) -> bool:
-        """Whether it wants to be asked."""
-        ...
-
-    def is_interested(self, pod: Pod) -> bool:
-        """Tell whether a pod concerns it."""
-        ...
-
-    async def preempt(self, pod: Pod, victims: Mapping[str, Victims], nodes: NodeTable) -> dict[str, Victims]:
-        """Return the victims by node name to go on with. Raises ExtenderError."""
-        ...
 
 
 async def agreed(

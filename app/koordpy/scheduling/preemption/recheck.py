@@ -13,12 +13,12 @@ import numpy as np
 from koordpy.api.core import Pod, PodDisruptionBudget
 from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.sandbox import Sandbox
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.framework import Framework
-from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.framework.plugin_call import Broken
 from koordpy.scheduling.interface import Victims
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.plugin_call import Broken
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.node_info import NodeInfo
 
 from .budgets import Budgets
 from .dry_run import DryRun

@@ -14,8 +14,7 @@ from koordpy.api import extension, quantity
 from koordpy.api.config_model import ConfigModel, Seconds
 from koordpy.api.field_error import FieldError, invalid
 from koordpy.lib import int64
-
-from ..args import PluginArgs
+from koordpy.scheduling.interface.args import PluginArgs
 
 SCORING_STRATEGIES = ("MostAllocated", "BalancedAllocation", "LeastAllocated")
 

@@ -28,10 +28,10 @@ from koordpy.api.config_model import ConfigError
 from koordpy.api.field_error import FieldError
 from koordpy.lib import entry_points
 from koordpy.lib.feature_gates import FeatureGates
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.interface.args import PluginArgs, read_args
+from koordpy.scheduling.interface.handle import Handle
 
-from ..args import PluginArgs, read_args
-from ..framework import Framework
-from ..handle import Handle
 from ..interface import (
     AfterPostFilter,
     AfterPreFilter,
@@ -165,7 +165,7 @@ def build(
 ) -> Profiles:
     """Make every profile of a configuration. Raises ConfigError with all problems found.
 
-    `gates` are those of `koordpy.scheduling.gates`; None means their defaults.
+    `gates` are those of `koordpy.scheduling.interface.gates`; None means their defaults.
     """
     local = frozenset(profile.scheduler_name for profile in config.profiles)
     known = installed() if classes is None else classes
@@ -175,9 +175,11 @@ def build(
         try:
             handle = handle_of(profile)
             plan = _Plan(profile, f"profiles[{index}]", place, known, skip_missing, built)
-            built.frameworks[profile.scheduler_name] = plan.build(handle, gates, local)
+            framework = built.frameworks[profile.scheduler_name] = plan.build(handle, gates, local)
             if place is Place.EXTENDER:
                 built.wholes[profile.scheduler_name] = plan.whole().build(handle, gates, local)
+            # What plugins ask about is the whole of scheduling, wherever they run.
+            handle.attach(built.wholes.get(profile.scheduler_name, framework))
         except ConfigError as error:
             problems.extend(error.problems)
     if problems:

@@ -5,12 +5,12 @@ Both refusals are unresolvable: evicting pods moves no node into another zone.
 
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.args import PluginArgs
-from koordpy.scheduling.cycle_state import CycleState, StateKey
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Filter, Plugin, PreFilter
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from . import zones
 

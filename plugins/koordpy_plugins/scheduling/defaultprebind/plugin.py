@@ -7,9 +7,9 @@ write, guarded by the UID in the same way. What is left is to refuse early. Sour
 """
 
 from koordpy.api.core import Pod
-from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import Binding, Plugin, PreBind
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.status import SUCCESS, Status
 
 
 class DefaultPreBind(Plugin, PreBind):

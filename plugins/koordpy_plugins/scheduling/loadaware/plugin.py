@@ -14,9 +14,6 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.needs import Lack, Needs
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.args import PluginArgs
-from koordpy.scheduling.cycle_state import PLACED, CycleState, StateKey
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import (
     APIService,
     Filter,
@@ -26,7 +23,10 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
+from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.scheduling.interface.cycle_state import PLACED, CycleState, StateKey
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.status import PASS, SUCCESS, Code, Status, Verdict
 
 from . import arithmetic
 from .args import LoadAwareSchedulingArgs

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from koordpy.api.config_model import ConfigModel
 from koordpy.lib import int64
-from koordpy.scheduling.args import PluginArgs
+from koordpy.scheduling.interface.args import PluginArgs
 
 
 class ResourcesType(ConfigModel):

@@ -14,7 +14,7 @@ from koordpy.api.resource_names import CPU, PODS, is_counted
 from koordpy.api.resources import Vector
 from koordpy.cluster.columns import PODS as PODS_COLUMN
 from koordpy.cluster.nodes import NodeTable
-from koordpy.scheduling.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
 
 from .matching import Decision
 

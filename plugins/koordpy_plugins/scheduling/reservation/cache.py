@@ -19,7 +19,7 @@ from koordpy.api.reservation import Reservation, validate
 from koordpy.api.scheme import DecodeError
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.store import Store
-from koordpy.scheduling.reservation_info import AssignedPod, ReservationInfo
+from koordpy.scheduling.interface.reservation_info import AssignedPod, ReservationInfo
 
 from .owner_index import OwnerIndex
 

@@ -20,11 +20,11 @@ from koordpy.api.reserve_pod import reservation_name_of
 from koordpy.api.scheme import DecodeError
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
 from koordpy.cluster.retry import retried
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Binding
-from koordpy.scheduling.reservation_info import ReservationInfo
-from koordpy.scheduling.reservation_writes import write_status
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.status import SUCCESS, Status
+from koordpy.scheduling.toolkit.reservation_writes import write_status
 
 from .cache import ReservationCache, UnknownReservation
 from .preparation import UNSUPPORTED

@@ -10,7 +10,7 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.quantity import QuantityError
 from koordpy.api.reservation import RESTRICTED
 from koordpy.api.scheme import DecodeError
-from koordpy.scheduling.reservation_info import AssignedPod, ReservationInfo
+from koordpy.scheduling.interface.reservation_info import AssignedPod, ReservationInfo
 
 from . import scoring
 from .book import NO_ORDER

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from koordpy.api.reservation import RESTRICTED
 from koordpy.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from koordpy.api.resources import Vector, pod_node_request_vector
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.reservation_info import ReservationInfo
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from .matches import NodeMatch
 from .node_fit import NodeRoom, lacking_in_reservation, lacking_on_node

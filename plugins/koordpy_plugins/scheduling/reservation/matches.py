@@ -10,7 +10,7 @@ import numpy as np
 
 from koordpy.api.core import Pod
 from koordpy.api.resources import Vector
-from koordpy.scheduling.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
 
 from .book import Book, Bool, Int64
 from .imagined import Imagined

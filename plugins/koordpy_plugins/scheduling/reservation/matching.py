@@ -13,7 +13,7 @@ from koordpy.api.quantity import Quantity
 from koordpy.api.reservation_affinity import ReservationAffinity, affinity_of, text_of, untolerated
 from koordpy.api.resources import Vector, counted, pod_requests, surely_alike, vector
 from koordpy.lib.last_answer import LastAnswer
-from koordpy.scheduling.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
 
 
 class Decision(StrEnum):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from koordpy.api.quantity import ZERO, Quantity
 from koordpy.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from koordpy.api.resources import Vector
-from koordpy.scheduling.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
 
 _PLAIN = (CPU, MEMORY, EPHEMERAL_STORAGE)
 

@@ -7,7 +7,7 @@ A pod that waits for victims to go must find its reservation again. Source: Koor
 from koordpy.api.core import Pod
 from koordpy.api.reservation import Reservation
 from koordpy.cluster.store import Store
-from koordpy.scheduling.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
 
 from .cache import ReservationCache
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet, NodeTable
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.reservation_info import ReservationInfo
-from koordpy.scheduling.reservation_pairs import ReservationPairs
-from koordpy.scheduling.reservation_points import ReservationPoints
-from koordpy.scheduling.status import SUCCESS, Status, Verdict
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
+from koordpy.scheduling.interface.reservation_points import ReservationPoints
+from koordpy.scheduling.interface.status import SUCCESS, Status, Verdict
 
 from .book import Int64
 from .nominations import Nominations

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koordpy.api.core import Pod
-from koordpy.scheduling.reservation_info import ReservationInfo
-from koordpy.scheduling.reservation_pairs import ReservationPairs
-from koordpy.scheduling.status import SUCCESS, Status, Verdict
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
+from koordpy.scheduling.interface.status import SUCCESS, Status, Verdict
 
 from .book import Bool, Int64
 

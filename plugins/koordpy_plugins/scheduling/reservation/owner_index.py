@@ -11,7 +11,7 @@ import numpy as np
 
 from koordpy.api.core import Pod
 from koordpy.api.reservation_owners import OwnerMatchers
-from koordpy.scheduling.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
 
 from .book import Book, Int64
 

@@ -5,7 +5,7 @@ import numpy as np
 from koordpy.api import node_affinity
 from koordpy.api.core import Node, Pod
 from koordpy.cluster.nodes import NodeTable
-from koordpy.scheduling.node_memo import MemoCache
+from koordpy.scheduling.toolkit.node_memo import MemoCache
 
 from .book import Bool
 

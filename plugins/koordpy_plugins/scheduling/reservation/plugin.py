@@ -18,11 +18,6 @@ from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.api.resources import pod_requests
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.args import PluginArgs
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.failure import Failure
-from koordpy.scheduling.gates import OMIT_NODE_LABELS_FOR_RESERVATION, SKIP_RESERVATION_FITS_NODE
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import (
     APIService,
     BeforeFilter,
@@ -48,10 +43,15 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
-from koordpy.scheduling.reservation_info import ReservationInfo
-from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
+from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.failure import Failure
+from koordpy.scheduling.interface.gates import OMIT_NODE_LABELS_FOR_RESERVATION, SKIP_RESERVATION_FITS_NODE
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.status import PASS, SUCCESS, Code, Status, Verdict
 
 from . import scoring, service
 from .args import ReservationArgs

@@ -14,13 +14,13 @@ from koordpy.api import reservation_annotations as annotations
 from koordpy.api.core import Pod
 from koordpy.api.reservation import ALIGNED
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import Plugin
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.reservation_info import ReservationInfo
-from koordpy.scheduling.reservation_pairs import ReservationPairs
-from koordpy.scheduling.reservation_points import ReservationPoints
-from koordpy.scheduling.status import PASS, SUCCESS, Status, Verdict
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
+from koordpy.scheduling.interface.reservation_points import ReservationPoints
+from koordpy.scheduling.interface.status import PASS, SUCCESS, Status, Verdict
 
 from . import fitting, scoring
 from .ballot import Ballot

@@ -6,8 +6,8 @@ Source: Koordinator, `pkg/scheduler/plugins/reservation/plugin.go` (`makePostFil
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from koordpy.scheduling.outcome import FilterOutcome
-from koordpy.scheduling.status import Status
+from koordpy.scheduling.interface.outcome import FilterOutcome
+from koordpy.scheduling.interface.status import Status
 
 from .judge import PREFIX, is_reservation_reason
 from .matching import Decision, Diagnosis

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from koordpy.api.core import Pod
 from koordpy.api.quantity import ZERO, Quantity
 from koordpy.api.resources import Vector, counted, pod_requests, vector
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from .judge import PREFIX, Judge, by_node
 from .matches import NodeMatch

@@ -16,11 +16,11 @@ from koordpy.api.core import Pod
 from koordpy.api.extension import LABEL_DISABLE_PREEMPTIBLE
 from koordpy.api.reservation import Reservation
 from koordpy.api.reserve_pod import is_reserve_pod, new_reserve_pod, reservation_name_of
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.preemption import Evaluator, Rules
-from koordpy.scheduling.status import Status
 
 from .args import ReservationArgs
 

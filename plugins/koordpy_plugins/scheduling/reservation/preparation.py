@@ -15,12 +15,12 @@ from koordpy.api.reservation_affinity import affinity_of
 from koordpy.api.reserve_pod import reservation_name_of
 from koordpy.api.scheme import DecodeError
 from koordpy.cluster.store import Store
-from koordpy.scheduling.cycle_state import PLACED, CycleState
-from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.node_memo import MemoCache
-from koordpy.scheduling.reservation_info import ReservationInfo
-from koordpy.scheduling.scheduling_hint import SCHEDULING_HINT
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.interface.cycle_state import PLACED, CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.status import SUCCESS, Status
+from koordpy.scheduling.toolkit.node_memo import MemoCache
+from koordpy.scheduling.toolkit.scheduling_hint import SCHEDULING_HINT
 
 from .args import ReservationArgs
 from .book import Int64

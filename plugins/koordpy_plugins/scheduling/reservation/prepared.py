@@ -11,8 +11,8 @@ from koordpy.api.quantity import ZERO, Quantity
 from koordpy.api.resource_names import PODS
 from koordpy.api.resources import Vector, counted, pod_requests, vector
 from koordpy.cluster.nodes import NodeSet, NodeTable
-from koordpy.scheduling.cycle_state import StateKey
-from koordpy.scheduling.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.cycle_state import StateKey
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
 
 from .ballot import Ballot
 from .matches import Matches

@@ -8,13 +8,13 @@ import numpy as np
 from koordpy.api.core import Pod
 from koordpy.api.reserve_pod import wanted_node_of
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import Plugin
-from koordpy.scheduling.node_info import NodeInfo, each
-from koordpy.scheduling.reservation_info import ReservationInfo
-from koordpy.scheduling.reservation_pairs import ReservationPairs
-from koordpy.scheduling.reservation_points import ReservationPoints
-from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.node_info import NodeInfo, each
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
+from koordpy.scheduling.interface.reservation_points import ReservationPoints
+from koordpy.scheduling.interface.status import PASS, SUCCESS, Code, Status, Verdict
 
 from . import scoring
 from .book import Int64

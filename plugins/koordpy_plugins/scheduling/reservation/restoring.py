@@ -8,11 +8,11 @@ Source: Koordinator, `pkg/scheduler/plugins/reservation/transformer.go`.
 import numpy as np
 
 from koordpy.cluster.nodes import NodeSet, NodeTable
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.reservation_info import ReservationInfo
-from koordpy.scheduling.reservation_pairs import ReservationPairs
-from koordpy.scheduling.reservation_points import ReservationPoints
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
+from koordpy.scheduling.interface.reservation_points import ReservationPoints
+from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from .book import Int64
 from .nominator import running

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from koordpy.api.quantity import ZERO, Quantity
 from koordpy.lib import int64
-from koordpy.scheduling.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
 
 Int64 = NDArray[np.int64]
 

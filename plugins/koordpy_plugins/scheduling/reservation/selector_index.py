@@ -9,7 +9,7 @@ from typing import Any
 
 from prometheus_client import Counter, Histogram
 
-from koordpy.scheduling.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
 
 from .args import ReservationSelectorIndexConfig
 

@@ -11,7 +11,7 @@ import msgspec
 from koordpy.api.quantity import Quantity
 from koordpy.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from koordpy.api.resources import Vector
-from koordpy.scheduling.reservation_info import AssignedPod, HostPort, ReservationInfo
+from koordpy.scheduling.interface.reservation_info import AssignedPod, HostPort, ReservationInfo
 
 _GO_NAMES = {
     CPU: "MilliCPU",

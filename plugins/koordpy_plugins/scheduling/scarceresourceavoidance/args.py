@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from koordpy.scheduling.args import PluginArgs
+from koordpy.scheduling.interface.args import PluginArgs
 
 
 class ScarceResourceAvoidanceArgs(PluginArgs):

@@ -11,9 +11,6 @@ from koordpy.api.resources import pod_fit_vector, surely_alike
 from koordpy.cluster.columns import PODS, Int64
 from koordpy.cluster.nodes import NodeSet, NodeTable
 from koordpy.lib.last_answer import LastAnswer
-from koordpy.scheduling.args import PluginArgs
-from koordpy.scheduling.cycle_state import CycleState, StateKey
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import (
     MAX_NODE_SCORE,
     Plugin,
@@ -21,7 +18,10 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from .args import ScarceResourceAvoidanceArgs
 

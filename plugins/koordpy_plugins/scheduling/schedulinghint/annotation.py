@@ -10,7 +10,7 @@ import msgspec
 from koordpy.api import extension
 from koordpy.api.core import Pod
 from koordpy.api.scheme import MALFORMED, without_nulls
-from koordpy.scheduling.scheduling_hint import SchedulingHintState
+from koordpy.scheduling.toolkit.scheduling_hint import SchedulingHintState
 
 _KEYS = (extension.ANNOTATION_SCHEDULING_HINT, extension.DEPRECATED_ANNOTATION_SCHEDULING_HINT)
 

@@ -9,9 +9,6 @@ from collections.abc import Hashable, Sequence
 from koordpy.api.core import Pod
 from koordpy.api.needs import Needs
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.args import PluginArgs
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import (
     BeforePreFilter,
     Plugin,
@@ -19,8 +16,11 @@ from koordpy.scheduling.interface import (
     PreFilter,
     SignPlugin,
 )
-from koordpy.scheduling.scheduling_hint import SCHEDULING_HINT
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.status import SUCCESS, Status
+from koordpy.scheduling.toolkit.scheduling_hint import SCHEDULING_HINT
 
 from .annotation import has_hint, hint_of
 from .args import SchedulingHintArgs

@@ -13,8 +13,8 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.http.routes import debug
 from koordpy.http.server.application import Application
-from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import APIService, Plugin, Score
+from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.profiles.registry import Profiles
 from tests.unit.scheduling.worlds import framework, node, pod_document, world
 

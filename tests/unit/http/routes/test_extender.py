@@ -6,8 +6,8 @@ import pytest
 
 from koordpy.http.routes.extender import endpoints
 from koordpy.http.server.application import Application
-from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import Plugin, Score
+from koordpy.scheduling.interface.cycle_state import CycleState
 from tests.unit.scheduling.worlds import bind_body, extender, filter_body, node, pod, pod_document, world
 
 

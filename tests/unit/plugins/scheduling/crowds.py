@@ -9,8 +9,8 @@ from koordpy.api.core import Namespace, Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.status import Status
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.status import Status
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 NAMES = ("n0", "n1", "n2", "n3")

@@ -12,10 +12,10 @@ from koordpy.api.meta import format_time
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.args import read_args
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.node_info import each
+from koordpy.scheduling.interface.args import read_args
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.node_info import each
 from koordpy_plugins.scheduling.loadaware.plugin import LoadAwareScheduling
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

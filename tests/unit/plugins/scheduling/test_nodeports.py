@@ -4,9 +4,9 @@ from typing import Any
 
 from koordpy.api.core import Pod
 from koordpy.api.scheme import decode
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.framework import Framework
-from koordpy.scheduling.node_info import NodeInfo
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy_plugins.scheduling.stock.nodeports.plugin import NodePorts
 from tests.unit.scheduling.worlds import framework, node, world
 

@@ -23,11 +23,11 @@ from koordpy.api.scheme import decode
 from koordpy.api.taints import find_untolerated
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.args import read_args
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.node_info import NodeInfo, each
-from koordpy.scheduling.status import Code, Status
+from koordpy.scheduling.interface.args import read_args
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.node_info import NodeInfo, each
+from koordpy.scheduling.interface.status import Code, Status
 from koordpy_plugins.scheduling.stock.podtopologyspread.default_selector import DefaultSelectors
 from koordpy_plugins.scheduling.stock.podtopologyspread.plugin import PodTopologySpread
 

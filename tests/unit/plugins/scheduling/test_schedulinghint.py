@@ -9,14 +9,14 @@ from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
-from koordpy.scheduling.args import API_VERSION, read_args
-from koordpy.scheduling.framework import Framework
-from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.outcome import FilterOutcome
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.interface.args import API_VERSION, read_args
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.outcome import FilterOutcome
+from koordpy.scheduling.interface.status import Code
 from koordpy.scheduling.profiles import config
 from koordpy.scheduling.profiles.registry import Place, build
-from koordpy.scheduling.scheduling_hint import SCHEDULING_HINT, SchedulingHintState
-from koordpy.scheduling.status import Code
+from koordpy.scheduling.toolkit.scheduling_hint import SCHEDULING_HINT, SchedulingHintState
 from koordpy_plugins.scheduling.schedulinghint.plugin import SchedulingHint
 
 CURRENT = "internal.scheduling.koordinator.sh/scheduling-hint"

@@ -7,11 +7,11 @@ import pytest
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
-from koordpy.scheduling.args import read_args
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Plugin, PreScore, Score
-from koordpy.scheduling.node_info import each
+from koordpy.scheduling.interface.args import read_args
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.node_info import each
 from koordpy_plugins.scheduling.noderesourcesfitplus.plugin import NodeResourcesFitPlus
 from koordpy_plugins.scheduling.scarceresourceavoidance.plugin import ScarceResourceAvoidance
 

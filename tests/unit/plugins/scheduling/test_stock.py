@@ -10,11 +10,11 @@ from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
-from koordpy.scheduling.args import read_args
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Filter, Plugin, PreFilter, Score
-from koordpy.scheduling.node_info import each
+from koordpy.scheduling.interface.args import read_args
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.node_info import each
 from koordpy_plugins.scheduling.stock.nodeaffinity.plugin import NodeAffinity
 from koordpy_plugins.scheduling.stock.nodename.plugin import NodeName
 from koordpy_plugins.scheduling.stock.nodeports.plugin import NodePorts

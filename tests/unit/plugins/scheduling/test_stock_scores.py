@@ -11,10 +11,10 @@ from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
-from koordpy.scheduling.args import read_args
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.node_info import NodeInfo, each
+from koordpy.scheduling.interface.args import read_args
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.node_info import NodeInfo, each
 from koordpy_plugins.scheduling.stock.imagelocality.plugin import ImageLocality, normalized
 from koordpy_plugins.scheduling.stock.noderesourcesbalancedallocation.plugin import (
     NodeResourcesBalancedAllocation,

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from koordpy.api.core import Node, Pod, PodDisruptionBudget
 from koordpy.api.scheme import decode
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.cycle_state import CycleState, StateKey
-from koordpy.scheduling.framework import Framework
+from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import Filter, Plugin, PreFilter
-from koordpy.scheduling.node_info import NodeInfo
+from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.preemption.budgets import Budgets
 from koordpy.scheduling.preemption.dry_run import NO_VICTIMS, DryRun, Findings
 from koordpy.scheduling.preemption.importance import by_importance, priority_of
-from koordpy.scheduling.status import SUCCESS, Status
 from tests.unit.scheduling.worlds import NOW, framework, node, pod, world
 
 

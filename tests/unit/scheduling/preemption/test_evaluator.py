@@ -7,13 +7,13 @@ import pytest
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Pod
 from koordpy.cluster.cluster import Cluster
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.framework import Framework
+from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import Filter, Plugin, PreFilter
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.outcome import PostFilterResult
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.outcome import PostFilterResult
+from koordpy.scheduling.interface.status import SUCCESS, Code, Status
 from koordpy.scheduling.preemption import Rules
-from koordpy.scheduling.status import SUCCESS, Code, Status
 from koordpy_plugins.scheduling.stock.defaultpreemption.plugin import DefaultPreemption
 from koordpy_plugins.scheduling.stock.noderesourcesfit.plugin import NodeResourcesFit
 from tests.unit.scheduling.worlds import framework, node, pod, world

@@ -7,11 +7,11 @@ import pytest
 from koordpy.api.core import Pod
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import Filter, Plugin, PreFilter, Victims
-from koordpy.scheduling.node_info import NodeInfo
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.preemption.recheck import Recheck
-from koordpy.scheduling.status import SUCCESS, Status
 from tests.unit.scheduling.worlds import framework, node, pod, world
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from koordpy.api.config_model import ConfigError
 from koordpy.lib import int64
-from koordpy.scheduling.args import API_VERSION, PluginArgs, read_args
-from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface.args import API_VERSION, PluginArgs, read_args
+from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.profiles import config
 from koordpy.scheduling.profiles.koordinator_args import (
     KOORDINATOR_ARGS,
@@ -84,7 +84,7 @@ def test_a_file_for_a_whole_koord_scheduler_loads_and_the_missing_plugins_are_to
     framework = profiles.frameworks["koord-scheduler"]
     enabled = {
         point: [plugin.name for plugin in plugins]
-        for point, plugins in framework.lineup.enabled.items()
+        for point, plugins in framework.enabled.enabled.items()
         if plugins
     }
     assert enabled == {

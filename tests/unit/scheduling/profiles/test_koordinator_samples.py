@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from koordpy.api.config_model import ConfigError
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Bind, Filter
+from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.profiles import config
 from koordpy.scheduling.profiles.koordinator_args import KOORDINATOR_ARGS
 from koordpy.scheduling.profiles.registry import Place, Profiles, build, installed
@@ -40,10 +40,10 @@ def built(*, skip_missing: bool) -> Profiles:
 def test_the_shipped_file_runs_the_plugins_that_are_there_in_its_order() -> None:
     profiles = built(skip_missing=True)
     assert {line.rpartition(": ")[2] for line in profiles.missing} == set(KOORDINATOR_ARGS)
-    lineup = profiles.frameworks["koord-scheduler"].lineup
-    filters = [name for name, _ in lineup.at("filter", Filter)]
+    enabled = profiles.frameworks["koord-scheduler"].enabled
+    filters = [name for name, _ in enabled.at("filter", Filter)]
     assert filters.index("LoadAwareScheduling") < filters.index("Reservation")
-    assert [name for name, _ in lineup.at("bind", Bind)][-1] == "DefaultBinder"
+    assert [name for name, _ in enabled.at("bind", Bind)][-1] == "DefaultBinder"
     weights = profiles.frameworks["koord-scheduler"].weights
     assert weights == {"LoadAwareScheduling": 1, "Reservation": 5000}
 

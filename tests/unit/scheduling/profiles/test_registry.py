@@ -1,8 +1,8 @@
 import pytest
 
 from koordpy.api.config_model import ConfigError
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Filter, Plugin, PreBind, PreFilter, QueueSort, Score
+from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
 from koordpy.scheduling.profiles.registry import Place, Profiles, build, installed
 
@@ -44,7 +44,7 @@ def made(config: SchedulerConfiguration, place: Place = Place.EXTENDER, **option
 
 
 def order(profiles: Profiles) -> list[str]:
-    return [name for name, _ in profiles.frameworks["default-scheduler"].lineup.at("filter", Filter)]
+    return [name for name, _ in profiles.frameworks["default-scheduler"].enabled.at("filter", Filter)]
 
 
 def test_multi_point_enables_a_plugin_wherever_it_can_run() -> None:
@@ -75,7 +75,7 @@ def test_an_explicit_weight_wins_over_multi_point() -> None:
 def test_default_pre_bind_is_appended_unless_it_is_disabled() -> None:
     def pre_binds(**sets: object) -> list[str]:
         profile = made(configuration([], **sets)).frameworks["default-scheduler"]
-        return [name for name, _ in profile.lineup.at("pre_bind", PreBind)]
+        return [name for name, _ in profile.enabled.at("pre_bind", PreBind)]
 
     assert pre_binds() == ["DefaultPreBind"]
     assert pre_binds(preBind={"disabled": [{"name": "*"}]}) == []
@@ -160,7 +160,7 @@ def test_the_whole_framework_has_the_same_plugins_and_those_in_tree() -> None:
     assert own is not None
     assert whole is not None
     assert [plugin.name for plugin in own.plugins] == ["DefaultBinder", "A", "DefaultPreBind"]
-    assert [name for name, _ in whole.lineup.at("filter", Filter)] == ["NodeResourcesFit", "A"]
+    assert [name for name, _ in whole.enabled.at("filter", Filter)] == ["NodeResourcesFit", "A"]
     assert set(own.plugins) < set(whole.plugins)
     assert own.handle.framework is whole
 

@@ -21,9 +21,9 @@ from koordpy.cluster.errors import ApiError, Conflict, ConnectionFailed, NotFoun
 from koordpy.cluster.retry import retried
 from koordpy.controllers.queue import WorkQueue
 from koordpy.controllers.reconcile import ReconcileError, reconcile_forever
-from koordpy.scheduling.gates import CLEAN_EXPIRED_RESERVATION_ALLOCATED
-from koordpy.scheduling.handle import Handle
-from koordpy.scheduling.reservation_writes import write_status
+from koordpy.scheduling.interface.gates import CLEAN_EXPIRED_RESERVATION_ALLOCATED
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.toolkit.reservation_writes import write_status
 
 from ..args import ReservationArgs
 from . import garbage, metrics

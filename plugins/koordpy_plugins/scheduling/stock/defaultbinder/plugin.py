@@ -7,9 +7,9 @@ same write that sets the node, so one call does both.
 from koordpy.api.core import Pod
 from koordpy.api.needs import Needs, Right
 from koordpy.api.reserve_pod import is_reserve_pod
-from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import Bind, Binding, Plugin
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.status import SUCCESS, Status
 
 
 class DefaultBinder(Plugin, Bind):

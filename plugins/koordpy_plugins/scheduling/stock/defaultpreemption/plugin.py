@@ -7,13 +7,13 @@ is by default: on).
 
 from koordpy.api.core import Pod
 from koordpy.api.reserve_pod import is_reserve_pod
-from koordpy.scheduling.args import PluginArgs
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import Plugin, PostFilter, PreEnqueue
-from koordpy.scheduling.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.preemption import Evaluator, Rules
-from koordpy.scheduling.status import SUCCESS, Status
 
 from .args import DefaultPreemptionArgs
 

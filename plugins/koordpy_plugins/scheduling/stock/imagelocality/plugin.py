@@ -8,13 +8,13 @@ import numpy as np
 from koordpy.api.core import Pod
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import (
     MAX_NODE_SCORE,
     Plugin,
     Score,
     SignPlugin,
 )
+from koordpy.scheduling.interface.cycle_state import CycleState
 
 from .images import Images
 

@@ -13,9 +13,6 @@ from koordpy.api.core import Namespace, Pod
 from koordpy.api.label_selector import NOTHING
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.args import PluginArgs
-from koordpy.scheduling.cycle_state import CycleState, StateKey
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import (
     MAX_NODE_SCORE,
     Filter,
@@ -25,9 +22,12 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.status import SUCCESS, Code, Codes, Keys, Status, Verdict
-from koordpy.scheduling.topology import DomainCounts, Topology
+from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.status import SUCCESS, Code, Codes, Keys, Status, Verdict
+from koordpy.scheduling.toolkit.topology import DomainCounts, Topology
 
 from .args import InterPodAffinityArgs
 from .bound_terms import BoundTerms

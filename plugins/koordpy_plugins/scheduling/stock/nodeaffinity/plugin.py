@@ -11,9 +11,6 @@ from koordpy.api import node_affinity
 from koordpy.api.core import Pod
 from koordpy.api.node_affinity import ANY_NODE, NO_PREFERENCE, PreferredNodeAffinity, RequiredNodeAffinity
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.args import PluginArgs
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import (
     Filter,
     Plugin,
@@ -22,9 +19,12 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.node_memo import MemoCache
-from koordpy.scheduling.normalize import default_normalize
-from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
+from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.status import PASS, SUCCESS, Code, Status, Verdict
+from koordpy.scheduling.toolkit.node_memo import MemoCache
+from koordpy.scheduling.toolkit.normalize import default_normalize
 
 from .args import NodeAffinityArgs
 

@@ -4,13 +4,13 @@ import numpy as np
 
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import (
     Filter,
     Plugin,
     SignPlugin,
 )
-from koordpy.scheduling.status import PASS, Code, Verdict
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.status import PASS, Code, Verdict
 
 REASON = "node(s) didn't match the requested node name"
 

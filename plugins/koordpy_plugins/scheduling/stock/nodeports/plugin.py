@@ -7,17 +7,17 @@ import numpy as np
 from koordpy.api.core import Pod
 from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.args import PluginArgs
-from koordpy.scheduling.cycle_state import CycleState, StateKey
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import (
     Filter,
     Plugin,
     PreFilter,
     SignPlugin,
 )
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.status import SUCCESS, Status, Verdict
+from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.status import SUCCESS, Status, Verdict
 
 from .host_ports import HostPort, UsedPorts, host_ports
 

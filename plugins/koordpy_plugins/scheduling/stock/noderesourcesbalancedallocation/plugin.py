@@ -13,9 +13,6 @@ from koordpy.api.resources import pod_status_vector, surely_alike
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.last_answer import LastAnswer
-from koordpy.scheduling.args import PluginArgs
-from koordpy.scheduling.cycle_state import CycleState, StateKey
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import (
     MAX_NODE_SCORE,
     Plugin,
@@ -23,7 +20,10 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from .args import NodeResourcesBalancedAllocationArgs
 

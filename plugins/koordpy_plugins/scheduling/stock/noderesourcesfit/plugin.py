@@ -11,9 +11,6 @@ from koordpy.api.resources import pod_fit_vector, pod_score_request, surely_alik
 from koordpy.cluster.columns import PODS
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.last_answer import LastAnswer
-from koordpy.scheduling.args import PluginArgs
-from koordpy.scheduling.cycle_state import CycleState, StateKey
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import (
     Filter,
     Plugin,
@@ -22,7 +19,10 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
+from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.status import PASS, SUCCESS, Code, Status, Verdict
 
 from . import scoring
 from .args import NodeResourcesFitArgs

@@ -8,16 +8,16 @@ import numpy as np
 from koordpy.api.core import Pod, Taint
 from koordpy.api.taints import NO_SCHEDULE, tolerated
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.args import PluginArgs
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import (
     Filter,
     Plugin,
     SignPlugin,
 )
-from koordpy.scheduling.node_memo import NodeMemo
-from koordpy.scheduling.status import PASS, Code, Verdict
+from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.status import PASS, Code, Verdict
+from koordpy.scheduling.toolkit.node_memo import NodeMemo
 
 REASON = "node(s) were unschedulable"
 

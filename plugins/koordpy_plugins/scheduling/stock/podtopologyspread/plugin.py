@@ -17,9 +17,6 @@ from koordpy.api.node_affinity import ANY_NODE
 from koordpy.api.taints import find_untolerated
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.args import PluginArgs
-from koordpy.scheduling.cycle_state import CycleState, StateKey
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import (
     MAX_NODE_SCORE,
     Filter,
@@ -29,11 +26,14 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.node_memo import MemoCache
-from koordpy.scheduling.status import SUCCESS, Code, Codes, Keys, Status, Verdict
-from koordpy.scheduling.taint_sets import TaintSets
-from koordpy.scheduling.topology import DomainCounts, Topology
+from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.status import SUCCESS, Code, Codes, Keys, Status, Verdict
+from koordpy.scheduling.toolkit.node_memo import MemoCache
+from koordpy.scheduling.toolkit.taint_sets import TaintSets
+from koordpy.scheduling.toolkit.topology import DomainCounts, Topology
 
 from .args import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY, PodTopologySpreadArgs
 from .constraints import Constraint, read

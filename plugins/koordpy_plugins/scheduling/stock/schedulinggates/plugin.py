@@ -2,7 +2,7 @@
 
 from koordpy.api.core import Pod
 from koordpy.scheduling.interface import Plugin, PreEnqueue
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.interface.status import SUCCESS, Status
 
 
 class SchedulingGates(Plugin, PreEnqueue):

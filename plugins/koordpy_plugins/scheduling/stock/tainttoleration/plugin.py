@@ -9,9 +9,6 @@ from numpy.typing import NDArray
 from koordpy.api.core import Pod
 from koordpy.api.taints import PREFER_NO_SCHEDULE, find_untolerated, tolerated
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.args import PluginArgs
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.handle import Handle
 from koordpy.scheduling.interface import (
     Filter,
     Plugin,
@@ -19,9 +16,12 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.normalize import default_normalize
-from koordpy.scheduling.status import PASS, SUCCESS, Code, Status, Verdict
-from koordpy.scheduling.taint_sets import TaintSets
+from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.status import PASS, SUCCESS, Code, Status, Verdict
+from koordpy.scheduling.toolkit.normalize import default_normalize
+from koordpy.scheduling.toolkit.taint_sets import TaintSets
 
 REASON = "node(s) had untolerated taint(s)"
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from koordpy.api.core import Pod
 from koordpy.cluster.columns import Int64
-from koordpy.scheduling.cycle_state import CycleState
 from koordpy.scheduling.interface import (
     Binding,
     Plugin,
@@ -19,9 +18,10 @@ from koordpy.scheduling.interface import (
     ReservationRestore,
     ReservationScore,
 )
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.reservation_points import default_normalize, normalize_of_nodes
-from koordpy.scheduling.status import PASS, SUCCESS, Status, Verdict
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.status import PASS, SUCCESS, Status, Verdict
+from koordpy.scheduling.toolkit.reservation_normalize import default_normalize, normalize_of_nodes
 
 
 class Opinion:

@@ -14,11 +14,11 @@ from koordpy.api.scheme import decode
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.cycle_state import CycleState
-from koordpy.scheduling.framework import Framework
-from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import Plugin
-from koordpy.scheduling.outcome import FilterOutcome
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.outcome import FilterOutcome
 from koordpy.scheduling.profiles.registry import Place, build
 from koordpy_plugins.scheduling.reservation.plugin import Reservation as ReservationPlugin
 from koordpy_plugins.scheduling.stock.nodeports.plugin import NodePorts

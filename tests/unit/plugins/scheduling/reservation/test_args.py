@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from koordpy.api.config_model import ConfigError
-from koordpy.scheduling.args import read_args
+from koordpy.scheduling.interface.args import read_args
 from koordpy_plugins.scheduling.reservation.args import ReservationArgs
 
 

@@ -16,13 +16,13 @@ from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.apiserver.server import Fault
 from koordpy.lib.clock import FakeClock
 from koordpy.lib.feature_gates import FeatureGates
-from koordpy.scheduling import gates
-from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.interface import gates
+from koordpy.scheduling.interface.handle import Handle
 from koordpy.simulation.inprocess import ServerChannel
 from koordpy_plugins.scheduling.reservation.args import ReservationArgs
 from koordpy_plugins.scheduling.reservation.controller.controller import ReservationController, key_of
 from tests.eventually import PATIENCE
-from tests.unit.scheduling.own_cycle.stage import reservation
+from tests.unit.scheduling.reservations.stage import reservation
 from tests.unit.scheduling.worlds import NOW, node, pod_document
 
 ALLOCATED = "scheduling.koordinator.sh/reservation-allocated"

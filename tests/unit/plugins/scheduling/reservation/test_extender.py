@@ -14,8 +14,8 @@ from koordpy.api.extension import (
 from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import decode, encode
 from koordpy.cluster.cluster import Cluster
-from koordpy.scheduling.calls.extender import Extender
-from koordpy.scheduling.handle import Handle
+from koordpy.scheduling.extender.extender import Extender
+from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.profiles.registry import Place, build, installed
 from koordpy_plugins.scheduling.reservation.cache import ReservationCache
 from koordpy_plugins.scheduling.reservation.plugin import Reservation as ReservationPlugin

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.status import SUCCESS
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.status import SUCCESS
 from koordpy_plugins.scheduling.reservation import fitting, scoring
 from koordpy_plugins.scheduling.reservation.judge import Judge
 from koordpy_plugins.scheduling.reservation.prepared import PREPARED

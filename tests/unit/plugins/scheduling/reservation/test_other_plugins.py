@@ -11,9 +11,9 @@ from koordpy.api.core import Pod
 from koordpy.api.reservation import Reservation
 from koordpy.api.reserve_pod import new_reserve_pod
 from koordpy.scheduling.interface import Plugin, ReservationInfo
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.reservation_points import default_normalize
-from koordpy.scheduling.status import SUCCESS, Status
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.status import SUCCESS, Status
+from koordpy.scheduling.toolkit.reservation_normalize import default_normalize
 from koordpy_plugins.scheduling.reservation.judge import Judge
 from koordpy_plugins.scheduling.reservation.matches import NodeMatch
 from koordpy_plugins.scheduling.reservation.prepared import PREPARED, Prepared

@@ -11,11 +11,11 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.sandbox import Sandbox
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.cycle_state import PLACED
 from koordpy.scheduling.interface import Binding
-from koordpy.scheduling.node_info import NodeInfo
-from koordpy.scheduling.outcome import FilterOutcome
-from koordpy.scheduling.status import Code
+from koordpy.scheduling.interface.cycle_state import PLACED
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.outcome import FilterOutcome
+from koordpy.scheduling.interface.status import Code
 from koordpy.simulation.inprocess import ServerChannel
 from tests.unit.scheduling.worlds import NOW, node, pod, pod_document
 

@@ -1,7 +1,7 @@
 import json
 from typing import Any
 
-from koordpy.scheduling.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy_plugins.scheduling.reservation.args import ReservationSelectorIndexConfig
 from koordpy_plugins.scheduling.reservation.selector_index import SelectorIndex
 

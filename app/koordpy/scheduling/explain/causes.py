@@ -1,0 +1,248 @@
+"""Why a pod waits that kube-scheduler never asked us about: found by looking, the surest cause first.
+
+kube-scheduler asks an extender only about pods of its profiles that have no gates, and only about nodes that
+its own plugins left. So silence has a handful of causes. What it wrote into the pod's PodScheduled condition
+is the best witness; else it is judged by what became of other pods, and by what kube-scheduler's own plugins
+would say.
+"""
+
+from collections.abc import Iterator
+
+from koordpy.api.core import Pod
+from koordpy.api.meta import format_time
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.outcome import FilterOutcome
+from koordpy.scheduling.profiles.registry import IN_TREE, Profiles
+
+from .cause import Cause, Certainty
+from .history import Histories, Life, created, unscheduled
+from .reservation_causes import reservation_causes
+
+FRESH_SECONDS = 5.0
+"""A pod that is younger may just not have had its turn."""
+
+
+class Causes:
+    """Finds out why pods wait: by the profiles that run, and by what was seen of all pods."""
+
+    def __init__(self, profiles: Profiles, histories: Histories) -> None:
+        self._profiles, self._histories = profiles, histories
+
+    def of(self, pod: Pod, life: Life | None) -> list[Cause]:
+        """Return why a pod is where it is, the surest cause first; empty where it is all in its life."""
+        certain = list(self._certain(pod, life))
+        if certain or pod.spec.node_name:
+            return certain
+        if life is not None and life.cycles:
+            return [*self._of_reservations(pod, life), self._between(pod, life)]
+        return list(self._never_sent(pod))
+
+    # --- facts of the pod ------------------------------------------------------------------------
+
+    def _certain(self, pod: Pod, life: Life | None) -> Iterator[Cause]:
+        if pod.spec.node_name:
+            if life is None or not (life.cycles or life.binding_to):
+                yield _cause(
+                    "AlreadyBound",
+                    Certainty.CERTAIN,
+                    f"the pod is on node {pod.spec.node_name}; koordpy was not asked about it (by somebody "
+                    "else, "
+                    "or before koordpy began to look)",
+                    "nothing is to be done, unless the pod should have come to koordpy: then see which "
+                    "scheduler serves it",
+                )
+                if life is not None and self._profiles.of(pod.spec.scheduler_name) is not None:
+                    yield from self._not_configured(pod.spec.scheduler_name or "default-scheduler")
+            return
+        if pod.metadata.deletion_timestamp:
+            held = f"; finalizers: {', '.join(pod.metadata.finalizers)}" if pod.metadata.finalizers else ""
+            yield _cause(
+                "BeingDeleted",
+                Certainty.CERTAIN,
+                f"the pod is being deleted since {pod.metadata.deletion_timestamp}{held}",
+                "kube-scheduler leaves it alone; remove the finalizers if nobody else does"
+                if held
+                else "kube-scheduler leaves it alone",
+            )
+        elif pod.spec.scheduling_gates:
+            gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+            yield _cause(
+                "Gated",
+                Certainty.CERTAIN,
+                f"spec.schedulingGates: {gates}: kube-scheduler does not look at the pod while they are "
+                "there",
+                "whoever set the gates has to remove them",
+            )
+        elif self._profiles.of(pod.spec.scheduler_name) is None:
+            served = ", ".join(self._profiles.frameworks) or "none"
+            yield _cause(
+                "OtherScheduler",
+                Certainty.CERTAIN,
+                f"spec.schedulerName is {pod.spec.scheduler_name!r}, and koordpy's profiles are for "
+                f"{served}: "
+                "another scheduler has to place the pod",
+                "see whether that scheduler runs; or give the pod a schedulerName that koordpy serves (a "
+                "ClusterColocationProfile can), or koordpy a profile of that name",
+            )
+
+    def _between(self, pod: Pod, life: Life) -> Cause:
+        """The pod was sent to us before, and waits for its next turn."""
+        last = life.last_cycle
+        told = f": {last.message}" if last is not None and last.message else ""
+        return _cause(
+            "WaitsForRetry",
+            Certainty.CERTAIN,
+            f"kube-scheduler asked about the pod {_counted(life.cycles, 'time')}, last at "
+            f"{'-' if last is None else format_time(last.last or last.at)}{told}",
+            "kube-scheduler tries again when something changes that may help, else after its backoff (1 s to "
+            "10 s) or, unschedulable, after five minutes; mend what the last attempt says",
+        )
+
+    def _of_reservations(self, pod: Pod, life: Life) -> Iterator[Cause]:
+        """What Reservations have to do with the last attempt, where it was refused."""
+        framework, last = self._profiles.of(pod.spec.scheduler_name), life.last_cycle
+        if framework is not None and last is not None and not last.feasible:
+            yield from reservation_causes(framework.handle.cluster, pod, self._profiles.frameworks)
+
+    # --- never sent ------------------------------------------------------------------------------
+
+    def _never_sent(self, pod: Pod) -> Iterator[Cause]:
+        told = unscheduled(pod)
+        refused = self._refused_in_tree(pod)
+        if told is not None and told.reason == "SchedulerError":
+            unreachable = "/filter" in told.message or "extender" in told.message
+            yield _cause(
+                "ExtenderUnreachable" if unreachable else "SchedulerError",
+                Certainty.CERTAIN,
+                f"kube-scheduler's attempt broke: {told.message}",
+                "see that urlPrefix in kube-scheduler's configuration is where koordpy listens, that "
+                "nothing is "
+                "in between, and that httpTimeout is long enough (koordpy doctor --scheduler-config FILE)"
+                if unreachable
+                else "see kube-scheduler's log",
+            )
+            return
+        if told is not None:
+            yield _cause(
+                "RefusedInTree",
+                Certainty.CERTAIN,
+                f"kube-scheduler's own plugins left no node, so koordpy was not asked: {told.message}"
+                + (f" (now: {refused})" if refused and refused != told.message else ""),
+                "make room or change what the pod asks for; koordpy whatif tells what would help",
+            )
+            return
+        yield from self._unseen(pod, refused)
+
+    def _unseen(self, pod: Pod, refused: str) -> Iterator[Cause]:
+        """kube-scheduler has written nothing: has it looked at the pod at all, and at any pod?"""
+        histories = self._histories
+        name = pod.spec.scheduler_name or "default-scheduler"
+        yield from self._not_configured(name)
+        if self._is_young(pod):
+            yield _cause(
+                "JustCreated",
+                Certainty.LIKELY,
+                "the pod was created just now: kube-scheduler may not have come to it yet",
+                "look again in some seconds",
+            )
+        if refused:
+            yield _cause(
+                "RefusedInTree",
+                Certainty.LIKELY,
+                f"kube-scheduler's own plugins would leave no node, and then koordpy is not asked: {refused}",
+                "make room or change what the pod asks for; koordpy whatif tells what would help",
+            )
+        if not histories.calls and not histories.bound_elsewhere[name]:
+            yield _cause(
+                "SchedulerNotRunning",
+                Certainty.LIKELY,
+                f"since {format_time(histories.began)} koordpy was not asked about any "
+                "pod and "
+                f"saw none with schedulerName {name} being placed, and kube-scheduler has written no "
+                "PodScheduled condition into this one: it may not run, or not lead",
+                f"see that a kube-scheduler with a profile {name} runs and holds its Lease",
+            )
+        if histories.calls and not refused and not self._is_young(pod):
+            resources = ", ".join(sorted(_resources(pod))) or "none"
+            yield _cause(
+                "NotManaged",
+                Certainty.POSSIBLE,
+                "koordpy is asked about other pods: the extender entry may have managedResources, and the "
+                "pod "
+                f"requests none of them (it requests {resources}); or another scheduler has the same "
+                "schedulerName and no extender",
+                "take managedResources out of the entry, or name a resource there that such pods request",
+            )
+        if not refused and _claims(pod):
+            yield _cause(
+                "RefusedInTree",
+                Certainty.POSSIBLE,
+                f"the pod has volumes ({', '.join(_claims(pod))}); kube-scheduler's volume plugins, which "
+                "koordpy "
+                "cannot try, may refuse every node",
+                "see whether the claims are bound: kubectl describe pvc",
+            )
+
+    def _not_configured(self, name: str) -> Iterator[Cause]:
+        """Pods of a schedulerName come to nodes, and nobody asks koordpy about any."""
+        histories = self._histories
+        if not histories.calls and histories.bound_elsewhere[name]:
+            yield _cause(
+                "ExtenderNotConfigured",
+                Certainty.LIKELY,
+                "koordpy was not asked about any pod since "
+                f"{format_time(histories.began)}, but "
+                f"{_counted(histories.bound_elsewhere[name], 'pod')} with schedulerName {name} came to nodes "
+                "meanwhile",
+                "give that kube-scheduler an `extenders` entry that calls koordpy "
+                "(deploy/scheduler/kube-scheduler-config.yaml; koordpy doctor --scheduler-config FILE)",
+            )
+
+    def _is_young(self, pod: Pod) -> bool:
+        at = created(pod)
+        return at is not None and (self._histories.now() - at).total_seconds() < FRESH_SECONDS
+
+    def _refused_in_tree(self, pod: Pod) -> str:
+        """Return what kube-scheduler's own plugins would say if they leave no node now; else nothing."""
+        whole = self._profiles.whole_of(pod.spec.scheduler_name)
+        if whole is None or not whole.handle.cluster.synced:
+            return ""
+        nodes = whole.handle.nodes.all()
+        if not len(nodes):
+            return "no nodes available to schedule pods"
+        outcome = whole.find_feasible(CycleState(), pod, nodes)
+        if outcome.error is not None or outcome.feasible.any() or not _all_in_tree(outcome):
+            return ""
+        return outcome.message()
+
+
+def _all_in_tree(outcome: FilterOutcome) -> bool:
+    """Tell whether it is kube-scheduler's plugins that refuse, so that ours would not have been asked."""
+    if not outcome.prefilter.is_success:
+        return outcome.prefilter.plugin in IN_TREE
+    return all(refusals.plugin in IN_TREE for refusals in outcome.refusals)
+
+
+def _cause(cause: str, certainty: Certainty, message: str, fix: str) -> Cause:
+    return Cause(cause=cause, certainty=certainty, message=message, fix=fix)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _resources(pod: Pod) -> set[str]:
+    return {
+        name
+        for container in (*pod.spec.containers, *pod.spec.init_containers)
+        for amounts in (container.resources.requests, container.resources.limits)
+        for name in amounts
+    }
+
+
+def _claims(pod: Pod) -> list[str]:
+    return [
+        volume.persistent_volume_claim.claim_name
+        for volume in pod.spec.volumes
+        if volume.persistent_volume_claim is not None
+    ]

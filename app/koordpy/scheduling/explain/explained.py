@@ -1,0 +1,94 @@
+"""What filters and scores came to, in words: for decisions that were made and for what-ifs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from koordpy.scheduling.interface.outcome import FilterOutcome, Scores
+from koordpy.scheduling.interface.status import Status
+
+NODES_SHOWN = 10
+"""Best nodes shown with their scores, and examples of refused nodes."""
+
+
+class Rejection(BaseModel):
+    """Nodes that one plugin refused for one reason."""
+
+    plugin: str
+    reason: str
+    code: str
+    nodes: int
+    examples: list[str]
+
+
+class NodeScore(BaseModel):
+    """A node's weighted scores."""
+
+    node: str
+    total: int
+    plugins: dict[str, int]
+
+
+Rejected = tuple[Status, int, list[str]]
+"""A status, how many nodes have it, and examples of their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best nodes: names, totals, and scores by plugin, each in the same order."""
+
+    names: list[str]
+    totals: list[int]
+    by_plugin: dict[str, list[int]]
+
+    @classmethod
+    def of(cls, scores: Scores, count: int = NODES_SHOWN, *, chosen: str = "") -> "Best":
+        """Pick the best nodes out of all, and the chosen one, which may be none of them, as the last."""
+        indexes = scores.top(count)
+        names = scores.nodes.names
+        if chosen in names and chosen not in [names[i] for i in indexes]:
+            indexes.append(names.index(chosen))
+        return cls(
+            [names[i] for i in indexes],
+            scores.total[indexes].tolist(),
+            {plugin: values[indexes].tolist() for plugin, values in scores.by_plugin.items()},
+        )
+
+    def models(self) -> list[NodeScore]:
+        """Spell it out."""
+        return [
+            NodeScore(
+                node=name,
+                total=self.totals[i],
+                plugins={plugin: values[i] for plugin, values in self.by_plugin.items()},
+            )
+            for i, name in enumerate(self.names)
+        ]
+
+
+def rejected(outcome: FilterOutcome, examples: int = NODES_SHOWN) -> Iterator[Rejected]:
+    """Yield every different refusal, with how many nodes it is about and some of their names."""
+    names = outcome.nodes.names
+    if not outcome.prefilter.is_success or outcome.error is not None:
+        yield outcome.error or outcome.prefilter, len(names), list(names[:examples])
+        return
+    for refusals in outcome.refusals:
+        for status, indexes in refusals.grouped():
+            yield status, len(indexes), [names[i] for i in indexes[:examples].tolist()]
+    if outcome.absent:
+        yield outcome.absent_status, len(outcome.absent), list(outcome.absent[:examples])
+
+
+def rejections(found: Sequence[Rejected]) -> list[Rejection]:
+    """Spell refusals out."""
+    return [
+        Rejection(
+            plugin=status.plugin,
+            reason=status.message,
+            code=status.code.name,
+            nodes=nodes,
+            examples=examples,
+        )
+        for status, nodes, examples in found
+    ]

@@ -1,0 +1,368 @@
+"""The life of each pod that has to be scheduled, as far as this process saw it.
+
+Decisions explain attempts and are many; a life is short words about one pod, kept for longer: when it was
+first seen, what every attempt came to, how long it waited and for what, what became of its binds. Everything
+is bounded: the pods, and the steps of each; a step that comes again is counted, not repeated.
+
+Noting a step is a few attribute writes: filter calls do it while kube-scheduler's loop waits.
+"""
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import BaseModel
+
+from koordpy.api.core import Pod
+from koordpy.api.meta import Condition, format_micro_time, parse_time
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.outcome import FilterOutcome
+
+PODS = 5_000
+"""Pods whose lives are remembered by default; pods that still wait are forgotten last."""
+
+STEPS = 48
+"""Latest steps of a life that are kept."""
+
+
+class What(StrEnum):
+    """What can happen to a pod."""
+
+    SEEN = "seen"
+    GATED = "gated"
+    UNGATED = "ungated"
+    FILTERED = "filtered"
+    UNSCHEDULABLE = "unschedulable"
+    ERROR = "error"
+    REPORTED = "reported"
+    """kube-scheduler wrote into the pod's PodScheduled condition why it is not placed."""
+    NOMINATED = "nominated"
+    BINDING = "binding"
+    WAITING = "waiting"
+    ALLOWED = "allowed"
+    FAILED = "failed"
+    BOUND = "bound"
+    BOUND_BY_OTHERS = "bound-by-others"
+    DELETING = "deleting"
+    DELETED = "deleted"
+
+
+CYCLES = frozenset((What.FILTERED, What.UNSCHEDULABLE, What.ERROR))
+"""The steps that filter calls come to: one a cycle."""
+
+
+class StepModel(BaseModel):
+    """One step. Times are RFC 3339; `after_seconds` counts from the step before.
+
+    A step that came `times` times in a row began at `time` and came last at `last_time`.
+    """
+
+    time: str
+    after_seconds: float
+    what: str
+    node: str
+    message: str
+    evaluated_nodes: int
+    feasible_nodes: int
+    refused_by: dict[str, int]
+    """How many nodes each plugin refused."""
+    times: int
+    last_time: str
+
+
+@dataclass(slots=True)
+class Step:
+    """One step; see `StepModel`."""
+
+    at: datetime
+    what: What
+    node: str = ""
+    message: str = ""
+    evaluated: int = 0
+    feasible: int = 0
+    refused: Sequence[tuple[str, int]] = ()
+    times: int = 1
+    last: datetime | None = None
+
+    def is_again(self, other: "Step") -> bool:
+        """Tell whether another step says the same."""
+        return (
+            self.what is other.what
+            and self.node == other.node
+            and self.message == other.message
+            and self.feasible == other.feasible
+            and self.evaluated == other.evaluated
+            and self.refused == other.refused
+        )
+
+
+@dataclass(slots=True)
+class Life:
+    """What happened to one pod. `pod` is as it was seen last."""
+
+    pod: Pod
+    first_seen: datetime
+    steps: deque[Step] = field(default_factory=lambda: deque(maxlen=STEPS))
+    dropped: int = 0
+    """Steps that were forgotten."""
+    cycles: int = 0
+    """Filter calls about the pod."""
+    binding_to: str = ""
+    """The node that koordpy was asked last to bind the pod to."""
+
+    def add(self, step: Step) -> None:
+        """Append a step, or count it where it says again what the last one said.
+
+        Two steps that alternate (an attempt, and what kube-scheduler reports of it) are counted both.
+        """
+        steps = self.steps
+        for back in (-1, -2)[: len(steps)]:
+            earlier = steps[back]
+            if earlier.is_again(step):
+                earlier.times += 1
+                earlier.last = step.at
+                return
+            if earlier.what not in _ALTERNATING or step.what not in _ALTERNATING:
+                break
+        if len(steps) == STEPS:
+            self.dropped += 1
+        steps.append(step)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the pod has left the scheduler's hands."""
+        return bool(self.steps) and self.steps[-1].what in _ENDS
+
+    @property
+    def last_cycle(self) -> Step | None:
+        """The latest step that a filter call came to."""
+        return next((step for step in reversed(self.steps) if step.what in CYCLES), None)
+
+    def models(self) -> list[StepModel]:
+        """Return the steps, oldest first."""
+        found = []
+        before = began = self.steps[0].at if self.steps else self.first_seen
+        for step in self.steps:
+            if before > step.at:  # the step before came again after this one, which takes turns with it
+                before = began
+            found.append(
+                StepModel(
+                    time=format_micro_time(step.at),
+                    after_seconds=round((step.at - before).total_seconds(), 3),
+                    what=step.what.value,
+                    node=step.node,
+                    message=step.message,
+                    evaluated_nodes=step.evaluated,
+                    feasible_nodes=step.feasible,
+                    refused_by=dict(step.refused),
+                    times=step.times,
+                    last_time=format_micro_time(step.last or step.at),
+                )
+            )
+            before, began = step.last or step.at, step.at
+        return found
+
+
+_ENDS = frozenset((What.BOUND, What.BOUND_BY_OTHERS, What.DELETED))
+_ALTERNATING = frozenset((What.UNSCHEDULABLE, What.ERROR, What.REPORTED))
+
+
+class Histories:
+    """The lives of the last pods that had to be scheduled, by UID.
+
+    `is_light` says that kube-scheduler binds by itself, so that a binding that was not asked for here is no
+    stranger's. It follows the pods of the handle's cluster.
+    """
+
+    def __init__(self, handle: Handle, *, pods: int = PODS, is_light: bool = False) -> None:
+        self._clock, self._most, self._is_light = handle.clock, pods, is_light
+        self._pods = handle.cluster.store(Pod)
+        self._waiting: OrderedDict[str, Life] = OrderedDict()
+        """Of pods that the watch shows unbound."""
+        self._over: OrderedDict[str, Life] = OrderedDict()
+        """Of all others: these are forgotten first."""
+        self.began = handle.clock.now()
+        self.calls = 0
+        """Filter calls so far, about any pod."""
+        self.last_call: datetime | None = None
+        self.bound_elsewhere: Counter[str] = Counter()
+        """Pods that were seen waiting and then bound without koordpy having been asked, by schedulerName."""
+        if pods:
+            handle.on(Pod, self._added, self._updated, self._deleted)
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._over)
+
+    def now(self) -> datetime:
+        """Return the time by the clock that steps are noted with."""
+        return self._clock.now()
+
+    def lives(self, namespace: str, name: str) -> list[Life]:
+        """Return the remembered lives of pods of that name, the latest first."""
+        found = [
+            life
+            for lives in (self._over, self._waiting)
+            for life in lives.values()
+            if life.pod.metadata.name == name and life.pod.metadata.namespace == namespace
+        ]
+        return sorted(found, key=lambda life: life.first_seen, reverse=True)
+
+    # --- told by the extender --------------------------------------------------------------------
+
+    def filtered(self, pod: Pod, at: datetime, outcome: FilterOutcome, feasible: int, message: str) -> None:
+        """Note what a filter call came to: nodes, or none and the message that says why."""
+        self.calls += 1
+        self.last_call = at
+        life = self._life(pod, at)
+        if life is None:
+            return
+        life.cycles += 1
+        refused = [(refusals.plugin, len(refusals.indexes)) for refusals in outcome.refusals]
+        what = What.FILTERED if feasible else What.UNSCHEDULABLE
+        evaluated = len(outcome.nodes) + len(outcome.absent)
+        life.add(Step(at, what, "", message, evaluated, feasible, refused))
+
+    def broke(self, pod: Pod, message: str) -> None:
+        """Note a filter call that ended with an error."""
+        self.calls += 1
+        self.last_call = at = self._clock.now()
+        life = self._life(pod, at)
+        if life is not None:
+            life.cycles += 1
+            life.add(Step(at, What.ERROR, message=message))
+
+    def binding(self, uid: str, node_name: str) -> None:
+        """Note a bind call."""
+        life = self._known(uid)
+        if life is not None:
+            life.binding_to = node_name
+            life.add(Step(self._clock.now(), What.BINDING, node_name))
+
+    def waiting(self, uid: str, message: str) -> None:
+        """Note that Permit lets the pod wait."""
+        life = self._known(uid)
+        if life is not None:
+            life.add(Step(self._clock.now(), What.WAITING, life.binding_to, message))
+
+    def allowed(self, uid: str) -> None:
+        """Note that the wait has ended well."""
+        life = self._known(uid)
+        if life is not None:
+            life.add(Step(self._clock.now(), What.ALLOWED, life.binding_to))
+
+    def bind_ended(self, uid: str, node_name: str, error: str) -> None:
+        """Note the answer to a bind call; no error means that the pod is bound."""
+        life = self._known(uid)
+        if life is None:
+            return
+        if error:
+            life.add(Step(self._clock.now(), What.FAILED, node_name, error))
+        elif not life.is_over:  # the watch may have been quicker
+            self._end(uid, life, Step(self._clock.now(), What.BOUND, node_name))
+
+    # --- told by the watch -----------------------------------------------------------------------
+
+    def _added(self, pod: Pod) -> None:
+        if pod.spec.node_name:
+            return
+        now = self._clock.now()
+        life = self._life(pod, now)
+        if life is None:
+            return
+        uid = pod.metadata.uid
+        if uid in self._over:  # it was asked about before the watch showed it
+            self._waiting[uid] = self._over.pop(uid)
+        life.pod = pod
+        if pod.metadata.deletion_timestamp:
+            life.add(Step(now, What.DELETING))
+        condition = unscheduled(pod)
+        if condition is not None and condition.reason != "SchedulingGated":
+            life.add(Step(now, What.REPORTED, message=condition.message or condition.reason))
+
+    def _updated(self, old: Pod, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        life = self._waiting.get(uid)
+        if life is None:
+            if uid in self._over:
+                self._over[uid].pod = pod
+            return
+        life.pod = pod
+        now = self._clock.now()
+        gates, gates_before = _gates(pod), _gates(old)
+        if gates != gates_before:
+            life.add(Step(now, What.GATED if gates else What.UNGATED, message=gates or gates_before))
+        if pod.metadata.deletion_timestamp and not old.metadata.deletion_timestamp:
+            life.add(Step(now, What.DELETING))
+        nominated = pod.status.nominated_node_name
+        if nominated and nominated != old.status.nominated_node_name:
+            life.add(Step(now, What.NOMINATED, nominated))
+        told, told_before = unscheduled(pod), unscheduled(old)
+        if told is not None and told.reason != "SchedulingGated" and told != told_before:
+            life.add(Step(now, What.REPORTED, message=told.message or told.reason))
+        if pod.spec.node_name:
+            self._bound(uid, life, now)
+
+    def _bound(self, uid: str, life: Life, now: datetime) -> None:
+        pod = life.pod
+        if life.binding_to == pod.spec.node_name or (self._is_light and life.cycles):
+            self._end(uid, life, Step(now, What.BOUND, pod.spec.node_name))
+            return
+        self.bound_elsewhere[pod.spec.scheduler_name or "default-scheduler"] += 1
+        message = "koordpy was not asked to bind it" if life.cycles else "koordpy was never asked about it"
+        self._end(uid, life, Step(now, What.BOUND_BY_OTHERS, pod.spec.node_name, message))
+
+    def _deleted(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        life = self._known(uid)
+        if life is not None:
+            self._end(uid, life, Step(self._clock.now(), What.DELETED))
+
+    # --- keeping ---------------------------------------------------------------------------------
+
+    def _known(self, uid: str) -> Life | None:
+        return self._waiting.get(uid) or self._over.get(uid)
+
+    def _life(self, pod: Pod, at: datetime) -> Life | None:
+        uid = pod.metadata.uid
+        life = self._known(uid)
+        if life is not None or not self._most:
+            return life
+        live = self._pods.by_key(pod.metadata.key)
+        waits = live is not None and live.metadata.uid == uid and not live.spec.node_name
+        life = Life(pod, at)
+        (self._waiting if waits else self._over)[uid] = life
+        life.steps.append(Step(at, What.SEEN))
+        if gates := _gates(pod):
+            life.steps.append(Step(at, What.GATED, message=gates))
+        while len(self) > self._most:
+            (self._over or self._waiting).popitem(last=False)
+        return life
+
+    def _end(self, uid: str, life: Life, step: Step) -> None:
+        life.add(step)
+        if self._waiting.pop(uid, None) is not None:
+            self._over[uid] = life
+
+    def __iter__(self) -> Iterator[Life]:
+        yield from self._waiting.values()
+        yield from self._over.values()
+
+
+def unscheduled(pod: Pod) -> Condition | None:
+    """Return the condition in which kube-scheduler says why a pod is not placed, None where it says none."""
+    return next(
+        (found for found in pod.status.conditions if (found.type, found.status) == ("PodScheduled", "False")),
+        None,
+    )
+
+
+def created(pod: Pod) -> datetime | None:
+    """Return when a pod was created."""
+    text = pod.metadata.creation_timestamp
+    return parse_time(text) if text else None
+
+
+def _gates(pod: Pod) -> str:
+    return ", ".join(gate.name for gate in pod.spec.scheduling_gates)

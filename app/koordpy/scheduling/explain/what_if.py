@@ -1,0 +1,219 @@
+"""Where would these pods go? Whole scheduling cycles, one pod after the other, that change nothing.
+
+A cycle runs the whole profile (`Profiles.whole_of`), kube-scheduler's own plugins included, on the cluster as
+it is now. A pod that finds a node is put there in an overlay that only the next cycles of the same what-if
+see: nothing is assumed, reserved, written or remembered.
+
+Of several best nodes the first one counts, where kube-scheduler takes one by chance.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel
+
+from koordpy.api.core import Pod
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.interface.cycle_state import PLACED, CycleState
+from koordpy.scheduling.interface.outcome import FilterOutcome
+from koordpy.scheduling.interface.status import Code, Status
+from koordpy.scheduling.preemption.dry_run import Findings
+from koordpy.scheduling.preemption.suggestions import Room, best_room, find_room
+
+from .explained import Best, NodeScore, Rejection, rejected, rejections
+
+MOST_PODS = 1000
+"""Pods of one what-if."""
+
+LONGEST = 30.0
+"""Seconds that one what-if may take."""
+
+TOP_NODES = 3
+EXAMPLES = 3
+
+
+class PlacedPod(BaseModel):
+    """A pod that would find a node, with its scores and who refused other nodes."""
+
+    pod: str
+    node: str
+    total: int
+    feasible_nodes: int
+    evaluated_nodes: int
+    top_nodes: list[NodeScore]
+    rejections: list[Rejection]
+
+
+class Stop(BaseModel):
+    """Why a pod and all those after it would find no node.
+
+    `stage` is where it happens: `PreEnqueue`, `PreFilter`, `Filter`, `Score`, or `limit` where the what-if
+    itself has come to its end. `preemption_might_help` counts nodes that refuse the pod for now only; `room`
+    is whom evicting would let it fit, as far as was looked.
+    """
+
+    pod: str
+    pods: int
+    stage: str
+    message: str
+    rejections: list[Rejection]
+    preemption_might_help: int
+    room: Room | None = None
+
+
+class Forecast(BaseModel):
+    """Where pods would go, and what stops the rest."""
+
+    profile: str
+    pods: int
+    nodes: int
+    weights: dict[str, int]
+    placed: list[PlacedPod]
+    by_node: dict[str, int]
+    stopped: Stop | None
+
+
+@dataclass(slots=True)
+class Trial:
+    """What one cycle came to: a node, or a status that says why there is none."""
+
+    status: Status
+    stage: str = ""
+    outcome: FilterOutcome | None = None
+    best: Best | None = None
+    state: CycleState | None = None
+
+    @property
+    def node(self) -> str:
+        """The name of the best node, empty where there is none."""
+        return self.best.names[0] if self.best is not None else ""
+
+    @property
+    def message(self) -> str:
+        """Why there is no node."""
+        status = self.status
+        return f"{status.plugin}: {status.message}" if status.plugin else status.message
+
+
+@dataclass(slots=True)
+class Rehearsal:
+    """The cycles of one what-if, and the pods that they have placed so far, by node name."""
+
+    framework: Framework
+    cluster: Cluster
+    placed: dict[str, list[Pod]] = field(default_factory=dict)
+    _seen: tuple[tuple[int, int], NodeSet] | None = None
+
+    @property
+    def nodes(self) -> NodeSet:
+        """All nodes, with the pods that were placed on them."""
+        table = self.cluster.nodes
+        moment = table.moment
+        if self._seen is None or self._seen[0] != moment:
+            nodes = table.all()
+            self._seen = moment, nodes.with_pods(self.placed) if self.placed else nodes
+        return self._seen[1]
+
+    def try_pod(self, pod: Pod, top: int = TOP_NODES) -> Trial:
+        """Run one cycle up to the choice of a node."""
+        framework = self.framework
+        status = framework.run_pre_enqueue(pod)
+        if not status.is_success:
+            return Trial(status, "PreEnqueue")
+        state = framework.new_state()
+        state.measured = False
+        state.write(PLACED, self.placed)
+        outcome = framework.find_feasible(state, pod, self.nodes)
+        if outcome.error is not None:
+            return Trial(outcome.error, "Filter", outcome)
+        if not outcome.prefilter.is_success:
+            return Trial(outcome.prefilter, "PreFilter", outcome)
+        kept = outcome.kept
+        if not len(kept):
+            more = framework.explain_failure(state, pod, outcome)
+            message = outcome.message(", ".join(more))
+            return Trial(Status(Code.UNSCHEDULABLE, (message,)), "Filter", outcome, state=state)
+        scores, status = framework.run_score(state, pod, kept)
+        if scores is None:
+            return Trial(status, "Score", outcome)
+        return Trial(status, "", outcome, Best.of(scores, max(top, 1)))
+
+    def find_room(self, pod: Pod, trial: Trial) -> Findings:
+        """Look for evictions that would let a pod fit that found no node."""
+        if trial.outcome is None or trial.state is None:
+            return Findings()
+        return find_room(self.framework, self.cluster, trial.state, pod, trial.outcome)
+
+    def place(self, pod: Pod, node_name: str) -> None:
+        """Let the next cycles find a pod on a node."""
+        self.placed.setdefault(node_name, []).append(pod)
+        if self._seen is not None:
+            moment, nodes = self._seen
+            self._seen = moment, nodes.with_pods({node_name: [pod]})
+
+
+async def forecast(
+    framework: Framework, cluster: Cluster, pods: Sequence[Pod], *, top: int = TOP_NODES
+) -> Forecast:
+    """Try pods one after the other until one finds no node.
+
+    All of them are taken to be alike: what stops one stops those after it. Between two pods the event loop
+    has a turn, so that nobody waits for longer than one cycle.
+    """
+    rehearsal, clock = Rehearsal(framework, cluster), cluster.clock
+    placed: list[PlacedPod] = []
+    stopped: Stop | None = None
+    until = clock.monotonic() + LONGEST
+    for index, pod in enumerate(pods):
+        name, left = pod.metadata.name, len(pods) - index
+        if clock.monotonic() >= until:
+            message = f"looked at {index} pods in {LONGEST:g} s, which is the longest a what-if may take"
+            stopped = Stop(
+                pod=name, pods=left, stage="limit", message=message, rejections=[], preemption_might_help=0
+            )
+            break
+        trial = rehearsal.try_pod(pod, top)
+        if trial.outcome is None or trial.best is None:
+            stopped = _stop(name, left, trial)
+            stopped.room = best_room(rehearsal.find_room(pod, trial), cluster)
+            break
+        rehearsal.place(pod, trial.node)
+        placed.append(_placed(name, trial, trial.outcome, trial.best))
+        await asyncio.sleep(0)
+    return Forecast(
+        profile=framework.profile_name,
+        pods=len(pods),
+        nodes=len(cluster.nodes),
+        weights=framework.weights,
+        placed=placed,
+        by_node=dict(Counter(item.node for item in placed).most_common()),
+        stopped=stopped,
+    )
+
+
+def _placed(name: str, trial: Trial, outcome: FilterOutcome, best: Best) -> PlacedPod:
+    return PlacedPod(
+        pod=name,
+        node=trial.node,
+        total=best.totals[0],
+        feasible_nodes=int(outcome.feasible.sum()),
+        evaluated_nodes=len(outcome.nodes),
+        top_nodes=best.models(),
+        rejections=rejections(list(rejected(outcome, EXAMPLES))),
+    )
+
+
+def _stop(name: str, left: int, trial: Trial) -> Stop:
+    refused = [] if trial.outcome is None else list(rejected(trial.outcome, EXAMPLES))
+    return Stop(
+        pod=name,
+        pods=left,
+        stage=trial.stage,
+        message=trial.message,
+        rejections=rejections(refused),
+        preemption_might_help=sum(nodes for status, nodes, _ in refused if status.code is Code.UNSCHEDULABLE),
+    )

@@ -1,0 +1,100 @@
+"""Scheduling attempts between their filter call and their bind call.
+
+kube-scheduler does not say when it gives up on a pod, so attempts are bounded in number and in age. A new
+filter call for the same pod is a new attempt. An attempt that is being bound is never dropped.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from koordpy.api.core import Pod
+from koordpy.cluster.nodes import NodeSet
+from koordpy.lib.clock import Clock
+from koordpy.scheduling.explain.decisions import Decision
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.outcome import Scores
+
+MOST_KEPT = 10_000
+KEPT_SECONDS = 20 * 60.0
+"""Longer than the longest wait in Permit."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt to place a pod."""
+
+    pod: Pod
+    framework: Framework
+    state: CycleState
+    decision: Decision
+    began: float
+    """Monotonic seconds."""
+    moment: tuple[int, int] = (0, 0)
+    """`NodeTable.moment` when nodes were filtered."""
+    kept: NodeSet | None = None
+    kept_names: bytes = b""
+    """The kept names as they were sent to kube-scheduler."""
+    scores: Scores | None = None
+    priorities: bytes = b""
+    binding_to: str = ""
+    """The node that the pod is being bound to; the attempt has been assumed there."""
+    waiting: bool = False
+    """Whether a Permit plugin lets the pod wait."""
+    ended: str = ""
+    """Why the attempt was ended from outside while its bind was waiting."""
+
+    def shed(self) -> None:
+        """Let go of what only filter and prioritize need: thousands may wait in Permit."""
+        self.kept = self.scores = None
+        self.kept_names = self.priorities = b""
+
+
+@dataclass(slots=True)
+class Attempts:
+    """The attempts of a process, by pod UID."""
+
+    clock: Clock
+    most: int = MOST_KEPT
+    seconds: float = KEPT_SECONDS
+    _attempts: OrderedDict[str, Attempt] = field(default_factory=OrderedDict)
+
+    def __len__(self) -> int:
+        return len(self._attempts)
+
+    def __iter__(self) -> Iterator[Attempt]:
+        return iter(list(self._attempts.values()))
+
+    def get(self, uid: str) -> Attempt | None:
+        """Return a pod's attempt, None when there is none or it is too old."""
+        attempt = self._attempts.get(uid)
+        if attempt is not None and self._is_old(attempt):
+            del self._attempts[uid]
+            return None
+        return attempt
+
+    def put(self, attempt: Attempt) -> None:
+        """Remember an attempt in place of the pod's earlier one, and drop what is too old or too much."""
+        uid = attempt.pod.metadata.uid
+        self._attempts[uid] = attempt
+        self._attempts.move_to_end(uid)
+        while self._attempts:
+            oldest_uid, oldest = next(iter(self._attempts.items()))
+            if not (self._is_old(oldest) or len(self._attempts) > self.most):
+                return
+            if oldest.binding_to:
+                self._attempts.move_to_end(oldest_uid)
+                if all(other.binding_to for other in self._attempts.values()):
+                    return
+            else:
+                del self._attempts[oldest_uid]
+
+    def discard(self, attempt: Attempt) -> None:
+        """Forget an attempt, unless a later one has taken its place."""
+        uid = attempt.pod.metadata.uid
+        if self._attempts.get(uid) is attempt:
+            del self._attempts[uid]
+
+    def _is_old(self, attempt: Attempt) -> bool:
+        return not attempt.binding_to and self.clock.monotonic() - attempt.began > self.seconds

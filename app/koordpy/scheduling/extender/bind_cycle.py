@@ -1,0 +1,365 @@
+"""From kube-scheduler's bind call to a bound pod: Reserve, Permit, PreBind, Bind, PostBind.
+
+This is the commit point. kube-scheduler filters later pods while binds are in flight, so what Filter saw may
+be gone: when the node has changed since, all filters look at it again before Reserve hands anything out. On
+any failure Unreserve runs in reverse order, the pod is forgotten, and kube-scheduler is told; it retries.
+
+Nothing of it happens while another process may be doing the same (`koordpy.scheduling.cycle.fence`).
+
+What kube-scheduler cannot know is settled here: a bind that is repeated after a lost answer, a pod that was
+replaced, deleted or already bound, a caller that hung up.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from koordpy.api.core import Pod
+from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound, ServerError, TooManyRequests
+from koordpy.cluster.nodes import NodeSet
+from koordpy.cluster.retry import retried
+from koordpy.scheduling.cycle.fence import Closed, Fence
+from koordpy.scheduling.explain.decisions import Decision, Decisions
+from koordpy.scheduling.explain.history import Histories
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.framework.metrics import (
+    ATTEMPT_DURATION,
+    ATTEMPTS,
+    ATTEMPTS_KEPT,
+    WAITING_PODS,
+    count,
+    tally,
+)
+from koordpy.scheduling.interface import Binding
+from koordpy.scheduling.interface.failure import Failure
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.status import SUCCESS, Code, Status
+from koordpy.scheduling.profiles.registry import Profiles
+
+from .attempts import Attempt, Attempts
+from .wire import BindingArgs
+
+log = logging.getLogger(__name__)
+
+CONFIRMED_WITHIN = 600.0
+"""Seconds after which a watch must have shown a bound pod, if the pod still exists."""
+
+Gone = Callable[[], Awaitable[None]]
+"""Returns when the caller has hung up."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A pod that was bound, and when: in monotonic seconds, and in lists of pods begun until then."""
+
+    at: float
+    lists: int
+    pod: Pod
+    node_name: str
+    handle: Handle
+
+
+class BindCycle:
+    """Runs bind calls, each on its own."""
+
+    def __init__(
+        self,
+        profiles: Profiles,
+        handle: Handle,
+        attempts: Attempts,
+        decisions: Decisions,
+        histories: Histories,
+    ) -> None:
+        self.profiles = profiles
+        self.handle = handle
+        self.nodes = handle.nodes
+        self.attempts = attempts
+        self.decisions = decisions
+        self.histories = histories
+        self.fence = Fence(handle.clock)
+        self.on_asked: Callable[[], None] | None = None
+        self._running: dict[str, tuple[str, asyncio.Future[str]]] = {}
+        self._closed = ""
+        self._bound: deque[_Bound] = deque()
+
+    async def bind(self, args: BindingArgs, gone: Gone | None) -> str:
+        """Bind a pod; return why not, empty when it is bound. A repeated call shares the running one."""
+        self.asked()
+        running = self._running.get(args.pod_uid)
+        if running is not None:
+            node, future = running
+            if node != args.node:
+                return f"pod {_key(args)} is being bound to node {node}, not to {args.node}"
+            return await asyncio.shield(future)
+        future = asyncio.get_running_loop().create_future()
+        self._running[args.pod_uid] = (args.node, future)
+        error = f"bind of pod {_key(args)} was cancelled"
+        self.histories.binding(args.pod_uid, args.node)
+        try:
+            error = await self._bind(args, gone)
+        except Exception as unforeseen:
+            log.exception("bind of pod %s to node %s broke", _key(args), args.node)
+            error = f"koordpy: {type(unforeseen).__name__}: {unforeseen}"
+        finally:
+            del self._running[args.pod_uid]
+            future.set_result(error)
+            self.histories.bind_ended(args.pod_uid, args.node, error)
+        return error
+
+    def asked(self) -> None:
+        """Note that it is this process that kube-scheduler asks."""
+        if self.on_asked is not None:
+            self.on_asked()
+
+    def supersede(self, attempt: Attempt) -> str:
+        """Make way for a new attempt of the same pod; return why that is not possible now."""
+        earlier = self.attempts.get(attempt.pod.metadata.uid)
+        if earlier is None:
+            return ""
+        if earlier.waiting:
+            self.end(earlier, "a new scheduling attempt of the pod has begun")
+        elif earlier.binding_to:
+            return f"pod {attempt.pod.metadata.key} is still being bound to node {earlier.binding_to}"
+        self.attempts.discard(earlier)
+        return ""
+
+    def end(self, attempt: Attempt, why: str) -> None:
+        """End an attempt whose pod is waiting in Permit, at once."""
+        attempt.ended = why
+        attempt.waiting = False
+        self._undo(attempt)
+        self.handle.waiting_pods.reject(attempt.pod.metadata.uid, why)
+
+    def close(self, why: str) -> None:
+        """End every attempt that waits in Permit, and every later one that comes there."""
+        self._closed = why
+        for attempt in self.attempts:
+            if attempt.waiting:
+                self.end(attempt, why)
+
+    # --- the cycle -------------------------------------------------------------------------------
+
+    async def _bind(self, args: BindingArgs, gone: Gone | None) -> str:
+        try:
+            term = self.fence.term or await self.fence.entered(gone)
+        except Closed as closed:
+            return f"pod {_key(args)} cannot be bound now: {closed}"
+        pod, error = await self._pod(args)
+        if pod is None:
+            return error
+        if pod.spec.node_name:
+            if pod.spec.node_name == args.node:
+                return ""
+            return f"pod {_key(args)} is already bound to node {pod.spec.node_name}, not to {args.node}"
+        framework = self.profiles.of(pod.spec.scheduler_name)
+        if framework is None:
+            return f"no profile for schedulerName {pod.spec.scheduler_name!r} of pod {_key(args)}"
+        attempt = self._attempt(pod, framework)
+        status = self._reserve(attempt, args.node)
+        if status.is_success:
+            status = await self._after_reserve(attempt, args.node, term, gone)
+        return self._finish(attempt, args.node, status)
+
+    async def _pod(self, args: BindingArgs) -> tuple[Pod | None, str]:
+        """Find the pod: as the watch has it; if the watch is behind, as filter or the API server has it.
+
+        What is too old here the API server refuses: the Binding names the pod's UID.
+        """
+        pod = self.handle.cluster.store(Pod).get(args.pod_namespace, args.pod_name)
+        if pod is None:
+            attempt = self.attempts.get(args.pod_uid)
+            if attempt is not None and attempt.pod.metadata.key == _key(args):
+                return attempt.pod, ""
+        if (pod is None or pod.metadata.uid != args.pod_uid) and self.handle.client is not None:
+            try:
+                pod = await self.handle.client.get(Pod, args.pod_namespace, args.pod_name)
+            except NotFound:
+                pod = None
+            except (ApiError, ConnectionFailed) as error:
+                return None, f"pod {_key(args)} cannot be read: {error}"
+        if pod is None:
+            return None, f"pod {_key(args)} not found"
+        if pod.metadata.uid != args.pod_uid:
+            return None, f"pod {_key(args)} has UID {pod.metadata.uid}, expected {args.pod_uid}"
+        return pod, ""
+
+    def _attempt(self, pod: Pod, framework: Framework) -> Attempt:
+        """Find what filter left, or begin anew where that is lost (a restart)."""
+        attempt = self.attempts.get(pod.metadata.uid)
+        if attempt is not None and attempt.framework is framework:
+            attempt.pod = pod
+            return attempt
+        clock = self.handle.clock
+        decision = Decision(pod, framework.profile_name, clock.now(), framework.weights)
+        self.decisions.begin(decision)
+        attempt = Attempt(pod, framework, framework.new_state(), decision, clock.monotonic())
+        self.attempts.put(attempt)
+        return attempt
+
+    def _reserve(self, attempt: Attempt, node_name: str) -> Status:
+        """Everything up to Reserve, without a pause: nobody else can get in between."""
+        pod, framework, state = attempt.pod, attempt.framework, attempt.state
+        row = self.nodes.row_of(node_name)
+        if row is None or self.nodes.node(row) is None:
+            return Status.failed(f'node "{node_name}" is not known to koordpy')
+        nodes = NodeSet(self.nodes, [node_name], np.array([row], np.int64))
+        if attempt.kept is None or self.nodes.changed_since(row, attempt.moment):
+            state = attempt.state = framework.new_state()
+            outcome = framework.find_feasible(state, pod, nodes)
+            if outcome.error is not None:
+                return outcome.error
+            if not outcome.prefilter.is_success:
+                return outcome.prefilter
+            for status, _ in outcome.failed():
+                return status
+        status = framework.run_fit(state, pod, nodes)
+        if not status.is_success:
+            return status
+        status = framework.nominate_reservation(state, pod, node_name)
+        if not status.is_success:
+            return status
+        pod, status = framework.run_resize_pod(state, pod, node_name)
+        if not status.is_success:
+            framework.run_unreserve(state, pod, node_name)
+            return status
+        attempt.pod = pod
+        try:
+            self.nodes.assume(pod, node_name)
+        except ValueError as error:
+            return Status.failed(error)
+        attempt.binding_to = node_name
+        attempt.shed()
+        attempt.decision.become("binding", node_name)
+        return framework.run_reserve(state, pod, node_name)
+
+    async def _after_reserve(self, attempt: Attempt, node_name: str, term: int, gone: Gone | None) -> Status:
+        pod, framework, state = attempt.pod, attempt.framework, attempt.state
+        status, waits = framework.run_permit(state, pod, node_name)
+        if status.code is Code.WAIT:
+            status = await self._wait(attempt, node_name, waits, gone)
+        if not status.is_success:
+            return status
+        binding = Binding(pod, node_name)
+        status = await framework.run_pre_bind(state, pod, binding)
+        if not status.is_success:
+            return status
+        status = await self.fence.write(term, framework.run_bind(state, pod, binding))
+        if status.is_skip:
+            return Status.failed(
+                f"no Bind plugin of profile {framework.profile_name} binds pod {pod.metadata.key}"
+            )
+        if status.is_success or await self._is_bound_anyway(attempt, node_name, status):
+            return SUCCESS
+        return status
+
+    async def _wait(
+        self, attempt: Attempt, node_name: str, waits: dict[str, float], gone: Gone | None
+    ) -> Status:
+        if self._closed:
+            return Status.failed(self._closed)
+        attempt.waiting = True
+        waiting_for = ", ".join(f"{plugin} (at most {seconds:g} s)" for plugin, seconds in waits.items())
+        self.histories.waiting(attempt.pod.metadata.uid, waiting_for)
+        attempt.decision.become("waiting")
+        hang_up = asyncio.ensure_future(self._end_when_gone(attempt, gone)) if gone is not None else None
+        with WAITING_PODS.track_inprogress():
+            try:
+                status = await self.handle.waiting_pods.wait(attempt.pod, node_name, waits)
+            finally:
+                if hang_up is not None:
+                    hang_up.cancel()
+        if attempt.ended:
+            return Status.failed(attempt.ended)
+        attempt.waiting = False
+        if status.is_success:
+            self.histories.allowed(attempt.pod.metadata.uid)
+        attempt.decision.become("binding")
+        return status
+
+    async def _end_when_gone(self, attempt: Attempt, gone: Gone) -> None:
+        await gone()
+        if attempt.waiting:
+            self.end(attempt, "kube-scheduler hung up while the pod waited")
+
+    async def _is_bound_anyway(self, attempt: Attempt, node_name: str, status: Status) -> bool:
+        """After a failed Bind, ask the API server: an earlier call may have bound the pod unheard.
+
+        It is asked again while it does not answer: room that is given back too early would be taken twice.
+        """
+        client = self.handle.client
+        if client is None or not isinstance(status.error, ApiError | ConnectionFailed):
+            return False
+        meta = attempt.pod.metadata
+
+        async def read() -> Pod | None:
+            try:
+                return await client.get(Pod, meta.namespace, meta.name)
+            except NotFound:
+                return None
+
+        unanswered = (ServerError, TooManyRequests, ConnectionFailed)
+        try:
+            live = await retried(read, rng=self.handle.rng, steps=8, initial=0.05, factor=2.5, on=unanswered)
+        except (ApiError, ConnectionFailed):
+            return False
+        return live is not None and live.metadata.uid == meta.uid and live.spec.node_name == node_name
+
+    def _finish(self, attempt: Attempt, node_name: str, status: Status) -> str:
+        decision, framework = attempt.decision, attempt.framework
+        if not status.is_success:
+            self._undo(attempt)
+            decision.fail("superseded" if attempt.ended else "failed", status)
+            framework.handle.report_failure(
+                Failure(attempt.pod, status, node_name=node_name, state=attempt.state)
+            )
+            result = "unschedulable" if status.is_rejected else "error"
+        else:
+            decision.become("bound", node_name)
+            framework.run_post_bind(attempt.state, attempt.pod, node_name)
+            now, lists = self.handle.clock.monotonic(), self.handle.cluster.store(Pod).lists_begun
+            self._bound.append(_Bound(now, lists, attempt.pod, node_name, framework.handle))
+            self.forget_vanished()
+            result = "scheduled"
+        attempt.binding_to = ""
+        self.attempts.discard(attempt)
+        ATTEMPTS_KEPT.set(len(self.attempts))
+        elapsed = self.handle.clock.monotonic() - attempt.began
+        decision.took("total", elapsed)
+        count(ATTEMPTS, result, framework.profile_name).inc()
+        tally(ATTEMPT_DURATION, result, framework.profile_name).observe(elapsed)
+        if status.is_success:
+            return ""
+        by = f"{status.plugin}: " if status.plugin else ""
+        return f"{by}{status.message or status.code.name}"
+
+    def forget_vanished(self) -> None:
+        """Forget pods that were bound and then deleted without any watch showing either.
+
+        That is known from a later list without them, or from long silence.
+        """
+        if not self._bound:
+            return
+        latest = self.handle.clock.monotonic() - CONFIRMED_WITHIN
+        pods = self.handle.cluster.store(Pod)
+        while self._bound and (self._bound[0].lists < pods.lists_ended or self._bound[0].at < latest):
+            bound = self._bound.popleft()
+            meta = bound.pod.metadata
+            known = pods.by_key(meta.key)
+            vanished = known is None or known.metadata.uid != meta.uid
+            if vanished and self.nodes.is_assumed(meta.uid):
+                bound.handle.forget_pod(bound.pod, bound.node_name)
+
+    def _undo(self, attempt: Attempt) -> None:
+        """Give back what Reserve took, once."""
+        node_name, attempt.binding_to = attempt.binding_to, ""
+        if node_name:
+            attempt.framework.run_unreserve(attempt.state, attempt.pod, node_name)
+            attempt.framework.handle.forget_pod(attempt.pod, node_name)
+
+
+def _key(args: BindingArgs) -> str:
+    return f"{args.pod_namespace}/{args.pod_name}"

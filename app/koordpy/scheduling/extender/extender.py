@@ -1,0 +1,405 @@
+"""The engine behind the extender door: filter, prioritize, preempt and bind for kube-scheduler.
+
+Filter and prioritize are synchronous, one at a time, and share the attempt's CycleState; bind is a coroutine
+of its own (`koordpy.scheduling.extender.bind_cycle`), so binds in flight never delay a filter. Bodies come in
+and go out as bytes.
+
+Scores are the weighted totals of the framework. kube-scheduler adds `score * weight * 10` to its own total
+and takes integers of any size, so no scaling here could keep the order better: a cluster whose in-tree
+weights are multiplied by ten has in-tree and extender plugins side by side with their own weights.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from koordpy.api.core import Pod
+from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.nodes import NodeSet
+from koordpy.lib.feature_gates import FeatureGates
+from koordpy.scheduling.explain.decisions import Decision, Decisions
+from koordpy.scheduling.explain.history import PODS, Histories
+from koordpy.scheduling.framework.metrics import (
+    ATTEMPT_DURATION,
+    ATTEMPTS,
+    ATTEMPTS_KEPT,
+    EVALUATED_NODES,
+    FEASIBLE_NODES,
+    POINT_DURATION,
+    count,
+    tally,
+)
+from koordpy.scheduling.interface import Plugin
+from koordpy.scheduling.interface.failure import Failure
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.outcome import FilterOutcome
+from koordpy.scheduling.interface.status import Code, Status
+from koordpy.scheduling.preemption.recheck import Recheck
+from koordpy.scheduling.profiles.config import SchedulerConfiguration
+from koordpy.scheduling.profiles.registry import Place, Profiles, build
+
+from . import light, wire
+from .attempts import Attempt, Attempts
+from .batching import Batches, Ranking
+from .bind_cycle import BindCycle, Gone
+from .candidates import Candidates
+from .node_choice import Chooser, NodeChoice
+from .victims import known_victims
+from .wire import BadBody
+
+log = logging.getLogger(__name__)
+
+_NONE: Mapping[str, str] = {}
+
+
+def create(
+    config: SchedulerConfiguration,
+    cluster: Cluster,
+    client: Client | None,
+    *,
+    skip_missing: bool = False,
+    classes: Mapping[str, type[Plugin]] | None = None,
+    gates: FeatureGates | None = None,
+) -> "Extender":
+    """Return the extender that serves a configuration. Raises ConfigError, PluginLoadError.
+
+    Call it before the informers start: plugins ask for the stores that they follow. `skip_missing` leaves
+    out plugins that are not installed instead of refusing the configuration.
+    """
+    base = Handle(cluster, client=client)
+    profiles = build(
+        config,
+        lambda _: base.sibling(),
+        place=Place.EXTENDER,
+        classes=classes,
+        skip_missing=skip_missing,
+        gates=gates,
+    )
+    if profiles.missing:
+        log.warning(
+            "plugins that are configured but not installed are left out: %s", "; ".join(profiles.missing)
+        )
+    return Extender(profiles, base)
+
+
+class Extender:
+    """Answers kube-scheduler's calls with the profiles of a configuration.
+
+    All methods take a body and return a body; they raise BadBody (HTTP 400) and nothing else. With `is_light`
+    kube-scheduler binds by itself. Raises ConfigError where a plugin cannot do without the bind call then.
+    With `node_choice` koordpy, filter keeps the best node alone (`koordpy.scheduling.extender.node_choice`).
+    `histories` is the number of pods whose lives are remembered.
+    """
+
+    def __init__(
+        self,
+        profiles: Profiles,
+        handle: Handle,
+        *,
+        decisions: Decisions | None = None,
+        is_light: bool = False,
+        node_choice: NodeChoice = "kube-scheduler",
+        histories: int = PODS,
+    ) -> None:
+        self.profiles = profiles
+        self.is_light = is_light
+        self._chooser = Chooser(profiles, handle) if node_choice == "koordpy" else None
+        self._batches = Batches(profiles, self._chooser, handle) if self._chooser is not None else None
+        self.handle = handle
+        self.nodes = handle.nodes
+        self._pods = handle.cluster.store(Pod)
+        self.clock = handle.clock
+        self.decisions = decisions or Decisions()
+        self.attempts = Attempts(handle.clock)
+        self.histories = Histories(handle, pods=histories, is_light=is_light)
+        self._recheck = Recheck(handle)
+        self.binds = BindCycle(profiles, handle, self.attempts, self.decisions, self.histories)
+        handle.on(Pod, delete=self._pod_deleted)
+        if is_light:
+            light.check(profiles.frameworks.values())
+            light.WatchedBinds(handle, self.attempts, self.binds.asked)
+
+    # --- filter ----------------------------------------------------------------------------------
+
+    def filter(self, body: bytes) -> tuple[bytes, Attempt | None]:
+        """Answer a filter call; also return the attempt, for `score_ahead` once the answer is on its way."""
+        began = time.perf_counter()
+        args = wire.EXTENDER_ARGS.decode(body, "pod")
+        assert args.pod is not None
+        pod = self._pods.transformed(args.pod)
+        if not pod.metadata.uid:
+            raise BadBody(f"Pod.metadata.uid of {pod.metadata.key!r} is missing or empty")
+        candidates = Candidates(args, self.nodes)
+        refusal = self._unsynced()
+        if refusal:
+            return wire.error_result(refusal), None
+        self.binds.forget_vanished()
+        framework = self.profiles.of(pod.spec.scheduler_name)
+        if framework is None:
+            self.histories.broke(pod, self._no_profile(pod))
+            return wire.error_result(self._no_profile(pod)), None
+        weights = (
+            framework.weights if self._chooser is None else self._chooser.weights(pod.spec.scheduler_name)
+        )
+        decision = Decision(pod, framework.profile_name, self.clock.now(), weights)
+        attempt = Attempt(pod, framework, framework.new_state(), decision, self.clock.monotonic())
+        self.decisions.begin(decision)
+        refusal = self.binds.supersede(attempt)
+        if refusal:
+            decision.fail("error", Status.failed(refusal))
+            self.histories.broke(pod, refusal)
+            return wire.error_result(refusal), None
+        found = None if self._batches is None else self._batches.find(pod, candidates)
+        if found is not None:
+            kept = self._take_over(attempt, *found)
+            self._observe(framework.profile_name, began, found[0].outcome)
+            decision.took("filter", time.perf_counter() - began)
+            return self._answer(attempt, kept, candidates), None
+        nodes, unknown = candidates.selected
+        attempt.moment = self.nodes.moment
+        outcome = framework.find_feasible(attempt.state, pod, nodes)
+        self.decisions.filtered(decision, outcome, attempt.state)
+        self._observe(framework.profile_name, began, outcome)
+        decision.took("filter", time.perf_counter() - began)
+        if outcome.error is not None:
+            decision.fail("error", outcome.error)
+            self._failed(attempt, outcome.error, outcome)
+            self.histories.broke(pod, outcome.error.message)
+            return wire.error_result(outcome.error.message), None
+        kept = outcome.kept if outcome.prefilter.is_success else nodes.subset(outcome.feasible)
+        failed, unresolvable = _failures(outcome)
+        for name in unknown:
+            unresolvable[name] = f'node "{name}" is not known to koordpy (yet)'
+        fitting = len(kept)
+        if self._chooser is not None and fitting > 1:
+            kept = self._choose(self._chooser, attempt, kept)
+        message = ""
+        if not len(kept):
+            status = outcome.prefilter
+            if status.is_success:
+                status = Status(Code.UNSCHEDULABLE, (outcome.message(),))
+            decision.fail("unschedulable", status)
+            self._failed(attempt, status, outcome)
+            message = status.message
+        self.histories.filtered(pod, decision.started, outcome, fitting, message)
+        answer = self._answer(attempt, kept, candidates, failed, unresolvable)
+        return answer, attempt if len(kept) > 1 and framework.scores else None
+
+    def _take_over(self, attempt: Attempt, ranking: Ranking, row: int) -> NodeSet:
+        """Place a pod by what was found out for another one; return its node."""
+        decision, outcome = attempt.decision, ranking.outcome
+        attempt.state, attempt.moment = ranking.state.clone(), ranking.moment
+        decision.chosen_by, decision.chosen = "koordpy", self.nodes.name_of(row)
+        if ranking.pod_key != attempt.pod.metadata.key:
+            decision.looked_at_for = ranking.pod_key
+        self.decisions.filtered(decision, outcome, attempt.state)
+        decision.scored(ranking.scores)
+        fitting = len(ranking.scores.total)
+        self.histories.filtered(attempt.pod, decision.started, outcome, fitting, "")
+        return NodeSet(self.nodes, [decision.chosen], np.array([row], np.int64))
+
+    def _answer(
+        self,
+        attempt: Attempt,
+        kept: NodeSet,
+        candidates: Candidates,
+        failed: Mapping[str, str] = _NONE,
+        unresolvable: Mapping[str, str] = _NONE,
+    ) -> bytes:
+        """Remember the nodes that are kept, if any, and write them."""
+        if len(kept):
+            attempt.kept = kept
+            as_sent = bool(candidates.text) and len(kept) > 1 and len(kept) == len(candidates.names)
+            attempt.kept_names = candidates.text if as_sent else wire.encode_names(kept.names)
+            self.attempts.put(attempt)
+            ATTEMPTS_KEPT.set(len(self.attempts))
+        full_nodes = candidates.full_nodes
+        if not full_nodes:
+            return wire.filter_result(attempt.kept_names or b"[]", failed, unresolvable)
+        items = [bytes(full_nodes[name]) for name in kept.names]
+        return wire.filter_result(b"[" + b",".join(items) + b"]", failed, unresolvable, full_nodes=True)
+
+    def _choose(self, chooser: Chooser, attempt: Attempt, kept: NodeSet) -> NodeSet:
+        """Return the best node alone, or all of them where kube-scheduler has to choose."""
+        began = time.perf_counter()
+        chosen = chooser.choose(attempt, kept)
+        if chosen is None:
+            return kept
+        best, attempt.scores = chosen
+        attempt.decision.chosen_by, attempt.decision.chosen = "koordpy", kept.names[best]
+        attempt.decision.scored(attempt.scores)
+        took = time.perf_counter() - began
+        attempt.decision.took("score", took)
+        tally(POINT_DURATION, "Score", "Success", attempt.framework.profile_name).observe(took)
+        return kept.pick(np.array([best], np.int64))
+
+    def score_ahead(self, attempt: Attempt) -> None:
+        """Score while kube-scheduler is busy with its own plugins, so that prioritize finds the answer."""
+        if attempt.scores is None and not attempt.binding_to and attempt.kept is not None:
+            self._score(attempt, attempt.kept)
+        self.decisions.tidy()
+
+    def _unsynced(self) -> str:
+        """Say what is missing before the cluster is known; empty when nothing is."""
+        if self.handle.cluster.synced:
+            return ""
+        waiting = [store.type.__name__ for store in self.handle.cluster.stores if not store.synced]
+        return f"koordpy cannot schedule yet, not listed so far: {', '.join(waiting)}"
+
+    def _no_profile(self, pod: Pod) -> str:
+        served = ", ".join(self.profiles.frameworks) or "none"
+        return (
+            f"no profile for schedulerName {pod.spec.scheduler_name!r} of pod {pod.metadata.key}; "
+            f"profiles: {served}"
+        )
+
+    # --- prioritize ------------------------------------------------------------------------------
+
+    def prioritize(self, body: bytes) -> bytes:
+        """Answer a prioritize call with the scores of the filter call's attempt."""
+        began = time.perf_counter()
+        args = wire.PRIORITIZE_ARGS.decode(body, "pod")
+        assert args.pod is not None
+        attempt = self.attempts.get(args.pod.metadata.uid)
+        if attempt is not None and attempt.kept is not None and bytes(args.node_names) == attempt.kept_names:
+            if not attempt.priorities:
+                self._score(attempt, attempt.kept)
+            attempt.decision.took("prioritize", time.perf_counter() - began)
+            return attempt.priorities
+        return self._prioritize_others(body, attempt)
+
+    def _prioritize_others(self, body: bytes, attempt: Attempt | None) -> bytes:
+        """Score other nodes than filter kept: another extender has dropped some, or filter was not asked."""
+        args = wire.EXTENDER_ARGS.decode(body, "pod")
+        assert args.pod is not None
+        pod = self._pods.transformed(args.pod)
+        candidates = Candidates(args, self.nodes)
+        names = candidates.names
+        framework = self.profiles.of(pod.spec.scheduler_name)
+        nodes, unknown = candidates.selected
+        if framework is None or self._unsynced():
+            return wire.host_priorities(names, [0] * len(names))
+        if attempt is None:
+            decision = Decision(pod, framework.profile_name, self.clock.now(), framework.weights)
+            attempt = Attempt(pod, framework, framework.new_state(), decision, self.clock.monotonic())
+            framework.run_pre_filter(attempt.state, pod, nodes)
+        self._score(attempt, nodes)
+        if not unknown:
+            return attempt.priorities
+        known = (
+            {}
+            if attempt.scores is None
+            else dict(zip(nodes.names, attempt.scores.total.tolist(), strict=True))
+        )
+        return wire.host_priorities(names, [known.get(name, 0) for name in names])
+
+    def _score(self, attempt: Attempt, nodes: NodeSet) -> None:
+        began = time.perf_counter()
+        attempt.state.skip_score.clear()
+        scores, status = attempt.framework.run_score(attempt.state, attempt.pod, nodes)
+        if scores is None:
+            log.warning("pod %s: no scores: %s", attempt.pod.metadata.key, status.message)
+            attempt.decision.message = status.message
+            attempt.scores = None
+            attempt.priorities = wire.host_priorities(nodes.names, [0] * len(nodes))
+        else:
+            attempt.scores = scores
+            attempt.decision.scored(scores)
+            attempt.priorities = wire.host_priorities(nodes.names, scores.total.tolist())
+        took = time.perf_counter() - began
+        attempt.decision.took("score", took)
+        tally(POINT_DURATION, "Score", status.code.label, attempt.framework.profile_name).observe(took)
+
+    # --- preempt ---------------------------------------------------------------------------------
+
+    def preempt(self, body: bytes) -> bytes:
+        """Answer a preempt call: the proposal, as far as the pod fits then also by our own filters.
+
+        Where it does not, more victims are proposed, or the node is dropped; plugins may change the rest.
+        """
+        args = wire.PREEMPTION_ARGS.decode(body, "pod")
+        assert args.pod is not None
+        pod = self._pods.transformed(args.pod)
+        name = pod.spec.scheduler_name
+        framework, whole = self.profiles.of(name), self.profiles.whole_of(name)
+        victims = known_victims(args, self.nodes)
+        if framework is None or whole is None or self._unsynced():
+            return wire.preemption_result({})
+        attempt = self.attempts.get(pod.metadata.uid)
+        state = attempt.state if attempt is not None else framework.new_state()
+        proposal = self._recheck.look(whole, pod, victims)
+        agreed, status = framework.run_preempt(state, pod, proposal)
+        if not status.is_success:
+            log.warning("pod %s: preemption refused: %s", pod.metadata.key, status.message)
+        return wire.preemption_result(
+            {
+                node: ([pod.metadata.uid for pod in agreed_on.pods], agreed_on.pdb_violations)
+                for node, agreed_on in agreed.items()
+            }
+        )
+
+    # --- bind ------------------------------------------------------------------------------------
+
+    async def bind(self, body: bytes, gone: Gone | None = None) -> bytes:
+        """Answer a bind call, after the pod is bound or it is clear why not.
+
+        `gone` is awaited while the pod waits in Permit: when it returns, the caller has hung up and the
+        attempt ends.
+        """
+        args = wire.BINDING_ARGS.decode(body, "pod_name")
+        for member, value in (("PodUID", args.pod_uid), ("Node", args.node)):
+            if not value:
+                raise BadBody(f"member {member!r} is missing or empty")
+        if self.is_light:
+            return wire.error_result(light.BIND_REFUSED)
+        error = self._unsynced() or await self.binds.bind(args, gone)
+        return wire.error_result(error) if error else wire.BOUND
+
+    def close(self, why: str) -> None:
+        """Let no pod wait any more: waiting binds fail, and later ones that would have to wait do too."""
+        self.binds.close(why)
+
+    # --- bookkeeping -----------------------------------------------------------------------------
+
+    def _pod_deleted(self, pod: Pod) -> None:
+        attempt = self.attempts.get(pod.metadata.uid)
+        if attempt is None:
+            return
+        if attempt.waiting:
+            self.binds.end(attempt, f"pod {pod.metadata.key} was deleted while it waited")
+        elif not attempt.binding_to:
+            self.attempts.discard(attempt)
+
+    def _failed(self, attempt: Attempt, status: Status, outcome: FilterOutcome) -> None:
+        result = "unschedulable" if status.is_rejected else "error"
+        count(ATTEMPTS, result, attempt.framework.profile_name).inc()
+        tally(ATTEMPT_DURATION, result, attempt.framework.profile_name).observe(
+            self.clock.monotonic() - attempt.began
+        )
+        failure = Failure(attempt.pod, status, state=attempt.state, outcome=outcome)
+        attempt.framework.handle.report_failure(failure)
+
+    @staticmethod
+    def _observe(profile: str, began: float, outcome: FilterOutcome) -> None:
+        status = "Error" if outcome.error is not None else "Success"
+        tally(POINT_DURATION, "Filter", status, profile).observe(time.perf_counter() - began)
+        tally(EVALUATED_NODES).observe(len(outcome.nodes))
+        tally(FEASIBLE_NODES).observe(int(outcome.feasible.sum()))
+
+
+def _failures(outcome: FilterOutcome) -> tuple[dict[str, str], dict[str, str]]:
+    """Refused nodes with their messages: those that preemption may help, and the others."""
+    failed: dict[str, str] = {}
+    unresolvable: dict[str, str] = {}
+    if not (outcome.refusals or outcome.absent) and outcome.prefilter.is_success:
+        return failed, unresolvable
+    refused: Iterable[tuple[Status, Sequence[str]]] = outcome.failed()
+    if not outcome.prefilter.is_success:
+        refused = [(outcome.prefilter, outcome.nodes.names)]
+    for status, names in refused:
+        hopeless = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        (unresolvable if hopeless else failed).update(dict.fromkeys(names, status.message))
+    return failed, unresolvable

@@ -1,0 +1,143 @@
+"""Who chooses the node: kube-scheduler among all that fit, or koordpy, which then names one alone.
+
+The extender protocol leaves the choice to kube-scheduler: it scores every node that filter kept with its
+own plugins, asks for our scores with a second call, and adds them up. But koordpy knows all that it needs to
+come to the same sum: the whole framework of a profile scores with kube-scheduler's arithmetic. Where filter
+answers with the best node alone, kube-scheduler scores nothing and calls nobody: one call and the scoring of
+some hundred nodes are spared for every pod, which is what most of its time goes into.
+
+The price: the weights and arguments of in-tree Score plugins count as they stand in koordpy's own
+configuration, and a filter extender after koordpy can only accept the node or refuse the pod.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from koordpy.api.core import Pod
+from koordpy.cluster.nodes import NodeSet
+from koordpy.cluster.sandbox import Sandbox
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.outcome import Scores
+from koordpy.scheduling.profiles.registry import Profiles
+from koordpy.scheduling.toolkit import workload_selectors
+
+from .attempts import Attempt
+
+log = logging.getLogger(__name__)
+
+NodeChoice = Literal["kube-scheduler", "koordpy"]
+
+
+PRESUMED_SECONDS = 3.0
+"""For so long a pod counts on the node that was named for it, unless it is seen on a node before."""
+
+MOST_PRESUMED = 50
+"""Pods between the choice of a node and its bind call; kube-scheduler has a handful at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Presumed:
+    number: int
+    pod: Pod
+    node_name: str
+    since: float
+
+
+class Chooser:
+    """Chooses nodes as kube-scheduler would: the highest total, any of those with the same.
+
+    Like kube-scheduler it counts pods on the nodes chosen for them before they are bound, so that pods that
+    come in a burst do not all get the same one.
+    """
+
+    def __init__(self, profiles: Profiles, handle: Handle) -> None:
+        self._profiles, self._rng, self._clock = profiles, handle.rng, handle.clock
+        self._presumed: dict[str, _Presumed] = {}
+        self._nodes = handle.nodes
+        self.promises = 0
+        """How many pods have been promised a node so far."""
+        workload_selectors.follow(handle.cluster)
+
+    def weights(self, scheduler_name: str) -> dict[str, int]:
+        """Return the weights of all Score plugins of a profile, kube-scheduler's own included."""
+        whole = self._profiles.whole_of(scheduler_name)
+        return {} if whole is None else whole.weights
+
+    def choose(self, attempt: Attempt, nodes: NodeSet) -> tuple[int, Scores] | None:
+        """Return the position of the best of the nodes, and all scores; None to leave it to kube-scheduler.
+
+        That is done where kube-scheduler has Score plugins that koordpy has not, and where scoring fails:
+        then the pod is better placed without our scores than not at all.
+        """
+        pod = attempt.pod
+        whole = self._profiles.whole_of(pod.spec.scheduler_name)
+        if whole is None or not self.can_choose(whole, pod):
+            return None
+        self.withdraw(pod)
+        scores = self.score(whole, attempt.state, pod, nodes)
+        if scores is None:
+            return None
+        best = np.flatnonzero(scores.total == scores.total.max())
+        chosen = int(best[self._rng.randrange(len(best))])
+        self.promise(pod, nodes.names[chosen])
+        return chosen, scores
+
+    def can_choose(self, whole: Framework, pod: Pod) -> bool:
+        """Tell whether a profile's scores of nodes for a pod are all that there are."""
+        return bool(whole.scores) and not _is_scored_elsewhere(pod)
+
+    def score(self, whole: Framework, state: CycleState, pod: Pod, nodes: NodeSet) -> Scores | None:
+        """Score nodes with the pods that were promised to them; None, and a warning, when that fails."""
+        scores, status = whole.run_score(state, pod, self._with_presumed(nodes))
+        state.skip_score.clear()
+        if scores is None:
+            log.warning(
+                "pod %s: no scores, kube-scheduler chooses its node: %s", pod.metadata.key, status.message
+            )
+        return scores
+
+    def withdraw(self, pod: Pod) -> None:
+        """Count a pod on no node: it is tried again."""
+        self._presumed.pop(pod.metadata.uid, None)
+
+    def promise(self, pod: Pod, node_name: str) -> None:
+        """Count a pod on a node from now on."""
+        self.withdraw(pod)  # the latest promise comes last
+        if len(self._presumed) >= MOST_PRESUMED:
+            del self._presumed[next(iter(self._presumed))]
+        self.promises += 1
+        self._presumed[pod.metadata.uid] = _Presumed(self.promises, pod, node_name, self._clock.monotonic())
+
+    def promised_since(self, promises: int) -> list[str]:
+        """Return the nodes of the promises after the first so many whose pods are not there yet."""
+        self._prune()
+        return [presumed.node_name for presumed in self._presumed.values() if presumed.number > promises]
+
+    def _with_presumed(self, nodes: NodeSet) -> NodeSet:
+        """Return the nodes with the pods that were promised to them and are not counted there yet."""
+        self._prune()
+        table = nodes.table
+        sandbox: Sandbox | None = None
+        for presumed in self._presumed.values():
+            for index in np.flatnonzero(nodes.rows == table.row_of(presumed.node_name)).tolist():
+                sandbox = sandbox or Sandbox(nodes)
+                sandbox.put(index, presumed.pod)
+        return nodes if sandbox is None else sandbox.nodes
+
+    def _prune(self) -> None:
+        """Forget promises that are kept by now, or too old."""
+        latest = self._clock.monotonic() - PRESUMED_SECONDS
+        for uid, presumed in list(self._presumed.items()):
+            if presumed.since < latest or self._nodes.placed_on(uid) is not None:
+                del self._presumed[uid]
+
+
+def _is_scored_elsewhere(pod: Pod) -> bool:
+    """Tell whether VolumeBinding or DynamicResources may prefer nodes for a pod."""
+    spec = pod.spec
+    return bool(spec.resource_claims) or any(v.persistent_volume_claim is not None for v in spec.volumes)

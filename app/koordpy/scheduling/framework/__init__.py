@@ -1,0 +1,1 @@
+"""One profile at work: its plugins, called point by point in Koordinator's order."""

@@ -1,0 +1,87 @@
+"""Which of the possible nodes suit a pod best: PreScore, Score, and what weighs them."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from koordpy.api.core import Pod
+from koordpy.cluster.columns import Int64
+from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.interface import MAX_NODE_SCORE, MIN_NODE_SCORE, BeforeScore, PreScore, Score
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.outcome import Scores
+from koordpy.scheduling.interface.status import SUCCESS, Status
+
+from .enabled_plugins import EnabledPlugins
+from .plugin_call import Broken, as_error, call
+
+_AS_THEY_ARE = Score.normalize_scores
+
+
+class ScorePhase:
+    """The plugins that rank nodes, and their weights by name (1 where none is given)."""
+
+    def __init__(self, enabled: EnabledPlugins, weights: Mapping[str, int]) -> None:
+        self._pre_score = enabled.at("pre_score", PreScore)
+        self._before_score = enabled.at("score", BeforeScore)
+        self._score = [(name, plugin, weights.get(name) or 1) for name, plugin in enabled.at("score", Score)]
+        self.weights: dict[str, int] = {name: weight for name, _, weight in self._score}
+        self._normalizing = [
+            name for name, plugin, _ in self._score if type(plugin).normalize_scores is not _AS_THEY_ARE
+        ]
+
+    def run_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Scores | None, Status]:
+        """Run PreScore, BeforeScore and Score; return normalised, weighted scores of all the nodes."""
+        try:
+            status = self._run_pre_score(state, pod, nodes)
+            if not status.is_success:
+                return None, status
+            for name, before in self._before_score:
+                pod, nodes, status = call(state, "BeforeScore", name, before.before_score, state, pod, nodes)
+                if not status.is_success:
+                    return None, status
+            return self._run_score(state, pod, nodes), SUCCESS
+        except Broken as broken:
+            return None, broken.status
+
+    def are_relative(self, scores: Scores) -> bool:
+        """Tell whether scores would differ otherwise among fewer nodes.
+
+        Normalizing measures by the best or the worst. Where there are but two sorts of nodes, they are as far
+        apart among any nodes.
+        """
+        for name in self._normalizing:
+            values = scores.by_plugin.get(name)
+            if values is not None and ((values != values.min()) & (values != values.max())).any():
+                return True
+        return False
+
+    def _run_pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
+        for name, plugin in self._pre_score:
+            status = call(state, "PreScore", name, plugin.pre_score, state, pod, nodes)
+            if status.is_skip:
+                state.skip_score.add(name)
+            elif not status.is_success:
+                return as_error(f'running PreScore plugin "{name}"', status, name)
+        return SUCCESS
+
+    def _run_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Scores:
+        by_plugin: dict[str, Int64] = {}
+        total = np.zeros(len(nodes), np.int64)
+        for name, plugin, weight in self._score:
+            if name in state.skip_score:
+                continue
+            raw = call(state, "Score", name, plugin.score_nodes, state, pod, nodes)
+            scores = call(state, "ScoreExtensionNormalize", name, plugin.normalize_scores, state, pod, raw)
+            if len(scores) and (scores.min() < MIN_NODE_SCORE or scores.max() > MAX_NODE_SCORE):
+                outside = scores[(scores < MIN_NODE_SCORE) | (scores > MAX_NODE_SCORE)][0]
+                raise Broken(
+                    Status.failed(
+                        "applying score defaultWeights on Score plugins: "
+                        f'plugin "{name}" returns an invalid score {outside}, it should in the range '
+                        f"of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
+                    ).by(name)
+                )
+            by_plugin[name] = scores * weight
+            total += by_plugin[name]
+        return Scores(nodes, by_plugin, total)

@@ -1,0 +1,71 @@
+"""What makes pods the same to a profile, so that what was found out for one holds for the others."""
+
+import logging
+from collections.abc import Hashable
+
+import msgspec
+
+from koordpy.api.core import Pod, PodSpec, Volume
+from koordpy.scheduling.interface import FindOneNode, Plugin, PreferNodes, ReservationRestore, SignPlugin
+
+from .enabled_plugins import EnabledPlugins
+
+log = logging.getLogger(__name__)
+
+_POINTS = ("pre_filter", "filter", "pre_score", "score")
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Signer:
+    """Signs pods with everything that the plugins of a profile look at to find a node."""
+
+    def __init__(self, plugins: EnabledPlugins, *, enabled: bool) -> None:
+        asked: dict[str, object] = {}
+        for point in _POINTS:
+            asked.update(plugins.at(point, Plugin))
+        for role in (FindOneNode, PreferNodes, ReservationRestore):
+            asked.update(plugins.having(role))
+        signing = [plugin for plugin in asked.values() if isinstance(plugin, SignPlugin)]
+        self.silent = sorted(name for name, plugin in asked.items() if not isinstance(plugin, SignPlugin))
+        """The plugins that do not vouch, so that every pod is alone."""
+        self._vouched = enabled and not self.silent
+        self._plugins = [plugin for plugin in signing if type(plugin).sign_pod is not SignPlugin.sign_pod]
+
+    def sign(self, pod: Pod) -> Hashable | None:
+        """Return what all pods have in common that get the same answers as this one; None: it is alone."""
+        if not self._vouched:
+            return None
+        parts: list[Hashable] = [pod.metadata.namespace]
+        for plugin in self._plugins:
+            try:
+                part = plugin.sign_pod(pod)
+                hash(part)
+            except Exception:
+                log.exception("plugin %s cannot sign pod %s", type(plugin).__name__, pod.metadata.key)
+                return None
+            if part is None:
+                return None
+            parts.append(part)
+        try:
+            parts.append(_encode(_without_names(pod.spec)))
+        except OverflowError:  # no number that the API server lets pass
+            return None
+        return tuple(parts)
+
+
+def _without_names(spec: PodSpec) -> PodSpec:
+    """Return a spec without the volumes that are known by name only: it may be another one in every pod."""
+    if not spec.volumes:
+        return spec
+    return msgspec.structs.replace(spec, volumes=[volume for volume in spec.volumes if _is_more(volume)])
+
+
+def _is_more(volume: Volume) -> bool:
+    """Tell whether more is known of a volume than its name."""
+    return (
+        volume.image is not None
+        or volume.persistent_volume_claim is not None
+        or volume.host_path is not None
+        or volume.empty_dir is not None
+    )

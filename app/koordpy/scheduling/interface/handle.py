@@ -1,0 +1,222 @@
+"""What plugins get to work with: the cluster, writes, time, and each other's notices."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Protocol, TypeVar
+
+from koordpy.api.core import Pod
+from koordpy.api.meta import KubeObject
+from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.events import Recorder
+from koordpy.cluster.network_topology.manager import TreeManager
+from koordpy.cluster.nodes import NodeSet, NodeTable
+from koordpy.lib.clock import Clock
+
+from .cycle_state import CycleState
+from .debug_flags import DebugFlags
+from .extenders import PreemptExtender
+from .failure import Failure, FailureHandler
+from .gates import scheduling_gates
+from .node_info import NodeInfo
+from .nominator import Nominator
+from .numa import NUMATopologyHintProvider
+from .outcome import FilterOutcome, Scores
+from .reservation_points import ReservationPoints
+from .status import Status
+from .waiting_pods import WaitingPods
+
+T = TypeVar("T", bound=KubeObject)
+
+
+class WhatIf(Protocol):
+    """What a plugin may ask its profile: would it go here, if? The framework of the profile answers.
+
+    States and node sets are the asker's own, so that nothing of it is seen by others.
+    """
+
+    @property
+    def reservations(self) -> ReservationPoints:
+        """The profile's plugins that take part in reservations."""
+        ...
+
+    @property
+    def numa_hint_providers(self) -> Sequence[NUMATopologyHintProvider]:
+        """The plugins that have a say in which NUMA nodes a pod gets, for a `TopologyManager`."""
+        ...
+
+    def new_state(self) -> CycleState:
+        """Return the state of a new attempt."""
+        ...
+
+    def find_feasible(self, state: CycleState, pod: Pod, nodes: NodeSet) -> FilterOutcome:
+        """Run PreFilter, then Filter on those of the nodes that PreFilter left."""
+        ...
+
+    def run_filters(self, state: CycleState, pod: Pod, nodes: NodeSet) -> FilterOutcome:
+        """Run Filter on nodes, with a state that PreFilter has written."""
+        ...
+
+    def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> None:
+        """Tell the PreFilter plugins that another pod is on a node in this state."""
+        ...
+
+    def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node: NodeInfo) -> None:
+        """Tell the PreFilter plugins that a pod is no longer on a node in this state."""
+        ...
+
+    def entangled(self, state: CycleState) -> list[str]:
+        """Return the Filter plugins from the first on whose answer depends on other nodes' pods."""
+        ...
+
+    def run_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Scores | None, Status]:
+        """Return normalised, weighted scores of the nodes."""
+        ...
+
+
+class Handle:
+    """One per profile, shared by its plugins.
+
+    `client` is None where nothing can be written (what-ifs, tests); plugins that need it say so. `events` is
+    None where nobody writes events. `extenders` are those that preemption has to ask.
+    `network_topology` is None where it is switched off.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        client: Client | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        nominator: Nominator | None = None,
+        waiting_pods: WaitingPods | None = None,
+        events: Recorder | None = None,
+        extenders: Sequence[PreemptExtender] = (),
+        debug_flags: DebugFlags | None = None,
+        network_topology: TreeManager | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.nodes: NodeTable = cluster.nodes
+        self.client = client
+        self.clock: Clock = clock or cluster.clock
+        self.rng = rng or random.Random()
+        self.nominator = Nominator(cluster) if nominator is None else nominator  # an empty one is false
+        self.waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
+        self.debug_flags = debug_flags or DebugFlags()
+        self.gates = scheduling_gates()
+        """The feature gates; the framework of the profile sets them."""
+        self.events = events
+        self.extenders = extenders
+        self.network_topology = network_topology
+        self._framework: WhatIf | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._activators: list[Callable[[Pod], None]] = []
+        self._forget_handlers: list[Callable[[Pod, str], None]] = []
+        self._failure_filters: list[FailureHandler] = []
+        self._failure_observers: list[FailureHandler] = []
+
+    def sibling(self) -> "Handle":
+        """Return a handle for another profile of the same process: same cluster, own plugins."""
+        return Handle(
+            self.cluster,
+            client=self.client,
+            clock=self.clock,
+            rng=self.rng,
+            nominator=self.nominator,
+            waiting_pods=self.waiting_pods,
+            events=self.events,
+            extenders=self.extenders,
+            debug_flags=self.debug_flags,
+            network_topology=self.network_topology,
+        )
+
+    @property
+    def framework(self) -> WhatIf:
+        """The profile's framework. Not there yet while plugins are being made."""
+        if self._framework is None:
+            raise RuntimeError(
+                "the framework is not built yet: ask for it in an extension point, not in __init__"
+            )
+        return self._framework
+
+    def attach(self, framework: WhatIf) -> None:
+        """Set the framework that plugins ask. Raises RuntimeError when there is one already."""
+        if self._framework is not None:
+            raise RuntimeError("the handle has a framework already: a handle belongs to one profile")
+        self._framework = framework
+
+    # --- beside the cycle ------------------------------------------------------------------------
+
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        """Have something done beside the scheduling of other pods; `close` gives it up."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Give up what is under way beside the cycle."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def on_activate(self, handler: Callable[[Pod], None]) -> None:
+        """Call a handler with each pod that should be tried again now; queues register here."""
+        self._activators.append(handler)
+
+    def activate(self, pod: Pod) -> None:
+        """Ask for another attempt for a waiting pod, now."""
+        for handler in self._activators:
+            handler(pod)
+
+    # --- following the cluster -------------------------------------------------------------------
+
+    def on(
+        self,
+        type_: type[T],
+        add: Callable[[T], None] | None = None,
+        update: Callable[[T, T], None] | None = None,
+        delete: Callable[[T], None] | None = None,
+    ) -> None:
+        """Follow objects of a type: what is known already is replayed through `add` first."""
+        self.cluster.store(type_).subscribe(on_add=add, on_update=update, on_delete=delete)
+
+    # --- pods that come to nothing ---------------------------------------------------------------
+
+    def on_forget(self, handler: Callable[[Pod, str], None]) -> None:
+        """Call a handler with pod and node name when an assumed pod is forgotten.
+
+        It must put up with pods that it does not know.
+        """
+        self._forget_handlers.append(handler)
+
+    def forget_pod(self, pod: Pod, node_name: str) -> None:
+        """Take back an assumption and tell every forget handler, in order of registration."""
+        self.nodes.forget(pod.metadata.uid)
+        for handler in self._forget_handlers:
+            handler(pod, node_name)
+
+    def on_failure(self, handler: FailureHandler, *, claims: bool = False) -> None:
+        """Call a handler when an attempt of this profile failed.
+
+        With `claims` it is asked before the ordinary treatment and may claim the failure for itself: then no
+        event, condition or further attempt follows from it. Otherwise it is told afterwards, claimed or not,
+        until one of these returns true.
+        """
+        (self._failure_filters if claims else self._failure_observers).append(handler)
+
+    def claim_failure(self, failure: Failure) -> bool:
+        """Ask, before the ordinary treatment, whether a handler claims a failure for itself."""
+        return any(handler(failure) for handler in self._failure_filters)
+
+    def tell_failure(self, failure: Failure) -> None:
+        """Tell of a failure after the ordinary treatment."""
+        any(handler(failure) for handler in self._failure_observers)
+
+    def report_failure(self, failure: Failure) -> bool:
+        """Do both, where the ordinary treatment is kube-scheduler's; return whether it was claimed."""
+        claimed = self.claim_failure(failure)
+        self.tell_failure(failure)
+        return claimed

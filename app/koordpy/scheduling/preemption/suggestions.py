@@ -1,0 +1,95 @@
+"""Whom evicting would make room for a pod that fits nowhere: told, not done."""
+
+from typing import Final
+
+import numpy as np
+from pydantic import BaseModel
+
+from koordpy.api.core import Pod, PodDisruptionBudget
+from koordpy.cluster.cluster import Cluster
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.outcome import FilterOutcome
+from koordpy.scheduling.interface.status import Code
+
+from .budgets import Budgets
+from .choice import least_loss
+from .dry_run import DryRun, Findings
+from .importance import priority_of
+
+PREEMPTION: Final = "DefaultPreemption"
+
+NODES_TRIED: Final = 100
+"""Nodes that are looked at; more would take too long for a question."""
+
+CANDIDATES: Final = 10
+"""Candidates that are enough."""
+
+
+class Victim(BaseModel):
+    """A pod that would have to go."""
+
+    namespace: str
+    name: str
+    uid: str
+    priority: int
+
+
+class Room(BaseModel):
+    """The node on which the least would be lost. `candidates` are the nodes that were found."""
+
+    node: str
+    victims: list[Victim]
+    pdb_violations: int
+    candidates: int
+
+
+def find_room(
+    framework: Framework, cluster: Cluster, state: CycleState, pod: Pod, outcome: FilterOutcome
+) -> Findings:
+    """Return on which nodes evictions of less important pods would let a pod fit, and whose.
+
+    `state` and `outcome` are those of the cycle in which the pod fitted nowhere. Nothing is found where the
+    profile does not preempt, or the pod must not.
+    """
+    if (
+        pod.spec.preemption_policy == "Never"
+        or not outcome.prefilter.is_success
+        or all(plugin.name != PREEMPTION for plugin in framework.plugins)
+    ):
+        return Findings()
+    refused = set(outcome.refused_with(Code.UNSCHEDULABLE))
+    at = np.array([i for i, name in enumerate(outcome.nodes.names) if name in refused], np.int64)
+    if not len(at):
+        return Findings()
+    mine = priority_of(pod)
+    budgets = next((store for store in cluster.stores if store.type is PodDisruptionBudget), ())
+    run = DryRun(
+        framework,
+        state,
+        pod,
+        lambda victim: priority_of(victim) < mine,
+        Budgets(budgets),
+        cluster.clock.now(),
+    )
+    return run.run(outcome.nodes.pick(at[:NODES_TRIED]), CANDIDATES)
+
+
+def best_room(findings: Findings, cluster: Cluster) -> Room | None:
+    """Return the candidate that preemption would take; None when there is none."""
+    node = least_loss(findings.candidates, cluster.clock.now())
+    if not node:
+        return None
+    found = findings.candidates[node]
+    return Room(
+        node=node,
+        victims=[victim_of(pod) for pod in found.pods],
+        pdb_violations=found.pdb_violations,
+        candidates=len(findings.candidates),
+    )
+
+
+def victim_of(pod: Pod) -> Victim:
+    """Name a pod that would have to go."""
+    meta = pod.metadata
+    return Victim(namespace=meta.namespace, name=meta.name, uid=meta.uid, priority=priority_of(pod))

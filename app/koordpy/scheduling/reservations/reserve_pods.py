@@ -1,0 +1,102 @@
+"""The queue of reserve pods, kept as Reservations come, change and go.
+
+What each change of a Reservation does to the queue follows Koordinator's event handlers
+(`pkg/scheduler/frameworkext/eventhandlers/reservation_handler.go`); what it does to the reserved amounts is
+the Reservation plugin's affair.
+"""
+
+from collections.abc import Callable
+
+from koordpy.api.reservation import Reservation, validate
+from koordpy.api.reserve_pod import new_reserve_pod
+from koordpy.scheduling.cycle.queue import SchedulingQueue
+from koordpy.scheduling.interface.waiting_pods import WaitingPods
+
+IsOurs = Callable[[Reservation], bool]
+"""Tells whether a profile of ours schedules a Reservation."""
+
+
+class ReservePods:
+    """Keeps a queue; `added`, `updated` and `deleted` are to be called with every change of a Reservation.
+
+    `in_hand` tells of a UID whether an attempt has taken resources for it; `dropped` is told UIDs that are
+    not to be scheduled any more; `stirred` is called when the queue may have something to schedule.
+    """
+
+    def __init__(
+        self,
+        queue: SchedulingQueue,
+        waiting_pods: WaitingPods,
+        *,
+        is_ours: IsOurs,
+        in_hand: Callable[[str], bool],
+        dropped: Callable[[str], None],
+        stirred: Callable[[], None],
+    ) -> None:
+        self._queue, self._waiting_pods = queue, waiting_pods
+        self._is_ours, self._in_hand = is_ours, in_hand
+        self._dropped, self._stirred = dropped, stirred
+
+    def added(self, reservation: Reservation) -> None:
+        """Queue a Reservation that is to be scheduled."""
+        if self._is_wanted(reservation):
+            self._queue.add(new_reserve_pod(reservation))
+            self._stirred()
+
+    def updated(self, old: Reservation, new: Reservation) -> None:
+        """Queue, requeue or drop a Reservation that has changed."""
+        uid = new.metadata.uid
+        if old.is_terminated and new.is_terminated:
+            return
+        if not self._is_wanted(new):
+            self._drop(new)
+            if old.is_unassigned and new.is_available:
+                self._queue.placed()
+            elif _holds_other(old, new):
+                self._queue.move_all()
+        elif not old.is_unassigned or not self._is_ours(old):  # a binding was taken back, or it became ours
+            self._queue.add(new_reserve_pod(new))
+        elif self._in_hand(uid):
+            return
+        elif old.spec != new.spec or _marks(old) != _marks(new) or self._queue.pool_of(uid) is None:
+            self._queue.add(new_reserve_pod(new))
+        else:
+            self._queue.update(new_reserve_pod(new))
+            return
+        self._stirred()
+
+    def deleted(self, reservation: Reservation) -> None:
+        """Drop a Reservation that is gone; what it held is free."""
+        self._drop(reservation)
+        if reservation.status.node_name:
+            self._queue.move_all()
+            self._stirred()
+
+    def _drop(self, reservation: Reservation) -> None:
+        uid = reservation.metadata.uid
+        self._queue.delete(uid)
+        self._waiting_pods.reject(uid)
+        self._dropped(uid)
+
+    def _is_wanted(self, reservation: Reservation) -> bool:
+        return (
+            reservation.is_unassigned
+            and not reservation.is_terminating
+            and not validate(reservation)
+            and self._is_ours(reservation)
+        )
+
+
+def _holds_other(old: Reservation, new: Reservation) -> bool:
+    """Tell whether a change may have left resources of a node free, or changed whose they are."""
+    return (
+        old.status.node_name != new.status.node_name
+        or old.is_available != new.is_available
+        or old.status.allocatable != new.status.allocatable
+        or old.spec != new.spec
+        or _marks(old) != _marks(new)
+    )
+
+
+def _marks(reservation: Reservation) -> tuple[object, object]:
+    return reservation.metadata.labels, reservation.metadata.annotations

@@ -1,0 +1,138 @@
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from koordpy import data
+from koordpy.api.core import Pod
+from koordpy.api.reservation import Reservation
+from koordpy.api.scheme import decode, resource_of
+from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
+from koordpy.embedded.apiserver import ApiServer
+from koordpy.scheduling.extender import waking
+from koordpy.scheduling.extender.waking import WOKEN, Waking
+from koordpy.scheduling.interface import Filter, Plugin
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.failure import Failure
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.status import SUCCESS, Status
+from koordpy.simulation.inprocess import ServerChannel
+
+from ..reservations.stage import reservation
+from ..worlds import framework, node, pod_document, world
+
+
+class Withholds(Plugin, Filter):
+    """Shows nodes with less on them."""
+
+    name = "Withholds"
+    looks_again = ("NodeResourcesFit",)
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        return SUCCESS
+
+
+def placed(phase: str = "Available", **labels: str) -> Reservation:
+    document = reservation("r", metadata={"labels": labels, "uid": "uid-r"})
+    return decode(Reservation, {**document, "status": {"nodeName": "n1", "phase": phase}})
+
+
+class Stage:
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.cluster: Cluster = world([node("n1")])
+        self.framework = framework(self.cluster, Withholds)
+        self.waking = Waking([self.framework], self.framework.handle, client)
+
+    async def add_pod(self, name: str, **spec: Any) -> Pod:
+        document = pod_document(name, **spec)
+        del document["metadata"]["uid"]
+        document["spec"]["containers"][0]["image"] = "i"
+        await self.client.create_raw(
+            resource_of(Pod), "default", {"apiVersion": "v1", "kind": "Pod", **document}
+        )
+        return await self.see(name)
+
+    async def see(self, name: str) -> Pod:
+        found = await self.client.get(Pod, "default", name)
+        self.cluster.store(Pod).apply(found)
+        return found
+
+    def refuse(self, pod: Pod, plugin: str) -> None:
+        self.framework.handle.report_failure(Failure(pod, Status.unschedulable("no").by(plugin)))
+
+    def change(self, *reservations: Reservation) -> None:
+        for each in reservations:
+            self.cluster.store(Reservation).apply(each)
+
+    async def woken(self) -> list[str]:
+        await asyncio.sleep(0.05)
+        pods = await self.client.list_all(Pod, "default")
+        return sorted(pod.metadata.name for pod in pods if WOKEN in pod.metadata.annotations)
+
+
+@pytest.fixture
+async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
+    monkeypatch.setattr(waking, "GATHERED_SECONDS", 0.0)
+    server = ApiServer(crds=[data.deploy("crds")], controllers=False)
+    await server.load()
+    made = Stage(Client(ServerChannel(server)))
+    running = asyncio.create_task(made.waking.run())
+    yield made
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (placed(), placed("Failed")),
+        (placed("Pending"), placed()),
+        (placed(), placed(team="a")),
+    ],
+)
+async def test_a_refused_pod_is_woken_when_a_reservation_changes(
+    stage: Stage, changes: tuple[Reservation, ...]
+) -> None:
+    stage.refuse(await stage.add_pod("p"), "NodeResourcesFit")
+    stage.change(*changes)
+    assert await stage.woken() == ["p"]
+
+
+async def test_a_refused_pod_is_woken_when_a_reservation_goes(stage: Stage) -> None:
+    stage.refuse(await stage.add_pod("p"), "Withholds")
+    stage.change(placed())
+    stage.cluster.store(Reservation).discard("r")
+    assert await stage.woken() == ["p"]
+
+
+async def test_a_pod_is_left_alone_that_others_refused_or_that_is_bound_by_now(stage: Stage) -> None:
+    stage.refuse(await stage.add_pod("other"), "LoadAwareScheduling")
+    bound = await stage.add_pod("bound")
+    stage.refuse(bound, "Withholds")
+    await stage.client.bind(bound, "n1")
+    await stage.see("bound")
+    stage.change(placed(), placed("Failed"))
+    assert await stage.woken() == []
+
+
+async def test_a_change_that_frees_nothing_wakes_nobody(stage: Stage) -> None:
+    stage.refuse(await stage.add_pod("p"), "Withholds")
+    stage.change(placed(), placed())
+    assert await stage.woken() == []
+
+
+async def test_the_most_important_pods_are_woken_first(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waking, "AT_A_TIME", 1)
+    for name, priority in (("low", 1), ("high", 2)):
+        made = await stage.add_pod(name)
+        important = msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, priority=priority))
+        stage.cluster.store(Pod).apply(important)
+        stage.refuse(important, "Withholds")
+    stage.change(placed(), placed("Failed"))
+    assert await stage.woken() == ["high"]
+    stage.change(placed())
+    assert await stage.woken() == ["high", "low"]
