@@ -9,6 +9,7 @@ from koordpy.api.core import Pod
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.informers import Informers
+from koordpy.cluster.pod_counts import PodCounts
 from koordpy.lib.clock import Clock
 from koordpy.scheduling.extender.extender import Extender, create
 from koordpy.scheduling.framework.framework import Framework
@@ -105,7 +106,7 @@ def _withheld(plugin: Reservation, cluster: Cluster) -> Picture:
 
 def _kinds_of_pods(cluster: Cluster) -> list[tuple[Any, ...]]:
     """Return how many pods of which labels are counted on which node."""
-    table, counts = cluster.nodes, cluster.pod_counts
+    table, counts = cluster.nodes, cluster.shared(PodCounts)
     kinds = []
     for kind in counts._kinds.values():
         rows = sorted((table.name_of(row), number) for row, number in kind.rows.items())

@@ -5,28 +5,31 @@ read it: asking for a type's store before the start is what makes the informers 
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from koordpy.api.core import Node, Pod
 from koordpy.api.meta import KubeObject
 from koordpy.lib.clock import Clock, SystemClock
 
+from .derived_state import DerivedState
 from .nodes import NodeTable
-from .pod_counts import PodCounts
+from .shared_states import SharedStates
 from .store import Store
 
+P = ParamSpec("P")
+S = TypeVar("S", bound=DerivedState)
 T = TypeVar("T", bound=KubeObject)
 
 
 class Cluster:
-    """Stores by type, and the node table that follows nodes and pods before any other handler."""
+    """Stores by type, and what is derived from their objects, such as the node table."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock: Clock = clock or SystemClock()
         self._stores: dict[type[KubeObject], Store[Any]] = {}
         self._transforms: dict[type[KubeObject], Callable[[Any], Any]] = {}
         self._nodes: NodeTable | None = None
-        self._pod_counts: PodCounts | None = None
+        self.states = SharedStates(self)
+        """What was made by `shared` so far."""
         self._on_late: Callable[[Store[Any]], None] | None = None
 
     def store(self, type_: type[T]) -> Store[T]:
@@ -71,27 +74,23 @@ class Cluster:
 
     @property
     def nodes(self) -> NodeTable:
-        """The node table. Its first use subscribes to nodes and pods, so ask for it before them."""
+        """The node table. Nodes and pods are followed from its first use on."""
         if self._nodes is None:
-            table = self._nodes = NodeTable()
-            self.store(Node).subscribe(
-                on_add=table.set_node,
-                on_update=lambda _, node: table.set_node(node),
-                on_delete=lambda node: table.remove_node(node.metadata.name),
-            )
-            self.store(Pod).subscribe(
-                on_add=table.observe_pod,
-                on_update=lambda _, pod: table.observe_pod(pod),
-                on_delete=lambda pod: table.remove_pod(pod.metadata.uid),
-            )
+            self._nodes = self.shared(NodeTable)
         return self._nodes
 
-    @property
-    def pod_counts(self) -> PodCounts:
-        """How many pods of which labels are on the nodes. Counting begins with the first use."""
-        if self._pod_counts is None:
-            self._pod_counts = PodCounts(self.nodes)
-        return self._pod_counts
+    def shared(self, type_: Callable[Concatenate["Cluster", P], S], *args: P.args, **kwargs: P.kwargs) -> S:
+        """Return the derived state of a type with equal parameters, making it on the first request.
+
+        All that read the cluster share it: `cluster.shared(PodCounts)`. Request states whose types only you
+        follow before the informers start, as stores. Raises ConflictingParameters where the cluster has one
+        of that type with other parameters and can have no second.
+        """
+        return self.states.get(type_, args, kwargs)
+
+    def close(self) -> None:
+        """Let go of all derived state; the stores stay as they are."""
+        self.states.close()
 
     @property
     def synced(self) -> bool:

@@ -39,6 +39,10 @@ class ResourceAxis:
             self.names.append(name)
         return column
 
+    def named(self, amounts: Int64) -> dict[str, int]:
+        """Return the amounts (resources,) that are not 0 by the names of their columns."""
+        return {name: amount for name, amount in zip(self.names, amounts.tolist(), strict=False) if amount}
+
 
 class Column:
     """One array with a row per node. `values` is replaced when the table grows: read it afresh each time.

@@ -8,8 +8,8 @@ Rows outlive Node objects: pods may be seen before their node or after it is gon
 same (kube-scheduler keeps such nodes too). A row is given to another name only when it has neither.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -20,9 +20,13 @@ from koordpy.api.core import Node, Pod
 from koordpy.lib.int64 import wrap
 
 from .columns import Bool, Column, Int64, ResourceAxis
+from .derived_state import DerivedState, Snapshot
 from .node_set import NodeSet
 from .rows import Rows
 from .shares import Share, Shares
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
 
 __all__ = ["NodeSet", "NodeTable"]
 
@@ -36,10 +40,13 @@ class _Placement(msgspec.Struct, gc=False):
     assumed: bool
 
 
-class NodeTable:
-    """All nodes and what is placed on them."""
+class NodeTable(DerivedState):
+    """All nodes and what is placed on them; use `Cluster.nodes`."""
 
-    def __init__(self, capacity: int = 64) -> None:
+    one_per_cluster = True
+
+    def __init__(self, cluster: "Cluster", capacity: int = 64) -> None:
+        super().__init__(cluster)
         self.resources = ResourceAxis()
         self._rows = Rows(capacity)
         self._nodes: list[Node | None] = [None] * capacity
@@ -60,6 +67,26 @@ class NodeTable:
         self._pods_generation = self.add_column(fill=0)
         self._clock = 0
         self._pods_clock = 0
+        self.follow(Node, self.set_node, lambda _, node: self.set_node(node), self._lose_node)
+        self.follow(Pod, self.observe_pod, lambda _, pod: self.observe_pod(pod), self._lose_pod)
+
+    def snapshot(self) -> Snapshot:
+        """Return what is known by node name: the Node object, and of its pods the UIDs and the sums."""
+        found = {}
+        for row in range(self.capacity):
+            if self.present[row] or self._pods[row]:
+                found[self.name_of(row)] = {
+                    "node": self._nodes[row],
+                    "allocatable": self.resources.named(self.allocatable[row]),
+                    "requested": self.resources.named(self.requested[row]),
+                    "nonzero": self.nonzero_requested[row].tolist(),
+                    "pods": sorted(self._pods[row]),
+                }
+        return found
+
+    def unconfirmed(self) -> Collection[str]:
+        """Return the UIDs of assumed pods."""
+        return [uid for uid, placement in self._placements.items() if placement.assumed]
 
     # --- columns ---------------------------------------------------------------------------------
 
@@ -121,19 +148,29 @@ class NodeTable:
         self._columns.append(column)
         return column
 
-    def on_release(self, handler: Callable[[int], None]) -> None:
-        """Call a handler with each row that is about to be free for another name."""
+    def on_release(self, handler: Callable[[int], None]) -> Callable[[], None]:
+        """Call a handler with each row that is about to be free for another name; return what ends that."""
         self._on_release.append(handler)
+        return lambda: self._on_release.remove(handler)
 
-    def on_pods(self, place: Callable[[int, Pod], None], displace: Callable[[int, Pod], None]) -> None:
+    def on_pods(
+        self, place: Callable[[int, Pod], None], displace: Callable[[int, Pod], None]
+    ) -> Callable[[], None]:
         """Call handlers with row and pod when a pod comes to a row (bound or assumed) and when it leaves.
 
-        A pod that changes in place leaves as it was and comes again. Pods known already are replayed.
+        A pod that changes in place leaves as it was and comes again. Pods known already are replayed. Return
+        what ends it.
         """
         self._on_place.append(place)
         self._on_displace.append(displace)
         for placement in self._placements.values():
             place(placement.row, placement.pod)
+
+        def end() -> None:
+            self._on_place.remove(place)
+            self._on_displace.remove(displace)
+
+        return end
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -209,6 +246,9 @@ class NodeTable:
         self.generation[row] = self._clock
         self._release_if_empty(row)
 
+    def _lose_node(self, node: Node) -> None:
+        self.remove_node(node.metadata.name)
+
     # --- pods ------------------------------------------------------------------------------------
 
     def observe_pod(self, pod: Pod) -> None:
@@ -228,6 +268,9 @@ class NodeTable:
     def remove_pod(self, uid: str) -> None:
         """Forget a pod that was deleted, assumed or not."""
         self._displace(uid)
+
+    def _lose_pod(self, pod: Pod) -> None:
+        self.remove_pod(pod.metadata.uid)
 
     def assume(self, pod: Pod, node_name: str) -> None:
         """Count a pod on a node before the API server says so.

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -19,7 +20,11 @@ from koordpy.api.core import Pod
 from koordpy.api.label_selector import Selector
 
 from .columns import Int64
-from .nodes import NodeSet, NodeTable
+from .derived_state import DerivedState, Snapshot
+from .nodes import NodeSet
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
 
 QUESTIONS_KEPT = 256
 """Questions whose counts are kept up to date; of more, those not asked for longest are dropped."""
@@ -85,15 +90,29 @@ class _Counter:
             self.values = np.concatenate([self.values, np.zeros(rows - len(self.values), np.int64)])
 
 
-class PodCounts:
-    """Counts of the pods placed in a node table, assumed ones included."""
+class PodCounts(DerivedState):
+    """Counts of the pods placed in the node table, assumed ones included."""
 
-    def __init__(self, table: NodeTable, kept: int = QUESTIONS_KEPT) -> None:
-        self._table, self._kept = table, kept
+    one_per_cluster = True
+
+    def __init__(self, cluster: "Cluster", kept: int = QUESTIONS_KEPT) -> None:
+        super().__init__(cluster)
+        self._table, self._kept = cluster.nodes, kept
         self._kinds: dict[bytes, _Kind] = {}
         self._by_namespace: dict[str, dict[bytes, _Kind]] = {}
         self._counters: OrderedDict[PodMatch, _Counter] = OrderedDict()
-        table.on_pods(self._place, self._displace)
+        self.at_close(self._table.on_pods(self._place, self._displace))
+
+    def snapshot(self) -> Snapshot:
+        """Return the numbers of pods by what is the same about them, and by node."""
+        found: Snapshot = {}
+        for kind in self._kinds.values():
+            rows = {self._table.name_of(row): number for row, number in kind.rows.items()}
+            named = f"{kind.namespace} {sorted(kind.labels.items())} {kind.terminating}"
+            at = found.setdefault(named, {})
+            for name, number in rows.items():
+                at[name] = at.get(name, 0) + number
+        return found
 
     def by_row(self, match: PodMatch, nodes: NodeSet) -> Int64:
         """(rows of the table,) the matching pods on each row, as the nodes' overlay shows them.

@@ -22,7 +22,8 @@ HANDLER_ERRORS = Counter(
 
 
 class Subscription(NamedTuple, Generic[T]):
-    """Handlers that are called, in order of subscription, after the store itself has changed."""
+    """Handlers that are called after the store itself has changed: first those of derived states, then all
+    others, both in order of subscription."""
 
     on_add: Callable[[T], None] | None
     on_update: Callable[[T, T], None] | None
@@ -63,6 +64,8 @@ class Store(Generic[T]):
         self._objects: dict[str, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
         self._subscriptions: list[Subscription[T]] = []
+        self._first = 0
+        """How many of the subscriptions are those of derived states."""
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -112,14 +115,19 @@ class Store(Generic[T]):
         on_delete: Callable[[T], None] | None = None,
         *,
         replay: bool = True,
+        first: bool = False,
     ) -> Subscription[T]:
         """Call handlers on every later change; with `replay`, `on_add` gets what is known already.
 
         Handlers run synchronously, so a reader never sees a plugin's state behind the store's. One that
-        raises is logged and counted; the others still run.
+        raises is logged and counted; the others still run. `first` is for derived states, which are current
+        before anything else is called (`koordpy.cluster.derived_state`).
         """
         subscription = Subscription(on_add, on_update, on_delete)
-        self._subscriptions.append(subscription)
+        at = self._first if first else len(self._subscriptions)
+        self._first += first
+        # A new list: a change that is being told of now is replayed below, and not told a second time.
+        self._subscriptions = [*self._subscriptions[:at], subscription, *self._subscriptions[at:]]
         if replay and on_add is not None:
             for obj in list(self._objects.values()):
                 try:
@@ -130,7 +138,9 @@ class Store(Generic[T]):
 
     def unsubscribe(self, subscription: Subscription[T]) -> None:
         """Stop calling a subscription's handlers."""
-        self._subscriptions.remove(subscription)
+        at = self._subscriptions.index(subscription)
+        self._first -= at < self._first
+        self._subscriptions = [*self._subscriptions[:at], *self._subscriptions[at + 1 :]]
 
     # --- feeding ---------------------------------------------------------------------------------
 

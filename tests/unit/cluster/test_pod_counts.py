@@ -58,7 +58,7 @@ def test_counts_are_those_of_the_pods_that_are_there(
 ) -> None:
     cluster = Cluster()
     table = cluster.nodes
-    counts = PodCounts(table, kept=3)
+    counts = cluster.shared(PodCounts, kept=3)
     for sequence in (before, after):
         play(cluster, sequence)
         for match in asked:
@@ -73,9 +73,9 @@ def test_the_first_question_finds_pods_that_were_there_before() -> None:
     assert len(cluster.nodes) == 0
     document = {"metadata": {"name": "p", "namespace": "x", "uid": "1"}, "spec": {"nodeName": "n0"}}
     cluster.store(Pod).apply(decode(Pod, document))
-    found = cluster.pod_counts.by_row(MATCHES[0], cluster.nodes.all())
+    found = cluster.shared(PodCounts).by_row(MATCHES[0], cluster.nodes.all())
     assert found[cluster.nodes.row_of("n0")] == 1
-    assert cluster.pod_counts is cluster.pod_counts
+    assert cluster.shared(PodCounts) is cluster.shared(PodCounts)
 
 
 def test_what_an_overlay_shows_counts_instead() -> None:
@@ -84,17 +84,17 @@ def test_what_an_overlay_shows_counts_instead() -> None:
     cluster.store(Node).apply(decode(Node, {"metadata": {"name": "n0"}}))
     pod = decode(Pod, {"metadata": {"name": "p", "namespace": "x", "uid": "1"}})
     row = table.row_of("n0")
-    assert cluster.pod_counts.by_row(MATCHES[0], table.all().with_pods({"n0": [pod]}))[row] == 1
-    assert cluster.pod_counts.by_row(MATCHES[0], table.all())[row] == 0
+    assert cluster.shared(PodCounts).by_row(MATCHES[0], table.all().with_pods({"n0": [pod]}))[row] == 1
+    assert cluster.shared(PodCounts).by_row(MATCHES[0], table.all())[row] == 0
 
 
 def test_counts_follow_a_table_that_grows() -> None:
     cluster = Cluster()
     table = cluster.nodes
     match = MATCHES[0]
-    cluster.pod_counts.by_row(match, table.all())
+    cluster.shared(PodCounts).by_row(match, table.all())
     for number in range(table.capacity + 1):
         metadata = {"name": f"p{number}", "namespace": "x", "uid": f"{number}"}
         document = {"metadata": metadata, "spec": {"nodeName": f"n{number}"}}
         cluster.store(Pod).apply(decode(Pod, document))
-    assert cluster.pod_counts.by_row(match, table.all()).sum() == len(cluster.store(Pod))
+    assert cluster.shared(PodCounts).by_row(match, table.all()).sum() == len(cluster.store(Pod))

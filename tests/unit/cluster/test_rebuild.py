@@ -61,18 +61,8 @@ class NodeTableMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cluster = Cluster()
-        self.table = self.cluster._nodes = NodeTable(capacity=2)
+        self.table = self.cluster._nodes = self.cluster.shared(NodeTable, capacity=2)
         self.pods, self.nodes = self.cluster.store(Pod), self.cluster.store(Node)
-        self.nodes.subscribe(
-            on_add=self.table.set_node,
-            on_update=lambda _, node: self.table.set_node(node),
-            on_delete=lambda node: self.table.remove_node(node.metadata.name),
-        )
-        self.pods.subscribe(
-            on_add=self.table.observe_pod,
-            on_update=lambda _, pod: self.table.observe_pod(pod),
-            on_delete=lambda pod: self.table.remove_pod(pod.metadata.uid),
-        )
         self.mine = self.table.add_column(fill=-1)
         self.followed: dict[str, set[str]] = {}
         self.table.on_pods(self.comes, self.leaves)
@@ -143,7 +133,7 @@ class NodeTableMachine(RuleBasedStateMachine):
 
     @invariant()
     def equals_a_rebuild(self) -> None:
-        fresh = NodeTable()
+        fresh = Cluster().nodes
         for node in self.nodes:
             fresh.set_node(node)
         for pod in self.pods:

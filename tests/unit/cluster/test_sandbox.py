@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
+from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeTable
 from koordpy.cluster.sandbox import Sandbox
 
@@ -25,7 +26,7 @@ def _pod(name: str, node_name: str, **requests: str) -> Pod:
 
 
 def _table(*pods: Pod) -> NodeTable:
-    table = NodeTable()
+    table = Cluster().nodes
     for name in ("a", "b"):
         table.set_node(_node(name))
     for pod in pods:

@@ -13,6 +13,7 @@ from koordpy.api.core import Namespace, Pod
 from koordpy.api.label_selector import NOTHING
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.nodes import NodeSet
+from koordpy.cluster.pod_counts import PodCounts
 from koordpy.scheduling.interface import (
     MAX_NODE_SCORE,
     Filter,
@@ -252,7 +253,7 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
 
     def _meant(self, terms: tuple[Term, ...], nodes: NodeSet) -> Int64:
         """(rows of the table,) the pods that all terms mean."""
-        return self.handle.cluster.pod_counts.by_row(all_of(terms), nodes)
+        return self.handle.cluster.shared(PodCounts).by_row(all_of(terms), nodes)
 
     def _add(self, counts: _Counts, key: str, pods: Int64, nodes: NodeSet, weight: int = 1) -> bool:
         """Add pods (n,) on nodes to their domains; tell whether there was one with a domain."""

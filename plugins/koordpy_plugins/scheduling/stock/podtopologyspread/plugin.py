@@ -17,6 +17,7 @@ from koordpy.api.node_affinity import ANY_NODE
 from koordpy.api.taints import find_untolerated
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.nodes import NodeSet
+from koordpy.cluster.pod_counts import PodCounts
 from koordpy.scheduling.interface import (
     MAX_NODE_SCORE,
     Filter,
@@ -295,7 +296,7 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     def _pods(self, constraint: Constraint, pod: Pod, nodes: NodeSet) -> Int64 | None:
         """(rows of the table,) the pods that a constraint means; None when it means none."""
         match = constraint.match(pod.metadata.namespace)
-        return None if match is None else self.handle.cluster.pod_counts.by_row(match, nodes)
+        return None if match is None else self.handle.cluster.shared(PodCounts).by_row(match, nodes)
 
 
 def _counts_node(constraint: Constraint, pod: Pod, node: Node) -> bool:
