@@ -147,9 +147,9 @@ class Chain:
             return ALLOWED
         if path.allows_empty_delete and request.operation == DELETE and not request.raw_old_object:
             return ALLOWED
-        document = request.document = self._read(request, raw_object) if path.reads_object else None
+        document = self._read(request, raw_object) if path.reads_object else None
         if document is not None:
-            request.namespace = document.get(("metadata", "namespace")) or request.namespace
+            request.take(document)
         if path.operations and request.operation not in path.operations:
             return ALLOWED
         if request.explanation is not None and document is not None:

@@ -90,7 +90,10 @@ class Request:
     """One admission request.
 
     `document` is the object under edit; it is None where there is no object (DELETE). `namespace` is the
-    object's namespace, or the request's where the object has none.
+    namespace of the object as it was sent, or the request's where the object has none (`names_namespace` is
+    False then). `effective_namespace` is the same until a handler moves the object to another namespace: what
+    later handlers decide is decided for that one. It is kept apart from the document because a pod that was
+    sent without a namespace does not get one.
     """
 
     __slots__ = (
@@ -101,9 +104,11 @@ class Request:
         "_reread",
         "document",
         "dry_run",
+        "effective_namespace",
         "explanation",
         "kind",
         "name",
+        "names_namespace",
         "namespace",
         "operation",
         "resource",
@@ -129,19 +134,29 @@ class Request:
     ) -> None:
         self.uid = uid
         self.operation = operation
-        self.namespace = namespace
+        self.namespace = self.effective_namespace = namespace
+        self.names_namespace = False
         self.name = name
         self.kind = kind or GroupVersionKind()
         self.resource = resource or GroupVersionResource()
         self.sub_resource = sub_resource
         self.dry_run = dry_run
-        self.document = document
+        self.document: Document | None = None
+        if document is not None:
+            self.take(document)
         self.explanation = explanation
         self._raw_old_object = raw_old_object
         self._raw_user_info = raw_user_info
         self._objects: dict[tuple[str, type[Any]], Any] = {}
         self._exact: dict[Path, Quantity] = {}
         self._reread = False
+
+    def take(self, document: Document) -> None:
+        """Take the object, as it was sent."""
+        self.document = document
+        own = document.get(("metadata", "namespace"))
+        self.names_namespace = bool(own)
+        self.namespace = self.effective_namespace = own or self.namespace
 
     def object(self, type_: type[T]) -> T:
         """Return the object as it stands now. Raises DecodeError, LookupError where there is none."""

@@ -138,13 +138,25 @@ def merge(request: Request, document: Document, target: Target, patch: Any) -> N
 
     What the types do not know stays in the document untouched, and is dropped from the patch. Raises
     Errored(500).
+
+    A pod that was sent without a namespace has the request's while patches are applied; they may change it
+    for the handlers that follow, but it is never written. Source: `pkg/webhook/pod/mutating/
+    mutating_handler.go` (`isNamespaceEmpty`).
     """
+    is_unwritten = target.kind == "Pod" and not request.names_namespace
     try:
         before = typed.canonical(target.kind, document.raw)
+        if is_unwritten:
+            _put_namespace(before, request.effective_namespace)
         merged = strategic_merge.apply(before, patch, target.kind)
         after = typed.canonical(target.kind, merged, fold_case=True)
     except (PatchError, DecodeError) as error:
         raise Errored(500, str(error)) from None
+    if target.kind == "Pod":
+        request.effective_namespace = after.get("metadata", {}).get("namespace", "")
+    if is_unwritten:
+        _put_namespace(before, "")
+        _put_namespace(after, "")
     for op, path, value in list(_changes(before, after, ())):
         if op == "remove":
             document.remove(path)
@@ -153,6 +165,15 @@ def merge(request: Request, document: Document, target: Target, patch: Any) -> N
         else:
             document.set(path, value)
     request.reread()
+
+
+def _put_namespace(pod: dict[str, Any], namespace: str) -> None:
+    """Give a pod a namespace, or take it away; its metadata are there afterwards, as Go writes them."""
+    metadata = pod.setdefault("metadata", {})
+    if namespace:
+        metadata["namespace"] = namespace
+    else:
+        metadata.pop("namespace", None)
 
 
 def _changes(before: Any, after: Any, path: Path) -> Iterator[tuple[str, Path, Any]]:

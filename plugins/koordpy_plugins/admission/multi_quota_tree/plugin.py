@@ -39,7 +39,8 @@ class MultiQuotaTreePlugin(MutatingHandler):
         if request.operation != CREATE:
             return
         label = document.get(("metadata", "labels", extension.LABEL_QUOTA_NAME))
-        quota = self._quotas.find(label or request.namespace, request.namespace)
+        namespace = request.effective_namespace
+        quota = self._quotas.find(label or namespace, namespace)
         profile = self._profile(quota.tree_id) if quota is not None else None
         if profile is None or profile.spec.node_selector is None:
             return

@@ -195,6 +195,48 @@ def test_patch_does_not_reformat_what_it_does_not_touch() -> None:
     assert resources(out) == {"requests": {"cpu": "1000m", "memory": 1073741824}}
 
 
+ELSEWHERE = {"metadata": {"namespace": "elsewhere"}}
+NO_NAMESPACE = {"metadata": {"namespace": None}}
+
+
+@pytest.mark.parametrize("sent", [{}, {"namespace": ""}, {"namespace": None}])
+@pytest.mark.parametrize(
+    "patch",
+    [ELSEWHERE, NO_NAMESPACE, {"metadata": {"$patch": "replace", "name": "pod", "namespace": "elsewhere"}}],
+)
+def test_pod_that_was_sent_without_a_namespace_gets_none_from_a_patch(
+    sent: dict[str, Any], patch: dict[str, Any]
+) -> None:
+    submitted = pod()
+    submitted["metadata"] = {"name": "pod", **sent}
+    assert mutated(submitted, profile(patch=patch)) == submitted
+
+
+def test_pod_that_was_sent_without_metadata_keeps_being_without_a_namespace() -> None:
+    submitted = pod()
+    del submitted["metadata"]
+    assert mutated(submitted, profile(patch=ELSEWHERE)) == submitted
+    labelled = profile(patch={"metadata": {"namespace": "elsewhere", "labels": {"l": "1"}}})
+    assert mutated(submitted, labelled)["metadata"] == {"labels": {"l": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("patches", "namespaces"),
+    [
+        ([ELSEWHERE], {"namespace": "elsewhere"}),
+        ([NO_NAMESPACE], {}),
+        ([NO_NAMESPACE, ELSEWHERE], {"namespace": "elsewhere"}),
+        ([{"metadata": {"$patch": "delete"}}, ELSEWHERE], {"namespace": "elsewhere"}),
+    ],
+)
+def test_pod_that_names_its_namespace_gets_the_one_of_the_patches(
+    patches: list[dict[str, Any]], namespaces: dict[str, str]
+) -> None:
+    profiles = [profile(f"p{position}", patch=patch) for position, patch in enumerate(patches)]
+    metadata = mutated(pod(), *profiles)["metadata"]
+    assert {key: value for key, value in metadata.items() if key == "namespace"} == namespaces
+
+
 def test_later_changes_of_profiles_are_seen() -> None:
     known = handle(profile(labels={"l": "1"}))
     assert labels(respond(pod(), known)["object"]) == {"l": "1"}

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from .pods import mutated, pod
+from .pods import mutated, pod, profile
 
 PREFIX = "quota.scheduling.koordinator.sh"
 POOL = {"matchLabels": {"pool": "a"}}
@@ -78,6 +78,16 @@ def test_pod_without_a_label_belongs_to_the_quota_named_like_its_namespace() -> 
 def test_pod_of_an_unknown_quota_belongs_to_the_one_its_namespace_is_bound_to() -> None:
     bound = quota("other", "t", bound='["ns", null]')
     assert terms(bound, tree(), quota_name="unknown") == [{"matchExpressions": [IN_POOL]}]
+
+
+@pytest.mark.parametrize("sent", ["ns", ""])
+def test_pod_that_a_profile_moves_belongs_to_the_quota_of_its_new_namespace(sent: str) -> None:
+    submitted = pod()
+    submitted["metadata"]["namespace"] = sent
+    objects = [quota("ns", "other"), quota("elsewhere", "t"), tree()]
+    move = profile(patch={"metadata": {"namespace": "elsewhere"}})
+    out = mutated(submitted, *objects, move, MultiQuotaTree=True)
+    assert out["spec"]["affinity"] == affinity({"matchExpressions": [IN_POOL]})
 
 
 @pytest.mark.parametrize(
