@@ -222,12 +222,12 @@ def reference(obj: KubeObject) -> ObjectReference:
     )
 
 
-def truncate(note: str) -> str:
-    """Cut a note to what the API server takes, at a character."""
+def truncate(note: str, mark: str = "...") -> str:
+    """Return a note of at most `MAX_NOTE` bytes, cut at a character; `mark` ends what was cut."""
     data = note.encode()
     if len(data) <= MAX_NOTE:
         return note
-    return data[: MAX_NOTE - 3].decode(errors="ignore") + "..."
+    return data[: MAX_NOTE - len(mark)].decode(errors="ignore") + mark
 
 
 def _name(regarding: str, moment: datetime) -> str:

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from koordpy.api.extension import ANNOTATION_RESERVATION_AFFINITY
-from koordpy.cluster.events import WARNING, Recorder
+from koordpy.cluster.events import WARNING, Recorder, truncate
 from koordpy.scheduling.profiles.registry import Profiles
-from koordpy.scheduling.reservations.failures import truncated
 
 from .decisions import Decision, Step
 
@@ -46,7 +45,7 @@ class ReservationEvents:
         reasons = framework.explain_failure(state, decision.pod, outcome)
         note = reservation_note(outcome.message(", ".join(reasons)))
         if note:
-            recorder.event(decision.pod, WARNING, REASON, truncated(note), action="Scheduling")
+            recorder.event(decision.pod, WARNING, REASON, truncate(note, " ..."), action="Scheduling")
 
 
 def reservation_note(message: str) -> str:

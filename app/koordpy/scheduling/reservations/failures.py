@@ -10,23 +10,12 @@ from koordpy.api.reservation import Reservation
 from koordpy.api.reservation_status import set_unschedulable
 from koordpy.cluster.client import Client
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
-from koordpy.cluster.events import WARNING, Recorder
+from koordpy.cluster.events import WARNING, Recorder, truncate
 from koordpy.lib.clock import Clock
 from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.toolkit.reservation_writes import write_status
 
 log = logging.getLogger(__name__)
-
-MAX_NOTE = 1024
-"""Bytes of a message; longer ones end with ` ...`."""
-
-
-def truncated(message: str) -> str:
-    """Cut a message as Koordinator does."""
-    data = message.encode()
-    if len(data) <= MAX_NOTE:
-        return message
-    return data[: MAX_NOTE - 4].decode(errors="ignore") + " ..."
 
 
 async def leave_word(
@@ -38,7 +27,9 @@ async def leave_word(
     status: Status,
 ) -> None:
     """Say by an event and in the Reservation's status why it was not placed. Raises NotFound."""
-    events.event(reservation, WARNING, "FailedScheduling", truncated(status.message), action="Scheduling")
+    events.event(
+        reservation, WARNING, "FailedScheduling", truncate(status.message, " ..."), action="Scheduling"
+    )
 
     def change(current: Reservation) -> Reservation:
         return set_unschedulable(current, status.message, clock.now()) if current.is_unassigned else current

@@ -19,11 +19,11 @@ from koordpy.api import json_patch
 from koordpy.api.patch import PatchError
 from koordpy.lib.http1 import Caller, Connect, HttpClient, HttpError
 
+from .. import expressions
 from ..attributes import Attributes
 from ..catalog import Catalog
 from ..errors import ApiError, bad_request, forbidden, internal
 from ..storage import Event, Table
-from . import expressions
 from .webhook_review import Answer, CallFailed, Status, answer_in, denied, object_of, quoted, request_of
 from .webhook_rules import Matcher, is_exempt
 

@@ -9,7 +9,6 @@ from koordpy.api import labels as label_syntax
 
 from .. import metadata as meta
 from .. import quantities
-from ..admission.webhook_rules import ConfigurationStrategy
 from ..catalog import Served
 from ..errors import Cause, bad_request, forbidden_field, invalid_value, required, unsupported
 from . import forms
@@ -19,6 +18,7 @@ from .pods import PodStrategy
 from .priority import PriorityClassStrategy
 from .strategy import Strategy, WithStatus
 from .volumes import ClaimStrategy, StorageClassStrategy, StorageStrategy, VolumeStrategy
+from .webhook_configurations import ConfigurationStrategy
 from .workloads import ReplicationControllerStrategy, WorkloadStrategy
 
 Document = dict[str, Any]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from koordpy.embedded.apiserver.admission.expressions import ExpressionError, holds, parse
+from koordpy.embedded.apiserver.expressions import ExpressionError, holds, parse
 
 VARIABLES = {
     "object": {"metadata": {"name": "web", "labels": {"a/b": "1"}}, "spec": {"replicas": 3}},
