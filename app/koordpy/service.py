@@ -13,8 +13,7 @@ from koordpy import gates
 from koordpy.admission import config as admission_config
 from koordpy.admission.chain import Chain
 from koordpy.admission.handler import Handle as AdmissionHandle
-from koordpy.admission.quota_tree import VALIDATING_PATH as QUOTA_PATH
-from koordpy.admission.quota_tree import quota_tree
+from koordpy.admission.paths import ELASTIC_QUOTA_VALIDATION
 from koordpy.admission.serving.config import Mode
 from koordpy.admission.serving.life import WebhookLife
 from koordpy.api.config_model import ConfigError
@@ -130,8 +129,8 @@ class Service:
         )
         handle = AdmissionHandle(self.cluster, self._gates, self._rng, self._clock, self.client)
         self.chains = admission_config.build_chains(config, handle)
-        if QUOTA_PATH in self.chains:
-            self._quotas = quota_tree(handle)
+        if ELASTIC_QUOTA_VALIDATION in self.chains:
+            self._quotas = self.cluster.shared(QuotaTopology)
         folder, serving = settings.certificate_folder, settings.certificates
         if serving.mode is Mode.LOCAL:
             hosts = (*settings.tls_hosts, *filter(None, [serving.host]))

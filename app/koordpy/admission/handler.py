@@ -8,7 +8,6 @@ API server before they can answer are asynchronous, and only chains that have su
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -265,14 +264,6 @@ class Handle:
     rng: RandomSource
     clock: Clock = field(default_factory=SystemClock)
     client: Client | None = None
-    _shared: dict[type[Any], Any] = field(default_factory=dict, repr=False)
-
-    def share(self, type_: type[T], make: Callable[[], T]) -> T:
-        """Return the one object of a type that handlers have in common; `make` it on first use."""
-        if type_ not in self._shared:
-            self._shared[type_] = make()
-        known: T = self._shared[type_]
-        return known
 
 
 class NoArgs(ConfigModel):

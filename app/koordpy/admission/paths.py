@@ -4,8 +4,12 @@ Source: Koordinator, `pkg/webhook` (`add_*.go` and each path's handler).
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from .handler import CREATE, DELETE, UPDATE
+
+ELASTIC_QUOTA_VALIDATION: Final = "/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota"
+"""Where changes of ElasticQuotas are judged by the quota tree."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,7 @@ PATHS: dict[str, WebhookPath] = {
             operations=frozenset((CREATE,)),
         ),
         WebhookPath(
-            path="/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota",
+            path=ELASTIC_QUOTA_VALIDATION,
             type="validate",
             object_type="elasticquota",
             gate="ElasticValidatingWebhook",

@@ -3,7 +3,6 @@
 import re
 from typing import Any
 
-from koordpy.admission.quota_tree import quota_tree
 from koordpy.api import resource_list
 from koordpy.api.quota.reading import read
 from koordpy.cluster.cluster import Cluster
@@ -23,7 +22,7 @@ CHOICE = re.compile(r"(?<= child pods: ).*|(?<=Key failed: )\S+(?='s )|(?<=losed
 def run(case_in: dict[str, Any], tag: str | None) -> dict[str, Any]:
     cluster = Cluster()
     chains = chains_on(cluster, [MUTATE, VALIDATE], case_in["gates"])
-    topology = quota_tree(chains[VALIDATE].handlers[0].handle)
+    topology = cluster.shared(QuotaTopology)
     fill(cluster, [document for document in case_in["objects"] if document["kind"] == "Pod"])
     for document in case_in["objects"]:
         if document["kind"] == "ElasticQuota":

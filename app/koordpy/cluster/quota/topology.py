@@ -5,29 +5,45 @@ the next request is judged by them before the watch shows them. Names identify q
 namespaces. Source: Koordinator, `pkg/webhook/elasticquota/{quota_topology,quota_handler}.go`.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.quota.info import ROOT, QuotaInfo, bound_namespaces, parent_name
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.derived_state import DerivedState, Snapshot
 
 
-class QuotaTopology:
-    """Quotas by name, children by parent (a parent may be unknown), and quotas by bound namespace."""
+class QuotaTopology(DerivedState):
+    """Quotas by name, children by parent (a parent may be unknown), and quotas by bound namespace.
 
-    def __init__(self) -> None:
+    A change that was found valid is unconfirmed until the watch shows an event of that quota. Where the API
+    server does not make it after all, it stays in the tree until then, as in Koordinator. So do the traces of
+    what validation never admits: two quotas of one name are one here, and of two that bind a namespace the
+    later one counts. For all other quotas the tree is what a rebuild gives.
+    """
+
+    one_per_cluster = True
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
         self.infos: dict[str, QuotaInfo] = {}
         self.children: dict[str, set[str]] = {ROOT: set()}
         self.by_namespace: dict[str, str] = {}
+        self._unconfirmed: set[str] = set()
+        self.follow(ElasticQuota, self.added, self.updated, self.deleted)
 
-    @classmethod
-    def of(cls, cluster: Cluster) -> "QuotaTopology":
-        """Return a topology that follows the ElasticQuotas of a cluster."""
-        topology = cls()
-        cluster.store(ElasticQuota).subscribe(
-            on_add=topology.added, on_update=topology.updated, on_delete=topology.deleted
-        )
-        return topology
+    def snapshot(self) -> Snapshot:
+        """Return the quotas, who is whose child, and which namespaces are bound to which."""
+        return {
+            "quotas": dict(self.infos),
+            "children": {name: sorted(children) for name, children in self.children.items() if children},
+            "namespaces": dict(self.by_namespace),
+        }
+
+    def unconfirmed(self) -> Collection[str]:
+        """Return the names of quotas with changes that were found valid and that the watch has not shown."""
+        return self._unconfirmed
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -65,48 +81,61 @@ class QuotaTopology:
     def added(self, quota: ElasticQuota) -> None:
         """Take a quota that the watch shows as new. One that is known stays in its old parent's set too."""
         info = QuotaInfo.of(quota)
+        self._unconfirmed.discard(info.name)
+        self._take(info)
+
+    def updated(self, old: ElasticQuota, quota: ElasticQuota) -> None:
+        """Take a change that the watch shows."""
+        info = QuotaInfo.of(quota)
+        self._unconfirmed.discard(info.name)
+        self.infos[info.name] = info
+        self._move(info.name, parent_name(old), info.parent_name)
+        bound = bound_namespaces(old)
+        if bound != info.namespaces:
+            self._unbind(info.name, bound)
+            self._bind(info)
+
+    def deleted(self, quota: ElasticQuota) -> None:
+        """Forget a quota that the watch shows as gone."""
+        self._unconfirmed.discard(quota.metadata.name)
+        self._drop(quota.metadata.name, parent_name(quota), bound_namespaces(quota))
+
+    # --- what was found valid --------------------------------------------------------------------
+
+    def add(self, info: QuotaInfo) -> None:
+        """Take a new quota that is about to be created; it begins without children."""
+        self._unconfirmed.add(info.name)
+        self.children[info.name] = set()
+        self._take(info)
+
+    def replace(self, info: QuotaInfo, bound_before: tuple[str, ...]) -> None:
+        """Take the new state of a known quota, which was bound to these namespaces before."""
+        self._unconfirmed.add(info.name)
+        old = self.infos[info.name]
+        self.infos[info.name] = info
+        self._move(info.name, old.parent_name, info.parent_name)
+        self._unbind(info.name, bound_before)
+        self._bind(info)
+
+    def remove(self, name: str, parent: str, bound: tuple[str, ...]) -> None:
+        """Forget a quota that is about to be deleted."""
+        self._unconfirmed.add(name)
+        self._drop(name, parent, bound)
+
+    # --- the tree --------------------------------------------------------------------------------
+
+    def _take(self, info: QuotaInfo) -> None:
         self.infos[info.name] = info
         self.children.setdefault(info.name, set())
         self.children.setdefault(info.parent_name, set()).add(info.name)
         self._bind(info)
 
-    def updated(self, old: ElasticQuota, quota: ElasticQuota) -> None:
-        """Take a change that the watch shows."""
-        info = QuotaInfo.of(quota)
-        self.infos[info.name] = info
-        self._move(info.name, parent_name(old), info.parent_name)
-        bound = bound_namespaces(old)
-        if bound != info.namespaces:
-            self._unbind(bound)
-            self._bind(info)
-
-    def deleted(self, quota: ElasticQuota) -> None:
-        """Forget a quota that the watch shows as gone."""
-        self.remove(quota.metadata.name, parent_name(quota), bound_namespaces(quota))
-
-    # --- what was found valid --------------------------------------------------------------------
-
-    def add(self, info: QuotaInfo) -> None:
-        """Take a new quota, which has no children yet."""
-        self.infos[info.name] = info
-        self.children[info.name] = set()
-        self.children.setdefault(info.parent_name, set()).add(info.name)
-        self._bind(info)
-
-    def replace(self, info: QuotaInfo, bound_before: tuple[str, ...]) -> None:
-        """Take the new state of a known quota, which was bound to these namespaces before."""
-        old = self.infos[info.name]
-        self.infos[info.name] = info
-        self._move(info.name, old.parent_name, info.parent_name)
-        self._unbind(bound_before)
-        self._bind(info)
-
-    def remove(self, name: str, parent: str, bound: tuple[str, ...]) -> None:
-        """Forget a quota; unknown names are no error."""
+    def _drop(self, name: str, parent: str, bound: tuple[str, ...]) -> None:
         self.children.get(parent, set()).discard(name)
-        self.children.pop(name, None)
+        if not self.children.get(name):
+            self.children.pop(name, None)
         self.infos.pop(name, None)
-        self._unbind(bound)
+        self._unbind(name, bound)
 
     def _move(self, name: str, old_parent: str, new_parent: str) -> None:
         if old_parent != new_parent:
@@ -117,6 +146,7 @@ class QuotaTopology:
         for namespace in info.namespaces:
             self.by_namespace[namespace] = info.name
 
-    def _unbind(self, namespaces: tuple[str, ...]) -> None:
+    def _unbind(self, name: str, namespaces: tuple[str, ...]) -> None:
         for namespace in namespaces:
-            self.by_namespace.pop(namespace, None)
+            if self.by_namespace.get(namespace) == name:
+                del self.by_namespace[namespace]

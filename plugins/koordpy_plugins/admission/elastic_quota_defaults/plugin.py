@@ -8,7 +8,6 @@ from typing import ClassVar, Final
 from prometheus_client import Gauge
 
 from koordpy.admission.handler import CREATE, Errored, Handle, MutatingHandler, Request
-from koordpy.admission.quota_tree import quota_tree
 from koordpy.api import extension, resource_list, typed
 from koordpy.api.config_model import ConfigModel
 from koordpy.api.document import Document
@@ -16,6 +15,7 @@ from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.quota.info import ROOT
 from koordpy.api.quota.reading import KIND, read
 from koordpy.api.scheme import DecodeError
+from koordpy.cluster.quota.topology import QuotaTopology
 
 SHARED_WEIGHT: Final = Gauge(
     "koord_manager_webhook_quota_shared_weight",
@@ -36,7 +36,7 @@ class ElasticQuotaDefaultsPlugin(MutatingHandler):
 
     def __init__(self, args: ConfigModel, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._topology = quota_tree(handle)
+        self._topology = handle.cluster.shared(QuotaTopology)
 
     def mutate(self, request: Request, document: Document) -> None:
         """Fill in the defaults; an object that changes is also written as its type has it."""

@@ -8,7 +8,6 @@ the tree alone. Source: Koordinator, `pkg/webhook/elasticquota/quota_topology.go
 from typing import ClassVar
 
 from koordpy.admission.handler import CREATE, DELETE, UPDATE, Errored, Handle, Request, ValidatingHandler
-from koordpy.admission.quota_tree import VALIDATING_PATH, quota_tree
 from koordpy.api.config_model import ConfigModel
 from koordpy.api.document import Document
 from koordpy.api.koordinator import ElasticQuota
@@ -18,6 +17,7 @@ from koordpy.api.quota.reading import is_same_place, read, read_bytes
 from koordpy.api.quota.validation import InvalidQuota
 from koordpy.api.scheme import DecodeError
 from koordpy.cluster.quota.pods import QuotaPods
+from koordpy.cluster.quota.topology import QuotaTopology
 from koordpy.cluster.quota.tree_check import TreeCheck
 
 NO_CONTENT = "there is no content to decode"
@@ -28,11 +28,11 @@ class ElasticQuotaValidationPlugin(ValidatingHandler):
 
     name: ClassVar[str] = "ElasticQuota"
     metric_name: ClassVar[str] = "QuotaMetaChecker"
-    path: ClassVar[str] = VALIDATING_PATH
+    path: ClassVar[str] = "/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota"
 
     def __init__(self, args: ConfigModel, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._topology = quota_tree(handle)
+        self._topology = handle.cluster.shared(QuotaTopology)
         self._pods = QuotaPods(handle.cluster)
         self._tree = TreeCheck(self._topology, self._pods, handle.gates)
 

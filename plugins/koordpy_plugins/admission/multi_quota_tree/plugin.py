@@ -8,12 +8,12 @@ is part of a tree gets that selection as required node affinity. Source: Koordin
 from typing import Any, ClassVar, Final
 
 from koordpy.admission.handler import CREATE, Handle, MutatingHandler, Request
-from koordpy.admission.quota_tree import quota_tree
 from koordpy.api import extension
 from koordpy.api.config_model import ConfigModel
 from koordpy.api.document import Document
 from koordpy.api.koordinator import ElasticQuotaProfile
 from koordpy.api.meta import LabelSelector
+from koordpy.cluster.quota.topology import QuotaTopology
 
 _REQUIRED: Final = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 _TERMS: Final = (*_REQUIRED, "nodeSelectorTerms")
@@ -29,7 +29,7 @@ class MultiQuotaTreePlugin(MutatingHandler):
 
     def __init__(self, args: ConfigModel, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._quotas = quota_tree(handle)
+        self._quotas = handle.cluster.shared(QuotaTopology)
         self._profiles = handle.cluster.store(ElasticQuotaProfile)
         if not self._profiles.has_index(_TREE_ID):
             self._profiles.add_index(_TREE_ID, _tree_ids)

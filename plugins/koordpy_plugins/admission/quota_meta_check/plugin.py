@@ -7,12 +7,12 @@ Source: Koordinator, `pkg/webhook/elasticquota/pod_check.go`.
 from typing import ClassVar
 
 from koordpy.admission.handler import CREATE, UPDATE, Errored, Handle, Request, ValidatingHandler
-from koordpy.admission.quota_tree import quota_tree
 from koordpy.api import extension
 from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Pod
 from koordpy.api.quota.info import DEFAULT
 from koordpy.cluster.quota.membership import QuotaMembership
+from koordpy.cluster.quota.topology import QuotaTopology
 
 _PREEMPTIBLE = extension.LABEL_QUOTA_PREEMPTIBLE
 
@@ -27,7 +27,7 @@ class QuotaMetaCheckPlugin(ValidatingHandler):
     def __init__(self, args: ConfigModel, handle: Handle) -> None:
         super().__init__(args, handle)
         self._parents_take_pods = handle.gates.enabled("SupportParentQuotaSubmitPod")
-        self._topology = quota_tree(handle)
+        self._topology = handle.cluster.shared(QuotaTopology)
         self._membership = QuotaMembership(
             handle.cluster, label_only=handle.gates.enabled("DisableDefaultQuota")
         )

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
-from koordpy.admission.quota_tree import quota_tree
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.quota.reading import read
 from koordpy.cluster.cluster import Cluster
@@ -55,7 +54,7 @@ class Stage:
 
     @property
     def topology(self) -> QuotaTopology:
-        return quota_tree(self.chains[VALIDATE].handlers[0].handle)
+        return self.cluster.shared(QuotaTopology)
 
     def ask(self, path: str, operation: str, new: Any, old: Any = None, **request: Any) -> dict[str, Any]:
         resource = {"group": "scheduling.sigs.k8s.io", "version": "v1alpha1", "resource": "elasticquotas"}
