@@ -10,7 +10,7 @@ API server before they can answer are asynchronous, and only chains that have su
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -31,6 +31,8 @@ from koordpy.lib.short_cache import LONGEST
 from .explanation import Explanation
 
 T = TypeVar("T")
+
+_NAMESPACE: Final = ("metadata", "namespace")
 
 CREATE = "CREATE"
 UPDATE = "UPDATE"
@@ -134,15 +136,13 @@ class Request:
         self.uid = uid
         self.operation = operation
         self.namespace = self.effective_namespace = namespace
-        self.names_namespace = False
         self.name = name
         self.kind = kind or GroupVersionKind()
         self.resource = resource or GroupVersionResource()
         self.sub_resource = sub_resource
         self.dry_run = dry_run
-        self.document: Document | None = None
-        if document is not None:
-            self.take(document)
+        self.document = document
+        self.names_namespace = document is not None and bool(document.get(_NAMESPACE))
         self.explanation = explanation
         self._raw_old_object = raw_old_object
         self._raw_user_info = raw_user_info
@@ -153,7 +153,7 @@ class Request:
     def take(self, document: Document) -> None:
         """Take the object, as it was sent."""
         self.document = document
-        own = document.get(("metadata", "namespace"))
+        own = document.get(_NAMESPACE)
         self.names_namespace = bool(own)
         self.namespace = self.effective_namespace = own or self.namespace
 
