@@ -1,9 +1,11 @@
 """All feature gates that some part of koordpy knows, so that one file of settings serves every process.
 
-Koordinator's binaries share one list of gates too. A process takes the gates of its own parts; those of other
-parts are none of its business; a name that no part knows is refused wherever it is read.
+Koordinator's binaries share one list of gates too. A process takes the gates of its own parts and leaves
+those of other parts alone. A gate of Koordinator's that koordpy does not have has no effect, and a warning
+says so; any other name is refused wherever it is read.
 """
 
+import logging
 from collections.abc import Mapping
 
 from koordpy.admission import gates as admission_gates
@@ -16,16 +18,79 @@ SERVING: Mapping[str, FeatureSpec] = {**admission_gates.SPECS, **scheduling_gate
 """The gates of `koordpy serve`."""
 
 
+KOORDINATOR = frozenset(
+    {
+        # koord-manager
+        "EnableSyncGPUSharedResource",
+        # koord-scheduler
+        "CSIStorageCapacity",
+        "CompatibleCSIStorageCapacity",
+        "CompatiblePodDisruptionBudget",
+        "DevicePluginAdaption",
+        "DisableCSIStorageCapacityInformer",
+        "DisableDynamicResourceAllocationInformer",
+        "DisablePodDisruptionBudgetInformer",
+        "ElasticQuotaIgnorePodOverhead",
+        "ElasticQuotaIgnoreTerminatingPod",
+        "ElasticQuotaImmediateIgnoreTerminatingPod",
+        "EnableBatchScheduleNodeSnapshot",
+        "EnableInlineBatchSchedule",
+        "GangPendingPodsConditionPatch",
+        "GenericEphemeralVolume",
+        "LazyReservationRestore",
+        "PodDisruptionBudget",
+        "SyncBarrier",
+        # koord-descheduler
+        "DisablePVCReservation",
+        # koordlet
+        "Accelerators",
+        "AuditEvents",
+        "AuditEventsHTTPHandler",
+        "BECPUEvict",
+        "BEMemoryEvict",
+        "BlkIOReconcile",
+        "CPICollector",
+        "CPUAllocatableEvict",
+        "CPUBurst",
+        "CPUEvict",
+        "CgroupReconcile",
+        "ColdPageCollector",
+        "HamiCoreVGPUMonitor",
+        "HugePageReport",
+        "Libpfm4",
+        "MemoryAllocatableEvict",
+        "MemoryEvict",
+        "NodeMetricPromMetrics",
+        "NodeTopologyReport",
+        "PSICollector",
+        "PerCPUMetric",
+        "PodResourcesProxy",
+        "RDMADevices",
+        "RdtResctrl",
+        "ResctrlCollector",
+        "SystemConfig",
+    }
+)
+"""Gates of Koordinator 1.8 that no part of koordpy has.
+
+Source: Koordinator, `pkg/features`. The runtime hooks have gates of their own, in another flag.
+"""
+
+log = logging.getLogger(__name__)
+
+
 def chosen(own: Mapping[str, FeatureSpec], settings: Mapping[str, bool]) -> FeatureGates:
     """Return a part's own gates as `settings` have them.
 
-    Raises FeatureGateError for a name that nobody knows, PluginLoadError when who knows cannot be found out.
+    Raises FeatureGateError for an unknown name, PluginLoadError when a plugin that declares gates is broken.
     """
     foreign = [name for name in settings if name not in own and name not in ("AllAlpha", "AllBeta")]
     if foreign:
         known = _known()
         for name in foreign:
-            if name not in known:
+            if name in KOORDINATOR - known.keys():
+                log.warning("feature gate %s of Koordinator has no effect: koordpy does not have it", name)
+            elif name not in known:
                 raise FeatureGateError(
                     f"unrecognized feature gate {name!r}; known gates: {', '.join(sorted(known))}, AllAlpha, "
                     f"AllBeta"

@@ -16,6 +16,7 @@ from koordpy.admission.handler import Handle as AdmissionHandle
 from koordpy.admission.paths import ELASTIC_QUOTA_VALIDATION
 from koordpy.admission.serving.config import Mode
 from koordpy.admission.serving.life import WebhookLife
+from koordpy.api import config_model
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Pod
 from koordpy.api.reservation import Reservation
@@ -47,7 +48,7 @@ from koordpy.scheduling.interface.handle import Handle as SchedulingHandle
 from koordpy.scheduling.interface.nominator import Nominator
 from koordpy.scheduling.interface.waiting_pods import WaitingPods
 from koordpy.scheduling.profiles import config as scheduling_config
-from koordpy.scheduling.profiles.config import Profile
+from koordpy.scheduling.profiles.config import Profile, SchedulerConfiguration
 from koordpy.scheduling.profiles.registry import Place, Profiles, build
 from koordpy.scheduling.reservations.scheduler import ReservationScheduler
 from koordpy.settings import DOORS, ListenerSettings, Settings
@@ -189,6 +190,8 @@ class Service:
             )
         except ConfigError as error:
             raise error.under(path) from None
+        for line in config_model.without_effect(config, scheduling_config.EXTENDER):
+            log.warning("%s: %s", path, line)
         for missing in self.profiles.missing:
             log.warning("%s: not installed, left out as configured: %s", path, missing)
         decisions = Decisions(settings.decisions)
@@ -202,9 +205,15 @@ class Service:
         )
         self._listen("extender", settings, endpoints(self.extender))
         self.observers = Observers(settings, self.profiles, self.extender.handle, decisions, self.client)
-        self._stand_for_election(self.extender, self.observers, handle_of(None))
+        self._stand_for_election(config, self.extender, self.observers, handle_of(None))
 
-    def _stand_for_election(self, extender: Extender, observers: Observers, handle: SchedulingHandle) -> None:
+    def _stand_for_election(
+        self,
+        config: SchedulerConfiguration,
+        extender: Extender,
+        observers: Observers,
+        handle: SchedulingHandle,
+    ) -> None:
         """Prepare what only one of several processes does."""
         settings = self.settings.extender
         reservations = ReservationScheduler(
@@ -215,6 +224,8 @@ class Service:
             gates=self._gates,
             decisions=extender.decisions,
             fence=extender.binds.fence,
+            initial_backoff=config.pod_initial_backoff_seconds,
+            max_backoff=config.pod_max_backoff_seconds,
         )
         controllers = PluginControllers(self.profiles.frameworks.values(), settings.controller_plugins)
         parts: dict[str, Part] = {}

@@ -103,6 +103,8 @@ class Worker:
                 "the descheduler needs worker.descheduler.config: a DeschedulerConfiguration file"
             )
         config = descheduling_config.load(Path(settings.config).read_text(encoding="utf-8"))
+        for line in config.without_effect:
+            log.warning("%s: %s", settings.config, line)
         if settings.dry_run is not None:
             config = config.model_copy(update={"dry_run": settings.dry_run})
         cluster = Cluster(self._clock)

@@ -29,3 +29,16 @@ def test_a_gate_that_nobody_knows_is_refused_with_those_that_there_are() -> None
 
 def test_stages_switch_a_parts_own_gates() -> None:
     assert gates.chosen(controllers.SPECS, {"AllAlpha": True}).enabled("ColocationProfileController")
+
+
+def test_a_gate_that_only_koordinator_has_is_accepted_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    chosen = gates.chosen(gates.SERVING, {"SyncBarrier": True, "MultiQuotaTree": True})
+    assert chosen.enabled("MultiQuotaTree")
+    assert "SyncBarrier" not in chosen
+    assert "feature gate SyncBarrier of Koordinator has no effect" in caplog.text
+
+
+def test_no_gate_that_koordpy_has_is_listed_as_without_effect() -> None:
+    assert gates.KOORDINATOR.isdisjoint(gates._known())

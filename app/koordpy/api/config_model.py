@@ -4,6 +4,8 @@ Names are camelCase, unknown fields and wrong types are refused as Kubernetes' s
 and null means absent.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
@@ -38,6 +40,39 @@ class ConfigModel(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="forbid", strict=True, frozen=True
     )
+
+
+@dataclass(frozen=True, slots=True)
+class NoEffect:
+    """Marks a field, by `Annotated`, that is read and checked but decides nothing in koordpy.
+
+    `instead` says what decides. The mark concerns one component where `component` names it; `but` is the
+    value that describes what koordpy does anyway.
+    """
+
+    instead: str
+    component: str = ""
+    but: object = None
+
+
+def without_effect(config: ConfigModel, component: str = "", path: str = "") -> Iterator[str]:
+    """Yield a line for each field that a configuration sets and that has no effect in a component."""
+    for name in sorted(config.model_fields_set, key=list(type(config).model_fields).index):
+        field, value = type(config).model_fields[name], getattr(config, name)
+        where = f"{path}.{field.alias}" if path else str(field.alias)
+        marks = [
+            mark
+            for mark in field.metadata
+            if isinstance(mark, NoEffect) and mark.component in ("", component) and value != mark.but
+        ]
+        if marks:
+            yield from (f"{where} has no effect: {mark.instead}" for mark in marks)
+            continue
+        items = enumerate(value) if isinstance(value, list | tuple) else ((None, value),)
+        for index, item in items:
+            if isinstance(item, ConfigModel):
+                place = where if index is None else f"{where}[{index}]"
+                yield from without_effect(item, component, place)
 
 
 def read(model: type[M], document: object, path: str = "") -> M:

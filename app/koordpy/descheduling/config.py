@@ -9,10 +9,10 @@ import ipaddress
 import re
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from koordpy.api import config_document, config_model
-from koordpy.api.config_model import ConfigError, ConfigModel, Duration
+from koordpy.api.config_model import ConfigError, ConfigModel, Duration, NoEffect, without_effect
 from koordpy.api.field_error import FieldError, duplicate, invalid, required
 from koordpy.lib import duration
 
@@ -30,6 +30,9 @@ _DNS_NAME = re.compile(
 )
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
 
+_PROFILES = NoEffect("profiles of a process are taken through the debug API (/debug/pprof)")
+_LISTENER = NoEffect("/healthz and /metrics are served at debug.bindAddress and debug.port")
+
 Unsigned = Annotated[int, Field(ge=0, le=2**64 - 1)]
 
 
@@ -40,7 +43,7 @@ class LeaderElection(ConfigModel):
     lease_duration: Duration = 15 * duration.SECOND
     renew_deadline: Duration = 10 * duration.SECOND
     retry_period: Duration = 2 * duration.SECOND
-    resource_lock: str = "leases"
+    resource_lock: Annotated[str, NoEffect("a Lease is taken always", but="leases")] = "leases"
     resource_namespace: str = "koordinator-system"
     resource_name: str = "koord-descheduler"
 
@@ -86,11 +89,13 @@ class DeschedulerConfiguration(ConfigModel):
     api_version: str = API_VERSION
     kind: str = KIND
     leader_election: LeaderElection = Field(default_factory=LeaderElection)
-    client_connection: ClientConnection = Field(default_factory=ClientConnection)
-    enable_profiling: bool | None = None
-    enable_contention_profiling: bool | None = None
-    healthz_bind_address: str | None = None
-    metrics_bind_address: str | None = None
+    client_connection: Annotated[
+        ClientConnection, NoEffect("the settings under client decide, and requests are not limited")
+    ] = Field(default_factory=ClientConnection)
+    enable_profiling: Annotated[bool | None, _PROFILES] = None
+    enable_contention_profiling: Annotated[bool | None, _PROFILES] = None
+    healthz_bind_address: Annotated[str | None, _LISTENER] = None
+    metrics_bind_address: Annotated[str | None, _LISTENER] = None
     descheduling_interval: Duration = 0
     """Nanoseconds from the start of one cycle to the start of the next; 0: one cycle only."""
     dry_run: bool = False
@@ -99,6 +104,12 @@ class DeschedulerConfiguration(ConfigModel):
     max_no_of_pods_to_evict_per_node: Unsigned | None = None
     max_no_of_pods_to_evict_per_namespace: Unsigned | None = None
     max_no_of_pods_to_evict_total: Unsigned | None = None
+    _without_effect: tuple[str, ...] = PrivateAttr(())
+
+    @property
+    def without_effect(self) -> tuple[str, ...]:
+        """A line for each field that the file sets and that decides nothing here."""
+        return self._without_effect
 
 
 DEFAULT_PLUGINS: dict[str, list[str]] = {
@@ -113,9 +124,11 @@ def load(text: str) -> DeschedulerConfiguration:
     """Read, default and validate a configuration. Raises ConfigError."""
     document = config_document.parse(text, KIND)
     config_model.check_type(document, API_VERSION, KIND)
-    config = set_defaults(config_model.read(DeschedulerConfiguration, document))
+    given = config_model.read(DeschedulerConfiguration, document)
+    config = set_defaults(given)
     if errors := validate(config):
         raise ConfigError(*errors)
+    config._without_effect = tuple(without_effect(given))
     return config
 
 

@@ -1,7 +1,9 @@
+from typing import Annotated
+
 import pytest
 
 from koordpy.api import config_model
-from koordpy.api.config_model import ConfigError, ConfigModel, Duration, Seconds
+from koordpy.api.config_model import ConfigError, ConfigModel, Duration, NoEffect, Seconds, without_effect
 
 
 class Inner(ConfigModel):
@@ -68,3 +70,39 @@ def test_arguments_may_say_their_type_but_no_other() -> None:
 
 def test_a_place_is_put_before_every_problem() -> None:
     assert ConfigError("a: bad", "b: bad").under("file").problems == ("file: a: bad", "file: b: bad")
+
+
+class Marked(ConfigModel):
+    threads: Annotated[int, NoEffect("one thread does it all")] = 16
+    lock: Annotated[str, NoEffect("a Lease is taken", but="leases")] = "leases"
+    share: Annotated[int, NoEffect("kube-scheduler decides", "extender")] = 0
+    acts: int = 0
+
+
+class Marking(ConfigModel):
+    inner: Marked = Marked()
+    many: list[Marked] = []
+
+
+@pytest.mark.parametrize(
+    ("document", "component", "lines"),
+    [
+        ({}, "extender", []),
+        ({"inner": {"acts": 2, "lock": "leases"}}, "extender", []),
+        ({"inner": {"threads": 16}}, "", ["inner.threads has no effect: one thread does it all"]),
+        ({"inner": {"share": 5}}, "", []),
+        ({"inner": {"share": 5}}, "extender", ["inner.share has no effect: kube-scheduler decides"]),
+        (
+            {"many": [{}, {"lock": "endpoints", "threads": 2}]},
+            "",
+            [
+                "many[1].threads has no effect: one thread does it all",
+                "many[1].lock has no effect: a Lease is taken",
+            ],
+        ),
+    ],
+)
+def test_fields_that_are_set_and_decide_nothing_are_named(
+    document: object, component: str, lines: list[str]
+) -> None:
+    assert list(without_effect(config_model.read(Marking, document), component)) == lines

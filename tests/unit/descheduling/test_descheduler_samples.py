@@ -26,6 +26,12 @@ def test_the_shipped_file_loads_and_names_the_evictor_that_is_not_installed() ->
     config = load(SHIPPED.read_text())
     registry = Registry([LowNodeLoad, DefaultEvictor])
     assert config.descheduling_interval == 10 * duration.SECOND
+    assert [line.partition(" ")[0] for line in config.without_effect] == [
+        "enableProfiling",
+        "enableContentionProfiling",
+        "healthzBindAddress",
+        "metricsBindAddress",
+    ]
     with pytest.raises(ConfigError, match=r"not installed: MigrationController \(enabled at koord-desch"):
         Descheduler(config, registry, Cluster())
     target = Descheduler(config, registry, Cluster(), substitutes={"MigrationController": "DefaultEvictor"})

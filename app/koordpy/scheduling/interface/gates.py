@@ -19,10 +19,6 @@ CROSS_SCHEDULER_NOMINATION = "CrossSchedulerNomination"
 SKIP_FILTER_WITH_NOMINATED_PODS = "SkipFilterWithNominatedPods"
 """A node that passes with its nominated pods is not tried again without them."""
 
-LAZY_RESERVATION_RESTORE = "LazyReservationRestore"
-"""Reservations are given back to an attempt only after PreFilter. Here that makes no difference: nothing is
-given back before somebody looks at a node."""
-
 OMIT_NODE_LABELS_FOR_RESERVATION = "OmitNodeLabelsForReservation"
 """Reservations are chosen by their own labels alone, not by their nodes' too."""
 
@@ -40,7 +36,6 @@ SPECS: dict[str, FeatureSpec] = {
     RESIZE_POD: FeatureSpec(False, Stage.ALPHA),
     CROSS_SCHEDULER_NOMINATION: FeatureSpec(False, Stage.ALPHA),
     SKIP_FILTER_WITH_NOMINATED_PODS: FeatureSpec(False, Stage.ALPHA),
-    LAZY_RESERVATION_RESTORE: FeatureSpec(False, Stage.ALPHA),
     OMIT_NODE_LABELS_FOR_RESERVATION: FeatureSpec(False, Stage.ALPHA),
     SKIP_RESERVATION_FITS_NODE: FeatureSpec(False, Stage.ALPHA),
     CLEAN_EXPIRED_RESERVATION_ALLOCATED: FeatureSpec(False, Stage.ALPHA),

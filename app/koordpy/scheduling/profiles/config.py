@@ -1,23 +1,29 @@
 """KubeSchedulerConfiguration: the file that kube-scheduler and koord-scheduler read, read unchanged.
 
-Koordinator ships it inside a ConfigMap; both forms load. Fields that concern kube-scheduler's own process
-(leader election, client connection, queue backoff, listeners) are checked here and obeyed by whoever is the
-scheduler; beside kube-scheduler that is kube-scheduler.
+Koordinator ships it inside a ConfigMap; both forms load. Every field is checked. What a field that concerns
+the scheduler's own process (leader election, client connection, listeners) cannot decide in koordpy is marked
+`NoEffect`, and a warning at the start names each that a file sets.
 """
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from koordpy.api import config_document, config_model
-from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
+from koordpy.api.config_model import ConfigError, ConfigModel, NoEffect, Seconds
 from koordpy.api.field_error import FieldError, duplicate, invalid, required
 from koordpy.api.resource_names import is_extended
 from koordpy.scheduling.interface.args import API_VERSION
 
 KIND = "KubeSchedulerConfiguration"
+
+EXTENDER = "extender"
+"""The component whose marks of `NoEffect` are about koordpy beside kube-scheduler."""
+
+_PROFILES = NoEffect("profiles of a process are taken through the debug API (/debug/pprof)")
+_SEARCH = NoEffect("kube-scheduler decides how many nodes it asks about", EXTENDER)
 
 POINTS = (
     "pre_enqueue", "queue_sort", "pre_filter", "filter", "post_filter", "pre_score", "score", "reserve",
@@ -78,7 +84,7 @@ class Profile(ConfigModel):
     """The plugins that serve the pods of one scheduler name."""
 
     scheduler_name: str = "default-scheduler"
-    percentage_of_nodes_to_score: int | None = Field(default=None, ge=0, le=100)
+    percentage_of_nodes_to_score: Annotated[int | None, Field(ge=0, le=100), _SEARCH] = None
     plugins: Plugins | None = None
     plugin_config: tuple[PluginConfig, ...] = Field(default=(), strict=False)
 
@@ -147,17 +153,29 @@ class SchedulerConfiguration(ConfigModel):
 
     api_version: Literal["kubescheduler.config.k8s.io/v1"] = "kubescheduler.config.k8s.io/v1"
     kind: Literal["KubeSchedulerConfiguration"] = "KubeSchedulerConfiguration"
-    parallelism: int = Field(default=16, gt=0)
-    leader_election: LeaderElection = LeaderElection()
-    client_connection: ClientConnection = ClientConnection()
-    enable_profiling: bool = True
-    enable_contention_profiling: bool = True
-    percentage_of_nodes_to_score: int | None = Field(default=None, ge=0, le=100)
+    parallelism: Annotated[
+        int, Field(gt=0), NoEffect("nodes are filtered and scored all at once, by one thread")
+    ] = 16
+    leader_election: Annotated[
+        LeaderElection, NoEffect("the settings extender.leaderElect and extender.lease decide", EXTENDER)
+    ] = LeaderElection()
+    client_connection: Annotated[
+        ClientConnection, NoEffect("the settings under client decide, and requests are not limited")
+    ] = ClientConnection()
+    enable_profiling: Annotated[bool, _PROFILES] = True
+    enable_contention_profiling: Annotated[bool, _PROFILES] = True
+    percentage_of_nodes_to_score: Annotated[int | None, Field(ge=0, le=100), _SEARCH] = None
     pod_initial_backoff_seconds: int = Field(default=1, gt=0)
     pod_max_backoff_seconds: int = Field(default=10, gt=0)
     profiles: tuple[Profile, ...] = Field(default=(Profile(),), strict=False)
-    extenders: tuple[ExtenderConfig, ...] = Field(default=(), strict=False)
-    delay_cache_until_active: bool = False
+    extenders: Annotated[
+        tuple[ExtenderConfig, ...],
+        Field(strict=False),
+        NoEffect("kube-scheduler calls extenders, koordpy is one", EXTENDER, but=()),
+    ] = ()
+    delay_cache_until_active: Annotated[
+        bool, NoEffect("a process that waits for the lease follows the cluster already", but=False)
+    ] = False
 
 
 def load(path: Path) -> SchedulerConfiguration:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from koordpy.api.config_model import ConfigError
+from koordpy.api.config_model import ConfigError, without_effect
 from koordpy.scheduling.interface import Bind, Filter
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.profiles import config
@@ -46,6 +46,13 @@ def test_the_shipped_file_runs_the_plugins_that_are_there_in_its_order() -> None
     assert [name for name, _ in enabled.at("bind", Bind)][-1] == "DefaultBinder"
     weights = profiles.frameworks["koord-scheduler"].weights
     assert weights == {"LoadAwareScheduling": 1, "Reservation": 5000}
+
+
+def test_the_shipped_file_names_what_decides_nothing_beside_kube_scheduler() -> None:
+    assert list(without_effect(config.load(SHIPPED), config.EXTENDER)) == [
+        "leaderElection has no effect: the settings extender.leaderElect and extender.lease decide"
+    ]
+    assert list(without_effect(config.load(SHIPPED))) == []
 
 
 def test_a_plugin_that_is_missing_refuses_the_file_with_every_place_that_names_it() -> None:
