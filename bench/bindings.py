@@ -12,12 +12,11 @@ import time
 import uvloop
 
 from koordpy.api.core import Pod
-from koordpy.api.meta import KubeObject
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Connection
-from koordpy.cluster.informer import Selector
 from koordpy.cluster.informers import Informers
+from koordpy.cluster.selector import Selector
 
 
 class Bindings:
@@ -42,9 +41,9 @@ async def watch(kubeconfig: str, namespace: str, pods: int, seconds: float) -> N
     client = Client(Connection.from_kubeconfig(kubeconfig))
     cluster = Cluster()
     bindings = Bindings(pods)
-    cluster.store(Pod).subscribe(on_add=bindings.note)
-    bound: dict[type[KubeObject], Selector] = {Pod: Selector(namespace=namespace, fields="spec.nodeName!=")}
-    async with Informers(cluster, client, selectors=bound) as informers:
+    bound = Selector(namespace=namespace, fields="spec.nodeName!=")
+    cluster.store(Pod, selector=bound).subscribe(on_add=bindings.note)
+    async with Informers(cluster, client) as informers:
         await informers.wait_synced(30)
         print("watching", flush=True)
         try:

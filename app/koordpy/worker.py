@@ -10,15 +10,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from koordpy import gates
-from koordpy.api.core import Node, Pod
-from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
-from koordpy.api.meta import KubeObject
 from koordpy.cluster import transformers
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Connection
 from koordpy.cluster.events import Recorder
-from koordpy.cluster.informer import Selector
 from koordpy.cluster.informers import Informers
 from koordpy.cluster.leader import LeaderElector, identity
 from koordpy.controllers.host import ControllerHost
@@ -172,18 +168,7 @@ class Worker:
         )
         self.qos = QOSManager(plugins, handle, collectors)
         self.qos.setup()
-        by_name = Selector(fields=f"metadata.name={node_name}")
-        own_pods = Selector(fields=f"spec.nodeName={node_name}")
-        selectors: dict[type[KubeObject], Selector] = {
-            Node: by_name,
-            NodeSLO: by_name,
-            NodeResourceTopology: by_name,
-            Pod: own_pods,
-        }
-        self._follow(
-            "qos",
-            Informers(cluster, self.client, selectors=selectors, optional=[NodeSLO, NodeResourceTopology]),
-        )
+        self._follow("qos", Informers(cluster, self.client))
 
     def _follow(self, name: str, informers: Informers) -> None:
         self._informers[name] = informers

@@ -30,9 +30,9 @@ class Scene:
         self.weather = Weather(server, self._sent)
         self.cluster = Cluster()
         self.pods = self.cluster.store(Pod)
-        self.cluster.store(Reservation)
+        self.cluster.store(Reservation, optional=True)
         self.client = Client(self.weather, attempts=1)
-        self.informers = Informers(self.cluster, self.client, optional=[Reservation])
+        self.informers = Informers(self.cluster, self.client)
 
     def _sent(self, method: str, path: str, _: bytes) -> None:
         self.lists += method == "GET" and path.endswith("/pods")

@@ -12,6 +12,7 @@ from koordpy.lib.clock import Clock, SystemClock
 
 from .derived_state import DerivedState
 from .nodes import NodeTable
+from .selector import EVERYTHING, Selector
 from .shared_states import SharedStates
 from .store import Store
 
@@ -32,12 +33,22 @@ class Cluster:
         """What was made by `shared` so far."""
         self._on_late: Callable[[Store[Any]], None] | None = None
 
-    def store(self, type_: type[T]) -> Store[T]:
-        """Return the store of a type, making it on first use."""
+    def store(self, type_: type[T], *, selector: Selector = EVERYTHING, optional: bool = False) -> Store[T]:
+        """Return the store of a type, making it on first use.
+
+        `selector` narrows what the caller wants of the type (the pods of one node, say): the store has that,
+        and more where others want more. `optional` says that the caller can do without the type where the API
+        server does not serve it. Raises RuntimeError for more than is followed already.
+        """
+        return self._wanted(type_, selector, optional=optional, late=False)
+
+    def _wanted(self, type_: type[T], selector: Selector, *, optional: bool, late: bool) -> Store[T]:
         known = self._stores.get(type_)
         if known is None:
-            known = self._stores[type_] = Store(type_)
+            known = self._stores[type_] = Store(type_, selector, optional=optional, late=late)
             known.transform = self._transforms.get(type_)
+        else:
+            known.want(selector, optional=optional, late=late)
         return cast(Store[T], known)
 
     def transform(self, type_: type[T], transform: Callable[[T], T]) -> None:
@@ -49,18 +60,16 @@ class Cluster:
         if type_ in self._stores:
             self._stores[type_].transform = transform
 
-    def late_store(self, type_: type[T]) -> Store[T]:
+    def late_store(self, type_: type[T], *, selector: Selector = EVERYTHING) -> Store[T]:
         """Return the store of a type that only some processes ever read.
 
-        Asked for after the informers' start, the type is followed from then on. Nothing waits for it: its
+        Requested after the informers' start, the type is followed from then on. Nothing waits for it: its
         store is empty until the first list has come.
         """
-        store = self._stores.get(type_)
-        if store is None:
-            store = self.store(type_)
-            store.late = True
-            if self._on_late is not None:
-                self._on_late(store)
+        is_new = type_ not in self._stores
+        store = self._wanted(type_, selector, optional=not is_new, late=True)
+        if is_new and self._on_late is not None:
+            self._on_late(store)
         return store
 
     def on_late_store(self, follow: Callable[[Store[Any]], None] | None) -> None:

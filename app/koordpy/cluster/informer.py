@@ -26,6 +26,7 @@ from koordpy.lib.supervise import Backoff
 
 from .client import PAGE_SIZE, Client
 from .errors import ApiError, ConnectionFailed, Forbidden, Gone, NotFound, ServerError, Unauthorized
+from .selector import EVERYTHING, Selector
 from .sharing import Sharing
 from .store import Store
 from .wire import Malformed, Page, WatchError, WatchEvent
@@ -74,15 +75,6 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Selector:
-    """Which objects of a type are followed: everything, or a namespace, labels, fields."""
-
-    namespace: str = ""
-    labels: str = ""
-    fields: str = ""
-
-
-@dataclass(frozen=True)
 class Health:
     """How an informer is doing. `error` is the last failure since the state was last good, or empty."""
 
@@ -107,7 +99,7 @@ class Informer(Generic[T]):
         store: Store[T],
         client: Client,
         *,
-        selector: Selector | None = None,
+        selector: Selector = EVERYTHING,
         optional: bool = False,
         page_size: int = PAGE_SIZE,
         silence: float = SILENCE,
@@ -123,7 +115,7 @@ class Informer(Generic[T]):
         self.malformed = 0
         self.resource_version = ""
         """Where the next watch goes on; empty when the next thing to do is a list."""
-        self._client, self._selector, self._silence = client, selector or Selector(), silence
+        self._client, self._selector, self._silence = client, selector, silence
         self._first_page_size = self._page_size = page_size
         self._sharing = sharing or Sharing()
         self._share = self._sharing.of(store.type)

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, Self
 
@@ -12,7 +11,7 @@ from koordpy.lib import supervise
 from .client import PAGE_SIZE, Client
 from .cluster import Cluster
 from .errors import NotFound
-from .informer import SILENCE, Health, Informer, Selector
+from .informer import SILENCE, Health, Informer
 from .sharing import Sharing
 from .store import Store
 
@@ -20,10 +19,9 @@ _LOOK_EVERY = 0.02
 
 
 class Informers:
-    """Starts an informer for every store of a cluster.
+    """Starts an informer for every store of a cluster, for what is wanted of it there.
 
-    `selectors` narrows types to what is needed (the pods of one node, say); `optional` are the types that
-    may be missing on the server. Also an asynchronous context manager.
+    Also an asynchronous context manager.
     """
 
     def __init__(
@@ -31,14 +29,11 @@ class Informers:
         cluster: Cluster,
         client: Client,
         *,
-        selectors: Mapping[type[KubeObject], Selector] | None = None,
-        optional: Collection[type[KubeObject]] = (),
         page_size: int = PAGE_SIZE,
         silence: float = SILENCE,
         rng: random.Random | None = None,
     ) -> None:
         self._cluster, self._client = cluster, client
-        self._selectors, self._optional = dict(selectors or {}), frozenset(optional)
         self._page_size, self._silence, self._rng = page_size, silence, rng
         self._sharing = Sharing()
         self._informers: dict[type[KubeObject], Informer[Any]] = {}
@@ -62,11 +57,12 @@ class Informers:
         self._cluster.on_late_store(self._follow)
 
     def _follow(self, store: Store[Any]) -> None:
+        store.is_followed = True
         informer = self._informers[store.type] = Informer(
             store,
             self._client,
-            selector=self._selectors.get(store.type),
-            optional=store.type in self._optional,
+            selector=store.selector,
+            optional=store.optional,
             page_size=self._page_size,
             silence=self._silence,
             sharing=self._sharing,
@@ -82,6 +78,8 @@ class Informers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for informer in self._informers.values():
+            informer.store.is_followed = False
         self._informers.clear()
 
     @property

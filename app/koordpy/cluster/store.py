@@ -12,6 +12,8 @@ from prometheus_client import Counter
 
 from koordpy.api.meta import KubeObject
 
+from .selector import EVERYTHING, Selector
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=KubeObject)
@@ -51,11 +53,17 @@ class _Index(Generic[T]):
 class Store(Generic[T]):
     """All known objects of one type. Keys are `namespace/name`, or the name where there is no namespace."""
 
-    def __init__(self, type_: type[T]) -> None:
+    def __init__(
+        self, type_: type[T], selector: Selector = EVERYTHING, *, optional: bool = False, late: bool = False
+    ) -> None:
         self.type = type_
+        self.selector, self.optional = selector, optional
+        """What all who read the store want of the type together, and whether all can do without the type."""
+        self.is_followed = False
+        """Whether an informer feeds the store, so that no more can be wanted of it."""
         self.synced = False
-        self.late = False
-        """Whether it was asked for only after the start, so that nobody waits until it is synced."""
+        self.late = late
+        """Whether the process is ready before it is synced."""
         self.lists_begun = self.lists_ended = 0
         """Numbers of the last list that was begun, and of the last one that was taken in completely: what
         existed when a list began is in the store when it has ended, or was deleted since."""
@@ -66,6 +74,24 @@ class Store(Generic[T]):
         self._subscriptions: list[Subscription[T]] = []
         self._first = 0
         """How many of the subscriptions are those of derived states."""
+
+    # --- what is wanted --------------------------------------------------------------------------
+
+    def want(self, selector: Selector, *, optional: bool, late: bool) -> None:
+        """Widen what is wanted of the type by what one more reader wants.
+
+        Two different selections together are everything. Raises RuntimeError where the store is followed
+        already, with a selector that leaves out what is wanted now.
+        """
+        if selector != self.selector and self.selector != EVERYTHING:
+            if self.is_followed:
+                raise RuntimeError(
+                    f"{self.type.__name__}: {selector} is wanted, but only {self.selector} is followed: "
+                    "request the store before the informers start"
+                )
+            self.selector = EVERYTHING
+        self.optional = self.optional and optional
+        self.late = self.late and (late or self.is_followed)
 
     # --- reading ---------------------------------------------------------------------------------
 

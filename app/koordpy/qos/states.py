@@ -1,7 +1,8 @@
 """What this node is and runs, and callbacks for those who must know of changes (states informer).
 
-Node, NodeSLO, pods and NodeResourceTopology come from the cluster's stores, which an agent narrows to its
-own node. `send_callback` never blocks: a type has one slot, and a run that is waiting sees the newest state.
+Node, NodeSLO, pods and NodeResourceTopology come from the cluster's stores. Only what is about the own node
+is wanted of them; a process that wants more has more in them. `send_callback` never blocks: a type has one
+slot, and a run that is waiting sees the newest state.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from typing import Any
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.selector import Selector
 
 from . import node_slo
 from .paths import CgroupLayout
@@ -72,10 +74,11 @@ class StatesInformer:
         self.node_name = node_name
         self.layout = layout
         self._extension_defaults = dict(extension_defaults or {})
-        self._nodes = cluster.store(Node)
-        self._pods = cluster.store(Pod)
-        self._slos = cluster.store(NodeSLO)
-        self._topologies = cluster.store(NodeResourceTopology)
+        itself = Selector(fields=f"metadata.name={node_name}")
+        self._nodes = cluster.store(Node, selector=itself)
+        self._pods = cluster.store(Pod, selector=Selector(fields=f"spec.nodeName={node_name}"))
+        self._slos = cluster.store(NodeSLO, selector=itself, optional=True)
+        self._topologies = cluster.store(NodeResourceTopology, selector=itself, optional=True)
         self._slo: dict[str, Any] | None = None
         self._mailboxes = {type_: _Mailbox() for type_ in StateType}
         self._slos.subscribe(self._slo_seen, lambda _, new: self._slo_seen(new), self._slo_gone)

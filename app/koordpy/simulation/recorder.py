@@ -75,7 +75,7 @@ class Recorder:
     async def record(self, seconds: float) -> Recording:
         """Look at what is there, and at what happens for some time (0: nothing more). Raises ApiError."""
         recording, cluster = self._recording, self._cluster
-        pods, metrics = cluster.store(Pod), cluster.store(NodeMetric)
+        pods, metrics = cluster.store(Pod), cluster.store(NodeMetric, optional=True)
         nodes = cluster.store(Node)
         documents = await self._documents(Pod)
         for type_ in _CONFIGURATION:
@@ -85,7 +85,7 @@ class Recorder:
                 ]
         self._began = self._clock.monotonic()
         recording.start = format_time(self._clock.now())
-        async with Informers(cluster, self._client, optional=[NodeMetric]) as informers:
+        async with Informers(cluster, self._client) as informers:
             await informers.wait_synced(60.0)
             for node in (await self._documents(Node)).values():
                 self._note_node(node)

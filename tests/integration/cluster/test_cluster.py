@@ -27,9 +27,10 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.errors import AlreadyExists, Conflict, Gone, Invalid, NotFound, TooManyRequests
 from koordpy.cluster.events import NORMAL, Recorder
-from koordpy.cluster.informer import Selector, State
+from koordpy.cluster.informer import State
 from koordpy.cluster.informers import Informers
 from koordpy.cluster.leader import LeaderElector
+from koordpy.cluster.selector import Selector
 from koordpy.cluster.wire import WatchError
 from koordpy.embedded.apiserver.server import ApiServer
 from tests.e2e.controlplane.process import free_port
@@ -211,11 +212,10 @@ async def test_server_that_restarts_is_found_again(server: ApiServer, client: Cl
 
 async def test_only_selected_pods_are_followed(client: Client) -> None:
     cluster = Cluster()
-    store = cluster.store(Pod)
+    store = cluster.store(Pod, selector=Selector(fields="spec.nodeName=n1"))
     await client.create(node("n1"))
     here, there = await client.create(pod("here")), await client.create(pod("there"))
-    selectors = {Pod: Selector(fields="spec.nodeName=n1")}
-    async with Informers(cluster, client, selectors=selectors) as informers:
+    async with Informers(cluster, client) as informers:
         await informers.wait_synced(PATIENCE)
         assert len(store) == 0
         await client.bind(here, "n1")
@@ -225,8 +225,8 @@ async def test_only_selected_pods_are_followed(client: Client) -> None:
 
 async def test_missing_custom_resource_is_synced_only_if_optional(client: Client) -> None:
     cluster = Cluster()
-    cluster.store(NodeMetric)
-    async with Informers(cluster, client, optional=[NodeMetric]) as informers:
+    cluster.store(NodeMetric, optional=True)
+    async with Informers(cluster, client) as informers:
         await informers.wait_synced(PATIENCE)
         await until(lambda: informers.health[0].state is State.ABSENT)  # or listing, when it asks again
     other = Cluster()

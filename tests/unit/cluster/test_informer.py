@@ -1,6 +1,7 @@
 """An informer on a server that behaves."""
 
-from koordpy.cluster.informer import Selector, State
+from koordpy.cluster.informer import State
+from koordpy.cluster.selector import Selector
 from tests.servers.collection import Collection, pod
 from tests.servers.informing import following
 

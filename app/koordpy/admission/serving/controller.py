@@ -22,8 +22,8 @@ from koordpy.api.meta import KubeObject
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.errors import ApiError, Conflict, ConnectionFailed
-from koordpy.cluster.informer import Selector
 from koordpy.cluster.informers import Informers
+from koordpy.cluster.selector import Selector
 from koordpy.lib import supervise
 from koordpy.lib.certificates import CA_CERT, CertificateError
 from koordpy.lib.queue_metrics import QueueMetrics
@@ -179,9 +179,10 @@ class Controller:
             kinds = (MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
             for kind, name in zip(kinds, self._registrar.names.values(), strict=True):
                 selectors[kind] = Selector(fields=f"metadata.name={name}")
-        for kind in selectors:
-            cluster.store(kind).subscribe(self._changed, lambda _, new: self._changed(new), self._changed)
-        return Informers(cluster, client, selectors=selectors, rng=rng)
+        for kind, selector in selectors.items():
+            store = cluster.store(kind, selector=selector)
+            store.subscribe(self._changed, lambda _, new: self._changed(new), self._changed)
+        return Informers(cluster, client, rng=rng)
 
     def _changed(self, _: KubeObject) -> None:
         self._queue.add(_KEY)
