@@ -7,7 +7,7 @@ comparison with None.
 from dataclasses import dataclass, field
 from typing import Any
 
-from koordpy.api import json_patch
+from koordpy.api import json_diff
 from koordpy.api.document import Document
 from koordpy.api.patch import clone
 
@@ -53,7 +53,7 @@ class Explanation:
 
     def changed(self, document: Document, cause: str) -> None:
         """Put every change since the last call down to `cause`."""
-        for op, path, value in json_patch.changes(self._seen, document.raw):
+        for op, path, value in json_diff.changes(self._seen, document.raw):
             before: Any = self._seen
             for segment in path:
                 if isinstance(before, list):
@@ -61,6 +61,6 @@ class Explanation:
                 else:
                     before = before.get(segment) if isinstance(before, dict) else None
             self.changes.append(
-                Change(self.handler, cause, op, json_patch.pointer(path), clone(before), clone(value))
+                Change(self.handler, cause, op, json_diff.pointer(path), clone(before), clone(value))
             )
         self.start(document)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from koordpy.api import json_patch, strategic_merge
+from koordpy.api import json_diff, strategic_merge
 from koordpy.api.patch import PatchError, clone, describe, equal
 
 Path = tuple[str | int, ...]
@@ -140,7 +140,7 @@ class Document:
 
     def update(self, after: dict[str, Any]) -> bool:
         """Make the document equal to `after`, by its differences only. Returns whether there are any."""
-        changes = list(json_patch.changes(self.raw, after))
+        changes = list(json_diff.changes(self.raw, after))
         for op, path, value in changes:
             if op == "remove":
                 self.remove(path)
@@ -161,7 +161,7 @@ class Document:
 
         Their values are parts of the document and show later edits.
         """
-        return [json_patch.operation(edit.op, edit.path, edit.value) for edit in self._edits if edit.op]
+        return [json_diff.operation(edit.op, edit.path, edit.value) for edit in self._edits if edit.op]
 
     def patch_bytes(self) -> bytes:
         """Return the operations as JSON text."""

@@ -1,63 +1,55 @@
-"""RFC 6902 JSON Patch with kube-apiserver's reading of it.
+"""JSON patches (RFC 6902), applied by `jsonpatch` as kube-apiserver applies them.
 
-Clients patch objects with it and admission webhooks answer with it, so what an operation does on an
-edge (a negative index, `replace` of a member that is not there) decides whether a request passes.
-The rules are those of gopkg.in/evanphx/json-patch.v4, which kube-apiserver uses, with its defaults;
-each deviation from the RFC is named where it is made. `diff` makes the patch between two documents.
+Clients patch objects with them and admission webhooks answer with them, so what an operation does in a
+corner case (a negative position, `replace` of a member that is not there) decides whether a request passes.
+kube-apiserver uses gopkg.in/evanphx/json-patch.v4 with its defaults; each deviation of that library from the
+RFC is named where it is made. Most of them are about the place that a pointer names.
 
-`test` compares values. kube-apiserver compares the texts of strings and so also fails where a client
-escapes a character in another way than Go does; a decoded string no longer shows that.
+`test` compares values. kube-apiserver compares the texts of strings and so also fails where a client escapes
+a character in another way than Go does; a decoded string no longer shows that.
 """
 
 import re
-from collections.abc import Iterator
-from functools import lru_cache
-from typing import Any
+from enum import Enum
+from typing import Any, Final
 
+import jsonpatch
 import msgspec
 
 from koordpy.api.patch import PatchError, clone, describe, equal
 
-MAX_OPERATIONS = 10_000
+MAX_OPERATIONS: Final = 10_000
 """Operations that kube-apiserver accepts in one patch."""
 
-MAX_COPIED_BYTES = 3 * 1024 * 1024
+MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
 """Bytes of JSON that the `copy` operations of one patch may add together."""
 
-Change = tuple[str, tuple[str | int, ...], Any]
-"""One difference: the operation (add, remove, replace), the path as segments, the new value."""
-
-_INDEX = re.compile(r"[+-]?[0-9]+\Z")
+_POSITION: Final = re.compile(r"[+-]?[0-9]+")
 
 
 class JSONPatchError(PatchError):
-    """A JSON Patch that cannot be applied; the message names the operation, its number and its path."""
+    """A JSON patch that cannot be applied; the message names the operation by number, op and path."""
 
 
-class _Null:
-    """A null that an operation wrote.
+class _Null(Enum):
+    """A null that an operation wrote, which the Go library keeps apart from a null of the document.
 
-    The Go library keeps it apart from a null of the document: `test` finds it equal to `value: null`
-    but not to a missing `value`. A copy of such a null equals an empty object and nothing else.
+    `test` finds it equal to `value: null` but not to a missing `value`. A copy of such a null equals an empty
+    object and nothing else.
     """
 
-    def __init__(self, copied: bool) -> None:
-        self.copied = copied
-
-
-_WRITTEN = _Null(copied=False)
-_COPIED = _Null(copied=True)
-_NOTHING: dict[str, Any] = {}  # what a path finds under a copied null: no members, and no place for any
+    WRITTEN = "written"
+    COPIED = "copied"
 
 
 def apply(document: Any, operations: Any) -> Any:
     """Return `document` (object or list) with the operations applied; the arguments stay as they are.
 
-    Raises JSONPatchError; its `code` is 400 for a malformed patch, 413 for one that is too large, 422
-    for one that does not apply.
+    Raises JSONPatchError; its `code` is 400 for a malformed patch, 413 for one that is too large, 422 for one
+    that does not apply.
     """
     if operations is None:
-        return clone(document)
+        operations = []
     if not isinstance(operations, list):
         raise JSONPatchError(f"JSON patch: expected a list of operations, got {describe(operations)}", 400)
     if len(operations) > MAX_OPERATIONS:
@@ -65,276 +57,162 @@ def apply(document: Any, operations: Any) -> Any:
             f"JSON patch: {len(operations)} operations, at most {MAX_OPERATIONS} are allowed", 413
         )
     for number, operation in enumerate(operations):
-        if operation is not None and not isinstance(operation, dict):
-            raise JSONPatchError(
-                f"JSON patch: operation {number}: expected an object, got {describe(operation)}", 400
-            )
+        if not isinstance(operation, dict | None):
+            what = describe(operation)
+            raise JSONPatchError(f"JSON patch: operation {number}: expected an object, got {what}", 400)
+    copied_bytes = 0
     try:
-        patching = _Patching(clone(document))
+        document = clone(document)
         for number, operation in enumerate(operations):
+            operation = operation or {}
             try:
-                patching.run(operation or {})
-            except JSONPatchError as error:
-                raise JSONPatchError(f"JSON patch: operation {number}: {error}", error.code) from None
-        return patching.result()
+                document, copied = _run(document, operation)
+            except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
+                what = f"operation {number}: {operation.get('op')} at {operation.get('path')!r}"
+                raise JSONPatchError(f"JSON patch: {what}: {error}") from None
+            copied_bytes += copied
+            if copied_bytes > MAX_COPIED_BYTES:
+                raise JSONPatchError(f"JSON patch: copies exceed {MAX_COPIED_BYTES} bytes", 413)
+        return _plain(document)
     except RecursionError:
         raise JSONPatchError("JSON patch: values are nested too deeply", 400) from None
 
 
-def diff(before: Any, after: Any) -> list[dict[str, Any]]:
-    """Return operations (add, remove, replace) that turn `before` into `after`.
-
-    Objects are compared member by member; of lists, what both ends have in common stays, and the
-    rest is compared position by position. Values in the operations are those of `after`, not copies.
-    """
-    return [operation(*change) for change in changes(before, after)]
-
-
-def changes(before: Any, after: Any, path: tuple[str | int, ...] = ()) -> Iterator[Change]:
-    """Yield the differences between two values in an order in which they can be applied."""
-    if before is after:
-        return
-    if isinstance(before, dict) and isinstance(after, dict):
-        yield from _member_changes(before, after, path)
-    elif isinstance(before, list) and isinstance(after, list):
-        yield from _item_changes(before, after, path)
-    elif not equal(before, after):
-        yield "replace", path, after
-
-
-def operation(op: str, path: tuple[str | int, ...], value: Any) -> dict[str, Any]:
-    """Return the wire form of one change."""
-    if op == "remove":
-        return {"op": op, "path": pointer(path)}
-    return {"op": op, "path": pointer(path), "value": value}
-
-
-@lru_cache(maxsize=4096)  # webhooks write the same few places again and again
-def pointer(path: tuple[str | int, ...]) -> str:
-    """Return the JSON pointer (RFC 6901) of a path given as member names and list positions."""
-    return "".join(["/" + str(segment).replace("~", "~0").replace("/", "~1") for segment in path])
+def _run(document: Any, operation: dict[str, Any]) -> tuple[Any, int]:
+    """Return the document after one operation, and how many bytes the operation copied."""
+    op, path, source = operation.get("op"), operation.get("path"), operation.get("from")
+    match op:
+        case "add":
+            return _add(document, path, _value(operation)), 0
+        case "remove":
+            return _remove(document, path), 0
+        case "replace":
+            return _replace(document, path, _value(operation)), 0
+        case "move":  # the target is looked up when the value is gone, so it cannot lie inside the value
+            value = _Pointer(source).resolve(document)
+            return _add(_remove(document, source), path, value), 0
+        case "copy":
+            value = _Place(source).resolve(document)
+            if isinstance(value, _Null):
+                return _add(document, path, _Null.COPIED), 0
+            value = _plain(clone(value))
+            copied = 0 if value is None else len(msgspec.json.encode(value))
+            return _add(document, path, value), copied
+        case "test":
+            if not _passes(_Pointer(path).resolve(document), operation):
+                raise jsonpatch.JsonPatchTestFailed("the document holds another value")
+            return document, 0
+    raise jsonpatch.InvalidJsonPatch("unknown op, expected add, remove, replace, move, copy or test")
 
 
-def _member_changes(
-    before: dict[str, Any], after: dict[str, Any], path: tuple[str | int, ...]
-) -> Iterator[Change]:
-    for key in before:
-        if key not in after:
-            yield "remove", (*path, key), None
-    for key, value in after.items():
-        if key not in before:
-            yield "add", (*path, key), value
-        elif before[key] is not value:
-            yield from changes(before[key], value, (*path, key))
+def _add(document: Any, path: Any, value: Any) -> Any:
+    operation = {"op": "add", "path": path, "value": value}
+    return jsonpatch.AddOperation(operation, pointer_cls=_NewPlace).apply(document)
 
 
-def _item_changes(before: list[Any], after: list[Any], path: tuple[str | int, ...]) -> Iterator[Change]:
-    shorter = min(len(before), len(after))
-    head = 0
-    while head < shorter and equal(before[head], after[head]):
-        head += 1
-    tail = 0
-    while tail < shorter - head and equal(before[-1 - tail], after[-1 - tail]):
-        tail += 1
-    old_end, new_end = len(before) - tail, len(after) - tail
-    both_end = min(old_end, new_end)
-    for index in range(head, both_end):
-        yield from changes(before[index], after[index], (*path, index))
-    for index in range(old_end - 1, both_end - 1, -1):
-        yield "remove", (*path, index), None
-    for index in range(both_end, new_end):
-        yield "add", (*path, index), after[index]
+def _remove(document: Any, path: Any) -> Any:
+    return jsonpatch.RemoveOperation({"op": "remove", "path": path}, pointer_cls=_Place).apply(document)
 
 
-class _Patching:
-    """A document while operations are applied to it."""
-
-    def __init__(self, root: Any) -> None:
-        if not isinstance(root, dict | list):
-            raise JSONPatchError(
-                f"JSON patch: the document must be an object or a list, got {describe(root)}"
-            )
-        self.root: dict[str, Any] | list[Any] = root
-        self.copied_bytes = 0
-        self.wrote_null = False
-
-    def run(self, operation: dict[str, Any]) -> None:
-        op = operation.get("op")
-        match op:
-            case "add":
-                path = _pointer_of(operation, "path")
-                container, key = self._find(path, op)
-                _add(container, key, self._value(operation), op, path)
-            case "remove":
-                path = _pointer_of(operation, "path")
-                container, key = self._find(path, op)
-                _remove(container, key, op, path)
-            case "replace":
-                self._replace(operation)
-            case "move":
-                self._move(operation)
-            case "copy":
-                self._copy(operation)
-            case "test":
-                self._test(operation)
-            case _:
-                known = "add, remove, replace, move, copy or test"
-                raise JSONPatchError(f"unknown op {op!r}, expected {known}")
-
-    def result(self) -> Any:
-        return _settle(self.root) if self.wrote_null else self.root
-
-    def _replace(self, operation: dict[str, Any]) -> None:
-        path = _pointer_of(operation, "path")
-        if path == "":
-            value = operation.get("value")
-            if not isinstance(value, dict | list):
-                raise JSONPatchError(
-                    f"replace of the whole document needs an object or a list, got {describe(value)}"
-                )
-            self.root = clone(value)
-            return
-        container, key = self._find(path, "replace")
-        # The library adds a member that is not there; only a list insists on the position.
-        if isinstance(container, dict):
-            _add(container, key, self._value(operation), "replace", path)
-        else:
-            container[_position(container, key, "replace", path)] = self._value(operation)
-
-    def _move(self, operation: dict[str, Any]) -> None:
-        source = _pointer_of(operation, "from")
-        container, key = self._find(source, "move")
-        value = _get(container, key, "move", source)
-        _remove(container, key, "move", source)
-        target = _pointer_of(operation, "path")
-        container, key = self._find(target, "move")
-        _add(container, key, value, "move", target)
-
-    def _copy(self, operation: dict[str, Any]) -> None:
-        source = _pointer_of(operation, "from")
-        container, key = self._find(source, "copy")
-        value = _get(container, key, "copy", source)
-        target = _pointer_of(operation, "path")
-        container, key = self._find(target, "copy")
-        if isinstance(value, _Null):
-            value = _COPIED
-        elif value is not None:
-            value = _settle(clone(value)) if self.wrote_null else clone(value)
-            self.copied_bytes += len(msgspec.json.encode(value))
-            if self.copied_bytes > MAX_COPIED_BYTES:
-                raise JSONPatchError(f"copy from {source!r}: copies exceed {MAX_COPIED_BYTES} bytes", 413)
-        _add(container, key, value, "copy", target)
-
-    def _test(self, operation: dict[str, Any]) -> None:
-        path = _pointer_of(operation, "path")
-        if path == "":
-            found: Any = self.root
-        else:
-            container, key = self._find(path, "test")
-            found = _get(container, key, "test", path)
-        if found is None:
-            passed = operation.get("value") is None
-        elif found is _WRITTEN:
-            passed = "value" in operation and operation["value"] is None
-        else:
-            passed = _same(found, operation.get("value"))
-        if not passed:
-            raise JSONPatchError(f"test failed at {path!r}: the document holds another value")
-
-    def _value(self, operation: dict[str, Any]) -> Any:
-        value = operation.get("value")
-        if value is None and "value" in operation:
-            self.wrote_null = True
-            return _WRITTEN
-        return clone(value)
-
-    def _find(self, path: str, op: str) -> tuple[dict[str, Any] | list[Any], str]:
-        """Return the object or list that holds the last segment of a pointer, and that segment.
-
-        Text before the first slash is ignored, as the library does.
-        """
-        segments = path.split("/")
-        if len(segments) < 2:
-            raise JSONPatchError(f"{op} at {path!r}: a path must contain a slash")
-        segments = [segment.replace("~1", "/").replace("~0", "~") for segment in segments[1:]]
-        container: Any = self.root
-        for segment in segments[:-1]:
-            container = _get(container, segment, op, path)
-            if container is _COPIED:
-                container = _NOTHING
-            elif not isinstance(container, dict | list):
-                missing = "nothing" if container is None else "no object or list"
-                raise JSONPatchError(f"{op} at {path!r}: there is {missing} at {segment!r}")
-        return container, segments[-1]
+def _replace(document: Any, path: Any, value: Any) -> Any:
+    """Replace as `jsonpatch` does, but add a member that is absent, and put no scalar for the document."""
+    pointer = _Pointer(path)
+    if not pointer.parts and not isinstance(value, dict | list):
+        raise jsonpatch.JsonPatchConflict(f"expected an object or a list, got {describe(value)}")
+    if isinstance(pointer.to_last(document)[0], dict) and pointer.parts:
+        return _add(document, path, value)
+    operation = {"op": "replace", "path": path, "value": value}
+    return jsonpatch.ReplaceOperation(operation, pointer_cls=_Pointer).apply(document)
 
 
-def _pointer_of(operation: dict[str, Any], member: str) -> str:
-    path = operation.get(member)
-    if not isinstance(path, str):
-        op = operation.get("op")
-        raise JSONPatchError(f"{op}: {member!r} must be a JSON pointer, got {describe(path)}")
-    return path
+def _passes(found: Any, operation: dict[str, Any]) -> bool:
+    if found is None:
+        return operation.get("value") is None
+    if found is _Null.WRITTEN:
+        return "value" in operation and operation["value"] is None
+    return equal(_plain(clone(found), copied_null={}), operation.get("value"))
 
 
-def _position(items: list[Any], key: str, op: str, path: str, room: int = 0) -> int:
-    """Read a list position; `room` 1 also allows the place after the last item. Negative counts back."""
-    if not _INDEX.match(key):
-        raise JSONPatchError(f"{op} at {path!r}: {key!r} is not a list position")
-    size = len(items) + room
-    index = int(key) if len(key) < 20 else size
-    if index < 0:
-        index += size
-    if not 0 <= index < size:
-        raise JSONPatchError(f"{op} at {path!r}: position {key} is outside of a list of {len(items)}")
-    return index
+def _value(operation: dict[str, Any]) -> Any:
+    """Return what an operation writes; a missing value is null."""
+    value = operation.get("value")
+    return _Null.WRITTEN if value is None and "value" in operation else clone(value)
 
 
-def _get(container: dict[str, Any] | list[Any], key: str, op: str, path: str) -> Any:
-    if isinstance(container, dict):
-        return container.get(key)  # absent reads as null: the library's `test` and `copy` rely on it
-    return container[_position(container, key, op, path)]
-
-
-def _add(container: dict[str, Any] | list[Any], key: str, value: Any, op: str, path: str) -> None:
-    if container is _NOTHING:
-        raise JSONPatchError(f"{op} at {path!r}: the parent is null")
-    if isinstance(container, dict):
-        container[key] = value
-    elif key == "-":
-        container.append(value)
-    else:
-        container.insert(_position(container, key, op, path, room=1), value)
-
-
-def _remove(container: dict[str, Any] | list[Any], key: str, op: str, path: str) -> None:
-    if isinstance(container, list):
-        del container[_position(container, key, op, path)]
-    elif key in container:
-        del container[key]
-    else:
-        raise JSONPatchError(f"{op} at {path!r}: there is no member {key!r}")
-
-
-def _same(found: Any, value: Any) -> bool:
-    """`equal`, with nulls that operations wrote inside `found`."""
-    if found is _COPIED:
-        return value == {} and isinstance(value, dict)
-    if isinstance(found, dict):
-        if not isinstance(value, dict) or len(found) != len(value):
-            return False
-        return all(key in value and _same(item, value[key]) for key, item in found.items())
-    if isinstance(found, list):
-        return isinstance(value, list) and len(found) == len(value) and all(map(_same, found, value))
-    return equal(found, value)
-
-
-def _settle(value: Any) -> Any:
-    """Turn the nulls that operations wrote into plain ones, in place."""
+def _plain(value: Any, copied_null: Any = None) -> Any:
+    """Put plain values for the nulls that operations wrote, in place."""
     if isinstance(value, _Null):
-        return None
-    if isinstance(value, dict):
-        for key, item in value.items():
-            value[key] = _settle(item)
-    elif isinstance(value, list):
-        value[:] = map(_settle, value)
+        return copied_null if value is _Null.COPIED else None
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(item, dict | list | _Null):
+                value[key] = _plain(item, copied_null)
     return value
+
+
+class _Pointer(jsonpatch.JsonPointer):
+    """A JSON pointer as the Go library reads it.
+
+    Text before the first slash is ignored, a `~` that escapes nothing stays, an absent member reads as null.
+    A list position may have a sign or leading zeros; a negative one counts from the end.
+    """
+
+    def __init__(self, pointer: Any) -> None:
+        if not isinstance(pointer, str):
+            raise jsonpatch.JsonPointerException(f"expected a JSON pointer, got {describe(pointer)}")
+        ignored, *parts = pointer.split("/")
+        if ignored and not parts:
+            raise jsonpatch.JsonPointerException("a path must contain a slash")
+        self.parts = [part.replace("~1", "/").replace("~0", "~") for part in parts]
+
+    def walk(self, doc: Any, part: Any) -> Any:
+        """Return the member or item of `doc`."""
+        if doc is _Null.COPIED:
+            return None
+        container, key = self.at(doc, part)
+        return container.get(key) if isinstance(container, dict) else container[key]
+
+    def to_last(self, doc: Any) -> tuple[Any, Any]:
+        """Return the object or list around the place, and the key there; for the whole document itself."""
+        if not self.parts:
+            return doc, None
+        for part in self.parts[:-1]:
+            doc = self.walk(doc, part)
+        return self.at(doc, self.parts[-1])
+
+    def at(self, container: Any, key: str, room: int = 0) -> tuple[Any, Any]:
+        """Return an object or list with the key as Python has it; `room` 1 allows the place after the end."""
+        if isinstance(container, dict):
+            return container, key
+        if not isinstance(container, list):
+            found = "nothing" if container in (None, _Null.COPIED) else "no object or list"
+            raise jsonpatch.JsonPointerException(f"there is {found} around {key!r}")
+        if not _POSITION.fullmatch(key):
+            raise jsonpatch.JsonPointerException(f"{key!r} is not a list position")
+        size = len(container) + room
+        position = int(key) if len(key) < 20 else size
+        if position < 0:
+            position += size
+        if not 0 <= position < size:
+            raise jsonpatch.JsonPointerException(f"position {key} is outside of a list of {len(container)}")
+        return container, position
+
+
+class _Place(_Pointer):
+    """A pointer that may not point to the whole document."""
+
+    def __init__(self, pointer: Any) -> None:
+        super().__init__(pointer)
+        if not self.parts:
+            raise jsonpatch.JsonPointerException("a path must contain a slash")
+
+
+class _NewPlace(_Place):
+    """A pointer to where something is inserted."""
+
+    def to_last(self, doc: Any) -> tuple[Any, Any]:
+        """Return what `_Pointer.to_last` does; the place after the last item is a place too."""
+        for part in self.parts[:-1]:
+            doc = self.walk(doc, part)
+        last = self.parts[-1]
+        return (doc, last) if isinstance(doc, list) and last == "-" else self.at(doc, last, room=1)

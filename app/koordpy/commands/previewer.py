@@ -15,7 +15,7 @@ import msgspec
 from pydantic import BaseModel
 
 from koordpy.admission.explain import ExplainedChange, feed
-from koordpy.api import json_merge, json_patch
+from koordpy.api import json_diff, json_merge
 from koordpy.api.patch import equal
 from koordpy.api.scheme import DecodeError
 from koordpy.api.workloads import as_created_again, members, name_of
@@ -250,8 +250,8 @@ def _differences(before: Explanation, after: Explanation) -> Iterable[ExplainedC
     """Yield what differs between two results, each difference with what caused it."""
     if before.result is None or after.result is None:
         return
-    for op, path, value in json_patch.changes(before.result, after.result):
-        pointer = json_patch.pointer(path)
+    for op, path, value in json_diff.changes(before.result, after.result):
+        pointer = json_diff.pointer(path)
         made_by = _last(after, pointer)
         lost = _last(before, pointer)
         cause = made_by.cause if made_by is not None else f"no longer {lost.cause if lost else 'set'}"

@@ -1,7 +1,6 @@
 from decimal import Decimal
 from typing import Any
 
-import jsonpatch
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,33 +23,6 @@ OBJECTS = st.dictionaries(st.sampled_from(["a", "b", "c/d"]), VALUES, max_size=3
 
 def op(kind: str, path: str, **members: Any) -> dict[str, Any]:
     return {"op": kind, "path": path, **members}
-
-
-@given(OBJECTS, OBJECTS)
-def test_a_diff_leads_from_one_document_to_the_other(before: Any, after: Any) -> None:
-    operations = json_patch.diff(before, after)
-    assert equal(json_patch.apply(before, operations), after)
-    assert equal(jsonpatch.apply_patch(before, operations), after)
-
-
-@given(OBJECTS)
-def test_equal_documents_have_no_diff(document: Any) -> None:
-    assert json_patch.diff(document, document) == []
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "operations"),
-    [
-        ({"a": 1}, {"a": 1, "b/c": 2}, [op("add", "/b~1c", value=2)]),
-        ({"a": 1, "~": 2}, {"a": 1}, [op("remove", "/~0")]),
-        ({"a": 1}, {"a": 1.0}, [op("replace", "/a", value=1.0)]),
-        ({"l": [1, 2, 3]}, {"l": [1, 3]}, [op("remove", "/l/1")]),
-        ({"l": [1, 3]}, {"l": [1, 2, 3]}, [op("add", "/l/1", value=2)]),
-        ({"l": [{"a": 1}, 2]}, {"l": [{"a": 2}, 2]}, [op("replace", "/l/0/a", value=2)]),
-    ],
-)
-def test_a_diff_names_what_changed_only(before: Any, after: Any, operations: Any) -> None:
-    assert json_patch.diff(before, after) == operations
 
 
 @pytest.mark.parametrize(
@@ -88,22 +60,27 @@ def test_operations_apply_as_in_kube_apiserver(document: Any, operations: Any, r
     [
         ({}, {}, 400, "expected a list of operations, got an object"),
         ({}, [1], 400, "operation 0: expected an object, got a number"),
-        ({}, [None], 422, "operation 0: unknown op None"),
-        ({}, [op("add", "/a", value=1), op("set", "/a")], 422, "operation 1: unknown op 'set'"),
-        ({}, [{"op": "add"}], 422, "add: 'path' must be a JSON pointer, got null"),
+        ({}, [None], 422, "operation 0: None at None: unknown op"),
+        ({}, [op("add", "/a", value=1), op("set", "/a")], 422, "operation 1: set at '/a': unknown op"),
+        ({}, [{"op": "add"}], 422, "add at None: expected a JSON pointer, got null"),
         ({}, [op("add", "a", value=1)], 422, "add at 'a': a path must contain a slash"),
         ({}, [op("add", "", value={})], 422, "a path must contain a slash"),
-        ({}, [op("replace", "", value=1)], 422, "needs an object or a list, got a number"),
-        ({}, [op("add", "/a/b", value=1)], 422, "add at '/a/b': there is nothing at 'a'"),
-        ({"a": "x"}, [op("add", "/a/b", value=1)], 422, "there is no object or list at 'a'"),
-        ({}, [op("remove", "/a")], 422, "remove at '/a': there is no member 'a'"),
+        ({}, [op("replace", "", value=1)], 422, "replace at '': expected an object or a list, got a number"),
+        ({}, [op("add", "/a/b", value=1)], 422, "add at '/a/b': there is nothing around 'b'"),
+        ({"a": "x"}, [op("add", "/a/b", value=1)], 422, "there is no object or list around 'b'"),
+        ({}, [op("remove", "/a")], 422, "remove at '/a': can't remove a non-existent object 'a'"),
         ([1], [op("remove", "/1")], 422, "position 1 is outside of a list of 1"),
         ([1], [op("replace", "/-", value=1)], 422, "'-' is not a list position"),
         ([1], [op("add", "/99999999999999999999", value=1)], 422, "is outside of a list of 1"),
-        ({"a": 1}, [op("test", "/a", value=1.0)], 422, "test failed at '/a'"),
-        ({"a": 1}, [op("test", "/a", value=True)], 422, "test failed at '/a'"),
-        ({"a": {}}, [op("move", "/a/b", **{"from": "/a"})], 422, "move at '/a/b': there is nothing at 'a'"),
-        ({}, [op("add", "/a", value=None), op("test", "/a")], 422, "operation 1: test failed"),
+        ({"a": 1}, [op("test", "/a", value=1.0)], 422, "test at '/a': the document holds another value"),
+        ({"a": 1}, [op("test", "/a", value=True)], 422, "test at '/a': the document holds another value"),
+        (
+            {"a": {}},
+            [op("move", "/a/b", **{"from": "/a"})],
+            422,
+            "move at '/a/b': there is nothing around 'b'",
+        ),
+        ({}, [op("add", "/a", value=None), op("test", "/a")], 422, "operation 1: test at '/a': the document"),
         ({}, [op("test", "/a")] * 10_001, 413, "10001 operations, at most 10000"),
         (
             {"a": "x" * 2_000_000},
