@@ -45,7 +45,7 @@ class Channel(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell who waits."""
+        """Return who waits."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(UnexpectedAnswer(f"the connection was closed: {exc}"))
 

@@ -29,7 +29,7 @@ def post(url: str, **options: Any) -> httpx.Response:
 
 
 def is_ready(url: str) -> bool:
-    """Tell whether a GET is answered with 200, and soon."""
+    """Return whether a GET is answered with 200, and soon."""
     try:
         return get(url, timeout=5).status_code == 200
     except httpx.HTTPError:

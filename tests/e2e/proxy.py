@@ -107,7 +107,7 @@ class Proxy:
     async def _one(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, upstream: "_Upstream"
     ) -> bool:
-        """Answer one request; tell whether the connection can be used for another one."""
+        """Answer one request; return whether the connection can be used for another one."""
         head = await reader.readuntil(b"\r\n\r\n")
         lines = head[:-4].split(b"\r\n")
         method, path, _ = lines[0].decode().split(" ")

@@ -67,7 +67,7 @@ class Grant:
     name: str = ""
 
     def covers(self, request: Request) -> bool:
-        """Tell whether this alone allows a request."""
+        """Return whether this alone allows a request."""
         return (
             (self.verb, self.group, self.resource) == (request.verb, request.group, request.resource)
             and self.namespace in ("", request.namespace)

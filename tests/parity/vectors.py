@@ -83,7 +83,7 @@ class Rule:
         self._group = getattr(self._module, "group", None)
 
     def accepts(self, line: Line) -> bool:
-        """Tell whether the line belongs to what is built."""
+        """Return whether the line belongs to what is built."""
         return self._accepts is None or self._accepts(line.tag, line.case_in)
 
     def group(self, line: Line) -> str:
@@ -121,7 +121,7 @@ def rule_name(path: Path) -> str:
 
 
 def has_rule(path: Path) -> bool:
-    """Tell whether a file holds vectors of a rule that we know."""
+    """Return whether a file holds vectors of a rule that we know."""
     known = Path(__file__).parent / "rules" / f"{rule_name(path)}.py"
     return path.name.endswith(SUFFIXES) and known.is_file()
 
@@ -137,7 +137,7 @@ def read(path: Path) -> Iterator[Line]:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Tell whether two JSON values are equal: numbers by value, but a number is never a boolean."""
+    """Return whether two JSON values are equal: numbers by value, but a number is never a boolean."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):

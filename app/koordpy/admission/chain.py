@@ -72,7 +72,7 @@ class _Waiting:
 class Chain:
     """The handlers of one path, in order.
 
-    `waits` tells whether a handler is asynchronous. `history` holds the last verdicts; `answered` counts the
+    `waits` says whether a handler is asynchronous. `history` holds the last verdicts; `answered` counts the
     answers, also those without a verdict, and `in_flight` the requests that wait for one.
     """
 

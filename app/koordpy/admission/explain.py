@@ -1,4 +1,4 @@
-"""Tell what admission would do to pods, and why; `koordpy profile explain` prints it.
+"""Return what admission would do to pods, and why; `koordpy profile explain` prints it.
 
 Works offline: the cluster may be filled from YAML files. Nothing is written anywhere.
 """

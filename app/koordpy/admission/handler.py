@@ -298,7 +298,7 @@ class Handler(ABC):
 
     @classmethod
     def is_enabled(cls, gates: FeatureGates) -> bool:
-        """Tell whether the handler's gates let it run."""
+        """Return whether the handler's gates let it run."""
         if cls.enabled_by is not None and not gates.enabled(cls.enabled_by):
             return False
         return cls.disabled_by is None or not gates.enabled(cls.disabled_by)

@@ -103,7 +103,7 @@ _ALLOCATIONS = msgspec.json.Decoder(dict[str, list[dict[str, Any]] | None])
 
 
 def _rename(allocation: dict[str, Any]) -> bool:
-    """Rename the resources of one allocated device, in place; tell whether that changed anything."""
+    """Rename the resources of one allocated device, in place; return whether that changed anything."""
     resources = allocation.get("resources")
     if resources is None:
         return False

@@ -29,7 +29,7 @@ class Term:
     equal: bool
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Tell whether the field has (or has not) the value."""
+        """Return whether the field has (or has not) the value."""
         return (fields.get(self.field, "") == self.value) == self.equal
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class FieldSelector:
         return not self.terms
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Tell whether fields (name to text) meet all terms."""
+        """Return whether fields (name to text) meet all terms."""
         return all(term.matches(fields) for term in self.terms)
 
     def exact_value(self, field: str) -> str | None:

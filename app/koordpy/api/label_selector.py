@@ -65,7 +65,7 @@ class Requirement:
         self._bound = int64.parse(values[0]) if operator in _NUMERIC and len(values) == 1 else None
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether labels meet the requirement.
+        """Return whether labels meet the requirement.
 
         NotIn and `!=` hold for a missing key; Gt and Lt hold neither for a missing key nor for a label that
         is no 64-bit integer.
@@ -151,7 +151,7 @@ class Selector:
         return not self.requirements and not self._nothing
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether labels meet all requirements."""
+        """Return whether labels meet all requirements."""
         if self._nothing:
             return False
         get = labels.get

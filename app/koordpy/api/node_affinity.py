@@ -84,7 +84,7 @@ class Term:
         self.errors.append(f"{path}: {value!r}: expected {expected}")
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Tell whether a node matches. Fields are not looked at on a node without a name."""
+        """Return whether a node matches. Fields are not looked at on a node without a name."""
         if self.errors or not self._labels.matches(labels):
             return False
         if name:
@@ -120,17 +120,17 @@ class RequiredNodeAffinity:
         return self.terms is None and self.selector.is_empty
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Tell whether a node with these labels and this name matches; terms with errors do not."""
+        """Return whether a node with these labels and this name matches; terms with errors do not."""
         if not self.selector.matches(labels):
             return False
         return self.terms is None or any(term.matches(labels, name) for term in self.terms)
 
     def matches_node(self, node: Node) -> bool:
-        """Tell whether a node matches; terms with errors do not."""
+        """Return whether a node matches; terms with errors do not."""
         return self.matches(node.metadata.labels, node.metadata.name)
 
     def check(self, labels: Mapping[str, str], name: str) -> bool:
-        """Tell whether a node matches, as `matches`.
+        """Return whether a node matches, as `matches`.
 
         Raises:
             NodeAffinityError: the node selector holds, no term matches, and some term is not valid.

@@ -281,7 +281,7 @@ class Quantity:
         return (left > right) - (left < right)
 
     def has_same_form(self, other: Quantity) -> bool:
-        """Tell whether two quantities are the same in every part: form, format and kept text.
+        """Return whether two quantities are the same in every part: form, format and kept text.
 
         `1k` and `1000` are equal but not of the same form. Koordinator compares some parsed annotations so.
         """
@@ -319,7 +319,7 @@ ZERO: Final = Quantity(0, 0, Format.DECIMAL_SI)
 
 
 def divide_away_from_zero(number: int, power: int) -> tuple[int, bool]:
-    """Divide by ten to a power, rounding away from zero; tell whether there was no rest."""
+    """Divide by ten to a power, rounding away from zero; return whether there was no rest."""
     if power > MAX_DIGITS:
         return (number > 0) - (number < 0), number == 0
     whole, rest = divmod(abs(number), 10**power)

@@ -49,7 +49,7 @@ class ReservationAffinity:
     _terms: RequiredNodeAffinity | None
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Tell whether labels (the reservation's over its node's) and a reservation's name are accepted."""
+        """Return whether labels (the reservation's over its node's) and a reservation's name are accepted."""
         if not self._labels.matches(labels):
             return False
         return self._terms is None or self._terms.matches(labels, name)

@@ -133,7 +133,7 @@ def exact_match(annotations: Mapping[str, str]) -> tuple[str, ...]:
 def matches_exactly(
     names: Iterable[str], requests: Mapping[str, Quantity], allocatable: Mapping[str, Quantity]
 ) -> bool:
-    """Tell whether requests equal what a reservation holds of each name.
+    """Return whether requests equal what a reservation holds of each name.
 
     The first name that neither side has ends the comparison, and they match.
     """
@@ -156,12 +156,12 @@ def order(labels: Mapping[str, str]) -> int | None:
 
 
 def is_ignored_by(pod: Pod) -> bool:
-    """Tell whether a pod goes to nodes as if there were no reservations."""
+    """Return whether a pod goes to nodes as if there were no reservations."""
     return pod.metadata.labels.get(extension.LABEL_RESERVATION_IGNORED) == "true"
 
 
 def is_operating(meta: ObjectMeta) -> bool:
-    """Tell whether a pod acts as a reservation itself."""
+    """Return whether a pod acts as a reservation itself."""
     return meta.labels.get(extension.LABEL_POD_OPERATING_MODE) == "Reservation"
 
 

@@ -42,13 +42,13 @@ class OwnerMatchers:
         """
 
     def selects(self, pod: Pod) -> bool:
-        """Tell whether the label selector of some owner picks out a pod, whatever else the owner says."""
+        """Return whether the label selector of some owner picks out a pod, whatever else the owner says."""
         return any(
             selector is not None and selector.matches(pod.metadata.labels) for _, selector in self._owners
         )
 
     def matches(self, pod: Pod) -> bool:
-        """Tell whether a pod is an owner."""
+        """Return whether a pod is an owner."""
         return any(
             _is_object(owner.object, pod)
             and _has_controller(owner.controller, pod)

@@ -95,7 +95,7 @@ def set_expired(reservation: Reservation, now: datetime) -> Reservation:
 
 
 def is_expired(reservation: Reservation) -> bool:
-    """Tell whether a Reservation has ended because its time was over."""
+    """Return whether a Reservation has ended because its time was over."""
     if reservation.status.phase != FAILED:
         return False
     ready = _condition(reservation, READY)
@@ -103,7 +103,7 @@ def is_expired(reservation: Reservation) -> bool:
 
 
 def needs_expiration(reservation: Reservation, now: datetime) -> bool:
-    """Tell whether a Reservation's time is over.
+    """Return whether a Reservation's time is over.
 
     A ttl of 0 switches `expires` off too. Raises ValueError for a time or a duration that cannot be read.
     """

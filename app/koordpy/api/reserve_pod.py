@@ -30,7 +30,7 @@ _NO_RESOURCES: Final = ResourceRequirements()
 
 
 def is_reserve_pod(pod: Pod) -> bool:
-    """Tell whether a pod is a Reservation in the shape of a pod."""
+    """Return whether a pod is a Reservation in the shape of a pod."""
     return pod.metadata.annotations.get(extension.ANNOTATION_RESERVE_POD) == "true"
 
 
@@ -45,7 +45,7 @@ def wanted_node_of(pod: Pod) -> str:
 
 
 def is_pre_allocation(pod: Pod) -> bool:
-    """Tell whether a reserve pod may take over what running pods hold."""
+    """Return whether a reserve pod may take over what running pods hold."""
     return pod.metadata.annotations.get(extension.ANNOTATION_IS_PRE_ALLOCATION) == "true"
 
 

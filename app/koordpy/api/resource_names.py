@@ -18,17 +18,17 @@ _PLAIN: Final = frozenset((CPU, MEMORY, EPHEMERAL_STORAGE))
 
 
 def is_hugepages(name: str) -> bool:
-    """Tell whether a name stands for huge pages of some size."""
+    """Return whether a name stands for huge pages of some size."""
     return name.startswith("hugepages-")
 
 
 def is_native(name: str) -> bool:
-    """Tell whether a name belongs to Kubernetes: no domain, or one that contains `kubernetes.io/`."""
+    """Return whether a name belongs to Kubernetes: no domain, or one that contains `kubernetes.io/`."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 def is_extended(name: str) -> bool:
-    """Tell whether a name is an extended resource: a valid one of another domain, no quota name."""
+    """Return whether a name is an extended resource: a valid one of another domain, no quota name."""
     if is_native(name) or name.startswith("requests."):
         return False
     return labels.key_error(f"requests.{name}") is None
@@ -36,7 +36,7 @@ def is_extended(name: str) -> bool:
 
 @short_cache(1 << 12)
 def is_scalar(name: str) -> bool:
-    """Tell whether the scheduler counts a name beside cpu, memory and ephemeral storage."""
+    """Return whether the scheduler counts a name beside cpu, memory and ephemeral storage."""
     return (
         is_extended(name)
         or is_hugepages(name)
@@ -47,10 +47,10 @@ def is_scalar(name: str) -> bool:
 
 @short_cache(1 << 12)
 def is_counted(name: str) -> bool:
-    """Tell whether a node's accounting has the name: cpu, memory, ephemeral storage, pods or a scalar."""
+    """Return whether a node's accounting has the name: cpu, memory, ephemeral storage, pods or a scalar."""
     return name in _PLAIN or name == PODS or is_scalar(name)
 
 
 def is_pod_level(name: str) -> bool:
-    """Tell whether a name may be asked for by a whole pod: cpu, memory and huge pages."""
+    """Return whether a name may be asked for by a whole pod: cpu, memory and huge pages."""
     return name in (CPU, MEMORY) or is_hugepages(name)

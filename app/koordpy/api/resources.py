@@ -113,7 +113,7 @@ def _raise_to(total: dict[str, _Amount], amounts: Mapping[str, _Amount]) -> None
 
 
 def is_sidecar(container: Container) -> bool:
-    """Tell whether an init container goes on running beside the containers."""
+    """Return whether an init container goes on running beside the containers."""
     return container.restart_policy == "Always"
 
 
@@ -268,7 +268,7 @@ def pod_fit_vector(pod: Pod) -> Vector:
 
 
 def surely_alike(pod: Pod, other: Pod) -> bool:
-    """Tell whether two versions of a pod surely ask for the same. False only means that one has to look."""
+    """Return whether two versions of a pod surely ask for the same. False only means that one has to look."""
     if pod is other:
         return True
     spec, status, its_spec, its_status = pod.spec, pod.status, other.spec, other.status

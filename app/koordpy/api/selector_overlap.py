@@ -59,7 +59,7 @@ def contradiction(selector: Selector) -> str | None:
 
 
 def implies(narrow: Selector, wide: Selector) -> bool:
-    """Tell whether every object that `narrow` matches is matched by `wide` too; no, if that has Gt or Lt."""
+    """Whether every object that `narrow` matches is matched by `wide` too; no, if that has Gt or Lt."""
     if not wide.requirements and not wide.is_empty:
         return example(narrow) is None
     return all(

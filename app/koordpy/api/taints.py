@@ -19,7 +19,7 @@ _PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 
 
 def tolerates(toleration: Toleration, taint: Taint, *, comparison_operators: bool = False) -> bool:
-    """Tell whether a toleration covers a taint.
+    """Return whether a toleration covers a taint.
 
     An empty effect covers all effects, an empty key all keys; no operator means Equal. Lt and Gt compare the
     taint's value with the toleration's as plain 64-bit integers; they cover nothing unless
@@ -49,7 +49,7 @@ def _integer(text: str) -> int | None:
 
 
 def tolerated(tolerations: Iterable[Toleration], taint: Taint, *, comparison_operators: bool = False) -> bool:
-    """Tell whether one of the tolerations covers a taint."""
+    """Return whether one of the tolerations covers a taint."""
     return any(tolerates(item, taint, comparison_operators=comparison_operators) for item in tolerations)
 
 

@@ -2,7 +2,7 @@
 
 A webhook gets an object as JSON, and koord-manager and kube-apiserver read it into Go structs: a field of a
 wrong type is an error, a field that the struct does not have is dropped, null means absent, quantities and
-times come out in their canonical text. `check` only tells whether that reading works, and is fast.
+times come out in their canonical text. `check` only says whether that reading works, and is fast.
 `canonical` gives the document as it would be written again, which is what strategic merge patches are
 applied to.
 

@@ -220,7 +220,7 @@ class Connection:
         return block
 
     async def _reload(self, *, force: bool) -> bool:
-        """Read the configuration again; tell whether the credentials are others now."""
+        """Read the configuration again; return whether the credentials are others now."""
         seen = self._access
         async with self._reloading:
             if self._access is not seen:

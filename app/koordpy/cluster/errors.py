@@ -70,7 +70,7 @@ class ServerError(ApiError):
 
 
 class ConnectionFailed(Exception):
-    """No answer. `sent` tells whether the server may have carried out the request."""
+    """No answer. `sent` says whether the server may have carried out the request."""
 
     def __init__(self, method: str, path: str, cause: Exception, *, sent: bool) -> None:
         super().__init__(f"{method} {path}: {cause}")

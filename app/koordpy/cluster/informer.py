@@ -243,7 +243,7 @@ class Informer(Generic[T]):
     # --- watch -----------------------------------------------------------------------------------
 
     async def _watch(self) -> bool:
-        """Follow one watch until the server closes it; tell whether anything came."""
+        """Follow one watch until the server closes it; return whether anything came."""
         lasting = asyncio.get_running_loop().call_later(_LASTING, self._backoff.reset)
         try:
             return await self._follow()
@@ -373,7 +373,7 @@ class Informer(Generic[T]):
 
 
 def _is_stale(meta: ObjectMeta, old: KubeObject | None, floor: int | None) -> bool:
-    """Tell whether an object is no newer than what is known under its name; `floor` as in `_apply`."""
+    """Return whether an object is no newer than what is known under its name; `floor` as in `_apply`."""
     version = _number(meta.resource_version)
     if old is None:
         return floor is not None and version is not None and version <= floor

@@ -45,7 +45,7 @@ class LeaderElector:
     `identity` must be unique among the candidates. With `release_on_exit` the Lease is given up when `run`
     ends, so that the next leader need not wait for it to expire. `on_new_leader` is told each holder seen,
     `on_held` when a try was sent (monotonic seconds) by which the Lease was won or renewed: nobody else has
-    it before `duration` seconds after that. `claims` tells whether the Lease is wanted at once.
+    it before `duration` seconds after that. `claims` says whether the Lease is wanted at once.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class LeaderElector:
             await self._sleep(self._retry_period)
 
     async def _try(self, timeout: float) -> bool:
-        """Acquire or renew once; tell whether the lease is ours now. Failures are logged, not raised."""
+        """Acquire or renew once; return whether the lease is ours now. Failures are logged, not raised."""
         try:
             async with asyncio.timeout(max(timeout, 0.001)):
                 held = await self._acquire_or_renew()

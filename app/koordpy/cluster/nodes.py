@@ -126,7 +126,7 @@ class NodeTable(DerivedState):
         return self._clock, self._pods_clock
 
     def changed_since(self, row: int, moment: tuple[int, int]) -> bool:
-        """Tell whether a row's node or the pods on it changed after a `moment`."""
+        """Return whether a row's node or the pods on it changed after a `moment`."""
         return bool(self.generation[row] > moment[0] or self.pods_generation[row] > moment[1])
 
     @property
@@ -283,7 +283,7 @@ class NodeTable(DerivedState):
         self._place(pod, node_name, assumed=True)
 
     def forget(self, uid: str) -> bool:
-        """Take back an assumption; tell whether there was one. A bound pod stays where it is."""
+        """Take back an assumption; return whether there was one. A bound pod stays where it is."""
         placement = self._placements.get(uid)
         if placement is None or not placement.assumed:
             return False
@@ -291,7 +291,7 @@ class NodeTable(DerivedState):
         return True
 
     def is_assumed(self, uid: str) -> bool:
-        """Tell whether a pod is counted only because it was assumed."""
+        """Return whether a pod is counted only because it was assumed."""
         placement = self._placements.get(uid)
         return placement is not None and placement.assumed
 

@@ -42,12 +42,12 @@ class PodMatch:
     """Whether pods that are being deleted count."""
 
     def matches(self, pod: Pod) -> bool:
-        """Tell whether a pod is counted."""
+        """Return whether a pod is counted."""
         meta = pod.metadata
         return self.matches_kind(meta.namespace, meta.labels, meta.deletion_timestamp is not None)
 
     def matches_kind(self, namespace: str, labels: Mapping[str, str], terminating: bool) -> bool:
-        """Tell whether pods with these labels are counted."""
+        """Return whether pods with these labels are counted."""
         if terminating and not self.terminating:
             return False
         return all(

@@ -68,7 +68,7 @@ class Sender:
     ) -> Response:
         """Send any request and return its successful answer (status below 400).
 
-        `repeatable` tells whether carrying it out twice is the same as once (default: GET only); `doubtful`
+        `repeatable` says whether carrying it out twice is the same as once (default: GET only); `doubtful`
         gets an element for every try that may have been carried out without an answer. Raises ApiError or
         ConnectionFailed after the last try.
         """

@@ -125,7 +125,7 @@ class Store(Generic[T]):
             index.add(key, obj)
 
     def has_index(self, name: str) -> bool:
-        """Tell whether an index of that name exists."""
+        """Return whether an index of that name exists."""
         return name in self._indexes
 
     def by_index(self, name: str, value: str) -> list[T]:

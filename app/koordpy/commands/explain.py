@@ -8,13 +8,13 @@ from pydantic import BaseModel
 from rich.console import Console
 from rich.markup import escape
 
+from koordpy.admission.certain_chance import CertainChance
 from koordpy.admission.chain import Chain
 from koordpy.admission.config import AdmissionConfig, build_chains
 from koordpy.admission.explain import AdmissionExplanation, feed
 from koordpy.admission.explain import explain as explain_one
 from koordpy.admission.gates import SPECS
 from koordpy.admission.handler import UPDATE, Handle
-from koordpy.admission.rolls import Favourable
 from koordpy.api.core import Pod
 from koordpy.api.scheme import resource_of
 from koordpy.api.workloads import as_created_again, pod_of
@@ -55,7 +55,7 @@ class Explainer:
     """The pod webhooks over one cluster. Probabilities roll for the profiles: what may happen is shown."""
 
     def __init__(self, cluster: Cluster, gates: FeatureGates) -> None:
-        handle = Handle(cluster, gates, Favourable(), SystemClock())
+        handle = Handle(cluster, gates, CertainChance(), SystemClock())
         chains = build_chains(AdmissionConfig(), handle)
         self._validating: Chain | None = chains.get(VALIDATE)
         self._mutating = chains.get(MUTATE)

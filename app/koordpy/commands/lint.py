@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from koordpy.admission import lint as linting
+from koordpy.admission.certain_chance import CertainChance
 from koordpy.admission.explain import feed
 from koordpy.admission.handler import Handle
 from koordpy.admission.lint import Finding, Severity
-from koordpy.admission.rolls import Favourable
 from koordpy.api.workloads import name_of
 from koordpy.cluster.cluster import Cluster
 
@@ -55,7 +55,7 @@ async def lint(documents: Sequence[Mapping[str, Any]], *, feature_gates: str = "
     names = {name_of(document) for document in own}
     every = [document for document in written if name_of(document) not in names] + own
     linter = linting.installed(PROFILE)(
-        Handle(cluster, gates_of(feature_gates), Favourable()), complete=complete
+        Handle(cluster, gates_of(feature_gates), CertainChance()), complete=complete
     )
     findings = linting.by_severity(linter.lint(every))
     count = Counter(finding.severity for finding in findings)

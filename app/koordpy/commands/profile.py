@@ -44,7 +44,7 @@ def explain(
     output: Format,
     **access: Any,
 ) -> None:
-    """Tell which profiles match a pod, what each changes and why, and the patch that comes of it.
+    """Return which profiles match a pod, what each changes and why, and the patch that comes of it.
 
     Pods come from files (-f), or by name from the cluster, where they are taken as if they were created
     again. Offline, all that is known is in the files; with a cluster, its profiles, namespaces and priority
@@ -100,7 +100,7 @@ def preview(
     output: Format,
     **access: Any,
 ) -> None:
-    """Tell which existing pods a new or changed profile would touch, and how.
+    """Return which existing pods a new or changed profile would touch, and how.
 
     Each pod is taken as if it were created again, without and with the profile; what differs is shown,
     grouped by outcome and workload. For pending pods the profile controller's patches are shown too. Nothing

@@ -44,7 +44,7 @@ def why(
     debug_server: str,
     output: Format,
 ) -> None:
-    """Tell what the last scheduling decision about a pod was, and why.
+    """Return what the last scheduling decision about a pod was, and why.
 
     About a pod of which no decision is known (kube-scheduler never asked, say) what --history knows is told.
     """

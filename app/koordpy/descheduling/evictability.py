@@ -15,47 +15,47 @@ SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
 
 
 def is_asked_for(pod: Pod) -> bool:
-    """Tell whether the pod carries the annotation that overrides all protection; any value will do."""
+    """Return whether the pod carries the annotation that overrides all protection; any value will do."""
     return ANNOTATION_EVICT in pod.metadata.annotations
 
 
 def prefers_no_eviction(pod: Pod) -> bool:
-    """Tell whether the pod asks to be left alone; any value will do."""
+    """Return whether the pod asks to be left alone; any value will do."""
     return ANNOTATION_PREFER_NO_EVICTION in pod.metadata.annotations
 
 
 def is_mirror(pod: Pod) -> bool:
-    """Tell whether the pod only mirrors a static one."""
+    """Return whether the pod only mirrors a static one."""
     return ANNOTATION_MIRROR in pod.metadata.annotations
 
 
 def is_static(pod: Pod) -> bool:
-    """Tell whether a kubelet got the pod from somewhere else than the API server."""
+    """Return whether a kubelet got the pod from somewhere else than the API server."""
     return pod.metadata.annotations.get(ANNOTATION_SOURCE, "api") != "api"
 
 
 def is_terminating(pod: Pod) -> bool:
-    """Tell whether the pod is being deleted."""
+    """Return whether the pod is being deleted."""
     return pod.metadata.deletion_timestamp is not None
 
 
 def is_daemon(pod: Pod) -> bool:
-    """Tell whether a DaemonSet, of whatever API group, owns the pod."""
+    """Return whether a DaemonSet, of whatever API group, owns the pod."""
     return any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
 
 
 def is_bare(pod: Pod) -> bool:
-    """Tell whether nobody would make the pod again."""
+    """Return whether nobody would make the pod again."""
     return not pod.metadata.owner_references
 
 
 def is_system_critical(pod: Pod) -> bool:
-    """Tell whether the pod's priority is one of the system's own."""
+    """Return whether the pod's priority is one of the system's own."""
     return pod.spec.priority is not None and pod.spec.priority >= SYSTEM_CRITICAL_PRIORITY
 
 
 def has_local_storage(pod: Pod) -> bool:
-    """Tell whether the pod would lose data: a hostPath or emptyDir volume."""
+    """Return whether the pod would lose data: a hostPath or emptyDir volume."""
     return any(volume.host_path is not None or volume.empty_dir is not None for volume in pod.spec.volumes)
 
 

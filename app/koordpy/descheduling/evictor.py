@@ -27,11 +27,11 @@ class EvictorProxy:
     evict_plugin: EvictPlugin | None = field(default=None)
 
     def filter(self, pod: Pod) -> bool:
-        """Tell whether all filter plugins let a pod be evicted."""
+        """Return whether all filter plugins let a pod be evicted."""
         return all(plugin.filter(pod) for plugin in self.filters)
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
-        """Tell whether all filter plugins let a pod be evicted right now."""
+        """Return whether all filter plugins let a pod be evicted right now."""
         return all(plugin.pre_eviction_filter(pod) for plugin in self.filters)
 
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:
@@ -78,11 +78,11 @@ class PluginEvictor:
     plugin_name: str
 
     def filter(self, pod: Pod) -> bool:
-        """Tell whether all filter plugins let a pod be evicted."""
+        """Return whether all filter plugins let a pod be evicted."""
         return self.proxy.filter(pod)
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
-        """Tell whether all filter plugins let a pod be evicted right now."""
+        """Return whether all filter plugins let a pod be evicted right now."""
         return self.proxy.pre_eviction_filter(pod)
 
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:

@@ -61,7 +61,7 @@ class EvictPlugin(Plugin):
 
     @abstractmethod
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:
-        """Evict a pod, or start to; tell whether that succeeded. Never called in dry run."""
+        """Evict a pod, or start to; return whether that succeeded. Never called in dry run."""
 
 
 class FilterPlugin(Plugin):
@@ -69,22 +69,22 @@ class FilterPlugin(Plugin):
 
     @abstractmethod
     def filter(self, pod: Pod) -> bool:
-        """Tell whether a pod may be evicted at all; plugins ask it for every candidate."""
+        """Return whether a pod may be evicted at all; plugins ask it for every candidate."""
 
     @abstractmethod
     def pre_eviction_filter(self, pod: Pod) -> bool:
-        """Tell whether a chosen pod may be evicted now; may cost more than `filter`."""
+        """Return whether a chosen pod may be evicted now; may cost more than `filter`."""
 
 
 class Evictor(Protocol):
     """What plugins see of a profile's filter and evict plugins, of the limits and of dry run."""
 
     def filter(self, pod: Pod) -> bool:
-        """Tell whether all filter plugins let a pod be evicted."""
+        """Return whether all filter plugins let a pod be evicted."""
         ...
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
-        """Tell whether all filter plugins let a pod be evicted right now."""
+        """Return whether all filter plugins let a pod be evicted right now."""
         ...
 
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:

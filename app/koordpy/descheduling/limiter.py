@@ -32,7 +32,7 @@ class EvictionLimiter:
         return None
 
     def allow_evict(self, pod: Pod) -> bool:
-        """Tell whether one more eviction keeps all limits. Nothing is counted."""
+        """Return whether one more eviction keeps all limits. Nothing is counted."""
         return self.refusal(pod) is None
 
     def done(self, pod: Pod) -> None:
@@ -49,11 +49,11 @@ class EvictionLimiter:
         self._total = 0
 
     def node_limit_exceeded(self, node_name: str) -> bool:
-        """Tell whether a node's count stands exactly at the limit (past it, this is false again)."""
+        """Return whether a node's count stands exactly at the limit (past it, this is false again)."""
         return self.per_node is not None and self._nodes[node_name] == self.per_node
 
     def namespace_limit_exceeded(self, namespace: str) -> bool:
-        """Tell whether a namespace's count stands exactly at the limit (past it, this is false again)."""
+        """Return whether a namespace's count stands exactly at the limit (past it, this is false again)."""
         return self.per_namespace is not None and self._namespaces[namespace] == self.per_namespace
 
     def node_evicted(self, node_name: str) -> int:

@@ -40,11 +40,11 @@ class NodeFit:
         return reasons
 
     def fits(self, pod: Pod, node: Node) -> bool:
-        """Tell whether nothing speaks against a pod on a node."""
+        """Return whether nothing speaks against a pod on a node."""
         return self.admits(pod, node) and not self._insufficient(pod, node)
 
     def admits(self, pod: Pod, node: Node) -> bool:
-        """Tell whether cordon, taints and labels let a pod on a node, whatever room there is."""
+        """Return whether cordon, taints and labels let a pod on a node, whatever room there is."""
         return (
             not node.spec.unschedulable
             and taints.find_untolerated(node.spec.taints, pod.spec.tolerations) is None
@@ -65,11 +65,11 @@ class NodeFit:
         return (_rounded_up(offered, unit) - _rounded_up(requested, unit)) * unit
 
     def fits_any(self, pod: Pod, nodes: Iterable[Node]) -> bool:
-        """Tell whether a pod fits one of the nodes."""
+        """Return whether a pod fits one of the nodes."""
         return any(self.fits(pod, node) for node in nodes)
 
     def fits_any_other(self, pod: Pod, nodes: Iterable[Node]) -> bool:
-        """Tell whether a pod fits one of the nodes other than the one that it runs on."""
+        """Return whether a pod fits one of the nodes other than the one that it runs on."""
         return any(self.fits(pod, node) for node in nodes if node.metadata.name != pod.spec.node_name)
 
     def _insufficient(self, pod: Pod, node: Node) -> list[str]:

@@ -15,5 +15,5 @@ def selected(nodes: Iterable[Node], selector: LabelSelector | None) -> list[Node
 
 
 def is_ready(node: Node) -> bool:
-    """Tell whether a node is ready; one without a Ready condition counts as ready, cordoned or not."""
+    """Return whether a node is ready; one without a Ready condition counts as ready, cordoned or not."""
     return all(item.status == "True" for item in node.status.conditions if item.type == "Ready")

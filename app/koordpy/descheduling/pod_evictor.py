@@ -23,7 +23,7 @@ class PodEvictor:
         self._client, self._events = client, events
 
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:
-        """Evict a pod; tell whether the API server agreed. Refusals are logged and counted, not raised."""
+        """Evict a pod; return whether the API server agreed. Refusals are logged and counted, not raised."""
         key = pod.metadata.key
         try:
             await self._client.evict(pod, grace_period_seconds=options.grace_period_seconds)

@@ -34,11 +34,11 @@ class UpstreamNodeFit:
         return self._insufficient(pod, node)
 
     def fits_any(self, pod: Pod, nodes: Iterable[Node]) -> bool:
-        """Tell whether a pod fits one of the nodes."""
+        """Return whether a pod fits one of the nodes."""
         return any(self.reason_against(pod, node) is None for node in nodes)
 
     def fits_any_other(self, pod: Pod, nodes: Iterable[Node]) -> bool:
-        """Tell whether a pod fits one of the nodes other than the one that it runs on."""
+        """Return whether a pod fits one of the nodes other than the one that it runs on."""
         return self.fits_any(pod, (node for node in nodes if node.metadata.name != pod.spec.node_name))
 
     def _repelled(self, pod: Pod, node: Node) -> bool:

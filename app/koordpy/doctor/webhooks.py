@@ -134,7 +134,7 @@ def _missing(
 
 
 def _covered(rule: Document, given: Sequence[Document]) -> bool:
-    """Tell whether every operation on every resource of a rule is among others."""
+    """Return whether every operation on every resource of a rule is among others."""
 
     def has(values: Sequence[str], value: str) -> bool:
         return "*" in values or value in values or ("/" in value and f"{value.partition('/')[0]}/*" in values)
@@ -273,7 +273,7 @@ async def _unheard(name: str, found: Sequence[Document]) -> AsyncIterator[Findin
 
 
 async def _reachable(client: Client, namespace: str, name: str, port: int, users: Sequence[str]) -> Finding:
-    """Tell whether the service that webhooks are called through has somebody behind it."""
+    """Return whether the service that webhooks are called through has somebody behind it."""
     subject = f"Service {namespace}/{name}"
     apply = "kubectl apply -f deploy/webhooks/service.yaml"
     try:

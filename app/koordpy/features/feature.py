@@ -28,7 +28,7 @@ class Feature:
     the paths that kube-apiserver must call, `verbs` the extender verbs that kube-scheduler must call. `gates`
     must be as they are written (`-NAME`: off); `on_by_default` is None where a configuration has to name it.
     `leads` tells that something of it is done by one process of several, `elsewhere` says in words what else
-    must run or be set. `in_light_mode` tells whether it can do without the bind call; None where there is no
+    must run or be set. `in_light_mode` says whether it can do without the bind call; None where there is no
     such question.
     """
 

@@ -75,7 +75,7 @@ def issue(ca: KeyPair, hosts: Sequence[str], now: datetime) -> KeyPair:
 
 
 def serves(server: KeyPair, ca_cert: bytes, hosts: Sequence[str], at: datetime) -> bool:
-    """Tell whether a server pair fits, is signed by the CA, names all hosts and is valid at a time."""
+    """Return whether a server pair fits, is signed by the CA, names all hosts and is valid at a time."""
     try:
         cert = x509.load_pem_x509_certificate(server.cert)
         key = serialization.load_pem_private_key(server.key, None)

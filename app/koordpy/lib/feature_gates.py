@@ -50,7 +50,7 @@ class FeatureGates:
             self.set(settings)
 
     def enabled(self, name: str) -> bool:
-        """Tell whether a gate is on. Raises KeyError for a gate that was never declared."""
+        """Return whether a gate is on. Raises KeyError for a gate that was never declared."""
         return self._enabled[name]
 
     def __contains__(self, name: str) -> bool:

@@ -149,7 +149,7 @@ class HttpClient:
     ) -> Response:
         """Send a request and return the whole response, whatever its status.
 
-        `headers` may be a block that `header_block` made before. `repeatable` tells whether the request
+        `headers` may be a block that `header_block` made before. `repeatable` says whether the request
         may be sent again when a kept-open connection dies without an answer; GET always may. With `gzip` a
         compressed response is accepted and returned decompressed.
 

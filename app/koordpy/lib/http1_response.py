@@ -9,7 +9,7 @@ STREAM_BUFFER = 1 << 20
 
 
 class HttpError(Exception):
-    """A request that got no (whole) response. `sent` tells whether the server may have seen the request."""
+    """A request that got no (whole) response. `sent` says whether the server may have seen the request."""
 
     sent = True
 
@@ -21,7 +21,7 @@ class NotConnected(HttpError):
 
 
 class ConnectionLost(HttpError):
-    """The connection broke. `answered` tells whether part of a response had come."""
+    """The connection broke. `answered` says whether part of a response had come."""
 
     def __init__(self, message: str, *, answered: bool) -> None:
         super().__init__(message)
@@ -131,7 +131,7 @@ class StreamingResponse:
                 timer.cancel()
 
     def feed(self, data: bytes) -> bool:
-        """Take in body bytes; tell whether the reader is too far behind."""
+        """Take in body bytes; return whether the reader is too far behind."""
         self._chunks.append(data)
         self._size += len(data)
         self._wake()

@@ -28,7 +28,7 @@ def wrap(number: int) -> int:
 
 
 def fits(number: int) -> bool:
-    """Tell whether a number can be held in 64 bits."""
+    """Return whether a number can be held in 64 bits."""
     return MIN <= number <= MAX
 
 

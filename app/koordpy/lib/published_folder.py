@@ -23,7 +23,7 @@ DATA: Final = "..data"
 def publish(
     directory: Path, files: Mapping[str, bytes], now: datetime, *, private: Collection[str] = ()
 ) -> bool:
-    """Make a folder show exactly these contents under these names; tell whether anything was written.
+    """Make a folder show exactly these contents under these names; return whether anything was written.
 
     Other names in the folder are left alone. What is there already in this layout with these contents is not
     written again. Files named in `private` are readable by their owner only. Processes that publish to one

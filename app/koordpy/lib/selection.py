@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def is_selected(name: str, selection: Sequence[str]) -> bool:
-    """Tell whether a list selects a name: the first `name` or `-name` decides, else a `*` anywhere."""
+    """Return whether a list selects a name: the first `name` or `-name` decides, else a `*` anywhere."""
     for item in selection:
         if item == name:
             return True

@@ -16,7 +16,7 @@ class TokenBucket:
         self._since = clock.monotonic()
 
     def take(self) -> bool:
-        """Take a token if there is one; tell whether there was."""
+        """Take a token if there is one; return whether there was."""
         self._fill()
         if self._tokens < 1:
             return False

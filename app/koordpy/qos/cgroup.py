@@ -112,7 +112,7 @@ class CgroupFiles:
         return base / directory / resource.file(self.version)
 
     def exists(self, directory: str, subsystem: str = "cpu") -> bool:
-        """Tell whether a cgroup directory exists."""
+        """Return whether a cgroup directory exists."""
         return self._directory(directory, subsystem).is_dir()
 
     def walk(self, directory: str, depth: int, subsystem: str = "cpuset") -> Iterator[tuple[str, int]]:

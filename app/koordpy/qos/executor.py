@@ -54,7 +54,7 @@ class Executor:
         self._cache: dict[str, _Cached] = {}
 
     def update(self, update: Update, *, cached: bool = True) -> bool:
-        """Make a file hold a value; tell whether something was done.
+        """Make a file hold a value; return whether something was done.
 
         A resource that this node does not have is not an error (and is tried again next time). Raises
         CgroupError for anything else that goes wrong.

@@ -20,7 +20,7 @@ _SWITCHED_BY_THRESHOLDS = frozenset({BE_CPU_SUPPRESS})
 
 
 def is_feature_disabled(slo: Mapping[str, Any] | None, feature: str) -> bool:
-    """Tell whether a node's NodeSLO switches a feature off at run time.
+    """Return whether a node's NodeSLO switches a feature off at run time.
 
     Raises ValueError when the NodeSLO does not say: then nothing may be touched, not even to undo.
     """

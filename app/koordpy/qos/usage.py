@@ -16,12 +16,12 @@ log = logging.getLogger(__name__)
 
 
 def is_not_best_effort(pod: Pod) -> bool:
-    """Tell whether a pod counts as latency sensitive: neither labelled BE nor BestEffort to Kubernetes."""
+    """Return whether a pod counts as latency sensitive: neither labelled BE nor BestEffort to Kubernetes."""
     return qos.qos_class_raw(pod) != "BE" and qos.kube_qos(pod) != "BestEffort"
 
 
 def is_not_best_effort_application(application: Mapping[str, Any]) -> bool:
-    """Tell whether a host application counts as latency sensitive."""
+    """Return whether a host application counts as latency sensitive."""
     path = application.get("cgroupPath")
     return application.get("qos") != "BE" or not path or path.get("base") != "KubepodsBesteffort"
 

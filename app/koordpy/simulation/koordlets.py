@@ -86,7 +86,7 @@ class Koordlets:
         self.reported += len(rows)
 
     def _is_due(self, now: float) -> bool:
-        """Tell whether any node may have something to say."""
+        """Return whether any node may have something to say."""
         usage = self._usage
         if usage.varies or usage.changes != self._changes or self._settings.aggregate:
             return True

@@ -281,7 +281,7 @@ async def _bundle_is(ground: Grounds, ca_cert: bytes) -> bool:
 
 
 async def _accepts(ground: Grounds, service: Service, ca_cert: bytes | None = None) -> bool:
-    """Tell whether who trusts the cluster's caBundle (or just this authority) can call a replica."""
+    """Return whether who trusts the cluster's caBundle (or just this authority) can call a replica."""
     trust = await ground.trust() if ca_cert is None else ssl.create_default_context(cadata=ca_cert.decode())
     async with httpx.AsyncClient(verify=trust, trust_env=False) as client:
         try:

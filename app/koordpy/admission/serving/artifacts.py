@@ -86,7 +86,7 @@ class Artifacts:
         return self.ca_cert.rstrip(b"\n") + b"\n" + self.previous_cas
 
     def trusts(self, ca_cert: bytes, now: datetime) -> bool:
-        """Tell whether an authority is among the trusted ones."""
+        """Return whether an authority is among the trusted ones."""
         return ca_cert.strip() in self.trusted(now)
 
     def remembering(self, ca_cert: bytes, now: datetime) -> "Artifacts":

@@ -44,7 +44,7 @@ class CertificateFolder:
 
 
 def publish(directory: Path, artifacts: Artifacts, clock: Clock) -> bool:
-    """Put the six files into a folder, all at once; tell whether anything changed.
+    """Put the six files into a folder, all at once; return whether anything changed.
 
     Raises CertificateError when the folder cannot be written.
     """

@@ -57,7 +57,7 @@ class CertificateSecret:
         return found
 
     def _is_forgotten(self, found: Artifacts, serving: Artifacts | None) -> bool:
-        """Tell whether somebody replaced our authority without a word: deleted the Secret, or wrote it."""
+        """Return whether somebody replaced our authority without a word: deleted the Secret, or wrote it."""
         now = self._clock.now()
         return (
             serving is not None

@@ -114,7 +114,7 @@ class Controller:
             ) from None
 
     async def sync(self) -> bool:
-        """Run one round; tell whether a configuration was changed."""
+        """Run one round; return whether a configuration was changed."""
         trusted = await self._source.ensure()
         changed = False if self._registrar is None else await self._registrar.register(trusted)
         await self._source.serve()

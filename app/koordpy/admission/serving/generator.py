@@ -95,7 +95,7 @@ def _problem(artifacts: Artifacts, dns: str, at: datetime) -> str:
 
 
 def covers(cert: x509.Certificate, host: str) -> bool:
-    """Tell whether a certificate names a host (or address); a leading `*.` stands for one label."""
+    """Return whether a certificate names a host (or address); a leading `*.` stands for one label."""
     try:
         names = cert.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -115,7 +115,7 @@ def months_later(moment: datetime, months: int) -> datetime:
 
 
 def is_valid_authority(ca_cert: bytes, at: datetime) -> bool:
-    """Tell whether a PEM has an authority that has begun and not ended at a time."""
+    """Return whether a PEM has an authority that has begun and not ended at a time."""
     try:
         ca = x509.load_pem_x509_certificate(ca_cert)
     except ValueError:

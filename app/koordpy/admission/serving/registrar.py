@@ -31,7 +31,7 @@ class Registrar:
         self._client, self._target, self._inject = client, target, inject_ca_bundle
 
     async def register(self, trusted: bytes) -> bool:
-        """Complete both configurations; tell whether one was changed.
+        """Complete both configurations; return whether one was changed.
 
         Raises ConfigurationError (absent, or with an unusable template), Conflict when somebody else changes
         the same one right now, ApiError or ConnectionFailed.

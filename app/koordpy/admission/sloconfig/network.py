@@ -78,7 +78,7 @@ def _check_elements(strategy: Values, path: str) -> None:
 
 
 def _is_over(strategy: Values, bandwidth: int) -> bool:
-    """Tell whether the requests of one direction sum up to more than `bandwidth`."""
+    """Return whether the requests of one direction sum up to more than `bandwidth`."""
     for field in _REQUESTS.values():
         left = bandwidth
         for _, _, amount in _amounts(strategy, field):

@@ -49,7 +49,7 @@ class Tree:
     """The layers below the cluster, down to that of the nodes."""
 
     def is_ancestor(self, layer: str, other: str) -> bool:
-        """Tell whether a layer is above another one; a layer that is not known counts as the highest."""
+        """Return whether a layer is above another one; a layer that is not known counts as the highest."""
         index = {name: place for place, name in enumerate(self.layers)}
         return index.get(layer, 0) < index.get(other, 0)
 

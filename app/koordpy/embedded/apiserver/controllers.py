@@ -329,7 +329,7 @@ class GarbageCollector:
         return None
 
     async def _collect(self, number: int, key: str, uid: str) -> bool:
-        """Delete a dependent unless another owner is alive; tell whether it still blocks the owner."""
+        """Delete a dependent unless another owner is alive; return whether it still blocks the owner."""
         served = self._tables[number][0]
         record = served.table.get(key)
         if record is None:

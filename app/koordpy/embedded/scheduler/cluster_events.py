@@ -14,7 +14,7 @@ from koordpy.scheduling.toolkit import workload_selectors
 class ClusterEvents:
     """Keeps a queue true to the cluster, and sets `wake` when it may have something to do.
 
-    `serves` tells whether a pod is for any of the profiles.
+    `serves` says whether a pod is for any of the profiles.
     """
 
     def __init__(

@@ -160,7 +160,7 @@ class Extender:
         await self._client.close()
 
     def is_interested(self, pod: Pod) -> bool:
-        """Tell whether a pod asks for one of the managed resources; with none listed, every pod counts."""
+        """Return whether a pod asks for one of the managed resources; with none listed, every pod counts."""
         if not self._managed:
             return True
         return any(

@@ -300,7 +300,7 @@ class Scheduler:
             return Status.failed(error)
 
     async def _bound_by_extender(self, binding: Binding) -> bool:
-        """Have the first extender bind that does so; tell whether there is one. Raises its error."""
+        """Have the first extender bind that does so; return whether there is one. Raises its error."""
         pod = binding.pod
         for extender in self._extenders:
             if not extender.config.bind_verb or not extender.is_interested(pod):
@@ -375,7 +375,7 @@ def _on_one_node(status: Status) -> Status:
 
 
 def _looks_at_other_pods(pod: Pod) -> bool:
-    """Tell whether a pod may fit because another one was placed."""
+    """Return whether a pod may fit because another one was placed."""
     affinity = pod.spec.affinity
     return bool(pod.spec.topology_spread_constraints) or (
         affinity is not None and affinity.pod_affinity is not None

@@ -35,7 +35,7 @@ class Wanted:
     reservation: str = ""
 
     def __call__(self, decision: Decision) -> bool:
-        """Tell whether an attempt is wanted."""
+        """Return whether an attempt is wanted."""
         meta = decision.pod.metadata
         return (
             (not self.namespace or meta.namespace == self.namespace)

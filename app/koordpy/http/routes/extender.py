@@ -16,7 +16,7 @@ from koordpy.http.server.direct import Direct, Gone, Reply
 from koordpy.scheduling.extender.attempts import Attempt
 from koordpy.scheduling.extender.extender import Extender
 from koordpy.scheduling.extender.wire import BadBody
-from koordpy.scheduling.framework.metrics import EXTENDER_DURATION, tally
+from koordpy.scheduling.framework.metrics import EXTENDER_DURATION, histogram
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class _Verb(Direct):
     def __init__(self, verb: str, answer: Answer, max_body: int) -> None:
         self._verb, self._answer, self.max_body = verb, answer, max_body
         self._duration = {
-            result: tally(EXTENDER_DURATION, verb, result) for result in ("ok", "bad-request", "error")
+            result: histogram(EXTENDER_DURATION, verb, result) for result in ("ok", "bad-request", "error")
         }
 
     def respond(self, method: str, body: bytes, gone: Gone) -> Reply | Coroutine[Any, Any, Reply]:

@@ -49,7 +49,7 @@ Wish = Literal["auto", "true", "false"]
 
 
 class AdmissionNote(BaseModel):
-    """What the admission webhooks would do to the pod; `ran` tells whether they were asked."""
+    """What the admission webhooks would do to the pod; `ran` says whether they were asked."""
 
     ran: bool
     message: str

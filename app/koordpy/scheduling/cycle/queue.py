@@ -58,7 +58,7 @@ class _Entry:
 
 
 def by_priority(first: QueuedPod, second: QueuedPod) -> bool:
-    """Tell whether a pod goes first: higher priority, then queued earlier (PrioritySort)."""
+    """Return whether a pod goes first: higher priority, then queued earlier (PrioritySort)."""
     one, two = first.pod.spec.priority or 0, second.pod.spec.priority or 0
     return one > two if one != two else first.queued_at < second.queued_at
 
@@ -182,7 +182,7 @@ class SchedulingQueue:
         placements_help: bool = False,
         anything_helps: bool = False,
     ) -> bool:
-        """Put back a pod whose attempt failed; tell whether it is still known.
+        """Put back a pod whose attempt failed; return whether it is still known.
 
         A rejected pod waits for a change; if something changed while it was in flight, or if something broke
         (`rejected` false), it is tried again after its backoff. `anything_helps` says that it was rejected by

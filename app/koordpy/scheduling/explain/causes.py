@@ -217,7 +217,7 @@ class Causes:
 
 
 def _all_in_tree(outcome: FilterOutcome) -> bool:
-    """Tell whether it is kube-scheduler's plugins that refuse, so that ours would not have been asked."""
+    """Return whether it is kube-scheduler's plugins that refuse, so that ours would not have been asked."""
     if not outcome.prefilter.is_success:
         return outcome.prefilter.plugin in IN_TREE
     return all(refusals.plugin in IN_TREE for refusals in outcome.refusals)

@@ -179,7 +179,7 @@ class ScheduleExplanations:
 
 
 def is_unschedulable(pod: Pod) -> bool:
-    """Tell whether a scheduler has said that a pod fits nowhere, and it still has no node."""
+    """Return whether a scheduler has said that a pod fits nowhere, and it still has no node."""
     if pod.spec.node_name or pod.is_terminal or pod.metadata.deletion_timestamp:
         return False
     return any(

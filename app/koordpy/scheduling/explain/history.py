@@ -87,7 +87,7 @@ class Step:
     last: datetime | None = None
 
     def is_again(self, other: "Step") -> bool:
-        """Tell whether another step says the same."""
+        """Return whether another step says the same."""
         return (
             self.what is other.what
             and self.node == other.node

@@ -30,7 +30,7 @@ _NO_NODE = Node()
 
 
 def reservation_causes(cluster: Cluster, pod: Pod, served: Collection[str]) -> Iterator[Cause]:
-    """Tell which Reservations keep a pod waiting that is refused on nodes; `served` are profiles' names.
+    """Return which Reservations keep a pod waiting that is refused on nodes; `served` are profiles' names.
 
     Nothing where no plugin follows Reservations. An affinity that cannot be read is told as a cause; of a
     Reservation with amounts that cannot be read nothing is told.
@@ -203,7 +203,7 @@ def _left(reservation: Reservation) -> Vector:
 
 
 def _would_fit(cluster: Cluster, reservation: Reservation, needed: Vector, shared: Vector) -> bool:
-    """Tell whether a pod has room on a node beside other pods, and has not where this much is held."""
+    """Return whether a pod has room on a node beside other pods, and has not where this much is held."""
     nodes = cluster.nodes
     row = nodes.row_of(reservation.node_name)
     if row is None:

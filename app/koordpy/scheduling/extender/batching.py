@@ -24,7 +24,7 @@ from koordpy.api.core import Pod
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.nodes import NodeSet, NodeTable
 from koordpy.scheduling.framework.framework import Framework
-from koordpy.scheduling.framework.metrics import BATCH_ATTEMPTS, count
+from koordpy.scheduling.framework.metrics import BATCH_ATTEMPTS, counter
 from koordpy.scheduling.interface.cycle_state import PLACED, CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome, Scores
@@ -184,7 +184,7 @@ class Batches:
             else:
                 workload.served = 0
             found = self._best(workload, candidates)
-        count(BATCH_ATTEMPTS, whole.profile_name, "hint_not_used" if found is None else "hint_used").inc()
+        counter(BATCH_ATTEMPTS, whole.profile_name, "hint_not_used" if found is None else "hint_used").inc()
         if found is None:
             return None
         ranking, row = found
@@ -220,7 +220,7 @@ class Batches:
         return None if row is None else (ranking, row)
 
     def _is_worthwhile(self, workload: _Workload, candidates: Candidates) -> bool:
-        """Tell whether to look at all nodes, instead of these alone: not if that was in vain just now."""
+        """Return whether to look at all nodes, instead of these alone: not if that was in vain just now."""
         served, workload.served = workload.served, None
         if served is not None and served * len(candidates.names) < len(self._nodes):
             workload.left_alone = LEFT_ALONE

@@ -31,8 +31,8 @@ from koordpy.scheduling.framework.metrics import (
     ATTEMPTS,
     ATTEMPTS_KEPT,
     WAITING_PODS,
-    count,
-    tally,
+    counter,
+    histogram,
 )
 from koordpy.scheduling.interface import Binding
 from koordpy.scheduling.interface.failure import Failure
@@ -329,8 +329,8 @@ class BindCycle:
         ATTEMPTS_KEPT.set(len(self.attempts))
         elapsed = self.handle.clock.monotonic() - attempt.began
         decision.took("total", elapsed)
-        count(ATTEMPTS, result, framework.profile_name).inc()
-        tally(ATTEMPT_DURATION, result, framework.profile_name).observe(elapsed)
+        counter(ATTEMPTS, result, framework.profile_name).inc()
+        histogram(ATTEMPT_DURATION, result, framework.profile_name).observe(elapsed)
         if status.is_success:
             return ""
         by = f"{status.plugin}: " if status.plugin else ""

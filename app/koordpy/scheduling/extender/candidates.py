@@ -47,5 +47,5 @@ class Candidates:
         )
 
     def include(self, name: str) -> bool:
-        """Tell whether a node is among them; a name that came in an unusual spelling may be missed."""
+        """Return whether a node is among them; a name that came in an unusual spelling may be missed."""
         return b'"%b"' % name.encode() in self.text if self.text else name in self.full_nodes

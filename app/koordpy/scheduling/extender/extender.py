@@ -29,8 +29,8 @@ from koordpy.scheduling.framework.metrics import (
     EVALUATED_NODES,
     FEASIBLE_NODES,
     POINT_DURATION,
-    count,
-    tally,
+    counter,
+    histogram,
 )
 from koordpy.scheduling.interface import Plugin
 from koordpy.scheduling.interface.failure import Failure
@@ -233,7 +233,7 @@ class Extender:
         attempt.decision.scored(attempt.scores)
         took = time.perf_counter() - began
         attempt.decision.took("score", took)
-        tally(POINT_DURATION, "Score", "Success", attempt.framework.profile_name).observe(took)
+        histogram(POINT_DURATION, "Score", "Success", attempt.framework.profile_name).observe(took)
         return kept.pick(np.array([best], np.int64))
 
     def score_ahead(self, attempt: Attempt) -> None:
@@ -311,7 +311,7 @@ class Extender:
             attempt.priorities = wire.host_priorities(nodes.names, scores.total.tolist())
         took = time.perf_counter() - began
         attempt.decision.took("score", took)
-        tally(POINT_DURATION, "Score", status.code.label, attempt.framework.profile_name).observe(took)
+        histogram(POINT_DURATION, "Score", status.code.label, attempt.framework.profile_name).observe(took)
 
     # --- preempt ---------------------------------------------------------------------------------
 
@@ -375,8 +375,8 @@ class Extender:
 
     def _failed(self, attempt: Attempt, status: Status, outcome: FilterOutcome) -> None:
         result = "unschedulable" if status.is_rejected else "error"
-        count(ATTEMPTS, result, attempt.framework.profile_name).inc()
-        tally(ATTEMPT_DURATION, result, attempt.framework.profile_name).observe(
+        counter(ATTEMPTS, result, attempt.framework.profile_name).inc()
+        histogram(ATTEMPT_DURATION, result, attempt.framework.profile_name).observe(
             self.clock.monotonic() - attempt.began
         )
         failure = Failure(attempt.pod, status, state=attempt.state, outcome=outcome)
@@ -385,9 +385,9 @@ class Extender:
     @staticmethod
     def _observe(profile: str, began: float, outcome: FilterOutcome) -> None:
         status = "Error" if outcome.error is not None else "Success"
-        tally(POINT_DURATION, "Filter", status, profile).observe(time.perf_counter() - began)
-        tally(EVALUATED_NODES).observe(len(outcome.nodes))
-        tally(FEASIBLE_NODES).observe(int(outcome.feasible.sum()))
+        histogram(POINT_DURATION, "Filter", status, profile).observe(time.perf_counter() - began)
+        histogram(EVALUATED_NODES).observe(len(outcome.nodes))
+        histogram(FEASIBLE_NODES).observe(int(outcome.feasible.sum()))
 
 
 def _failures(outcome: FilterOutcome) -> tuple[dict[str, str], dict[str, str]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Pod
 from koordpy.scheduling.framework.framework import Framework
-from koordpy.scheduling.framework.metrics import ATTEMPT_DURATION, ATTEMPTS, ATTEMPTS_KEPT, count, tally
+from koordpy.scheduling.framework.metrics import ATTEMPT_DURATION, ATTEMPTS, ATTEMPTS_KEPT, counter, histogram
 from koordpy.scheduling.interface import (
     Bind,
     Permit,
@@ -102,5 +102,5 @@ class WatchedBinds:
         elapsed = self._clock.monotonic() - attempt.began
         attempt.decision.took("total", elapsed)
         profile = attempt.framework.profile_name
-        count(ATTEMPTS, "scheduled", profile).inc()
-        tally(ATTEMPT_DURATION, "scheduled", profile).observe(elapsed)
+        counter(ATTEMPTS, "scheduled", profile).inc()
+        histogram(ATTEMPT_DURATION, "scheduled", profile).observe(elapsed)

@@ -88,7 +88,7 @@ class Chooser:
         return chosen, scores
 
     def can_choose(self, whole: Framework, pod: Pod) -> bool:
-        """Tell whether a profile's scores of nodes for a pod are all that there are."""
+        """Return whether a profile's scores of nodes for a pod are all that there are."""
         return bool(whole.scores) and not _is_scored_elsewhere(pod)
 
     def score(self, whole: Framework, state: CycleState, pod: Pod, nodes: NodeSet) -> Scores | None:
@@ -138,6 +138,6 @@ class Chooser:
 
 
 def _is_scored_elsewhere(pod: Pod) -> bool:
-    """Tell whether VolumeBinding or DynamicResources may prefer nodes for a pod."""
+    """Return whether VolumeBinding or DynamicResources may prefer nodes for a pod."""
     spec = pod.spec
     return bool(spec.resource_claims) or any(v.persistent_volume_claim is not None for v in spec.volumes)

@@ -266,14 +266,14 @@ class FilterPhase:
         outcome.refusals.extend(refused)
 
     def _outranks(self, nominated: Pod, pod: Pod) -> bool:
-        """Tell whether a nominated pod's share counts against a pod."""
+        """Return whether a nominated pod's share counts against a pod."""
         mine, other = pod.spec.priority or 0, nominated.spec.priority or 0
         if not self._is_foreign(nominated):
             return other >= mine
         return self._counts_foreign_nominations and other > mine
 
     def _is_foreign(self, pod: Pod) -> bool:
-        """Tell whether another scheduler looks after a pod."""
+        """Return whether another scheduler looks after a pod."""
         return (pod.spec.scheduler_name or "default-scheduler") not in self._local_schedulers
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> None:
@@ -310,7 +310,7 @@ class FilterPhase:
 
 
 def _follows_pods(plugin: PreFilter) -> bool:
-    """Tell whether a plugin wants to hear of pods that are moved in thought."""
+    """Return whether a plugin wants to hear of pods that are moved in thought."""
     kind = type(plugin)
     return kind.add_pod is not PreFilter.add_pod or kind.remove_pod is not PreFilter.remove_pod
 

@@ -109,7 +109,7 @@ class Framework:
         return state
 
     def run_fit(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
-        """Tell whether the only node of a set has room for a pod beside the pods that are there.
+        """Return whether the only node of a set has room for a pod beside the pods that are there.
 
         Filter looks at nodes as BeforeFilter shows them, which with Koordinator's reservations may be with
         more room than there is: an owner that takes more than its reservation holds makes others look

@@ -1,19 +1,19 @@
-"""What the scheduling doors measure, under kube-scheduler's and Koordinator's metric names."""
+"""What scheduling measures, under kube-scheduler's and Koordinator's metric names."""
 
 from functools import cache
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from koordpy.lib.tally import Tallies
+from koordpy.lib.buffered_histogram import BufferedHistograms
 
-tally = Tallies().of
-"""Return what observes for one series of a histogram."""
+histogram = BufferedHistograms().series
+"""Return one series of a histogram, to be observed on hot paths."""
 
 
 @cache
-def count(counter: Counter, *labels: str) -> Counter:
+def counter(family: Counter, *labels: str) -> Counter:
     """Return one series of a counter; the library's own look-up takes a lock."""
-    return counter.labels(*labels)
+    return family.labels(*labels)
 
 
 def _exponential(start: float, factor: float, count: int) -> list[float]:

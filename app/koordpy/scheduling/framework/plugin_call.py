@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.status import Code, Status
 
-from .metrics import PLUGIN_DURATION, POINT_DURATION, tally
+from .metrics import PLUGIN_DURATION, POINT_DURATION, histogram
 
 log = logging.getLogger(__name__)
 
@@ -105,11 +105,11 @@ def timed_async(
 def _together(point: str, profile: str, answer: object, started: float) -> None:
     status = _status_in(answer)
     label = "Success" if status is None else status.code.label
-    tally(POINT_DURATION, point, label, profile).observe(time.perf_counter() - started)
+    histogram(POINT_DURATION, point, label, profile).observe(time.perf_counter() - started)
 
 
 def _took(point: str, name: str, outcome: str, started: float) -> None:
-    tally(PLUGIN_DURATION, name, point, outcome).observe(time.perf_counter() - started)
+    histogram(PLUGIN_DURATION, name, point, outcome).observe(time.perf_counter() - started)
 
 
 def _outcome(point: str, answer: object) -> str:

@@ -45,7 +45,7 @@ class ScorePhase:
             return None, broken.status
 
     def are_relative(self, scores: Scores) -> bool:
-        """Tell whether scores would differ otherwise among fewer nodes.
+        """Return whether scores would differ otherwise among fewer nodes.
 
         Normalizing measures by the best or the worst. Where there are but two sorts of nodes, they are as far
         apart among any nodes.

@@ -62,7 +62,7 @@ def _without_names(spec: PodSpec) -> PodSpec:
 
 
 def _is_more(volume: Volume) -> bool:
-    """Tell whether more is known of a volume than its name."""
+    """Return whether more is known of a volume than its name."""
     return (
         volume.image is not None
         or volume.persistent_volume_claim is not None

@@ -106,7 +106,7 @@ class Diagnosis:
     audit_message: str = ""
 
     def suggest(self, type_: SuggestionType, message: str) -> bool:
-        """Suggest something, unless something was suggested before; tell whether it counts."""
+        """Suggest something, unless something was suggested before; return whether it counts."""
         if self.suggestion is not None:
             return False
         self.suggestion = Suggestion(type_, message)

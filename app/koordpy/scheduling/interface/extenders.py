@@ -32,7 +32,7 @@ class PreemptExtender(Protocol):
         ...
 
     def is_interested(self, pod: Pod) -> bool:
-        """Tell whether a pod concerns it."""
+        """Return whether a pod concerns it."""
         ...
 
     async def preempt(self, pod: Pod, victims: Mapping[str, Victims], nodes: NodeTable) -> dict[str, Victims]:

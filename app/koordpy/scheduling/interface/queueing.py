@@ -22,7 +22,7 @@ class QueueSort:
     kube-scheduler the order is kube-scheduler's."""
 
     def less(self, first: QueuedPod, second: QueuedPod) -> bool:
-        """Tell whether `first` is scheduled before `second`."""
+        """Return whether `first` is scheduled before `second`."""
         raise NotImplementedError
 
 

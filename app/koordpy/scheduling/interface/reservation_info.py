@@ -209,13 +209,13 @@ class ReservationInfo:
     # --- who may use it --------------------------------------------------------------------------
 
     def has_owner(self, pod: Pod) -> bool:
-        """Tell whether it is for a pod. Never, if it cannot be read."""
+        """Return whether it is for a pod. Never, if it cannot be read."""
         return not self.parse_error and self.owners.matches(pod)
 
     def accepted_by(
         self, affinity: ReservationAffinity | None, node: Node, *, omit_node_labels: bool = False
     ) -> bool:
-        """Tell whether labels and name are those that a pod's affinity asks for."""
+        """Return whether labels and name are those that a pod's affinity asks for."""
         if affinity is None:
             return True
         labels = label_overlay(node.metadata.labels, self.meta.labels, omit_node_labels=omit_node_labels)

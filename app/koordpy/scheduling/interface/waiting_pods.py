@@ -76,7 +76,7 @@ class WaitingPods:
         return self._pods.get(uid)
 
     def reject(self, uid: str, message: str = "removed") -> bool:
-        """Reject a pod on nobody's behalf; tell whether it was waiting."""
+        """Reject a pod on nobody's behalf; return whether it was waiting."""
         waiting = self._pods.get(uid)
         if waiting is None:
             return False

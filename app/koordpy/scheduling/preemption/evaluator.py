@@ -42,7 +42,7 @@ class Rules:
     latest: Callable[[Pod], Pod | None]
     """Return the pod as it is now, None when it is gone."""
     spares: Callable[[Pod], bool] = lambda _: False
-    """Tell whether a pod must not be evicted although it is less important."""
+    """Return whether a pod must not be evicted although it is less important."""
     in_background: bool = True
     """Whether the scheduler goes on while victims are evicted."""
 
@@ -157,7 +157,7 @@ class Evaluator:
 
 
 def _is_preempted(pod: Pod) -> bool:
-    """Tell whether a pod is terminating because a scheduler evicted it."""
+    """Return whether a pod is terminating because a scheduler evicted it."""
     if pod.metadata.deletion_timestamp is None:
         return False
     for condition in pod.status.conditions:

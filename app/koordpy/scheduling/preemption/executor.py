@@ -16,7 +16,7 @@ from koordpy.api.meta import format_time
 from koordpy.cluster.client import Client, PatchType
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
 from koordpy.cluster.events import NORMAL
-from koordpy.scheduling.framework.metrics import PREEMPTION_VICTIMS, tally
+from koordpy.scheduling.framework.metrics import PREEMPTION_VICTIMS, histogram
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import SUCCESS, Status
 
@@ -37,7 +37,7 @@ class Executor:
         """By the UID of who preempts, the last victim once it is the only one left."""
 
     def is_running(self, uid: str) -> bool:
-        """Tell whether evictions for a pod are under way, so that another attempt would be too early."""
+        """Return whether evictions for a pod are under way, so that another attempt would be too early."""
         if uid not in self._running:
             return False
         last = self._running[uid]
@@ -53,13 +53,13 @@ class Executor:
             await self._evict_all(client, preemptor, node_name, _staying(victims))
         except (ApiError, ConnectionFailed) as error:
             return Status.failed(error)
-        tally(PREEMPTION_VICTIMS).observe(len(victims))
+        histogram(PREEMPTION_VICTIMS).observe(len(victims))
         await self._clear_nominations(client, preemptor, node_name)
         return SUCCESS
 
     def evict_in_background(self, preemptor: Pod, node_name: str, victims: Sequence[Pod]) -> None:
         """Do the same beside the scheduling of other pods. On a failure the pod is tried again."""
-        tally(PREEMPTION_VICTIMS).observe(len(victims))
+        histogram(PREEMPTION_VICTIMS).observe(len(victims))
         staying = _staying(victims)
         if not staying:
             return
@@ -144,7 +144,7 @@ class Executor:
         return fresh
 
     async def _clear_nominations(self, client: Client, preemptor: Pod, node_name: str) -> bool:
-        """Take the node back from less important pods that were promised it; tell whether all went well."""
+        """Take the node back from less important pods that were promised it; return whether all went well."""
         complete = True
         for pod in self._handle.nominator.pods_on(node_name):
             if priority_of(pod) >= priority_of(preemptor) or not pod.status.nominated_node_name:
@@ -160,7 +160,7 @@ class Executor:
 
 
 async def _is_gone(client: Client, victim: Pod) -> bool:
-    """Tell whether a pod does not exist any more; another one may have its name."""
+    """Return whether a pod does not exist any more; another one may have its name."""
     meta = victim.metadata
     try:
         return (await client.get(Pod, meta.namespace, meta.name)).metadata.uid != meta.uid

@@ -46,7 +46,7 @@ class PluginSet(ConfigModel):
     disabled: tuple[PluginRef, ...] = Field(default=(), strict=False)
 
     def disables(self, name: str) -> bool:
-        """Tell whether a plugin of the defaults is taken out."""
+        """Return whether a plugin of the defaults is taken out."""
         return any(ref.name in (name, "*") for ref in self.disabled)
 
 

@@ -88,7 +88,7 @@ class ReservePods:
 
 
 def _holds_other(old: Reservation, new: Reservation) -> bool:
-    """Tell whether a change may have left resources of a node free, or changed whose they are."""
+    """Return whether a change may have left resources of a node free, or changed whose they are."""
     return (
         old.status.node_name != new.status.node_name
         or old.is_available != new.is_available

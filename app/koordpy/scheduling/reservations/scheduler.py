@@ -27,7 +27,7 @@ from koordpy.scheduling.cycle.fence import Fence
 from koordpy.scheduling.cycle.queue import SchedulingQueue
 from koordpy.scheduling.explain.decisions import Decision, Decisions, Outcome
 from koordpy.scheduling.framework.framework import Framework
-from koordpy.scheduling.framework.metrics import ATTEMPT_DURATION, ATTEMPTS, count, tally
+from koordpy.scheduling.framework.metrics import ATTEMPT_DURATION, ATTEMPTS, counter, histogram
 from koordpy.scheduling.interface import Bind, QueuedPod
 from koordpy.scheduling.interface.failure import Failure, taken_over
 from koordpy.scheduling.interface.gates import DYNAMIC_SCHEDULER_CHECK, scheduling_gates
@@ -358,8 +358,8 @@ class ReservationScheduler:
         profile = attempt.framework.profile_name
         elapsed = self._clock.monotonic() - attempt.began
         attempt.decision.took("total", elapsed)
-        count(ATTEMPTS, result, profile).inc()
-        tally(ATTEMPT_DURATION, result, profile).observe(elapsed)
+        counter(ATTEMPTS, result, profile).inc()
+        histogram(ATTEMPT_DURATION, result, profile).observe(elapsed)
 
 
 def _scheduling(profiles: Profiles) -> dict[str, Framework]:

@@ -129,7 +129,7 @@ class ColocationProfileController(Controller):
         return self.args.reconcile_by_default or label == "true"
 
     def _selector(self, profile: ClusterColocationProfile) -> Callable[[Pod], bool]:
-        """Return what tells whether a profile selects a pod.
+        """Return what says whether a profile selects a pod.
 
         Unlike at admission, a profile without a selector selects nothing, an invalid selector is an error,
         and a namespace that is not known does not match. Raises ReconcileError.

@@ -47,7 +47,7 @@ class Matcher:
         return None if read.is_empty else read
 
     def matches(self, labels: Labels, namespace_labels: Labels | None) -> bool:
-        """Tell whether a pod with these labels, in a namespace with those (None: not known), is selected."""
+        """Whether a pod with these labels, in a namespace with those (None: not known), is selected."""
         if (
             namespace_labels is not None
             and self.namespace_selector is not None

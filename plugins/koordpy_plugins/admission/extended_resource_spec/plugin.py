@@ -64,6 +64,6 @@ def _amounts(request: Request, position: int, field: str, amounts: dict[str, Any
 
 
 def _is_null(document: Document) -> bool:
-    """Tell whether the annotation is there with a null value, which reads as an empty text."""
+    """Return whether the annotation is there with a null value, which reads as an empty text."""
     annotations = document.get(("metadata", "annotations"))
     return annotations is not None and extension.ANNOTATION_EXTENDED_RESOURCE_SPEC in annotations

@@ -75,7 +75,7 @@ def _member(members: dict[str, Any], name: str) -> Any:
 
 
 def same(left: Containers | None, right: Containers | None) -> bool:
-    """Tell whether two specs are the same down to the form of their amounts."""
+    """Return whether two specs are the same down to the form of their amounts."""
     if left is None or right is None:
         return left is right
     return left.keys() == right.keys() and all(

@@ -57,7 +57,7 @@ class QuotaEvaluator:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def check(self, key: str, requests: Mapping[str, Quantity]) -> None:
-        """Tell whether a quota has room now, without charging it. Raises Errored(400) where it has not."""
+        """Return whether a quota has room now, without charging it. Raises Errored(400) where it has not."""
         try:
             Account(self._accessor.get(key)).charge(requests)
         except (QuotaGone, Refused) as error:

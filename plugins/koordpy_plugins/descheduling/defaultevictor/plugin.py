@@ -51,7 +51,7 @@ class DefaultEvictor(EvictPlugin, FilterPlugin):
         return [reason for reason in (check(pod) for check in self._constraints) if reason is not None]
 
     def filter(self, pod: Pod) -> bool:
-        """Tell whether a pod may be evicted at all."""
+        """Return whether a pod may be evicted at all."""
         if evictability.is_asked_for(pod):
             return True
         reason = next((reason for check in self._constraints if (reason := check(pod)) is not None), None)
@@ -60,7 +60,7 @@ class DefaultEvictor(EvictPlugin, FilterPlugin):
         return reason is None
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
-        """Tell whether the pod's namespace is selected and, with nodeFit, another node could take it."""
+        """Return whether the pod's namespace is selected and, with nodeFit, another node could take it."""
         if self._namespace_selector is not None and self._namespaces is not None:
             namespace = self._namespaces.get("", pod.metadata.namespace)
             if namespace is None or not self._namespace_selector.matches(namespace.metadata.labels):

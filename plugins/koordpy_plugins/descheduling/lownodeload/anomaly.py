@@ -27,7 +27,7 @@ class Detector:
         self._expires = 0
 
     def mark_abnormal(self, now: int) -> bool:
-        """Count a bad moment; tell whether the node is abnormal now."""
+        """Count a bad moment; return whether the node is abnormal now."""
         self._refresh(now)
         self.abnormal_streak += 1
         self.normal_streak = 0
@@ -69,7 +69,7 @@ class DetectorCache:
         self._detectors: dict[str, tuple[Detector, int]] = {}
 
     def detect(self, node_name: str, anomaly: Anomaly) -> bool:
-        """Count a bad moment of a node; tell whether it is abnormal.
+        """Count a bad moment of a node; return whether it is abnormal.
 
         `anomaly` takes effect when the detector is made and stays for its life.
         """

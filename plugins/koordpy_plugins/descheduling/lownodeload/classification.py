@@ -42,5 +42,5 @@ def classify(node: NodeUsage) -> NodeClass:
 
 
 def is_over(usage: Mapping[str, int], thresholds: Mapping[str, int]) -> bool:
-    """Tell whether some usage is above its threshold; at the threshold it is not."""
+    """Return whether some usage is above its threshold; at the threshold it is not."""
     return any(usage[name] > limit for name, limit in thresholds.items() if name in usage)

@@ -76,7 +76,7 @@ class Estimator:
 
 
 def surely_alike(pod: Pod, other: Pod) -> bool:
-    """Tell whether two versions of a pod surely have the same estimate and priority class."""
+    """Return whether two versions of a pod surely have the same estimate and priority class."""
     if pod is other:
         return True
     meta, its_meta = pod.metadata, other.metadata

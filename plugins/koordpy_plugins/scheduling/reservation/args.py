@@ -107,7 +107,7 @@ class ReservationArgs(PluginArgs):
                 yield invalid(f"ignoredResourceGroups[{index}]", group, _NOT_A_PREFIX)
 
     def ignores(self, resource: str) -> bool:
-        """Tell whether a resource need not fit."""
+        """Return whether a resource need not fit."""
         group, slash, _ = resource.partition("/")
         return resource in self.ignored_resources or (
             bool(slash and group) and group in self.ignored_resource_groups

@@ -99,7 +99,7 @@ class ReservationCache:
         return self.offered.get(node_name, {}).get(self._used.get(pod.metadata.uid, ""))
 
     def occupies(self, info: ReservationInfo) -> bool:
-        """Tell whether a reservation holds resources of its node beside what pods there hold."""
+        """Return whether a reservation holds resources of its node beside what pods there hold."""
         reservation = info.reservation
         return reservation is not None and (reservation.is_available or info.uid in self.assumed)
 

@@ -58,7 +58,7 @@ class Candidates:
 
 
 def is_free(pod: Pod) -> bool:
-    """Tell whether a pod is on a node, uses no reservation and is none."""
+    """Return whether a pod is on a node, uses no reservation and is none."""
     return (
         bool(pod.spec.node_name)
         and not pod.is_terminal

@@ -82,7 +82,7 @@ class Commit:
             self._cache.forget_pod(uid, pod.metadata.uid)
 
     def _uses(self, pod: Pod, uid: str, node_name: str) -> bool:
-        """Tell whether a pod is known to be on a node and in a reservation."""
+        """Return whether a pod is known to be on a node and in a reservation."""
         live = self._live(pod)
         if live is None or live.spec.node_name != node_name:
             return False

@@ -31,7 +31,7 @@ _ALWAYS = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 def is_reservation_reason(reason: str) -> bool:
-    """Tell whether a reason is about a reservation, not about its node."""
+    """Return whether a reason is about a reservation, not about its node."""
     return reason.startswith(PREFIX)
 
 

@@ -72,7 +72,7 @@ class Wish:
         return self.affinity.name if self.affinity is not None else ""
 
     def fits_exactly(self, info: ReservationInfo) -> bool:
-        """Tell whether a reservation holds just what is requested of the resources that matter."""
+        """Return whether a reservation holds just what is requested of the resources that matter."""
         return annotations.matches_exactly(self.exact, self.requests, info.allocatable)
 
 
@@ -80,7 +80,7 @@ _AMOUNTS = LastAnswer(Wish.amounts, surely_alike)  # the pods of a workload come
 
 
 def decide(wish: Wish, info: ReservationInfo, node: Node, *, omit_node_labels: bool = False) -> Decision:
-    """Tell whether a pod may use a reservation on a node."""
+    """Return whether a pod may use a reservation on a node."""
     if wish.ignores_reservations:
         return Decision.IGNORED
     if not info.has_owner(wish.pod):

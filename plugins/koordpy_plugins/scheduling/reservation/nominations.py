@@ -26,7 +26,7 @@ class Nominations:
         )
 
     def add(self, pod: Pod, node_name: str, info: ReservationInfo) -> bool:
-        """Nominate; tell whether that is possible: the pod is not bound, the Reservation on its node."""
+        """Nominate; return whether that is possible: the pod is not bound, the Reservation on its node."""
         live = self._pods.get(pod.metadata.namespace, pod.metadata.name)
         if live is not None and live.metadata.uid == pod.metadata.uid and live.spec.node_name:
             return False
@@ -42,11 +42,11 @@ class Nominations:
         return None if uid is None else self._cache.infos.get(uid)
 
     def has(self, pod: Pod) -> bool:
-        """Tell whether a pod is nominated to anything."""
+        """Return whether a pod is nominated to anything."""
         return pod.metadata.uid in self._of
 
     def stands(self, info: ReservationInfo) -> bool:
-        """Tell whether a reservation is still there."""
+        """Return whether a reservation is still there."""
         return self._cache.infos.get(info.uid) is info
 
     def discard(self, pod: Pod) -> None:

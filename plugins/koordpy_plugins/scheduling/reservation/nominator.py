@@ -30,7 +30,7 @@ class Nominator:
         self._table, self._nominations, self._points = table, nominations, points
 
     def knows(self, pod: Pod) -> bool:
-        """Tell whether an earlier attempt has left a nomination of a pod."""
+        """Return whether an earlier attempt has left a nomination of a pod."""
         return self._nominations.has(pod)
 
     def for_pod(

@@ -30,7 +30,7 @@ class Places:
         return self._names is None and self._specific is None and self._required.is_empty
 
     def include(self, node: Node) -> bool:
-        """Tell whether a node is one of them."""
+        """Return whether a node is one of them."""
         name = node.metadata.name
         if self._names is not None and name not in self._names:
             return False

@@ -156,7 +156,7 @@ class Pods:
         )
 
     def judge_alone(self, prepared: Prepared, info: ReservationInfo, node_name: str) -> Status:
-        """Tell whether the pod fits into one reservation, as if it had to be this one."""
+        """Return whether the pod fits into one reservation, as if it had to be this one."""
         row = self._table.row_of(node_name)
         if info.is_used_up:
             return Status.unschedulable(USED_UP)

@@ -178,7 +178,7 @@ class _Trial:
         return [f"{PREFIX}{reason}" for reason in lacking]
 
     def shares(self, requests: Mapping[str, Quantity]) -> bool:
-        """Tell whether a pod requests anything that the Reservation is about."""
+        """Return whether a pod requests anything that the Reservation is about."""
         return any(name in requests for name in self._info.resource_names)
 
 

@@ -77,5 +77,5 @@ class ReservationPreemption:
 
 
 def is_protected(pod: Pod) -> bool:
-    """Tell whether a pod's label keeps it from being a victim."""
+    """Return whether a pod's label keeps it from being a victim."""
     return pod.metadata.labels.get(LABEL_DISABLE_PREEMPTIBLE) == "true"

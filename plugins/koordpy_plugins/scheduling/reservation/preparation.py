@@ -133,7 +133,7 @@ class Preparation:
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     def _usable(self, wish: Wish, slot: int, *, omit: bool) -> bool:
-        """Tell whether an owner may use a reservation; answers for an affinity are remembered."""
+        """Return whether an owner may use a reservation; answers for an affinity are remembered."""
         book, affinity = self._withheld.book, wish.affinity
         row = int(book.row[slot])
         generation = int(self._table.generation[row])
@@ -285,7 +285,7 @@ class Preparation:
 def _decide_taking_over(
     pod: Pod, info: ReservationInfo, node: Node, diagnosis: Diagnosis, *, omit_node_labels: bool
 ) -> Decision:
-    """Tell whether a running pod would be in a Reservation by its own will, and count it."""
+    """Return whether a running pod would be in a Reservation by its own will, and count it."""
     try:
         wish = Wish.of(pod)
     except (DecodeError, QuantityError):

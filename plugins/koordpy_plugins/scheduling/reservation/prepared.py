@@ -44,7 +44,7 @@ class Preemptible:
             freed[name] = known + amount if sign > 0 else known - amount
 
     def concerns(self, node_name: str) -> bool:
-        """Tell whether anything was moved on a node."""
+        """Return whether anything was moved on a node."""
         return node_name in self.on_node or node_name in self.in_reservation
 
     def rows(self, table: NodeTable) -> Iterator[int]:
@@ -147,7 +147,7 @@ class Prepared:
         return info.reservation.requires_pre_allocation
 
     def concerns(self, row: int, used: NDArray[np.bool_]) -> bool:
-        """Tell whether a node has to do with reservations for this pod.
+        """Return whether a node has to do with reservations for this pod.
 
         `used` (rows,) tells which nodes have reservations with pods.
         """

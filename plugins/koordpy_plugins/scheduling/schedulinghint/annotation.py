@@ -24,7 +24,7 @@ class _Hint(msgspec.Struct, rename="lower"):
 
 
 def has_hint(pod: Pod) -> bool:
-    """Tell whether a pod carries the annotation, readable or not."""
+    """Return whether a pod carries the annotation, readable or not."""
     return any(pod.metadata.annotations.get(key) for key in _KEYS)
 
 

@@ -59,7 +59,7 @@ def selector_of(budget: Document) -> label_selector.Selector:
 
 
 def is_ready(pod: Document) -> bool:
-    """Tell whether a pod's Ready condition is true."""
+    """Return whether a pod's Ready condition is true."""
     conditions = pod.get("status", {}).get("conditions") or ()
     return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
 

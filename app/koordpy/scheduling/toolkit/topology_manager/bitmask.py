@@ -28,7 +28,7 @@ def bits(mask: int) -> Iterator[int]:
 
 
 def narrower(mask: int, other: int) -> bool:
-    """Tell whether a mask has fewer bits, or as many and is the smaller number."""
+    """Return whether a mask has fewer bits, or as many and is the smaller number."""
     count, its_count = mask.bit_count(), other.bit_count()
     return mask < other if count == its_count else count < its_count
 

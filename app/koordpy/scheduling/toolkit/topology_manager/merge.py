@@ -150,7 +150,7 @@ class _Search(ABC):
         return known
 
     def _dissatisfies(self, hint: NUMATopologyHint) -> bool:
-        """Tell whether a resource gets less than it wants when this hint is chosen."""
+        """Return whether a resource gets less than it wants when this hint is chosen."""
         return hint.unsatisfied or (hint.affinity is not None and hint.affinity.bit_count() != self._width)
 
 

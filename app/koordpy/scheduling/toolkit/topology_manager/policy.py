@@ -51,7 +51,7 @@ class Exclusive:
     statuses: Sequence[NumaNodeStatus] = ()
 
     def allows(self, mask: int) -> bool:
-        """Tell whether a pod may be preferred on these NUMA nodes."""
+        """Return whether a pod may be preferred on these NUMA nodes."""
         if self.policy is not NumaTopologyExclusive.REQUIRED:
             return True
         unwanted = NumaNodeStatus.SINGLE if mask.bit_count() > 1 else NumaNodeStatus.SHARED

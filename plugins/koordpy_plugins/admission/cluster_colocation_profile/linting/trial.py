@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from koordpy.admission.certain_chance import CertainChance
 from koordpy.admission.handler import (
     CREATE,
     Errored,
@@ -17,7 +18,6 @@ from koordpy.admission.handler import (
     NoArgs,
     Request,
 )
-from koordpy.admission.rolls import Favourable
 from koordpy.api.core import Namespace, PriorityClass
 from koordpy.api.document import Document
 from koordpy.api.meta import ObjectMeta
@@ -73,7 +73,7 @@ class Trial:
         self._namespaces = cluster.store(Namespace)
         for name, value in _priorities(subjects, handle).items():
             cluster.store(PriorityClass).apply(PriorityClass(metadata=ObjectMeta(name=name), value=value))
-        own = Handle(cluster, handle.gates, Favourable())
+        own = Handle(cluster, handle.gates, CertainChance())
         self._mutating = ClusterColocationProfilePlugin(NoArgs(), own)
         self._validating = ClusterColocationProfileValidation(NoArgs(), own)
         for subject in subjects:

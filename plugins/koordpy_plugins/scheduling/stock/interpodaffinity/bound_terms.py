@@ -88,7 +88,7 @@ class TermIndex:
                     del self._by_label[term.label]
 
     def mean(self, pod: Pod, of_namespace: Mapping[str, str]) -> bool:
-        """Tell whether any of the terms means a pod."""
+        """Return whether any of the terms means a pod."""
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
         return bool(self._by_label) and any(
             term.matches(namespace, labels, of_namespace)

@@ -256,7 +256,7 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         return self.handle.cluster.shared(PodCounts).by_row(all_of(terms), nodes)
 
     def _add(self, counts: _Counts, key: str, pods: Int64, nodes: NodeSet, weight: int = 1) -> bool:
-        """Add pods (n,) on nodes to their domains; tell whether there was one with a domain."""
+        """Add pods (n,) on nodes to their domains; return whether there was one with a domain."""
         of_key = self._of_key(counts, key)
         numbers = of_key.domains.of(nodes)
         of_key.add_all(numbers, pods * weight)
@@ -290,5 +290,5 @@ def _copy(counts: _Counts) -> _Counts:
 
 
 def _shows_other_pods(nodes: NodeSet) -> bool:
-    """Tell whether an overlay shows other pods on some nodes than the table has."""
+    """Return whether an overlay shows other pods on some nodes than the table has."""
     return nodes.overlay is not None and bool(nodes.overlay.pods)

@@ -35,13 +35,13 @@ class Term:
     """For preferred terms, negative for anti-affinity."""
 
     def matches(self, namespace: str, labels: Mapping[str, str], of_namespace: Mapping[str, str]) -> bool:
-        """Tell whether a pod with these labels is meant; `of_namespace` are the labels of its namespace."""
+        """Return whether a pod with these labels is meant; `of_namespace` are the labels of its namespace."""
         return (
             namespace in self.namespaces or self.namespace_selector.matches(of_namespace)
         ) and self.selector.matches(labels)
 
     def means(self, pod: Pod) -> bool:
-        """Tell whether a pod is meant, in a namespace whose labels are not looked at."""
+        """Return whether a pod is meant, in a namespace whose labels are not looked at."""
         return self.matches(pod.metadata.namespace, pod.metadata.labels, NO_LABELS)
 
     @property
@@ -93,7 +93,7 @@ def read(pod: Pod) -> PodTerms:
 
 
 def has_preferred(pod: Pod) -> bool:
-    """Tell whether a pod has preferred terms, readable or not."""
+    """Return whether a pod has preferred terms, readable or not."""
     affinity = pod.spec.affinity
     return affinity is not None and any(
         kind is not None and kind.preferred_during_scheduling_ignored_during_execution

@@ -103,7 +103,7 @@ class NodeAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
 
 
 def _has_empty_term(pod: Pod) -> bool:
-    """Tell whether a required term is empty: it matches no node, but does not name its nodes either."""
+    """Return whether a required term is empty: it matches no node, but does not name its nodes either."""
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     terms = required.node_selector_terms if required else ()

@@ -65,7 +65,7 @@ class UsedPorts:
         self._addresses = +self._addresses
 
     def conflicts(self, wanted: HostPort) -> bool:
-        """Tell whether a port is taken: the address 0.0.0.0 stands for all addresses."""
+        """Return whether a port is taken: the address 0.0.0.0 stands for all addresses."""
         if wanted.ip == ANY_IP:
             return (wanted.protocol, wanted.port) in self._addresses
         return wanted in self._ports or wanted._replace(ip=ANY_IP) in self._ports

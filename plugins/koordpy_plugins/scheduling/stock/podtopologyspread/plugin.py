@@ -300,7 +300,7 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
 
 
 def _counts_node(constraint: Constraint, pod: Pod, node: Node) -> bool:
-    """Tell whether a constraint takes a node into account."""
+    """Return whether a constraint takes a node into account."""
     if constraint.honors_affinity and not node_affinity.required(pod.spec).matches_node(node):
         return False
     return not constraint.honors_taints or find_untolerated(node.spec.taints, pod.spec.tolerations) is None

@@ -150,7 +150,7 @@ class Scene:
         return state, self.framework.find_feasible(state, wanted, self.nodes)
 
     def fits(self, wanted: Pod) -> bool:
-        """Tell whether a pod finds any node."""
+        """Return whether a pod finds any node."""
         return bool(len(self.find(wanted)[1].kept)) and self.find(wanted)[1].prefilter.is_success
 
     def reasons(self, wanted: Pod) -> dict[str, tuple[str, ...]]:

@@ -1,20 +1,20 @@
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.exposition import generate_latest
 
-from koordpy.lib.tally import Tallies
+from koordpy.lib.buffered_histogram import BufferedHistograms
 
 
 def histogram(registry, *labels):
     return Histogram("took", "Time.", list(labels), buckets=(1, 10), registry=registry)
 
 
-def test_what_was_observed_is_shown_when_somebody_looks():
+def test_observations_are_shown_when_the_histogram_is_collected():
     registry = CollectorRegistry()
-    tallies = Tallies(registry)
+    buffered = BufferedHistograms(registry)
     took = histogram(registry, "verb")
     for value in (0.5, 5, 50):
-        tallies.of(took, "bind").observe(value)
-    tallies.of(took, "filter").observe(2)
+        buffered.series(took, "bind").observe(value)
+    buffered.series(took, "filter").observe(2)
     assert registry.get_sample_value("took_count", {"verb": "bind"}) == 3
     assert registry.get_sample_value("took_sum", {"verb": "bind"}) == 55.5
     assert registry.get_sample_value("took_bucket", {"verb": "bind", "le": "10.0"}) == 2
@@ -24,11 +24,11 @@ def test_what_was_observed_is_shown_when_somebody_looks():
 
 def test_nothing_is_counted_twice():
     registry = CollectorRegistry()
-    tallies = Tallies(registry)
+    buffered = BufferedHistograms(registry)
     took = histogram(registry)
     for number in range(1000):
-        tallies.of(took).observe(number)
+        buffered.series(took).observe(number)
     assert registry.get_sample_value("took_count") == 1000
-    tallies.of(took).observe(1)
+    buffered.series(took).observe(1)
     assert registry.get_sample_value("took_count") == 1001
     assert registry.get_sample_value("took_sum") == sum(range(1000)) + 1

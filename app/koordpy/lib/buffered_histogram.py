@@ -1,4 +1,4 @@
-"""Observations of hot paths, kept until somebody wants to see the histogram.
+"""Observations of hot paths, held back until a histogram is collected.
 
 Putting a number into a histogram of the metrics library takes a lock, a search and two additions: nothing
 where it happens seldom, a tenth of the work where it happens eight times in half a millisecond. Appending it
@@ -14,7 +14,7 @@ _MOST = 64
 """Observations of one series that are held back."""
 
 
-class Tally:
+class BufferedSeries:
     """One series of a histogram. `observe` as the histogram's own; `flush` puts in what was held back."""
 
     __slots__ = ("_held", "_series")
@@ -36,25 +36,25 @@ class Tally:
             self._series.observe(value)
 
 
-class Tallies(Collector):
-    """The tallies of a registry. Make it before the histograms: collectors are asked in their order."""
+class BufferedHistograms(Collector):
+    """The buffered series of a registry. Make it before the histograms: collection follows that order."""
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
-        self._tallies: dict[tuple[Histogram, tuple[str, ...]], Tally] = {}
+        self._buffers: dict[tuple[Histogram, tuple[str, ...]], BufferedSeries] = {}
         registry.register(self)
 
-    def of(self, histogram: Histogram, *labels: str) -> Tally:
-        """Return the tally of a series."""
+    def series(self, histogram: Histogram, *labels: str) -> BufferedSeries:
+        """Return the buffer of one series."""
         key = (histogram, labels)
-        tally = self._tallies.get(key)
-        if tally is None:
-            tally = self._tallies[key] = Tally(histogram.labels(*labels) if labels else histogram)
-        return tally
+        buffer = self._buffers.get(key)
+        if buffer is None:
+            buffer = self._buffers[key] = BufferedSeries(histogram.labels(*labels) if labels else histogram)
+        return buffer
 
     def collect(self) -> Iterator[Metric]:
         """Hand everything over; there is nothing of its own to show."""
-        for tally in self._tallies.values():
-            tally.flush()
+        for buffer in self._buffers.values():
+            buffer.flush()
         return iter(())
 
     def describe(self) -> Iterator[Metric]:
