@@ -4,6 +4,9 @@ A schema is read once into a tree; the tree then drops unknown fields, fills in 
 documents, in this order, as kube-apiserver does. Source of the rules and of the wording: Kubernetes,
 `k8s.io/apiextensions-apiserver/pkg/apiserver/schema` and `k8s.io/kube-openapi/pkg/validation`. Rules written
 in CEL (`x-kubernetes-validations`) cannot be carried out: `problems` reports them.
+
+A general JSON Schema library would take over validation alone, and there the types, formats, list types and
+messages are Kubernetes' own: its every keyword would be replaced.
 """
 
 from .errors import FieldError, SchemaError
