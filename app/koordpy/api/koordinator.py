@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from .meta import KubeObject, LabelSelector, ResourceList, Struct
+from .slo.node_slo import NodeSLOSpec
 
 # --- config.koordinator.sh/v1alpha1 --------------------------------------------------------------
 
@@ -137,7 +138,7 @@ class NodeMetric(KubeObject):
 class NodeSLO(KubeObject):
     """The QoS strategies of one node; cluster-scoped, named after the node."""
 
-    spec: dict[str, Any] = {}
+    spec: NodeSLOSpec = msgspec.field(default_factory=NodeSLOSpec)
 
 
 class NodeResourceTopology(KubeObject):

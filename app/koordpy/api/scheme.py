@@ -1,18 +1,27 @@
-"""Which struct belongs to which resource, where it lives in the REST API, and how bytes become structs."""
+"""Which struct belongs to which resource, and where it lives in the REST API.
+
+How bytes become structs is in `decoding`, whose names are here as well.
+"""
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
 
 import msgspec
 
 from . import core, device, koordinator, network_topology, reservation, schedule_explanation
+from .decoding import MALFORMED, DecodeError, decode, decoder, without_nulls
 from .meta import KubeObject
 
-T = TypeVar("T")
-
-
-class DecodeError(ValueError):
-    """A document does not have the shape of its kind; the message names the path and what was expected."""
+__all__ = [
+    "MALFORMED",
+    "RESOURCES",
+    "DecodeError",
+    "Resource",
+    "decode",
+    "decoder",
+    "encode",
+    "resource_of",
+    "without_nulls",
+]
 
 
 @dataclass(frozen=True)
@@ -151,52 +160,9 @@ def resource_of(type_: type[KubeObject]) -> Resource:
     return RESOURCES[type_]
 
 
-MALFORMED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes that are no JSON, are no UTF-8, or nest too deeply."""
-
-_DECODERS: dict[type, msgspec.json.Decoder[Any]] = {}
-
-
-def decoder(type_: type[T]) -> msgspec.json.Decoder[T]:
-    """Return the (cached) decoder from JSON bytes to a struct type."""
-    known = _DECODERS.get(type_)
-    if known is None:
-        known = _DECODERS[type_] = msgspec.json.Decoder(type_)
-    return known
-
-
-def decode(type_: type[T], raw: bytes | dict[str, Any]) -> T:
-    """Decode JSON bytes or a decoded document.
-
-    A null means "absent", as it does for Go's decoder; documents with nulls take a slower way. Raises
-    DecodeError naming the path and what was expected there.
-    """
-    try:
-        return decoder(type_).decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, type_)
-    except msgspec.ValidationError as first:
-        try:
-            document = msgspec.json.decode(raw) if isinstance(raw, bytes) else raw
-            return msgspec.convert(without_nulls(document), type_)
-        except msgspec.ValidationError:
-            raise DecodeError(f"{type_.__name__}: {first}") from None
-        except MALFORMED as error:
-            raise DecodeError(f"{type_.__name__}: not JSON: {error}") from None
-    except MALFORMED as error:
-        raise DecodeError(f"{type_.__name__}: not JSON: {error}") from None
-
-
 def encode(obj: KubeObject) -> bytes:
     """Encode a struct as JSON, with apiVersion and kind filled in."""
     resource = RESOURCES[type(obj)]
     if not obj.kind:
         obj = msgspec.structs.replace(obj, api_version=resource.api_version, kind=resource.kind)
     return msgspec.json.encode(obj)
-
-
-def without_nulls(value: Any) -> Any:
-    """Return a document without members whose value is null; nulls inside arrays stay."""
-    if isinstance(value, dict):
-        return {key: without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [without_nulls(item) for item in value]
-    return value

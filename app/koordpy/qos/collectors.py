@@ -119,8 +119,8 @@ class Collectors:
         slo = self._states.node_slo()
         samples: list[Sample] = []
         seen: set[str] = set()
-        for application in (slo or {}).get("hostApplications") or []:
-            name = str(application.get("name", ""))
+        for application in slo.host_applications if slo is not None else []:
+            name = application.name
             key = f"host-application/{name}"
             seen.add(key)
             directory = self._states.layout.host_application(application)

@@ -3,9 +3,7 @@
 Only gates of what is built here are known: a gate that would switch nothing is refused by name.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
+from koordpy.api.slo.node_slo import NodeSLOSpec
 from koordpy.lib.feature_gates import FeatureSpec, Stage
 
 BE_CPU_SUPPRESS = "BECPUSuppress"
@@ -19,7 +17,7 @@ GATES = {
 _SWITCHED_BY_THRESHOLDS = frozenset({BE_CPU_SUPPRESS})
 
 
-def is_feature_disabled(slo: Mapping[str, Any] | None, feature: str) -> bool:
+def is_feature_disabled(slo: NodeSLOSpec | None, feature: str) -> bool:
     """Return whether a node's NodeSLO switches a feature off at run time.
 
     Raises ValueError when the NodeSLO does not say: then nothing may be touched, not even to undo.
@@ -28,7 +26,7 @@ def is_feature_disabled(slo: Mapping[str, Any] | None, feature: str) -> bool:
         raise ValueError("the node has no NodeSLO")
     if feature not in _SWITCHED_BY_THRESHOLDS:
         raise ValueError(f"NodeSLO has no switch for {feature}")
-    enable = (slo.get("resourceUsedThresholdWithBE") or {}).get("enable")
-    if enable is None:
+    threshold = slo.resource_used_threshold_with_be
+    if threshold is None or threshold.enable is None:
         raise ValueError("NodeSLO resourceUsedThresholdWithBE.enable is not set")
-    return not enable
+    return not threshold.enable

@@ -5,10 +5,10 @@ Paths are relative to the root of a subsystem and have no slash at the end.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from koordpy.api import qos as qos_classes
 from koordpy.api.core import Pod
+from koordpy.api.slo.host_application import CgroupPath, HostApplicationSpec
 
 _SYSTEMD_SCOPE = {"docker": "docker-", "containerd": "cri-containerd-", "pouch": "pouch-", "cri-o": "crio-"}
 
@@ -53,20 +53,19 @@ class CgroupLayout:
             raise ValueError(f"container id {container_id!r}: unknown runtime, expected one of {known}")
         return f"{pod_directory}/{prefix}{identifier}.scope"
 
-    def host_application(self, application: dict[str, Any]) -> str:
+    def host_application(self, application: HostApplicationSpec) -> str:
         """Return the directory of an entry of NodeSLO `hostApplications`."""
-        path = application.get("cgroupPath")
-        name, qos = application.get("name", ""), application.get("qos", "")
-        if not path:
+        path, name, qos = application.cgroup_path, application.name, application.qos
+        if path is None or path == CgroupPath():
             if qos in ("LSE", "LSR", "LS"):
                 return f"host-latency-sensitive/{name}"
-            return f"host-best-effort/{name}" if qos == "BE" else str(name)
+            return f"host-best-effort/{name}" if qos == "BE" else name
         bases = {
             "Kubepods": self.kubepods,
             "KubepodsBurstable": self.qos("Burstable"),
             "KubepodsBesteffort": self.qos("BestEffort"),
         }
-        parts = [bases.get(path.get("base", ""), ""), path.get("parentDir", ""), path.get("relativePath", "")]
+        parts = [bases.get(path.base, ""), path.parent_dir, path.relative_path]
         return "/".join(part.strip("/") for part in parts if part.strip("/"))
 
 

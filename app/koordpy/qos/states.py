@@ -14,10 +14,11 @@ from typing import Any
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
+from koordpy.api.slo.host_application import HostApplicationSpec
+from koordpy.api.slo.node_slo import NodeSLOSpec, completed
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.selector import Selector
 
-from . import node_slo
 from .paths import CgroupLayout
 
 log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class CallbackTarget:
     """What all callbacks of one run share."""
 
     pods: list[PodMeta]
-    host_applications: list[dict[str, Any]]
+    host_applications: list[HostApplicationSpec]
 
 
 Callback = Callable[[StateType, Any, CallbackTarget], None]
@@ -79,7 +80,7 @@ class StatesInformer:
         self._pods = cluster.store(Pod, selector=Selector(fields=f"spec.nodeName={node_name}"))
         self._slos = cluster.store(NodeSLO, selector=itself, optional=True)
         self._topologies = cluster.store(NodeResourceTopology, selector=itself, optional=True)
-        self._slo: dict[str, Any] | None = None
+        self._slo: NodeSLOSpec | None = None
         self._mailboxes = {type_: _Mailbox() for type_ in StateType}
         self._slos.subscribe(self._slo_seen, lambda _, new: self._slo_seen(new), self._slo_gone)
         self._pods.subscribe(self._pod_changed, lambda _, new: self._pod_changed(new), self._pod_changed)
@@ -98,8 +99,8 @@ class StatesInformer:
         """Return this node's Node object."""
         return self._nodes.get("", self.node_name)
 
-    def node_slo(self) -> dict[str, Any] | None:
-        """Return the merged spec of this node's NodeSLO; None idles every strategy."""
+    def node_slo(self) -> NodeSLOSpec | None:
+        """Return the spec of this node's NodeSLO with all defaults; None idles every strategy."""
         return self._slo
 
     def topology(self) -> NodeResourceTopology | None:
@@ -151,7 +152,7 @@ class StatesInformer:
         if state is None:
             return
         slo = self.node_slo()
-        target = CallbackTarget(self.pods(), slo["hostApplications"] if slo is not None else [])
+        target = CallbackTarget(self.pods(), slo.host_applications if slo is not None else [])
         for name, (_, callback) in mailbox.callbacks.items():
             try:
                 callback(type_, state, target)
@@ -163,7 +164,7 @@ class StatesInformer:
     def _slo_seen(self, slo: NodeSLO) -> None:
         if slo.metadata.name != self.node_name:
             return
-        spec = node_slo.merged(slo.spec, self._extension_defaults)
+        spec = completed(slo.spec, self._extension_defaults)
         if spec != self._slo:
             self._slo = spec
             self.send_callback(StateType.NODE_SLO_SPEC)

@@ -8,6 +8,7 @@ import msgspec
 
 from koordpy.api import extension, qos, quantity
 from koordpy.api.core import Node, Pod
+from koordpy.api.slo.host_application import HostApplicationSpec
 from koordpy.lib import cpuset
 
 from .states import PodMeta
@@ -20,10 +21,10 @@ def is_not_best_effort(pod: Pod) -> bool:
     return qos.qos_class_raw(pod) != "BE" and qos.kube_qos(pod) != "BestEffort"
 
 
-def is_not_best_effort_application(application: Mapping[str, Any]) -> bool:
+def is_not_best_effort_application(application: HostApplicationSpec) -> bool:
     """Return whether a host application counts as latency sensitive."""
-    path = application.get("cgroupPath")
-    return application.get("qos") != "BE" or not path or path.get("base") != "KubepodsBesteffort"
+    path = application.cgroup_path
+    return application.qos != "BE" or path is None or path.base != "KubepodsBesteffort"
 
 
 def split(
@@ -31,10 +32,10 @@ def split(
     node_reserved: float,
     pods: Iterable[PodMeta],
     pod_used: Mapping[str, float],
-    applications: Iterable[Mapping[str, Any]],
+    applications: Iterable[HostApplicationSpec],
     application_used: Mapping[str, float],
     pod_filter: Callable[[Pod], bool],
-    application_filter: Callable[[Mapping[str, Any]], bool],
+    application_filter: Callable[[HostApplicationSpec], bool],
 ) -> tuple[float, float, float]:
     """Return what chosen pods, chosen host applications and the system use, in the unit of the input.
 
@@ -50,7 +51,7 @@ def split(
             chosen_pods += used
     all_applications = chosen_applications = 0.0
     for application in applications:
-        found = application_used.get(application.get("name", ""))
+        found = application_used.get(application.name)
         if found is None:
             continue
         all_applications += found

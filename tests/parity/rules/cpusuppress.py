@@ -7,6 +7,7 @@ from typing import Any
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology
 from koordpy.api.scheme import decode
+from koordpy.api.slo.node_slo import NodeSLOSpec
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import SystemClock
 from koordpy.lib.feature_gates import FeatureGates
@@ -65,6 +66,10 @@ class RecordingExecutor(Executor):
         return super().update(update, cached=cached)
 
 
+def slo_of(spec: dict[str, Any] | None) -> NodeSLOSpec | None:
+    return None if spec is None else decode(NodeSLOSpec, spec)
+
+
 def run(case: dict[str, Any], tag: str | None) -> Any:
     contents = {
         ("cpu.cfs_quota_us", BEST_EFFORT): case.get("quota"),
@@ -95,7 +100,7 @@ def run(case: dict[str, Any], tag: str | None) -> Any:
     for turn in case["rounds"]:
         inputs = replace(
             inputs,
-            slo=turn.get("nodeSLOSpec", inputs.slo),
+            slo=slo_of(turn["nodeSLOSpec"]) if "nodeSLOSpec" in turn else inputs.slo,
             node_used=turn.get("nodeUsed"),
             pod_used=turn.get("podUsed") or {},
             application_used=turn.get("hostAppUsed") or {},

@@ -6,6 +6,7 @@ import pytest
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
 from koordpy.api.scheme import decode
+from koordpy.api.slo.host_application import HostApplicationSpec
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
 from koordpy.lib.feature_gates import FeatureGateError, FeatureSpec, Stage
@@ -192,7 +193,7 @@ async def test_callbacks_see_the_newest_state_once(tmp_path):
         StateType.NODE_SLO_SPEC,
         "t",
         "test",
-        lambda type_, spec, target: seen.append(spec["hostApplications"]),
+        lambda type_, spec, target: seen.append(spec.host_applications),
     )
     for name in ("a", "b"):
         slo = {"metadata": {"name": "n1", "uid": "s"}, "spec": {"hostApplications": [{"name": name}]}}
@@ -201,4 +202,4 @@ async def test_callbacks_see_the_newest_state_once(tmp_path):
     await until(lambda: seen)
     await asyncio.sleep(0.02)
     running.cancel()
-    assert seen == [[{"name": "b"}]]
+    assert seen == [[HostApplicationSpec(name="b")]]

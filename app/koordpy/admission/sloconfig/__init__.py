@@ -1,1 +1,1 @@
-"""The checks of the slo-controller-config ConfigMap, which the ConfigMap and the Node webhook share."""
+"""What the ConfigMap webhook and the Node webhook refuse of the ConfigMap slo-controller-config."""

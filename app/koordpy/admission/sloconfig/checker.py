@@ -1,17 +1,19 @@
-"""One configuration of the ConfigMap, read and checked step by step.
+"""One section of the ConfigMap, read and checked step by step.
 
 Source: Koordinator, `pkg/webhook/cm/plugins/sloconfig` (`checker.go`, `slo_config_plugin.go` and the
-checkers of each configuration).
+checkers of each section).
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from koordpy.api.label_selector import SelectorError
 from koordpy.api.meta import LabelSelector
 from koordpy.api.scheme import DecodeError
+from koordpy.api.slo import bandwidth, config, selection, validation
+from koordpy.api.slo.bandwidth import InvalidBandwidth
+from koordpy.api.slo.config import Config, NodeConfig, Section
 
-from . import network, reader, rules, selector
-from .reader import Values
 from .refusal import (
     CONFIG_PARAM_INVALID,
     EXIST_NODE_CONFLICT,
@@ -20,85 +22,129 @@ from .refusal import (
     ConfigRefused,
     refusal,
 )
-from .shapes import KINDS, QOS_CONFIG, SYSTEM_CONFIG, ConfigKind
+
+_LABELS: Final[dict[Section[Any], str]] = {
+    config.COLOCATION: "colocation",
+    config.THRESHOLD: "resourceThreshold",
+    config.RESOURCE_QOS: "ResourceQOS",
+    config.SYSTEM: "System",
+    config.CPU_BURST: "CpuBurst",
+}
+"""What messages call the sections that are checked, in the order in which they are."""
+
+SECTIONS: Final = tuple(_LABELS)
 
 
 class Checker:
-    """A configuration that could be read, with its node strategies."""
+    """A section that could be read."""
 
-    def __init__(self, kind: ConfigKind, data: Mapping[str, str], place: str) -> None:
-        """Read the configuration of a kind from a ConfigMap's data. Raises ConfigRefused.
+    def __init__(self, section: Section[Any], data: Mapping[str, str], place: str) -> None:
+        """Read a section of a ConfigMap's data. Raises ConfigRefused.
 
         `place` is the namespace and name of the ConfigMap, for messages.
         """
-        self.kind = kind
-        self._values, selectors = _read(kind, data, place)
-        self._system: tuple[Values, list[LabelSelector | None]] | None = None
-        if kind is QOS_CONFIG:
-            self._system = _read(SYSTEM_CONFIG, data, place)
-        self.strategies = [
-            selector.strategy_of(kind.key, node["name"], wire)
-            for node, wire in zip(self._values["nodes"], selectors, strict=True)
-        ]
+        self.section = section
+        self.config = _read(section, data, place)
+        self._system = _read(config.SYSTEM, data, place) if section is config.RESOURCE_QOS else None
+        for node in self.config.nodes:
+            _check_selector(section.key, node)
 
     def check(self, *, names_are_needed: bool) -> None:
         """Check parameters, the names of node strategies, and that they do not overlap.
 
         Raises ConfigRefused.
         """
-        if problems := rules.problems(self.kind, self._values):
-            raise refusal(CONFIG_PARAM_INVALID, problems)
+        problems: dict[str, str] = {}
+        for path, strategy in self.section.strategies(self.config):
+            problems.update(validation.problems(strategy, path))
+        if problems:
+            raise refusal(CONFIG_PARAM_INVALID, dict(sorted(problems.items())))
         if self._system is not None:
-            network.check(self._values, self._system[0], self.strategies, self._system[1])
+            try:
+                bandwidth.check(self.config, self._system)
+            except InvalidBandwidth as error:
+                raise ConfigRefused(str(error)) from None
         if names_are_needed:
             self._check_names()
-        if names := selector.overlap(self.strategies):
-            raise refusal(NODE_STRATEGIES_OVERLAP, {"config": self.kind.key, "strategies": names})
+        if names := selection.overlap(self.config.nodes):
+            raise refusal(NODE_STRATEGIES_OVERLAP, {"config": self.section.key, "strategies": names})
 
     def _check_names(self) -> None:
         seen: set[str] = set()
-        for strategy in self.strategies:
-            if not strategy.name:
-                raise refusal(CONFIG_PARAM_INVALID, f"nodeConfig Name need! configType:{self.kind.key}")
-            if strategy.name in seen:
+        for node in self.config.nodes:
+            if not node.name:
+                raise refusal(CONFIG_PARAM_INVALID, f"nodeConfig Name need! configType:{self.section.key}")
+            if node.name in seen:
                 raise refusal(
                     CONFIG_PARAM_INVALID,
-                    f"nodeConfig Name confilict, configType:{self.kind.key},"
-                    f"nodeConfig Name:{strategy.name}! ",
+                    f"nodeConfig Name confilict, configType:{self.section.key},nodeConfig Name:{node.name}! ",
                 )
-            seen.add(strategy.name)
+            seen.add(node.name)
 
     def check_node(self, name: str, labels: Mapping[str, str]) -> None:
         """Check that at most one strategy selects a node. Raises ConfigRefused."""
-        if len(self.strategies) < 2:
+        if len(self.config.nodes) < 2:
             return
-        names = selector.matching(self.strategies, labels)
+        names = selection.names_for(self.config.nodes, labels)
         if len(names) > 1:
             raise refusal(
-                EXIST_NODE_CONFLICT, {"config": self.kind.key, "strategies": names, "exampleNodes": [name]}
+                EXIST_NODE_CONFLICT,
+                {"config": self.section.key, "strategies": names, "exampleNodes": [name]},
             )
 
 
-def _read(kind: ConfigKind, data: Mapping[str, str], place: str) -> tuple[Values, list[Any]]:
-    """Return the fields of a configuration and the selectors of its node strategies. Raises ConfigRefused."""
-    text = data.get(kind.key, "")
+def _read(section: Section[Any], data: Mapping[str, str], place: str) -> Config[Any]:
+    text = data.get(section.key, "")
     try:
         if not text:
             raise DecodeError("unexpected end of JSON input")
-        values = reader.parse(kind, text)
-        return values, [selector.decode_selector(node["nodeSelector"]) for node in values["nodes"]]
+        if text.strip() == "null":
+            raise DecodeError("expected an object, got null")
+        return section.read(text)
     except DecodeError as error:
         raise refusal(
-            PARSE_CONFIG_FAIL, f"Failed to parse {kind.label} config in configmap {place}, err: {error}"
+            PARSE_CONFIG_FAIL, f"Failed to parse {_LABELS[section]} config in configmap {place}, err: {error}"
         ) from None
 
 
+def _check_selector(key: str, node: NodeConfig[Any]) -> None:
+    """Check that a node strategy says which nodes it is for. Raises ConfigRefused."""
+    wire = node.profile.node_selector
+    if wire is None or not (wire.match_labels or wire.match_expressions):
+        raise refusal(
+            CONFIG_PARAM_INVALID,
+            f"nodeConfigs NodeSelector must not empty error! configType: {key},nodeConfig name:{node.name}",
+        )
+    try:
+        _ = node.selector
+    except SelectorError as error:
+        raise refusal(
+            CONFIG_PARAM_INVALID,
+            f"failed to parse node selector {_go_text(wire)},configType: {key},nodeConfig name:{node.name}, "
+            f"err: {error}",
+        ) from None
+
+
+def _go_text(wire: LabelSelector) -> str:
+    """Write a selector as Kubernetes prints it."""
+    labels = "".join(f"{key}: {value}," for key, value in sorted(wire.match_labels.items()))
+    expressions = "".join(
+        f"LabelSelectorRequirement{{Key:{item.key},Operator:{item.operator},"
+        f"Values:[{' '.join(item.values)}],}},"
+        for item in wire.match_expressions
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
+
+
 def readable_checkers(data: Mapping[str, str], place: str) -> list[Checker]:
-    """Return the configurations that can be read."""
+    """Return the sections that can be read."""
     checkers = []
-    for kind in KINDS:
+    for section in SECTIONS:
         try:
-            checkers.append(Checker(kind, data, place))
+            checkers.append(Checker(section, data, place))
         except ConfigRefused:
             continue
     return checkers

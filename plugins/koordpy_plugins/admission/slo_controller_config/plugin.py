@@ -10,9 +10,8 @@ import msgspec
 
 from koordpy.admission.handler import CREATE, UPDATE, Errored, Handle, Request, ValidatingHandler
 from koordpy.admission.sloconfig.args import SLOConfigArgs
-from koordpy.admission.sloconfig.checker import Checker
+from koordpy.admission.sloconfig.checker import SECTIONS, Checker
 from koordpy.admission.sloconfig.refusal import ConfigRefused
-from koordpy.admission.sloconfig.shapes import KINDS
 from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Node
 from koordpy.api.document import Document
@@ -48,10 +47,10 @@ class SLOControllerConfigPlugin(ValidatingHandler):
         )
         try:
             checkers = []
-            for kind in KINDS:
-                text = new.get(kind.key, "")
-                if text and text != old.get(kind.key, ""):
-                    checker = Checker(kind, new, "/".join(place))
+            for section in SECTIONS:
+                text = new.get(section.key, "")
+                if text and text != old.get(section.key, ""):
+                    checker = Checker(section, new, "/".join(place))
                     checker.check(names_are_needed=args.node_strategy_name_need_check)
                     checkers.append(checker)
             self._check_nodes(checkers)
@@ -60,7 +59,7 @@ class SLOControllerConfigPlugin(ValidatingHandler):
 
     def _check_nodes(self, checkers: list[Checker]) -> None:
         """Check that no node is under two strategies of one configuration. Raises ConfigRefused."""
-        checkers = [checker for checker in checkers if len(checker.strategies) > 1]
+        checkers = [checker for checker in checkers if len(checker.config.nodes) > 1]
         if checkers:
             for node in self._nodes:
                 for checker in checkers:

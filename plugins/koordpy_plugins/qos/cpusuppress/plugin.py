@@ -20,6 +20,8 @@ from koordpy.api import extension, qos, quantity
 from koordpy.api.core import Node
 from koordpy.api.koordinator import NodeResourceTopology
 from koordpy.api.needs import Needs
+from koordpy.api.slo.node_slo import NodeSLOSpec
+from koordpy.api.slo.threshold import CFS_QUOTA, CPUSET, ResourceThresholdStrategy
 from koordpy.lib import cpuset
 from koordpy.qos import usage
 from koordpy.qos.cgroup import CgroupError
@@ -35,7 +37,6 @@ from . import allowance, cpu_selection
 log = logging.getLogger(__name__)
 
 INTERVAL_FLAG = "cpu-suppress-interval-seconds"
-CPUSET, CFS_QUOTA = "cpuset", "cfsQuota"
 USING, RECOVERED = "using", "recovered"
 MIN_CPUS = 2
 REASON = "AdjustBEByNodeCPUUsage"
@@ -48,7 +49,7 @@ LS_USED_CORES = Gauge("koordlet_be_suppress_ls_used_cpu_cores", "Cores used by o
 class Inputs:
     """All that one round looks at. Usage is in cores; None where there is no sample."""
 
-    slo: Mapping[str, Any] | None
+    slo: NodeSLOSpec | None
     node: Node | None
     topology: NodeResourceTopology | None
     pods: Sequence[PodMeta]
@@ -56,6 +57,12 @@ class Inputs:
     node_used: float | None
     pod_used: Mapping[str, float]
     application_used: Mapping[str, float]
+
+    @property
+    def threshold(self) -> ResourceThresholdStrategy:
+        """The strategy, one that says nothing where there is none."""
+        section = self.slo.resource_used_threshold_with_be if self.slo is not None else None
+        return section or ResourceThresholdStrategy()
 
 
 class CPUSuppress(ExtensionPlugin):
@@ -101,7 +108,7 @@ class CPUSuppress(ExtensionPlugin):
         slo = states.node_slo()
         pods = states.pods()
         uids = [meta.pod.metadata.uid for meta in pods]
-        names = [app.get("name", "") for app in (slo or {}).get("hostApplications") or []]
+        names = [application.name for application in slo.host_applications] if slo is not None else []
         return Inputs(
             slo=slo,
             node=states.node(),
@@ -133,7 +140,7 @@ class CPUSuppress(ExtensionPlugin):
         suppress = suppress_milli(inputs, self.handle.node_name)
         if inputs.cpus is None or suppress is None:
             return
-        if inputs.slo["resourceUsedThresholdWithBE"].get("cpuSuppressPolicy") == CFS_QUOTA:
+        if inputs.threshold.cpu_suppress_policy == CFS_QUOTA:
             self._adjust_quota(suppress, inputs.node)
             self.policies[CFS_QUOTA] = USING
             self._recover_cpuset(inputs, depth=2)
@@ -250,17 +257,15 @@ class CPUSuppress(ExtensionPlugin):
 
 def suppress_milli(inputs: Inputs, node_name: str = "") -> int | None:
     """Return the milli-cores that best-effort pods may have; None without node, usage or threshold."""
-    threshold = ((inputs.slo or {}).get("resourceUsedThresholdWithBE") or {}).get(
-        "cpuSuppressThresholdPercent"
-    )
-    if inputs.node is None or inputs.node_used is None or inputs.slo is None or threshold is None:
+    percent = inputs.threshold.cpu_suppress_threshold_percent
+    if inputs.node is None or inputs.node_used is None or inputs.slo is None or percent is None:
         return None
     pods, applications, system = usage.split(
         inputs.node_used,
         usage.reserved_milli_cpu(inputs.node) / 1000.0,
         inputs.pods,
         inputs.pod_used,
-        inputs.slo.get("hostApplications") or [],
+        inputs.slo.host_applications,
         inputs.application_used,
         usage.is_not_best_effort,
         usage.is_not_best_effort_application,
@@ -268,8 +273,8 @@ def suppress_milli(inputs: Inputs, node_name: str = "") -> int | None:
     LS_USED_CORES.labels(node_name).set(pods)
     return allowance.suppress_milli(
         quantity.milli_value(inputs.node.status.capacity.get("cpu", 0)),
-        threshold,
-        inputs.slo["resourceUsedThresholdWithBE"].get("cpuSuppressMinPercent"),
+        percent,
+        inputs.threshold.cpu_suppress_min_percent,
         pods,
         applications,
         system,

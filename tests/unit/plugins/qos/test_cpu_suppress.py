@@ -11,9 +11,9 @@ import pytest
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology
 from koordpy.api.scheme import decode
+from koordpy.api.slo.node_slo import NodeSLOSpec, completed
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
-from koordpy.qos import node_slo
 from koordpy.qos.cgroup import CgroupFiles, Version
 from koordpy.qos.executor import Executor
 from koordpy.qos.interface import QOSHandle
@@ -89,7 +89,7 @@ def inputs(annotations: dict[str, Any] | None = None, *, used: float = 2.2, **se
     texts = {key: msgspec.json.encode(value).decode() for key, value in (annotations or {}).items()}
     topology = {"metadata": {"name": "n", "annotations": texts}}
     return Inputs(
-        slo=node_slo.merged({"resourceUsedThresholdWithBE": section}),
+        slo=completed(decode(NodeSLOSpec, {"resourceUsedThresholdWithBE": section})),
         node=decode(Node, node),
         topology=decode(NodeResourceTopology, topology),
         pods=[pod("lsr", "LSR", "0,6"), pod("lse", "LSE", "7"), pod("be", "BE")],

@@ -1,0 +1,84 @@
+"""Read the JSON of a strategy as Go's decoder does.
+
+Names match whatever their case, the last of several counts, unknown ones are ignored, null means absent. A
+value of a wrong type is an error, and so is a text that is no quantity or duration where one is expected.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from ..decoding import MALFORMED, DecodeError
+from ..patch import describe
+from .strategy import Field, fields_of
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def parse(text: str) -> dict[str, Any]:
+    """Return the members of a JSON object; null has none. Raises DecodeError."""
+    try:
+        document = msgspec.json.decode(text.encode())
+    except MALFORMED as error:
+        raise DecodeError(str(error)) from None
+    return _object({} if document is None else document, "")
+
+
+def read(type_: type[T], document: Mapping[str, Any], path: str = "") -> T:
+    """Return an object as a struct. Raises DecodeError naming the path and what was expected there."""
+    known = _canonical(type_, document, path)
+    try:
+        return msgspec.convert(known, type_)
+    except msgspec.ValidationError as error:
+        raise DecodeError(f"{path}: {error}" if path else str(error)) from None
+
+
+def members(document: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return the members of an object that match any of the names, by these names; nulls included."""
+    folded = {name.casefold(): name for name in names}
+    exact = frozenset(names)
+    found = {}
+    for key, value in document.items():
+        name = key if key in exact else folded.get(key.casefold())
+        if name is not None and (value is not None or name not in found):
+            found[name] = value
+    return found
+
+
+def _canonical(type_: type[msgspec.Struct], document: Mapping[str, Any], path: str) -> dict[str, Any]:
+    fields = fields_of(type_)
+    return {
+        name: _value(fields[name], value, f"{path}.{name}" if path else name)
+        for name, value in members(document, *fields).items()
+        if value is not None
+    }
+
+
+def _value(field: Field, value: Any, path: str) -> Any:
+    """Return a value with exact names; what has the wrong type stays as it is, and is refused later."""
+    if field.container is list and isinstance(value, list):
+        return [_item(field, item, f"{path}[{at}]") for at, item in enumerate(value)]
+    if field.container is dict and isinstance(value, dict):
+        return {key: _item(field, item, f"{path}.{key}") for key, item in value.items()}
+    return value if field.container is not None else _item(field, value, path)
+
+
+def _item(field: Field, value: Any, path: str) -> Any:
+    if field.struct is not None:
+        return _canonical(field.struct, _object({} if value is None else value, path), path)
+    if field.scalar is not None and value is None:
+        return field.scalar()
+    if field.form is not None:
+        try:
+            return field.form.canonical(value)
+        except ValueError as error:
+            raise DecodeError(f"{path}: {error}") from None
+    return value
+
+
+def _object(value: Any, path: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        place = f"{path}: " if path else ""
+        raise DecodeError(f"{place}expected an object, got {describe(value)}")
+    return value
