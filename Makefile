@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: setup run test lint format e2e bench lock clean
+.PHONY: setup run test lint format e2e bench mutants lock clean
 
 setup: $(STAMP)
 
@@ -43,6 +43,15 @@ e2e: setup
 bench: setup
 	$(BIN)/python -m bench
 
+# Mutation runs of the critical modules (pyproject.toml, tool.koordpy.mutants): make mutants MODULES="leader fence".
+mutants: $(VENV)/.mutants
+	$(BIN)/python -m tests.mutants $(MODULES)
+
+$(VENV)/.mutants: $(STAMP) requirements/mutants.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/mutants.txt \
+	    || $(PIP) --require-hashes -r requirements/mutants.txt
+	@touch $@
+
 # Re-pin every dependency: one file with hashes for all supported Python versions, a file a purpose.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
     --no-annotate --no-header
@@ -50,6 +59,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 lock: setup
 	$(COMPILE) pyproject.toml -o requirements/runtime.txt
 	$(COMPILE) pyproject.toml --extra dev --extra plots -c requirements/runtime.txt -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra mutants -c requirements/dev.txt -o requirements/mutants.txt
 	printf 'hatchling\neditables\n' | $(COMPILE) - -c requirements/dev.txt -o requirements/build.txt
 	printf 'uv\n' | $(COMPILE) - -c requirements/dev.txt -o requirements/uv.txt
 
