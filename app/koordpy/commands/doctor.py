@@ -78,7 +78,7 @@ async def _examine(
     from koordpy.cluster.client import Client
     from koordpy.cluster.connection import Connection
     from koordpy.doctor.examination import Question, examine
-    from koordpy.doctor.patient import known_parts, parts_of
+    from koordpy.doctor.installation import known_parts, parts_of
     from koordpy.features.feature import Part
     from koordpy.lib.feature_gates import parse
 

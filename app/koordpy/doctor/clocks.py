@@ -6,7 +6,7 @@ from email.utils import parsedate_to_datetime
 from koordpy.lib.http1 import HttpError
 
 from .finding import Area, Finding
-from .patient import Patient
+from .installation import Installation
 
 AREA = Area("clock")
 
@@ -14,10 +14,10 @@ TOLERATED = 5.0
 """Seconds; the API server tells its time in whole ones, and the answer takes time."""
 
 
-async def check(patient: Patient) -> AsyncIterator[Finding]:
+async def check(installation: Installation) -> AsyncIterator[Finding]:
     """Compare the API server's clock with this machine's."""
     try:
-        answer = await patient.client.connection.request("GET", "/version")
+        answer = await installation.client.connection.request("GET", "/version")
     except HttpError as error:
         yield AREA.unknown("API server", f"cannot be asked: {error}")
         return
@@ -33,7 +33,7 @@ async def check(patient: Patient) -> AsyncIterator[Finding]:
     if date is None:
         yield AREA.note("API server", "does not tell its time")
         return
-    skew = (patient.clock.now() - parsedate_to_datetime(date)).total_seconds()
+    skew = (installation.clock.now() - parsedate_to_datetime(date)).total_seconds()
     if abs(skew) > TOLERATED:
         ahead = "ahead of" if skew > 0 else "behind"
         yield AREA.problem(

@@ -12,7 +12,7 @@ from koordpy.cluster.errors import NotFound
 from koordpy.features.feature import definition_name, shipped_definitions
 
 from .finding import Area, Finding
-from .patient import Patient
+from .installation import Installation
 
 AREA = Area("definitions")
 
@@ -25,14 +25,14 @@ _SHOWN = 3
 Document = Mapping[str, Any]
 
 
-async def check(patient: Patient) -> AsyncIterator[Finding]:
+async def check(installation: Installation) -> AsyncIterator[Finding]:
     """Compare every shipped definition with the cluster's."""
     resources = {definition_name(resource): resource for resource in RESOURCES.values()}
     for name in sorted(shipped_definitions()):
-        needed = patient.needed_by(resources[name]) if name in resources else []
+        needed = installation.needed_by(resources[name]) if name in resources else []
         shipped = yaml.safe_load(data.deploy("crds", f"{name}.yaml").read_text(encoding="utf-8"))
         try:
-            found = await patient.client.get_raw(DEFINITIONS, "", name)
+            found = await installation.client.get_raw(DEFINITIONS, "", name)
         except NotFound:
             if needed:
                 yield AREA.problem(

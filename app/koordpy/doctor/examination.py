@@ -26,12 +26,12 @@ from . import (
     webhooks,
 )
 from .finding import Area, Finding, Report, State, report
-from .patient import Patient
+from .installation import Installation
 
 CONFIGURATION = Area("configuration")
 CLUSTER = Area("cluster")
 
-Check = Callable[[Patient], AsyncIterator[Finding]]
+Check = Callable[[Installation], AsyncIterator[Finding]]
 
 _CHECKS: tuple[tuple[Area, Check], ...] = (
     (clocks.AREA, clocks.check),
@@ -74,7 +74,7 @@ async def examine(client: Client, question: Question, clock: Clock | None = None
                 )
                 for problem in error.problems
             ]
-    patient = Patient(
+    installation = Installation(
         client,
         question.settings,
         question.parts,
@@ -84,35 +84,35 @@ async def examine(client: Client, question: Question, clock: Clock | None = None
     )
     found += [
         CONFIGURATION.problem("koordpy", problem, "koordpy does not start with it: mend its configuration")
-        for problem in dict.fromkeys(patient.problems)  # two parts may have the same one
+        for problem in dict.fromkeys(installation.problems)  # two parts may have the same one
     ]
-    if not patient.problems:
+    if not installation.problems:
         parts = ", ".join(part.value for part in question.parts) or "none"
         found.append(CONFIGURATION.ok("koordpy", f"starts with it; parts: {parts}"))
     if Part.EXTENDER in question.parts:
         if scheduler is not None:
-            found += extenders.check(patient, scheduler)
+            found += extenders.check(installation, scheduler)
         elif question.scheduler_file is None:
             found.append(
                 extenders.AREA.note(
                     "extenders", "kube-scheduler's configuration was not given", "--scheduler-config FILE"
                 )
             )
-    found += await _of_the_cluster(patient)
+    found += await _of_the_cluster(installation)
     return report(client.connection.server, [part.value for part in question.parts], found)
 
 
-async def _of_the_cluster(patient: Patient) -> list[Finding]:
+async def _of_the_cluster(installation: Installation) -> list[Finding]:
     found: list[Finding] = []
     for area, check in _CHECKS:
         try:
-            async for finding in check(patient):
+            async for finding in check(installation):
                 found.append(finding)
         except ApiError as error:
             found.append(area.unknown("API server", f"cannot look: {error}"))
         except ConnectionFailed as error:
             unreachable = CLUSTER.unknown(
-                patient.client.connection.server,
+                installation.client.connection.server,
                 f"does not answer: {error}",
                 "see --server, --kubeconfig, --context, and whether the API server runs",
             )

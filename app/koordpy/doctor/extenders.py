@@ -13,7 +13,7 @@ from koordpy.scheduling.profiles.registry import DEFAULT_PLUGINS, IN_TREE, Profi
 from koordpy.settings import ExtenderSettings
 
 from .finding import Area, Finding
-from .patient import Patient
+from .installation import Installation
 
 AREA = Area("extender")
 
@@ -38,9 +38,9 @@ _SHIPPED = {
 }
 
 
-def check(patient: Patient, scheduler: SchedulerConfiguration) -> Iterator[Finding]:
+def check(installation: Installation, scheduler: SchedulerConfiguration) -> Iterator[Finding]:
     """Judge the entries of a configuration that call koordpy, and its profiles beside koordpy's."""
-    settings = patient.settings.extender
+    settings = installation.settings.extender
     ours = [entry for entry in scheduler.extenders if _is_ours(entry, settings)]
     shipped = _SHIPPED[settings.mode]
     if not ours:
@@ -54,12 +54,12 @@ def check(patient: Patient, scheduler: SchedulerConfiguration) -> Iterator[Findi
         return
     found = [
         *_addresses(ours, settings),
-        *_verbs(ours, scheduler, patient),
-        *_timeouts(ours, patient.profiles),
+        *_verbs(ours, scheduler, installation),
+        *_timeouts(ours, installation.profiles),
         *_reach(ours),
-        *_profiles(scheduler, patient),
-        *_weights(ours, scheduler, patient),
-        *_choice(ours, scheduler, patient),
+        *_profiles(scheduler, installation),
+        *_weights(ours, scheduler, installation),
+        *_choice(ours, scheduler, installation),
     ]
     yield from found
     if not found:
@@ -100,9 +100,9 @@ def _addresses(ours: Sequence[ExtenderConfig], settings: ExtenderSettings) -> It
 
 
 def _verbs(
-    ours: Sequence[ExtenderConfig], scheduler: SchedulerConfiguration, patient: Patient
+    ours: Sequence[ExtenderConfig], scheduler: SchedulerConfiguration, installation: Installation
 ) -> Iterator[Finding]:
-    settings = patient.settings.extender
+    settings = installation.settings.extender
     for entry in ours:
         for verb, given in _given(entry).items():
             if given and given != verb:
@@ -112,7 +112,7 @@ def _verbs(
                     f"{verb}Verb: {verb}",
                 )
     called = {verb for entry in ours for verb, given in _given(entry).items() if given == verb}
-    needed = {verb: _askers(patient.profiles, verb) for verb in VERBS}
+    needed = {verb: _askers(installation.profiles, verb) for verb in VERBS}
     needed["filter"] = needed["filter"] or ["koordpy"]
     if settings.node_choice == "koordpy":
         needed["prioritize"] = []  # filter has chosen already
@@ -247,10 +247,10 @@ def _reach(ours: Sequence[ExtenderConfig]) -> Iterator[Finding]:
 # --- profiles --------------------------------------------------------------------------------------
 
 
-def _profiles(scheduler: SchedulerConfiguration, patient: Patient) -> Iterator[Finding]:
+def _profiles(scheduler: SchedulerConfiguration, installation: Installation) -> Iterator[Finding]:
     theirs = [profile.scheduler_name for profile in scheduler.profiles]
     for name in theirs:
-        if name not in patient.profiles.frameworks:
+        if name not in installation.profiles.frameworks:
             yield AREA.problem(
                 f"profile {name}",
                 "kube-scheduler has it and koordpy does not: extenders are for all profiles, so every "
@@ -260,7 +260,7 @@ def _profiles(scheduler: SchedulerConfiguration, patient: Patient) -> Iterator[F
                 "or run "
                 "that profile in a kube-scheduler without extenders",
             )
-    for name in patient.profiles.frameworks:
+    for name in installation.profiles.frameworks:
         if name not in theirs:
             yield AREA.note(
                 f"profile {name}",
@@ -271,14 +271,14 @@ def _profiles(scheduler: SchedulerConfiguration, patient: Patient) -> Iterator[F
 
 
 def _weights(
-    ours: Sequence[ExtenderConfig], scheduler: SchedulerConfiguration, patient: Patient
+    ours: Sequence[ExtenderConfig], scheduler: SchedulerConfiguration, installation: Installation
 ) -> Iterator[Finding]:
     """A point of ours counts `weight * 10` points; in-tree weights that do not know of it hardly count."""
     weight = max((entry.weight for entry in ours if entry.prioritize_verb), default=0)
-    if not weight or patient.settings.extender.node_choice == "koordpy":
+    if not weight or installation.settings.extender.node_choice == "koordpy":
         return
     for profile in scheduler.profiles:
-        framework = patient.profiles.of(profile.scheduler_name)
+        framework = installation.profiles.of(profile.scheduler_name)
         if framework is None or not framework.weights:
             continue
         in_tree = _in_tree_weights(profile)
@@ -297,10 +297,10 @@ def _weights(
 
 
 def _choice(
-    ours: Sequence[ExtenderConfig], scheduler: SchedulerConfiguration, patient: Patient
+    ours: Sequence[ExtenderConfig], scheduler: SchedulerConfiguration, installation: Installation
 ) -> Iterator[Finding]:
     """Where koordpy chooses the node, it must know what kube-scheduler would have done."""
-    if patient.settings.extender.node_choice != "koordpy":
+    if installation.settings.extender.node_choice != "koordpy":
         return
     fix = "say the same in koordpy's profiles, or set extender.nodeChoice: kube-scheduler"
     for entry in scheduler.extenders:
@@ -313,7 +313,7 @@ def _choice(
                 "set extender.nodeChoice: kube-scheduler",
             )
     for profile in scheduler.profiles:
-        whole = patient.profiles.whole_of(profile.scheduler_name)
+        whole = installation.profiles.whole_of(profile.scheduler_name)
         if whole is None:
             continue
         subject = f"profile {profile.scheduler_name}"

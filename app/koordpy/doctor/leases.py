@@ -11,7 +11,7 @@ from koordpy.features.parts import descheduler_lease
 from koordpy.scheduling.profiles.config import LeaderElection
 
 from .finding import Area, Finding
-from .patient import Patient
+from .installation import Installation
 
 AREA = Area("leases")
 
@@ -25,15 +25,17 @@ class _Wanted:
     consequence: str
 
 
-async def check(patient: Patient) -> AsyncIterator[Finding]:
+async def check(installation: Installation) -> AsyncIterator[Finding]:
     """Look at the Leases of kube-scheduler, extender, controllers and descheduler, as far as they are on."""
-    for wanted in _wanted(patient):
-        yield await _judged(patient, wanted)
+    for wanted in _wanted(installation):
+        yield await _judged(installation, wanted)
 
 
-def _wanted(patient: Patient) -> Iterator[_Wanted]:
-    if Part.EXTENDER in patient.parts:
-        election = LeaderElection() if patient.scheduler is None else patient.scheduler.leader_election
+def _wanted(installation: Installation) -> Iterator[_Wanted]:
+    if Part.EXTENDER in installation.parts:
+        election = (
+            LeaderElection() if installation.scheduler is None else installation.scheduler.leader_election
+        )
         if election.leader_elect:
             yield _Wanted(
                 election.resource_namespace,
@@ -41,8 +43,8 @@ def _wanted(patient: Patient) -> Iterator[_Wanted]:
                 "kube-scheduler",
                 "nobody asks koordpy, and pods stay pending",
             )
-        extender = patient.settings.extender
-        leads = any(feature.leads for feature in patient.features if feature.part is Part.EXTENDER)
+        extender = installation.settings.extender
+        leads = any(feature.leads for feature in installation.features if feature.part is Part.EXTENDER)
         if leads and extender.leader_elect:
             yield _Wanted(
                 extender.lease.namespace,
@@ -50,20 +52,20 @@ def _wanted(patient: Patient) -> Iterator[_Wanted]:
                 "koordpy serve",
                 "nobody schedules Reservations, or binds pods beside them",
             )
-    if Part.CONTROLLERS in patient.parts and patient.settings.worker.leader_elect:
-        lease = patient.settings.worker.controllers.lease
+    if Part.CONTROLLERS in installation.parts and installation.settings.worker.leader_elect:
+        lease = installation.settings.worker.controllers.lease
         yield _Wanted(lease.namespace, lease.name, "koordpy worker --controllers", "no controller works")
-    if Part.DESCHEDULER in patient.parts and not patient.problems:
-        found = descheduler_lease(patient.settings)
+    if Part.DESCHEDULER in installation.parts and not installation.problems:
+        found = descheduler_lease(installation.settings)
         if found is not None:
             yield _Wanted(found.namespace, found.name, "koordpy worker --descheduler", "nothing is evicted")
 
 
-async def _judged(patient: Patient, wanted: _Wanted) -> Finding:
+async def _judged(installation: Installation, wanted: _Wanted) -> Finding:
     subject = f"{wanted.namespace}/{wanted.name}"
     start = f"see that {wanted.holder} runs, and that it may write this Lease"
     try:
-        lease = await patient.client.get(Lease, wanted.namespace, wanted.name)
+        lease = await installation.client.get(Lease, wanted.namespace, wanted.name)
     except NotFound:
         return AREA.problem(
             subject, f"does not exist: {wanted.holder} never led; {wanted.consequence}", start
@@ -73,7 +75,7 @@ async def _judged(patient: Patient, wanted: _Wanted) -> Finding:
         return AREA.problem(
             subject, f"is held by nobody: {wanted.holder} has stopped; {wanted.consequence}", start
         )
-    age = (patient.clock.now() - parse_time(spec.renew_time)).total_seconds()
+    age = (installation.clock.now() - parse_time(spec.renew_time)).total_seconds()
     if age > (spec.lease_duration_seconds or 15):
         return AREA.problem(
             subject,

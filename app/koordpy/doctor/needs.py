@@ -7,23 +7,23 @@ from koordpy.cluster.errors import NotFound
 from koordpy.scheduling.interface import Plugin
 
 from .finding import Area, Finding
-from .patient import Patient
+from .installation import Installation
 
 AREA = Area("plugins")
 
 
-async def check(patient: Patient) -> AsyncIterator[Finding]:
+async def check(installation: Installation) -> AsyncIterator[Finding]:
     """List what the plugins that have something to say follow, pods aside, and let them say it."""
-    for missing in patient.profiles.missing:
+    for missing in installation.profiles.missing:
         yield AREA.problem(
             missing,
             "is configured and not installed; extender.skipMissingPlugins leaves it out",
             "install the package that brings it, or take it out of the profile",
         )
-    for plugin in patient.plugins:
+    for plugin in installation.plugins:
         if type(plugin).lacks is Plugin.lacks:
             continue
-        absent = await _list(patient, plugin)
+        absent = await _list(installation, plugin)
         if absent:
             yield AREA.unknown(plugin.name, f"cannot look: the API server does not serve {', '.join(absent)}")
             continue
@@ -34,15 +34,15 @@ async def check(patient: Patient) -> AsyncIterator[Finding]:
             yield AREA.ok(plugin.name, "has what it needs")
 
 
-async def _list(patient: Patient, plugin: Plugin) -> list[str]:
+async def _list(installation: Installation, plugin: Plugin) -> list[str]:
     """Fill the stores of a plugin; return the kinds that are not served."""
     absent = []
-    for type_ in patient.types(plugin):
-        store = patient.cluster.store(type_)
+    for type_ in installation.types(plugin):
+        store = installation.cluster.store(type_)
         if type_ is Pod or store.synced:
             continue
         try:
-            store.replace(await patient.client.list_all(type_))
+            store.replace(await installation.client.list_all(type_))
             store.synced = True
         except NotFound:
             absent.append(type_.__name__)

@@ -8,7 +8,7 @@ from koordpy.api.meta import parse_time
 from koordpy.features.feature import Part
 
 from .finding import Area, Finding
-from .patient import Patient
+from .installation import Installation
 
 AREA = Area("pods")
 
@@ -19,15 +19,15 @@ _WAITING = "spec.nodeName=,status.phase=Pending"
 _LONGEST = 300
 
 
-async def check(patient: Patient) -> AsyncIterator[Finding]:
+async def check(installation: Installation) -> AsyncIterator[Finding]:
     """List the pods without a node, and tell what is the matter with them, one finding a cause."""
-    if Part.EXTENDER not in patient.parts or patient.problems:
+    if Part.EXTENDER not in installation.parts or installation.problems:
         return
-    served = patient.profiles.frameworks
+    served = installation.profiles.frameworks
     broken: dict[str, list[Pod]] = defaultdict(list)
     strangers: dict[str, list[Pod]] = defaultdict(list)
     unseen: list[Pod] = []
-    waiting = await patient.client.list_all(Pod, field_selector=_WAITING)
+    waiting = await installation.client.list_all(Pod, field_selector=_WAITING)
     for pod in waiting:
         name = pod.spec.scheduler_name or "default-scheduler"
         told = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
@@ -37,7 +37,7 @@ async def check(patient: Patient) -> AsyncIterator[Finding]:
             strangers[name].append(pod)
         elif told is not None and told.reason == "SchedulerError":
             broken[told.message].append(pod)
-        elif told is None and _age(patient, pod) > PATIENCE:
+        elif told is None and _age(installation, pod) > PATIENCE:
             unseen.append(pod)
     for message, pods in broken.items():
         yield AREA.problem(
@@ -51,7 +51,7 @@ async def check(patient: Patient) -> AsyncIterator[Finding]:
     if unseen:
         yield AREA.problem(
             _named(unseen),
-            f"kube-scheduler has not looked at them, the oldest for {_oldest(patient, unseen):.0f} s",
+            f"kube-scheduler has not looked at them, the oldest for {_oldest(installation, unseen):.0f} s",
             "see that a kube-scheduler with a profile of their schedulerName runs and leads",
         )
     for name, pods in strangers.items():
@@ -70,10 +70,10 @@ def _named(pods: list[Pod]) -> str:
     return first if len(pods) == 1 else f"{first} and {len(pods) - 1} more"
 
 
-def _age(patient: Patient, pod: Pod) -> float:
+def _age(installation: Installation, pod: Pod) -> float:
     at = pod.metadata.creation_timestamp
-    return (patient.clock.now() - parse_time(at)).total_seconds() if at else 0.0
+    return (installation.clock.now() - parse_time(at)).total_seconds() if at else 0.0
 
 
-def _oldest(patient: Patient, pods: Iterable[Pod]) -> float:
-    return max(_age(patient, pod) for pod in pods)
+def _oldest(installation: Installation, pods: Iterable[Pod]) -> float:
+    return max(_age(installation, pod) for pod in pods)

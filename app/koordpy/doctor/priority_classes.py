@@ -8,17 +8,17 @@ from koordpy import data
 from koordpy.api.core import PriorityClass
 
 from .finding import Area, Finding
-from .patient import Patient
+from .installation import Installation
 
 AREA = Area("priority classes")
 
 _FIX = "kubectl apply -f deploy/priorityclasses/koordinator.yaml"
 
 
-async def check(patient: Patient) -> AsyncIterator[Finding]:
+async def check(installation: Installation) -> AsyncIterator[Finding]:
     """Compare the shipped priority classes with the cluster's."""
     text = data.deploy("priorityclasses", "koordinator.yaml").read_text(encoding="utf-8")
-    known = {found.metadata.name: found.value for found in await patient.client.list_all(PriorityClass)}
+    known = {found.metadata.name: found.value for found in await installation.client.list_all(PriorityClass)}
     wrong = False
     for shipped in yaml.safe_load_all(text):
         name, value = shipped["metadata"]["name"], shipped["value"]

@@ -10,7 +10,7 @@ from koordpy.scheduling.explain.reservation_causes import unplaced
 from koordpy.scheduling.reservations.scheduler import RESERVATION
 
 from .finding import Area, Finding
-from .patient import Patient
+from .installation import Installation
 
 AREA = Area("reservations")
 
@@ -21,26 +21,26 @@ SHOWN: Final = 10
 """Reservations of which each is told."""
 
 
-async def check(patient: Patient) -> AsyncIterator[Finding]:
+async def check(installation: Installation) -> AsyncIterator[Finding]:
     """Look at the Reservations that have no node yet, where a profile has the plugin."""
     served = [
         name
-        for name, framework in patient.profiles.frameworks.items()
+        for name, framework in installation.profiles.frameworks.items()
         if any(plugin.name == RESERVATION for plugin in framework.plugins)
     ]
-    if Part.EXTENDER not in patient.parts or patient.problems or not served:
+    if Part.EXTENDER not in installation.parts or installation.problems or not served:
         return
-    found = await patient.client.list_all(Reservation)
+    found = await installation.client.list_all(Reservation)
     waiting = [reservation for reservation in found if reservation.is_unassigned]
     for reservation in waiting[:SHOWN]:
-        yield _judged(patient, reservation, served)
+        yield _judged(installation, reservation, served)
     if len(waiting) > SHOWN:
         yield AREA.note("others", f"{len(waiting) - SHOWN} more have no node", "kubectl get reservations")
     if not waiting:
         yield AREA.ok("reservations", f"all {len(found)} have a node, or have ended")
 
 
-def _judged(patient: Patient, reservation: Reservation, served: list[str]) -> Finding:
+def _judged(installation: Installation, reservation: Reservation, served: list[str]) -> Finding:
     name = reservation.metadata.name
     if problem := validate(reservation):
         return AREA.problem(name, f"is never scheduled: {problem}", "mend its spec")
@@ -49,7 +49,7 @@ def _judged(patient: Patient, reservation: Reservation, served: list[str]) -> Fi
     if tried and reservation.scheduler_name in served:
         return AREA.warning(name, what, fix)
     at = reservation.metadata.creation_timestamp
-    age = (patient.clock.now() - parse_time(at)).total_seconds() if at else 0.0
+    age = (installation.clock.now() - parse_time(at)).total_seconds() if at else 0.0
     if reservation.scheduler_name in served and age <= PATIENCE:
         return AREA.ok(name, "was created just now")
     return AREA.problem(name, what, fix)

@@ -8,7 +8,7 @@ from koordpy.api.needs import Right
 from koordpy.api.scheme import Resource
 
 from .finding import Area, Finding
-from .patient import Patient
+from .installation import Installation
 
 AREA = Area("rights")
 
@@ -19,14 +19,14 @@ ACCESS = Resource(GROUP, "v1", "subjectaccessreviews", "SubjectAccessReview", Fa
 _ACCOUNT = "system:serviceaccount:"
 
 
-async def check(patient: Patient) -> AsyncIterator[Finding]:
+async def check(installation: Installation) -> AsyncIterator[Finding]:
     """Ask the API server about every right that is needed."""
     given = 0
-    for right, needed in patient.rights():
-        if await _is_allowed(patient, right):
+    for right, needed in installation.rights():
+        if await _is_allowed(installation, right):
             given += 1
             continue
-        who = patient.user or "the user of these credentials"
+        who = installation.user or "the user of these credentials"
         yield AREA.problem(
             str(right),
             f"{who} may not do this; needed by {', '.join(needed)}",
@@ -35,9 +35,9 @@ async def check(patient: Patient) -> AsyncIterator[Finding]:
             "configuration, bind a role with this rule",
         )
     if given:
-        whose = f"of {patient.user}" if patient.user else "of these credentials"
+        whose = f"of {installation.user}" if installation.user else "of these credentials"
         yield AREA.ok("rights", f"{given} rights {whose} are as they are needed")
-    if not patient.user:
+    if not installation.user:
         yield AREA.note(
             "user",
             "these are the rights of the credentials that the doctor uses, not necessarily koordpy's",
@@ -47,7 +47,7 @@ async def check(patient: Patient) -> AsyncIterator[Finding]:
         )
 
 
-async def _is_allowed(patient: Patient, right: Right) -> bool:
+async def _is_allowed(installation: Installation, right: Right) -> bool:
     resource, _, subresource = right.resource.partition("/")
     attributes = {
         "verb": right.verb,
@@ -59,11 +59,11 @@ async def _is_allowed(patient: Patient, right: Right) -> bool:
     }
     spec: dict[str, Any] = {"resourceAttributes": {key: value for key, value in attributes.items() if value}}
     kind = OWN_ACCESS
-    if patient.user:
+    if installation.user:
         kind = ACCESS
-        spec |= {"user": patient.user, "groups": groups(patient.user)}
+        spec |= {"user": installation.user, "groups": groups(installation.user)}
     review = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
-    answer = await patient.client.create_raw(kind, "", review)
+    answer = await installation.client.create_raw(kind, "", review)
     return bool((answer.get("status") or {}).get("allowed"))
 
 

@@ -27,7 +27,7 @@ from koordpy.lib import certificates
 from koordpy.lib.http1 import HttpClient, HttpError
 
 from .finding import Area, Finding
-from .patient import Patient
+from .installation import Installation
 
 AREA = Area("webhooks")
 
@@ -37,26 +37,26 @@ _CERTIFICATES = ("tls.crt", "cert.pem")
 _TIMEOUT = 5.0
 
 
-async def check(patient: Patient) -> AsyncIterator[Finding]:
+async def check(installation: Installation) -> AsyncIterator[Finding]:
     """Compare both webhook configurations with the paths that are served."""
-    if Part.WEBHOOKS not in patient.parts:
+    if Part.WEBHOOKS not in installation.parts:
         return
-    serving = await _serving_certificate(patient)
+    serving = await _serving_certificate(installation)
     if isinstance(serving, Finding):
         yield serving
     certificate = serving if isinstance(serving, bytes) else b""
-    registration = patient.settings.admission.registration
+    registration = installation.settings.admission.registration
     services: dict[tuple[str, str, int], list[str]] = {}
     for type_, name, file in (
         (MutatingWebhookConfiguration, registration.mutating, "mutating.yaml"),
         (ValidatingWebhookConfiguration, registration.validating, "validating.yaml"),
     ):
         shipped = yaml.safe_load(data.deploy("webhooks", file).read_text(encoding="utf-8"))
-        expected = [entry for entry in shipped["webhooks"] if path_of(entry) in patient.chains]
+        expected = [entry for entry in shipped["webhooks"] if path_of(entry) in installation.chains]
         if not expected:
             continue
         try:
-            document = await patient.client.get_raw(resource_of(type_), "", name)
+            document = await installation.client.get_raw(resource_of(type_), "", name)
         except NotFound:
             paths = ", ".join(sorted({path_of(entry) for entry in expected}))
             yield AREA.problem(
@@ -68,7 +68,7 @@ async def check(patient: Patient) -> AsyncIterator[Finding]:
         found = document.get("webhooks") or []
         problems = [
             *_missing(name, file, expected, found),
-            *_authorities(name, found, certificate, patient),
+            *_authorities(name, found, certificate, installation),
         ]
         for problem in problems:
             yield problem
@@ -82,7 +82,7 @@ async def check(patient: Patient) -> AsyncIterator[Finding]:
         async for unheard in _unheard(name, found):
             yield unheard
     for (namespace, service_name, port), users in services.items():
-        yield await _reachable(patient.client, namespace, service_name, port, users)
+        yield await _reachable(installation.client, namespace, service_name, port, users)
 
 
 def path_of(entry: Document) -> str:
@@ -156,16 +156,16 @@ def _covered(rule: Document, given: Sequence[Document]) -> bool:
 # --- trust -----------------------------------------------------------------------------------------
 
 
-async def _serving_certificate(patient: Patient) -> bytes | Finding:
+async def _serving_certificate(installation: Installation) -> bytes | Finding:
     """Return the certificate that is served (PEM), from the Secret or the folder that it is kept in."""
-    settings = patient.settings.admission
+    settings = installation.settings.admission
     serving = settings.certificates
     folder = settings.certificate_folder
     if serving.mode is not Mode.SECRET and (folder / certificates.SERVER_CERT).exists():
         return (folder / certificates.SERVER_CERT).read_bytes()
     subject = f"Secret {serving.namespace}/{serving.secret_name}"
     try:
-        secret = await patient.client.get(Secret, serving.namespace, serving.secret_name)
+        secret = await installation.client.get(Secret, serving.namespace, serving.secret_name)
     except NotFound:
         if serving.mode is Mode.SECRET:
             return AREA.problem(
@@ -186,16 +186,16 @@ async def _serving_certificate(patient: Patient) -> bytes | Finding:
 
 
 def _authorities(
-    name: str, found: Sequence[Document], certificate: bytes, patient: Patient
+    name: str, found: Sequence[Document], certificate: bytes, installation: Installation
 ) -> Iterator[Finding]:
-    served, now = _parsed(certificate), patient.clock.now()
+    served, now = _parsed(certificate), installation.clock.now()
     complete = (
         "koordpy serve writes it (admission.registration); with cert-manager see its injector; by hand: the "
         "base64 of the authority's PEM"
     )
     seen: set[str] = set()
     for entry in found:
-        if path_of(entry) not in patient.chains:
+        if path_of(entry) not in installation.chains:
             continue
         bundle = (entry.get("clientConfig") or {}).get("caBundle") or ""
         subject = f"{name}: {entry.get('name')}"

@@ -29,7 +29,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
 from koordpy.doctor.examination import Question, examine
 from koordpy.doctor.finding import Finding, Report, State
-from koordpy.doctor.patient import parts_of
+from koordpy.doctor.installation import parts_of
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.features.feature import Part
 from koordpy.lib import certificates

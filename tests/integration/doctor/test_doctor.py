@@ -657,7 +657,7 @@ async def test_the_command_prints_text_json_and_yaml_and_its_exit_code_tells(
 
 async def test_kube_schedulers_configuration_may_come_in_a_config_map(it: Clinic, tmp_path: Path) -> None:
     from koordpy.doctor.examination import Question, examine
-    from koordpy.doctor.patient import parts_of
+    from koordpy.doctor.installation import parts_of
     from koordpy.settings import load
 
     inner = yaml.safe_dump({**it.scheduler, "extenders": []})

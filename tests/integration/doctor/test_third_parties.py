@@ -19,7 +19,7 @@ from koordpy.cluster.connection import Access, Connection
 from koordpy.doctor import clocks
 from koordpy.doctor.definitions import DEFINITIONS
 from koordpy.doctor.finding import Finding, State
-from koordpy.doctor.patient import Patient
+from koordpy.doctor.installation import Installation
 from koordpy.lib.clock import SystemClock
 from koordpy.scheduling.interface import Filter, Permit, Plugin
 from koordpy.scheduling.interface.args import PluginArgs
@@ -150,8 +150,8 @@ async def server_that_tells(date: str) -> AsyncIterator[str]:
 async def skew(date: str) -> Finding:
     async with server_that_tells(date) as url:
         client = Client(Connection.to(Access(url)))
-        patient = Patient(client, settings.load(None), (), SystemClock())
-        [found] = [finding async for finding in clocks.check(patient)]
+        installation = Installation(client, settings.load(None), (), SystemClock())
+        [found] = [finding async for finding in clocks.check(installation)]
         await client.close()
     return found
 

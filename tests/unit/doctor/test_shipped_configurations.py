@@ -9,7 +9,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
 from koordpy.doctor import extenders
 from koordpy.doctor.finding import Finding, State
-from koordpy.doctor.patient import Patient
+from koordpy.doctor.installation import Installation
 from koordpy.features.feature import Part
 from koordpy.lib.clock import SystemClock
 from koordpy.scheduling.profiles import config
@@ -20,9 +20,9 @@ BASE = DEPLOY / "kustomize" / "base" / "extender"
 
 def findings(scheduler: Path, given: settings.Settings) -> list[Finding]:
     client = Client(Connection.to(Access("http://127.0.0.1:1")))
-    patient = Patient(client, given, (Part.EXTENDER,), SystemClock())
-    assert patient.problems == []
-    return list(extenders.check(patient, config.load(scheduler)))
+    installation = Installation(client, given, (Part.EXTENDER,), SystemClock())
+    assert installation.problems == []
+    return list(extenders.check(installation, config.load(scheduler)))
 
 
 def bad(found: list[Finding]) -> list[Finding]:

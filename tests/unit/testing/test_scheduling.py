@@ -42,7 +42,7 @@ class Cold(Plugin, Filter, Score, Reserve, Permit, PreBind):
         self.taken.remove(pod.metadata.name)
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status:
-        return Status.wait(5) if pod.metadata.name == "patient" else SUCCESS
+        return Status.wait(5) if pod.metadata.name == "installation" else SUCCESS
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str, binding: Binding) -> Status:
         binding.annotations["cold"] = "yes"
@@ -96,7 +96,7 @@ async def test_a_placed_pod_is_in_the_cluster_with_what_was_written() -> None:
 async def test_a_pod_that_waits_is_given_back() -> None:
     known = cluster(node("a"))
     scheduling = Scheduling(known, Cold)
-    placed = await scheduling.place(pod("patient"))
+    placed = await scheduling.place(pod("installation"))
     assert (placed.node, placed.waits) == ("", {"Cold": 5})
     assert scheduling.plugin("Cold").taken == []  # type: ignore[attr-defined]
     assert int(known.nodes.requested[:, PODS].sum()) == 0

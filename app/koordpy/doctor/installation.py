@@ -38,7 +38,7 @@ PARTS_OF_DOORS: Mapping[str, Part] = {"admission": Part.WEBHOOKS, "extender": Pa
 
 
 @dataclass
-class Patient:
+class Installation:
     """The cluster behind `client`, and what is on there.
 
     `scheduler` is kube-scheduler's configuration, None where none was given. `user` is whose rights are
