@@ -23,6 +23,26 @@ VIOLATIONS = {
         "from koordpy_plugins.scheduling.loadaware import plugin",
         "app never imports plugins",
     ),
+    "an SLO strategy imports how strategies are merged": (
+        "app/koordpy/api/slo/threshold.py",
+        "from .merge import merge",
+        "inside api/slo: strategies, how they are merged, sections, what is made of them",
+    ),
+    "a file of api/slo has no place in the order": (
+        "app/koordpy/api/slo/planted.py",
+        "",
+        "inside api/slo: strategies, how they are merged, sections, what is made of them",
+    ),
+    "the amounts of quotas import the rules of quotas": (
+        "app/koordpy/api/quota/amounts.py",
+        "from . import validation",
+        "inside api/quota: amounts, what an ElasticQuota says, rules",
+    ),
+    "what quotas are imports the quota tree": (
+        "app/koordpy/api/quota/info.py",
+        "from koordpy.cluster.quota import topology",
+        "the floors: a file imports only from its own floor or below",
+    ),
     "the toolkit of plugins imports the framework": (
         "app/koordpy/scheduling/toolkit/planted.py",
         "from koordpy.scheduling.framework import framework",

@@ -8,7 +8,7 @@ its webhook is the guard (`validation`). Texts and rules are those of Koordinato
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
@@ -17,6 +17,7 @@ from koordpy.lib import duration
 from ..quantity import from_wire
 
 
+@runtime_checkable
 class Rule(Protocol):
     """A rule that a value must keep."""
 
@@ -28,6 +29,7 @@ class Rule(Protocol):
         ...
 
 
+@runtime_checkable
 class Form(Protocol):
     """A notation for something else, of which several texts may mean the same."""
 

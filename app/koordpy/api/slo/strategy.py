@@ -24,7 +24,7 @@ class Field:
     """A field of a struct.
 
     `struct` is the type of the object, or of each object of the list or map, that it holds, if it does;
-    `scalar` is bool or float if it holds these. A field `is_pointer` where Go tells unset from empty.
+    `scalar` is bool or float if it holds these. A field `is_pointer` where unset and empty differ in Go.
     `embedded` is the Go name of the embedded struct that declares the field, "" where it is the struct's own.
     """
 
@@ -58,8 +58,8 @@ def fields_of(type_: type[msgspec.Struct]) -> Mapping[str, Field]:
             item if isinstance(item, type) and issubclass(item, msgspec.Struct) else None,
             item if item in (bool, float) else None,
             info.default is None,
-            next((mark for mark in metadata if hasattr(mark, "canonical")), None),
-            tuple(mark for mark in metadata if hasattr(mark, "problem")),
+            next((mark for mark in metadata if isinstance(mark, Form)), None),
+            tuple(mark for mark in metadata if isinstance(mark, Rule)),
             _embedded(type_, info.name),
         )
     return fields

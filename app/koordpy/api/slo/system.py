@@ -14,8 +14,8 @@ from .strategy import Strategy
 class SystemStrategy(Strategy, frozen=True):
     """Kernel settings; None leaves one as it is.
 
-    `total_network_bandwidth` is no pointer in Go: it is written always, and whoever sets any field of a
-    strategy sets it too.
+    `total_network_bandwidth` is no pointer in Go: it is written always, so a strategy that sets any field
+    sets this one too, to 0 where it does not name it.
     """
 
     min_free_kbytes_factor: Annotated[Int64, GreaterThan(0)] | None = None
