@@ -48,28 +48,11 @@ def _of_plugins(framework: Framework, cluster: Cluster) -> Picture:
     found: Picture = {}
     for plugin in framework.plugins:
         if isinstance(plugin, LoadAwareScheduling):
-            found["loads"] = _loads(plugin)
+            found["loads"] = {"cache": plugin.cache.snapshot(), "columns": plugin.columns.snapshot()}
         elif isinstance(plugin, Reservation):
             found["reservations"] = both(cluster, plugin.cache)
             found["withheld"] = _withheld(plugin, cluster)
     return found
-
-
-def _loads(plugin: LoadAwareScheduling) -> Picture:
-    """Return the assign cache by node, and what Filter and Score read of it."""
-    loads = {}
-    for name in plugin.cache:
-        load = plugin.cache.get(name)
-        assert load is not None
-        pods = {
-            uid: (assigned.timestamp, assigned.estimate, assigned.deadline, assigned.prod)
-            for uid, assigned in load.pods.items()
-        }
-        sums = (load.node_delta, load.prod_delta, load.node_estimated, load.prod_usage)
-        of = (load.node_delta_pods, load.prod_delta_pods, load.node_estimated_pods)
-        # Sums are kept by a NodeMetric; without one nobody reads what the last one has left.
-        loads[name] = {"pods": pods, "sums": (sums, of) if load.metric is not None else None}
-    return {"cache": loads, "columns": plugin.columns.rows()}
 
 
 def _withheld(plugin: Reservation, cluster: Cluster) -> Picture:

@@ -26,17 +26,17 @@ def run(case: dict[str, Any], tag: str | None) -> object:
     assert isinstance(clock, FakeClock)
     cluster.store(Node).apply(decode(Node, case["node"]))
     metric: NodeMetric | None = None
-    cache, refresh = plugin.cache, plugin.columns.refresh
+    cache = plugin.cache
     for event in case["events"]:
         clock.set(datetime.fromisoformat(event["at"]))
         pod = decode(Pod, event["pod"]) if "pod" in event else Pod()
         match event["op"]:
             case "podAdd":
-                refresh(cache.add_pod(pod))
+                cache.add_pod(pod)
             case "podUpdate":
-                refresh(cache.update_pod(decode(Pod, event["old"]), pod))
+                cache.update_pod(decode(Pod, event["old"]), pod)
             case "podDelete":
-                refresh(cache.delete_pod(pod))
+                cache.delete_pod(pod)
             case "reserve":
                 plugin.reserve(CycleState(), pod, event["node"])
             case "unreserve":

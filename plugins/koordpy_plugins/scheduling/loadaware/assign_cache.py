@@ -9,7 +9,7 @@ since 1970.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -18,12 +18,13 @@ from koordpy.api.core import Pod
 from koordpy.api.extension import ANNOTATION_RESERVE_POD
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.meta import parse_time
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.derived_state import DerivedState, Snapshot
 from koordpy.lib import duration
-from koordpy.lib.clock import Clock
 
 from . import annotations
-from .args import LoadAwareSchedulingArgs
 from .estimator import Estimator, Vector, surely_alike
+from .settings import LoadSettings
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -183,31 +184,54 @@ class NodeLoad:
             _mark(self.prod_delta_pods, key, any(excess), sign)
 
 
-class AssignCache:
+class AssignCache(DerivedState):
     """The loads of all nodes, and what each kind of event does to them.
 
-    Every method returns the names of the nodes whose load it changed.
+    Derived from pods and NodeMetrics, but for pods that are reserved and not yet seen bound. Without a
+    NodeMetric nobody reads the sums that the last one has left, and they are not part of the snapshot.
     """
 
-    def __init__(self, args: LoadAwareSchedulingArgs, estimator: Estimator, clock: Clock) -> None:
-        self._args, self._estimator, self._clock = args, estimator, clock
-        self._zero = [0] * len(estimator.names)
+    def __init__(self, cluster: Cluster, settings: LoadSettings) -> None:
+        super().__init__(cluster)
+        self.estimator = Estimator(settings)
+        self._settings, self._clock = settings, cluster.clock
+        self._zero = [0] * len(settings.names)
         self._loads: dict[str, NodeLoad] = {}
+        self._on_change: list[Callable[[str], None]] = []
+        self.follow(Pod, self.add_pod, self.update_pod, self.delete_pod)
+        self.follow(NodeMetric, self.set_metric, lambda _, new: self.set_metric(new), self.delete_metric)
+
+    def snapshot(self) -> Snapshot:
+        """Return by node its pods with what is known of each, and where there is a NodeMetric the sums."""
+        return {name: _snapshot(load) for name, load in self._loads.items()}
+
+    def unconfirmed(self) -> Collection[str]:
+        """Return the UIDs of pods that are reserved on a node and not yet seen there."""
+        return [
+            uid
+            for load in self._loads.values()
+            for uid, assigned in load.pods.items()
+            if not assigned.pod.spec.node_name
+        ]
+
+    def on_change(self, changed: Callable[[str], None]) -> Callable[[], None]:
+        """Call a handler with the name of each node whose load changes, known ones first; return its end."""
+        self._on_change.append(changed)
+        for name in self._loads:
+            changed(name)
+        return lambda: self._on_change.remove(changed)
 
     def get(self, node_name: str) -> NodeLoad | None:
         """Return what is known of a node."""
         return self._loads.get(node_name)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(list(self._loads))
-
-    def assign(self, node_name: str, pod: Pod, estimate: Vector | None = None) -> list[str]:
+    def assign(self, node_name: str, pod: Pod, estimate: Vector | None = None) -> None:
         """Put a pod on a node; pods that have ended, reserve pods and an empty name are ignored.
 
         `estimate` is that of the pod, where it is known already.
         """
         if not node_name or pod.is_terminal or _is_reserve_pod(pod):
-            return []
+            return
         load = self._loads.get(node_name)
         if load is None:
             load = self._loads[node_name] = NodeLoad(self._zero)
@@ -220,66 +244,68 @@ class AssignCache:
         assigned = self._assigned(pod, estimate)
         load.pods[pod.metadata.uid] = assigned
         load.count(assigned, 1)
-        return [node_name]
+        self._tell(node_name)
 
-    def unassign(self, node_name: str, uid: str) -> list[str]:
+    def unassign(self, node_name: str, uid: str) -> None:
         """Take a pod off a node, if it is there."""
         load = self._loads.get(node_name)
-        if load is None or not self._drop(load, uid):
-            return []
-        self._discard_if_empty(node_name, load)
-        return [node_name]
+        if load is not None and self._drop(load, uid):
+            self._discard_if_empty(node_name, load)
+            self._tell(node_name)
 
-    def add_pod(self, pod: Pod) -> list[str]:
+    def _tell(self, node_name: str) -> None:
+        for changed in self._on_change:
+            changed(node_name)
+
+    # --- objects as the API server has them ------------------------------------------------------
+
+    def add_pod(self, pod: Pod) -> None:
         """The API server has a new pod."""
-        return self.assign(pod.spec.node_name, pod)
+        self.assign(pod.spec.node_name, pod)
 
-    def update_pod(self, old: Pod, pod: Pod) -> list[str]:
+    def update_pod(self, old: Pod, pod: Pod) -> None:
         """The API server has a changed pod; changes of metadata alone are ignored.
 
         Only the pod itself leaves a node: stores tell of a pod that takes the name of another one as of a pod
         that is gone and a new one.
         """
-        changed: list[str] = []
         uid, node_name = pod.metadata.uid, pod.spec.node_name
         if old.spec.node_name and old.spec.node_name != node_name:
-            changed += self.unassign(old.spec.node_name, uid)
+            self.unassign(old.spec.node_name, uid)
         load = self._loads.get(node_name)
         known = load.pods.get(uid) if load is not None else None
         if known is None:
-            changed += self.assign(node_name, pod)
+            self.assign(node_name, pod)
         elif pod.is_terminal:
-            changed += self.unassign(node_name, uid)
+            self.unassign(node_name, uid)
         elif pod.spec != known.pod.spec or pod.status.conditions != known.pod.status.conditions:
-            changed += self.assign(node_name, pod)
-        return changed
+            self.assign(node_name, pod)
 
-    def delete_pod(self, pod: Pod) -> list[str]:
+    def delete_pod(self, pod: Pod) -> None:
         """The API server no longer has a pod."""
-        return self.unassign(pod.spec.node_name, pod.metadata.uid)
+        self.unassign(pod.spec.node_name, pod.metadata.uid)
 
-    def set_metric(self, metric: NodeMetric) -> list[str]:
+    def set_metric(self, metric: NodeMetric) -> None:
         """A NodeMetric came or changed."""
         name = metric.metadata.name
         load = self._loads.get(name)
         if load is None:
             load = self._loads[name] = NodeLoad(self._zero)
-        load.set_metric(metric, self._estimator, include_system=self._args.prod_usage_include_sys)
-        return [name]
+        load.set_metric(metric, self.estimator, include_system=self._settings.prod_usage_includes_system)
+        self._tell(name)
 
-    def delete_metric(self, metric: NodeMetric) -> list[str]:
+    def delete_metric(self, metric: NodeMetric) -> None:
         """A NodeMetric is gone; its time stays with the node as long as pods do."""
         name = metric.metadata.name
         load = self._loads.get(name)
-        if load is None:
-            return []
-        load.metric = None
-        self._discard_if_empty(name, load)
-        return [name]
+        if load is not None:
+            load.metric = None
+            self._discard_if_empty(name, load)
+            self._tell(name)
 
     def _assigned(self, pod: Pod, estimate: Vector | None) -> AssignedPod:
         if estimate is None:
-            estimate = self._estimator.of_pod(pod)
+            estimate = self.estimator.of_pod(pod)
         timestamp = _condition_time(pod, "PodScheduled")
         if timestamp is None:
             timestamp = micros(self._clock.now())
@@ -292,15 +318,15 @@ class AssignCache:
         )
 
     def _deadline(self, pod: Pod, timestamp: int) -> int | None:
-        args = self._args
+        settings = self._settings
         after_scheduled = after_initialized = -1
-        if args.allow_customize_estimation:
+        if settings.allow_customize_estimation:
             after_scheduled = annotations.seconds_after_pod_scheduled(pod)
             after_initialized = annotations.seconds_after_initialized(pod)
-        if after_scheduled < 0 and args.estimated_seconds_after_pod_scheduled is not None:
-            after_scheduled = args.estimated_seconds_after_pod_scheduled
-        if after_initialized < 0 and args.estimated_seconds_after_initialized is not None:
-            after_initialized = args.estimated_seconds_after_initialized
+        if after_scheduled < 0 and settings.seconds_after_scheduled is not None:
+            after_scheduled = settings.seconds_after_scheduled
+        if after_initialized < 0 and settings.seconds_after_initialized is not None:
+            after_initialized = settings.seconds_after_initialized
         if after_initialized > 0:
             initialized = _condition_time(pod, "Initialized")
             if initialized is not None:
@@ -318,6 +344,15 @@ class AssignCache:
     def _discard_if_empty(self, node_name: str, load: NodeLoad) -> None:
         if load.is_empty:
             del self._loads[node_name]
+
+
+def _snapshot(load: NodeLoad) -> Snapshot:
+    pods = {uid: (each.timestamp, each.estimate, each.deadline, each.prod) for uid, each in load.pods.items()}
+    if load.metric is None:
+        return {"pods": pods}
+    sums = (load.prod_usage, load.node_delta, load.prod_delta, load.node_estimated)
+    counted = (load.node_delta_pods, load.prod_delta_pods, load.node_estimated_pods)
+    return {"pods": pods, "sums": [*map(list, sums)], "counted": [*map(dict, counted)]}
 
 
 def _condition_time(pod: Pod, type_: str) -> int | None:

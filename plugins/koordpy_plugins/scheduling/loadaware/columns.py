@@ -4,7 +4,7 @@ A row holds what Filter and Score compare; it is written again whenever its node
 it changes, so that a query over 5,000 nodes reads arrays and nothing else.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 
 from koordpy.api.core import Node
 from koordpy.api.quantity import QuantityError
+from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.columns import Int64
-from koordpy.cluster.nodes import NodeSet, NodeTable
+from koordpy.cluster.derived_state import DerivedState, Snapshot
+from koordpy.cluster.nodes import NodeSet
 from koordpy.lib import duration, int64
 
 from . import annotations
-from .args import LoadAwareSchedulingArgs
 from .arithmetic import any_resource
 from .assign_cache import ZERO_TIME, AssignCache, NodeLoad
-from .estimator import Estimator, Vector
+from .estimator import Vector
+from .settings import LoadSettings, ThresholdSettings
 
 Bool = NDArray[np.bool_]
 
@@ -45,17 +47,18 @@ class Profile:
         return self.aggregated is not None
 
 
-class LoadColumns:
+class LoadColumns(DerivedState):
     """Reads like the table: methods take a NodeSet and return arrays, (n, resources) or (n,)."""
 
-    def __init__(
-        self, args: LoadAwareSchedulingArgs, estimator: Estimator, cache: AssignCache, table: NodeTable
-    ) -> None:
-        self._estimator, self._cache, self._table = estimator, cache, table
-        self._names = estimator.names
-        self._default = self._profile_of_args(args)
-        self._expiration = args.node_metric_expiration_seconds * 1_000_000
-        aggregated = args.aggregated
+    def __init__(self, cluster: Cluster, loads: LoadSettings, thresholds: ThresholdSettings) -> None:
+        super().__init__(cluster)
+        table = self._table = cluster.nodes
+        self._cache = cluster.shared(AssignCache, loads)
+        self._estimator = self._cache.estimator
+        self._names = loads.names
+        self._default = self._default_profile(thresholds)
+        self._expiration = thresholds.expiration_seconds * 1_000_000
+        aggregated = thresholds.aggregated
         self._score_type = aggregated.score_aggregation_type if aggregated else ""
         self._score_duration = _nanoseconds(aggregated.score_aggregated_duration) if aggregated else 0
         width = len(self._names)
@@ -74,6 +77,17 @@ class LoadColumns:
         self._expires = table.add_column(fill=_ANY)
         self._scored_until = table.add_column(fill=_NONE)
         self._profiles: dict[str, Profile] = {}
+        self.at_close(self._cache.on_change(self.refresh))
+        self.follow(Node, self.set_node, lambda _, node: self.set_node(node), self.remove_node)
+
+    def snapshot(self) -> Snapshot:
+        """Return every present node's cells."""
+        columns = {name: getattr(self, f"_{name}").values for name in _NAMES}
+        present = np.flatnonzero(self._table.present).tolist()
+        return {
+            self._table.name_of(row): {name: values[row].tolist() for name, values in columns.items()}
+            for row in present
+        }
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -156,27 +170,17 @@ class LoadColumns:
                 allocatable = [0] * len(self._names)
             self._allocatable.values[row] = allocatable
             self._write_thresholds(row, self._profiles.get(name, self._default))
-            self.refresh([name])
+            self.refresh(name)
 
     def remove_node(self, node: Node) -> None:
         """A Node object is gone; its row may live on with its pods."""
         self._profiles.pop(node.metadata.name, None)
 
-    def refresh(self, names: Iterable[str]) -> None:
-        """Write the usage of nodes whose load changed."""
-        for name in names:
-            row = self._table.row_of(name)
-            if row is not None:
-                self._write_load(row, self._cache.get(name), self._profiles.get(name, self._default))
-
-    def rows(self) -> Mapping[str, dict[str, list[int] | int | bool]]:
-        """Return every present node's cells, for comparison with a rebuild."""
-        columns = {name: getattr(self, f"_{name}").values for name in _NAMES}
-        present = np.flatnonzero(self._table.present).tolist()
-        return {
-            self._table.name_of(row): {name: values[row].tolist() for name, values in columns.items()}
-            for row in present
-        }
+    def refresh(self, name: str) -> None:
+        """Write the usage of a node whose load changed."""
+        row = self._table.row_of(name)
+        if row is not None:
+            self._write_load(row, self._cache.get(name), self._profiles.get(name, self._default))
 
     def _write_thresholds(self, row: int, profile: Profile) -> None:
         plain = profile.aggregated if profile.is_aggregated else profile.usage
@@ -223,12 +227,12 @@ class LoadColumns:
 
     # --- thresholds ------------------------------------------------------------------------------
 
-    def _profile_of_args(self, args: LoadAwareSchedulingArgs) -> Profile:
-        aggregated = args.aggregated
+    def _default_profile(self, settings: ThresholdSettings) -> Profile:
+        aggregated = settings.aggregated
         active = aggregated is not None and aggregated.usage_thresholds and aggregated.usage_aggregation_type
         return Profile(
-            self._thresholds_vector(args.usage_thresholds),
-            self._thresholds_vector(args.prod_usage_thresholds),
+            self._thresholds_vector(settings.usage),
+            self._thresholds_vector(settings.prod_usage),
             self._thresholds_vector(aggregated.usage_thresholds) if aggregated and active else None,
             aggregated.usage_aggregation_type if aggregated and active else "",
             _nanoseconds(aggregated.usage_aggregated_duration) if aggregated and active else 0,

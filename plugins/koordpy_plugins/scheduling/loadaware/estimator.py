@@ -5,7 +5,7 @@ milli for cpu, base units for everything else. Source: Koordinator,
 `pkg/scheduler/plugins/loadaware/estimator/default_estimator.go`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from koordpy.api import qos, quantity, resources
 from koordpy.api.core import Node, Pod
@@ -16,7 +16,7 @@ from koordpy.lib import int64
 from koordpy.lib.last_answer import LastAnswer
 
 from . import annotations
-from .args import LoadAwareSchedulingArgs
+from .settings import LoadSettings
 
 Vector = list[int]
 
@@ -34,10 +34,10 @@ _WITHOUT_REQUEST = {
 class Estimator:
     """Koordinator's `defaultEstimator`, which also stands for names that it does not know."""
 
-    def __init__(self, args: LoadAwareSchedulingArgs) -> None:
-        self.names: Sequence[str] = args.vector_names
-        self._factors: Mapping[str, int] = args.estimated_scaling_factors
-        self._custom = args.allow_customize_estimation
+    def __init__(self, settings: LoadSettings) -> None:
+        self.names: Sequence[str] = settings.names
+        self._factors = settings.scaling_factors
+        self._custom = settings.allow_customize_estimation
         self.of_pod = LastAnswer(self._of_pod, surely_alike).of
         """Estimate a pod's usage (r,), never to be changed. Pods of a workload come one after the other."""
 

@@ -32,9 +32,10 @@ from . import arithmetic
 from .args import LoadAwareSchedulingArgs
 from .assign_cache import AssignCache, micros
 from .columns import LoadColumns
-from .estimator import Estimator, surely_alike
+from .estimator import surely_alike
 from .lacks import lacks
 from .service import node_assign_info
+from .settings import LoadSettings, ThresholdSettings
 
 REASON_EXPIRED = "node(s) nodeMetric expired"
 
@@ -53,9 +54,10 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService,
         super().__init__(args, handle)
         assert isinstance(args, LoadAwareSchedulingArgs)
         self.settings = args
-        self.estimator = Estimator(args)
-        self.cache = AssignCache(args, self.estimator, handle.clock)
-        self.columns = LoadColumns(args, self.estimator, self.cache, handle.nodes)
+        loads = LoadSettings.of(args)
+        self.cache = handle.cluster.shared(AssignCache, loads)
+        self.columns = handle.cluster.shared(LoadColumns, loads, ThresholdSettings.of(args))
+        self.estimator = self.cache.estimator
         names = self.estimator.names
         self._weights = np.array([args.resource_weights.get(name, 0) for name in names], np.int64)
         self._reasons = [
@@ -63,26 +65,7 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService,
             *((f"node(s) {name} aggregated usage exceed threshold",) for name in names),
             (REASON_EXPIRED,),
         ]
-        cache, refresh = self.cache, self.columns.refresh
-        handle.on(
-            Node,
-            add=self.columns.set_node,
-            update=lambda _, node: self.columns.set_node(node),
-            delete=self.columns.remove_node,
-        )
-        handle.on(
-            Pod,
-            add=lambda pod: refresh(cache.add_pod(pod)),
-            update=lambda old, pod: refresh(cache.update_pod(old, pod)),
-            delete=lambda pod: refresh(cache.delete_pod(pod)),
-        )
-        handle.on(
-            NodeMetric,
-            add=lambda metric: refresh(cache.set_metric(metric)),
-            update=lambda _, metric: refresh(cache.set_metric(metric)),
-            delete=lambda metric: refresh(cache.delete_metric(metric)),
-        )
-        handle.on_forget(lambda pod, node_name: refresh(cache.unassign(node_name, pod.metadata.uid)))
+        handle.on_forget(lambda pod, node_name: self.cache.unassign(node_name, pod.metadata.uid))
 
     # --- the incoming pod ------------------------------------------------------------------------
 
@@ -187,12 +170,12 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService,
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Count the pod on its node from now on."""
         estimate = self._estimate(state, pod).tolist()
-        self.columns.refresh(self.cache.assign(node_name, pod, estimate))
+        self.cache.assign(node_name, pod, estimate)
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Stop counting it."""
-        self.columns.refresh(self.cache.unassign(node_name, pod.metadata.uid))
+        self.cache.unassign(node_name, pod.metadata.uid)
 
     # --- beside the cycle -------------------------------------------------------------------------
 

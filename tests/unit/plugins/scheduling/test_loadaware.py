@@ -20,6 +20,7 @@ from koordpy_plugins.scheduling.loadaware.args import LoadAwareSchedulingArgs
 from koordpy_plugins.scheduling.loadaware.assign_cache import micros
 from koordpy_plugins.scheduling.loadaware.estimator import Estimator
 from koordpy_plugins.scheduling.loadaware.plugin import LoadAwareScheduling
+from koordpy_plugins.scheduling.loadaware.settings import LoadSettings
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 GI = 1 << 30
@@ -136,7 +137,7 @@ def test_pods_are_estimated_by_a_share_of_what_they_ask_for(
     cpu: str, memory: str, factors: dict[str, int], expected: list[int]
 ) -> None:
     args = LoadAwareSchedulingArgs.model_validate({"estimatedScalingFactors": factors})
-    assert Estimator(args).of_pod(pod(cpu, memory)) == expected
+    assert Estimator(LoadSettings.of(args)).of_pod(pod(cpu, memory)) == expected
 
 
 @pytest.mark.parametrize(
@@ -224,3 +225,23 @@ def test_nodes_that_are_not_looked_at_closely_are_those_that_pass(data: st.DataO
     assert [status.code for status in found] == codes.tolist()
     expected = [plugin._reasons[key] if code else () for code, key in zip(codes, keys, strict=True)]
     assert [status.reasons for status in found] == expected
+
+
+def test_profiles_share_loads_and_columns_where_their_arguments_for_these_agree() -> None:
+    first = made(resourceWeights={"cpu": 1})
+    handle = Handle(first.handle.cluster)
+
+    def beside(**args: object) -> LoadAwareScheduling:
+        read = read_args(LoadAwareScheduling.args_type, LoadAwareScheduling.name, args, "args")
+        return LoadAwareScheduling(read, handle)
+
+    same, stricter = beside(resourceWeights={"memory": 1}), beside(usageThresholds={"cpu": 10})
+    coarser = beside(estimatedScalingFactors={"cpu": 100})
+    assert same.cache is first.cache is stricter.cache is not coarser.cache
+    assert same.columns is first.columns is not stricter.columns
+    report(first, "8", "10Gi")
+    assert not filtered(stricter, pod()).is_success
+    assert filtered(same, pod(cpu="50")).is_success
+    first.reserve(CycleState(), pod(cpu="30", uid="other", name="other"), "n")
+    assert not filtered(same, pod(cpu="50")).is_success
+    assert list(same.cache.unconfirmed()) == ["other"]
