@@ -242,12 +242,12 @@ class Chaos:
 
     async def assert_memory_equals_a_rebuild(self) -> None:
         fresh = Cluster(self.clock)
-        view = ReservationCache.of(fresh)
+        view = fresh.shared(ReservationCache)
         assert len(fresh.nodes) == 0
         async with Informers(fresh, self.client) as informers:
             await informers.wait_synced(PATIENCE)
             ours = self.service.cluster
-            assert both(ours, ReservationCache.of(ours)) == both(fresh, view)
+            assert both(ours, ours.shared(ReservationCache)) == both(fresh, view)
 
     async def assert_nothing_waits_that_fits(self) -> None:
         left = await self.free()

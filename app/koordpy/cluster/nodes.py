@@ -71,12 +71,12 @@ class NodeTable(DerivedState):
         self.follow(Pod, self.observe_pod, lambda _, pod: self.observe_pod(pod), self._lose_pod)
 
     def snapshot(self) -> Snapshot:
-        """Return what is known by node name: the Node object, and of its pods the UIDs and the sums."""
+        """Return by name whether there is a Node object, the sums, and the UIDs of the pods."""
         found = {}
         for row in range(self.capacity):
             if self.present[row] or self._pods[row]:
                 found[self.name_of(row)] = {
-                    "node": self._nodes[row],
+                    "present": bool(self.present[row]),
                     "allocatable": self.resources.named(self.allocatable[row]),
                     "requested": self.resources.named(self.requested[row]),
                     "nonzero": self.nonzero_requested[row].tolist(),

@@ -266,19 +266,19 @@ class Stage:
     async def assert_memory_equals_a_rebuild(self) -> None:
         """What koordpy knows of nodes and reservations is what a fresh view of the API objects gives."""
         fresh = Cluster()
-        view = ReservationCache.of(fresh)
+        view = fresh.shared(ReservationCache)
         assert len(fresh.nodes) == 0
         async with Informers(fresh, self.client) as informers:
             await informers.wait_synced(PATIENCE)
             ours = self.service.cluster
 
             async def equal() -> bool:
-                return both(ours, ReservationCache.of(ours)) == both(fresh, view)
+                return both(ours, ours.shared(ReservationCache)) == both(fresh, view)
 
             try:
                 await self.until(equal, "")
             except AssertionError:
-                assert both(ours, ReservationCache.of(ours)) == both(fresh, view)
+                assert both(ours, ours.shared(ReservationCache)) == both(fresh, view)
 
     async def assert_nothing_is_booked_twice(self) -> None:
         """No node has less CPU than its pods and what Reservations hold beside them."""

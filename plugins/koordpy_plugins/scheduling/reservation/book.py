@@ -5,6 +5,8 @@ its pods or its node change; the objects in the cache remain the truth. Where am
 the slot says so (`exact` is false), and whoever asks has to look at the object.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -94,6 +96,21 @@ class Book:
     def slot_of(self, uid: str) -> int | None:
         """Return the slot of a reservation, None if it is not offered."""
         return self._slots.get(uid)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return what is written down of each reservation, by UID."""
+        names = self._table.resources
+        found = {}
+        for uid, slot in self._slots.items():
+            row = int(self.row[slot])
+            amounts = {name: getattr(self, name)[slot] for name in ("held", "allocated", "available", "most")}
+            amounts["room"] = np.where(self.named[slot], self.room[slot], 0)
+            found[uid] = {
+                "node": self._table.name_of(row) if row >= 0 else "",
+                **{name: names.named(cells) for name, cells in amounts.items()},
+                "flags": [bool(each[slot]) for each in (self.open, self.used_up, self.exact)],
+            }
+        return found
 
     def discard(self, uid: str) -> None:
         """Take a reservation out, if it is there."""

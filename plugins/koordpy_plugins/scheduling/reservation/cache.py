@@ -9,35 +9,38 @@ One cache serves all profiles of a process: what one of them takes, the others s
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from weakref import WeakKeyDictionary
+from collections.abc import Callable, Collection, Sequence
 
 from koordpy.api import reservation_annotations as annotations
 from koordpy.api.core import Pod
-from koordpy.api.quantity import QuantityError
+from koordpy.api.quantity import ZERO, QuantityError
 from koordpy.api.reservation import Reservation, validate
 from koordpy.api.scheme import DecodeError
 from koordpy.cluster.cluster import Cluster
-from koordpy.cluster.store import Store
+from koordpy.cluster.derived_state import DerivedState, Snapshot
 from koordpy.scheduling.interface.reservation_info import AssignedPod, ReservationInfo
 
 from .owner_index import OwnerIndex
 
 log = logging.getLogger(__name__)
 
-_SHARED: "WeakKeyDictionary[Cluster, ReservationCache]" = WeakKeyDictionary()
-
 
 class UnknownReservation(LookupError):
     """A pod cannot be assumed: the reservation is gone, going, or being given to another pod."""
 
 
-class ReservationCache:
-    """The reservations of a cluster."""
+class ReservationCache(DerivedState):
+    """The reservations of a cluster.
 
-    def __init__(self, reservations: Store[Reservation]) -> None:
-        self.reservations = reservations
-        """All Reservations, placed or not."""
+    Derived from Reservations and pods, but for assumptions. What is offered stays so until the Reservation
+    itself changes, even when its pods use it up.
+    """
+
+    one_per_cluster = True
+    settled_by = (Reservation,)
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
         self.infos: dict[str, ReservationInfo] = {}
         self.on_node: dict[str, dict[str, ReservationInfo]] = {}
         """Everything placed, by node and UID."""
@@ -60,17 +63,42 @@ class ReservationCache:
         self._placed: list[Callable[[ReservationInfo], None]] = []
         self._removed: list[Callable[[str], None]] = []
 
-    @classmethod
-    def of(cls, cluster: Cluster) -> "ReservationCache":
-        """Return the cache of a cluster, following its stores from the first time on."""
-        cache = _SHARED.get(cluster)
-        if cache is None:
-            cache = _SHARED[cluster] = cls(cluster.store(Reservation))
-            cache.reservations.subscribe(
-                cache.put, lambda _, new: cache.put(new), lambda gone: cache.remove(gone.metadata.uid)
-            )
-            cluster.store(Pod).subscribe(cache.add_pod, cache.update_pod, cache.delete_pod)
-        return cache
+        _ = cluster.nodes  # current before the columns that follow from what is told below
+        self.reservations = self.follow(
+            Reservation, self.put, lambda _, new: self.put(new), lambda gone: self.remove(gone.metadata.uid)
+        )
+        """All Reservations, placed or not."""
+        self.follow(Pod, self.add_pod, self.update_pod, self.delete_pod)
+
+    def snapshot(self) -> Snapshot:
+        """Return what there is and what is offered, by UID, and which reservation each pod uses."""
+        infos = {
+            uid: {
+                "node": info.node_name,
+                "allocatable": info.allocatable,
+                "allocated": {
+                    name: amount for name, amount in (info.allocated or {}).items() if amount > ZERO
+                },
+                "available": dict(info.available),
+                "pods": sorted(info.assigned),
+                "matchable": info.is_matchable,
+                "offered": uid in self.offered.get(info.node_name, {}),
+            }
+            for uid, info in self.infos.items()
+        }
+        on_node = {name: sorted(infos) for name, infos in self.on_node.items()}
+        allocated = {name: sorted(uids) for name, uids in self.allocated_on.items()}
+        return {
+            "reservations": infos,
+            "nodes": on_node,
+            "allocated": allocated,
+            "users": dict(self._used),
+            "filed by owner": len(self.owners),
+        }
+
+    def unconfirmed(self) -> Collection[str]:
+        """Return the UIDs of Reservations about to be bound, and of pods that are about to use one."""
+        return self.assumed | self._presumed | self._left.keys()
 
     def on_change(self, changed: Callable[[str], None]) -> None:
         """Call a handler with the name of each node whose reservations changed; known ones are replayed."""

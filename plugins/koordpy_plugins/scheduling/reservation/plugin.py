@@ -112,8 +112,8 @@ class Reservation(
         assert isinstance(args, ReservationArgs)
         config = args.pre_allocation_config
         pods = handle.cluster.store(Pod)
-        self.cache = ReservationCache.of(handle.cluster)
-        self.withheld = Withheld.of(handle.cluster, self.cache)
+        self.cache = handle.cluster.shared(ReservationCache)
+        self.withheld = handle.cluster.shared(Withheld)
         self.selectors = SelectorIndex(args.reservation_selector_index)
         if self.selectors.enabled:
             self.cache.on_reservations(self.selectors.put, self.selectors.discard)

@@ -5,36 +5,27 @@ what reservations that are not for it hold. What the pods of a reservation use i
 back once. Most pods match no reservation; for them everything is one addition of two columns.
 """
 
-from weakref import WeakKeyDictionary
-
 import numpy as np
 
 from koordpy.api.core import Node
 from koordpy.api.resources import Vector
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.columns import PODS
-from koordpy.cluster.nodes import NodeTable
-from koordpy.cluster.store import Store
+from koordpy.cluster.derived_state import DerivedState, Snapshot
 
 from .book import Book, Bool, Int64
 from .cache import ReservationCache
 
-_SHARED: "WeakKeyDictionary[Cluster, Withheld]" = WeakKeyDictionary()
 
+class Withheld(DerivedState):
+    """Columns by row of the node table, kept up to date with the cache. Read `held` and so on afresh."""
 
-class Withheld:
-    """Columns by row of the node table, kept up to date with a cache. Read `held` and so on afresh."""
+    one_per_cluster = True
 
-    @classmethod
-    def of(cls, cluster: Cluster, cache: ReservationCache) -> "Withheld":
-        """Return the columns of a cluster; all profiles share them."""
-        known = _SHARED.get(cluster)
-        if known is None:
-            known = _SHARED[cluster] = cls(cluster.nodes, cluster.store(Node), cache)
-        return known
-
-    def __init__(self, table: NodeTable, nodes: Store[Node], cache: ReservationCache) -> None:
-        self._table, self._cache = table, cache
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        table = self._table = cluster.nodes
+        cache = self._cache = cluster.shared(ReservationCache)
         width = len(table.resources)
         self._held = table.add_column(width=width)
         self._held_nonzero = table.add_column(width=2)
@@ -46,9 +37,24 @@ class Withheld:
         self._strict = table.add_column(dtype=np.bool_, fill=False)
         self.book = Book(table)
         """What is offered, one by one."""
-        nodes.subscribe(on_add=lambda node: self.refresh(node.metadata.name))
+        self.follow(Node, lambda node: self.refresh(node.metadata.name))
         cache.on_reservations(lambda _: None, self.book.discard)
         cache.on_change(self.refresh)
+
+    def snapshot(self) -> Snapshot:
+        """Return what is held and given on each present node, and what the book says of each offer."""
+        names, table = self._table.resources, self._table
+        nodes = {
+            table.name_of(row): {
+                "held": names.named(self.held[row]),
+                "held_nonzero": self.held_nonzero[row].tolist(),
+                "given": names.named(self.given[row]),
+                "given_nonzero": self.given_nonzero[row].tolist(),
+                "flags": [bool(flags[row]) for flags in (self.used, self.allocated, self.offering)],
+            }
+            for row in np.flatnonzero(table.present).tolist()
+        }
+        return {"nodes": nodes, "offers": self.book.snapshot()}
 
     @property
     def held(self) -> Int64:

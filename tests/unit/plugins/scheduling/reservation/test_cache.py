@@ -55,8 +55,8 @@ class _World:
     def __init__(self) -> None:
         self.cluster = Cluster()
         assert len(self.cluster.nodes) == 0
-        self.cache = ReservationCache.of(self.cluster)
-        self.withheld = Withheld.of(self.cluster, self.cache)
+        self.cache = self.cluster.shared(ReservationCache)
+        self.withheld = self.cluster.shared(Withheld)
 
     def feed(self, events: list[tuple[str, Any]]) -> None:
         for action, what in events:

@@ -78,7 +78,7 @@ async def test_an_owner_prefers_its_reservation_and_is_told_which_it_got() -> No
     assert await caller.bind(wanted, "n1") == ""
     text = caller.live(wanted).metadata.annotations[ANNOTATION_RESERVATION_ALLOCATED]
     assert json.loads(text) == {"name": "r", "uid": "uid-r"}
-    cache = ReservationCache.of(caller.cluster)
+    cache = caller.cluster.shared(ReservationCache)
     assert cache.infos["uid-r"].assigned.keys() == {"uid-x"}
     assert caller.filter(claimant("y", "r", "6", affinity="")) == []
 
