@@ -20,7 +20,7 @@ from .cpu_burst import CPUBurstStrategy
 from .host_application import HostApplications
 from .node_resources import CPUNormalizationStrategy, ResourceAmplificationStrategy
 from .resource_qos import ResourceQOSStrategy
-from .strategy import Strategy, fields_of
+from .strategy import Strategy, names_of
 from .system import SystemStrategy
 from .threshold import ResourceThresholdStrategy
 
@@ -77,7 +77,7 @@ class Section(Generic[S]):
     def read(self, text: str) -> Config[S]:
         """Read the text of the key. Raises DecodeError."""
         document = reading.parse(text)
-        found = reading.members(document, *filter(None, (self.cluster, self.nodes)))
+        found = reading.members(document, frozenset((self.cluster, self.nodes)))
         cluster = self._strategy(found.get(self.cluster) if self.cluster else document, self.cluster)
         nodes = found.get(self.nodes)
         nodes = [] if nodes is None else nodes
@@ -89,7 +89,7 @@ class Section(Generic[S]):
     def _node(self, document: Any, path: str) -> NodeConfig[S]:
         document = {} if document is None else document
         strategy = self._strategy(document, path)
-        names_some = reading.members(document, *fields_of(self.strategy))
+        names_some = reading.members(document, names_of(self.strategy))
         return NodeConfig(reading.read(NodeCfgProfile, document, path), strategy if names_some else None)
 
     def _strategy(self, document: Any, path: str) -> S | None:

@@ -5,13 +5,14 @@ value of a wrong type is an error, and so is a text that is no quantity or durat
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
 
 from ..decoding import MALFORMED, DecodeError
 from ..patch import describe
-from .strategy import Field, fields_of
+from .strategy import Field, fields_of, names_of
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -34,23 +35,27 @@ def read(type_: type[T], document: Mapping[str, Any], path: str = "") -> T:
         raise DecodeError(f"{path}: {error}" if path else str(error)) from None
 
 
-def members(document: Mapping[str, Any], *names: str) -> dict[str, Any]:
+def members(document: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
     """Return the members of an object that match any of the names, by these names; nulls included."""
-    folded = {name.casefold(): name for name in names}
-    exact = frozenset(names)
+    folded = _folded(names)
     found = {}
     for key, value in document.items():
-        name = key if key in exact else folded.get(key.casefold())
+        name = key if key in names else folded.get(key.casefold())
         if name is not None and (value is not None or name not in found):
             found[name] = value
     return found
+
+
+@lru_cache(maxsize=256)
+def _folded(names: frozenset[str]) -> Mapping[str, str]:
+    return {name.casefold(): name for name in names}
 
 
 def _canonical(type_: type[msgspec.Struct], document: Mapping[str, Any], path: str) -> dict[str, Any]:
     fields = fields_of(type_)
     return {
         name: _value(fields[name], value, f"{path}.{name}" if path else name)
-        for name, value in members(document, *fields).items()
+        for name, value in members(document, names_of(type_)).items()
         if value is not None
     }
 

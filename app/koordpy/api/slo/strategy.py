@@ -65,6 +65,12 @@ def fields_of(type_: type[msgspec.Struct]) -> Mapping[str, Field]:
     return fields
 
 
+@cache
+def names_of(type_: type[msgspec.Struct]) -> frozenset[str]:
+    """Return the names of a struct's fields in JSON."""
+    return frozenset(fields_of(type_))
+
+
 def _contents(hint: Any, container: type[Any] | None = None) -> tuple[type[Any] | None, Any, tuple[Any, ...]]:
     """Return the container (list or dict) of a type, the type of its items, and the latter's annotations."""
     metadata: tuple[Any, ...] = ()

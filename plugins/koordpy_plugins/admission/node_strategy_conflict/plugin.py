@@ -4,16 +4,18 @@ Only changes of labels are judged: a node that is in conflict already can still 
 Source: Koordinator, `pkg/webhook/node/plugins/sloconfig/slo_plugin.go`.
 """
 
+import operator
 from typing import Any, ClassVar
 
 import msgspec
 
 from koordpy.admission.handler import UPDATE, Errored, Handle, Request, ValidatingHandler
 from koordpy.admission.sloconfig.args import SLOConfigArgs
-from koordpy.admission.sloconfig.checker import readable_checkers
+from koordpy.admission.sloconfig.checker import Checker, readable_checkers
 from koordpy.admission.sloconfig.refusal import ConfigRefused
 from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import ConfigMap
+from koordpy.lib.last_answer import LastAnswer
 
 
 class NodeStrategyConflictPlugin(ValidatingHandler):
@@ -28,6 +30,7 @@ class NodeStrategyConflictPlugin(ValidatingHandler):
     def __init__(self, args: ConfigModel, handle: Handle) -> None:
         super().__init__(args, handle)
         self._config_maps = handle.cluster.store(ConfigMap)
+        self._checkers = LastAnswer(_read, alike=operator.is_)
 
     def validate(self, request: Request) -> None:
         """Refuse an update whose new labels match more than one strategy of a configuration."""
@@ -41,11 +44,15 @@ class NodeStrategyConflictPlugin(ValidatingHandler):
         if config_map is None:
             return
         name = request.document.get(("metadata", "name"), "")
-        for checker in readable_checkers(config_map.data, config_map.metadata.key):
+        for checker in self._checkers.of(config_map):
             try:
                 checker.check_node(name, labels or {})
             except ConfigRefused as refused:
                 raise Errored(400, str(refused)) from None
+
+
+def _read(config_map: ConfigMap) -> list[Checker]:
+    return readable_checkers(config_map.data, config_map.metadata.key)
 
 
 def _labels(node: dict[str, Any]) -> dict[str, str] | None:

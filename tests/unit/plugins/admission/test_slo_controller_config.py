@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from ....parity.rules.admission_review import ask, chain_of
+from koordpy.cluster.cluster import Cluster
+
+from ....parity.rules.admission_review import ask, chain_of, chains_on, fill
 
 PLACE = {"namespace": "koordinator-system", "name": "slo-controller-config"}
 GATES = {"ConfigMapValidatingWebhook": True, "NodeValidatingWebhook": True}
@@ -189,6 +191,41 @@ def test_node_under_two_strategies_is_refused_from_both_sides() -> None:
     assert message(relabel(both, node("n1", x="x"), config)) == expected
     assert relabel(both, both, config)["allowed"]
     assert relabel(both, node("n1"), config, operation="CREATE")["allowed"]
+
+
+def test_a_changed_config_map_counts_for_the_next_node() -> None:
+    conflict, none = (
+        config_map(colocation_config={"nodeConfigs": [strategy("a", x="x"), strategy("b", **labels)]})
+        for labels in ({"y": "y"}, {"z": "z"})
+    )
+    cluster = Cluster()
+    chain = chains_on(cluster, ["/validate-node"], GATES)["/validate-node"]
+    request = {
+        "uid": "u",
+        "operation": "UPDATE",
+        "resource": {"group": "", "version": "v1", "resource": "nodes"},
+        "object": node("n1", x="x", y="y"),
+        "oldObject": node("n1"),
+    }
+    allowed = []
+    for config in (conflict, none, conflict):
+        fill(cluster, [config])
+        allowed += [ask(chain, request)["allowed"] for _ in range(2)]
+    assert allowed == [False, False, True, True, False, False]
+
+
+def test_selectors_with_many_values_are_compared_in_bounded_time() -> None:
+    def values(count: int) -> list[str]:
+        return [f"v{at}" for at in range(count)]
+
+    expressions = [
+        {"key": f"k{prime}", "operator": "In", "values": values(prime)}
+        for prime in (101, 103, 107, 109, 113, 127)
+    ]
+    answer = write(
+        config_map(colocation_config={"nodeConfigs": [selecting(*expressions), strategy("a", x="x")]})
+    )
+    assert answer["allowed"]
 
 
 @pytest.mark.parametrize(
