@@ -6,7 +6,7 @@ and null means absent.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
@@ -29,9 +29,9 @@ class ConfigError(ValueError):
         self.problems = tuple(map(str, problems))
         super().__init__("; ".join(self.problems))
 
-    def under(self, place: object) -> "ConfigError":
-        """Return the same complaint with the place (a file, say) in front of every line."""
-        return ConfigError(*(f"{place}: {problem}" for problem in self.problems))
+    def under(self, place: object) -> Self:
+        """Return the same error with the place (a file, say) in front of every line."""
+        return type(self)(*(f"{place}: {problem}" for problem in self.problems))
 
 
 class ConfigModel(BaseModel):

@@ -1,0 +1,118 @@
+"""What plugins of every kind have: a name, arguments, feature gates and needs.
+
+Each kind (admission handlers, scheduling plugins, controllers, ...) has a base class of its own below
+`BasePlugin`, which adds the methods that a plugin implements and the handle that it is given. All of them are
+found by `koordpy.api.catalogue` and constructed in the same way, as `PluginClass(args, handle)`.
+"""
+
+import inspect
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, TypeVar
+
+from koordpy.lib.feature_gates import FeatureSpec
+
+from . import config_model
+from .config_model import ConfigError, ConfigModel
+from .field_error import FieldError
+from .needs import Needs
+
+A = TypeVar("A", bound="PluginArgs")
+
+
+class PluginArgs(ConfigModel):
+    """The base of every plugin's arguments: fields with defaults, by their camelCase names in files."""
+
+    def problems(self) -> Iterable[FieldError]:
+        """Return what is wrong with values that have the right type; paths are relative to the arguments."""
+        return ()
+
+
+class NoArgs(PluginArgs):
+    """The arguments of a plugin that takes none."""
+
+
+class BasePlugin:
+    """The base of the base classes of all kinds.
+
+    A plugin that takes arguments annotates `args` with their type, a subclass of `PluginArgs`:
+
+        class ZoneGuard(Plugin, Filter):
+            name = "ZoneGuard"
+            args: ZoneGuardArgs
+
+    `feature` is the gate that switches the plugin, None for a plugin without one. `feature_gates` are the
+    gates that the plugin brings along: its `feature`, unless koordpy has it already, and others that it
+    reads. `needs` is what it cannot work without and does not show otherwise.
+    """
+
+    name: ClassVar[str]
+    """The name in configuration files, and of the entry point."""
+    args: PluginArgs
+    args_type: ClassVar[type[PluginArgs]] = PluginArgs
+    """The type of the arguments, which follows from the annotation of `args`."""
+    args_api_version: ClassVar[str] = ""
+    """The apiVersion that arguments of this kind of plugin may carry, with kind NAMEArgs; empty for none."""
+    feature: ClassVar[str | None] = None
+    feature_gates: ClassVar[Mapping[str, FeatureSpec]] = {}
+    needs: ClassVar[Needs] = Needs()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "args_type" in cls.__dict__:
+            raise TypeError(
+                f"{cls.__qualname__}: args_type cannot be set; annotate args with the type instead"
+            )
+        cls.args_type = _annotated_type(cls)
+
+    def __init__(self, args: PluginArgs, handle: object) -> None:
+        self.args = args
+        self.handle = handle
+
+    @classmethod
+    def identity(cls) -> str:
+        """Return the name of the plugin's entry point."""
+        return cls.name
+
+    @classmethod
+    def read_args(cls, document: object, path: str) -> PluginArgs:
+        """Return the plugin's arguments, with defaults; None is an empty document.
+
+        Raises ConfigError with every wrong field as `PATH.FIELD: got VALUE, expected ...`.
+        """
+        kind = f"{cls.identity()}Args" if cls.args_api_version else ""
+        return read_args(cls.args_type, document, path, api_version=cls.args_api_version, kind=kind)
+
+
+def read_args(args_type: type[A], document: object, path: str, *, api_version: str = "", kind: str = "") -> A:
+    """Read and validate arguments of a type. Raises ConfigError with every wrong field."""
+    given = {} if document is None else document
+    if api_version:
+        args = config_model.read_args(args_type, given, path, api_version=api_version, kind=kind)
+    else:
+        args = config_model.read(args_type, given, path)
+    if problems := [problem.under(path) for problem in args.problems()]:
+        raise ConfigError(*problems)
+    return args
+
+
+def _annotated_type(cls: type[BasePlugin]) -> type[PluginArgs]:
+    """Return what `args` is annotated with in a class or the nearest class that it inherits from."""
+    for base in cls.__mro__:
+        annotation = inspect.get_annotations(base).get("args")
+        if annotation is None:
+            continue
+        if isinstance(annotation, str):  # from __future__ import annotations
+            try:
+                annotation = eval(annotation, vars(sys.modules[base.__module__]), dict(vars(base)))
+            except NameError as error:
+                raise TypeError(
+                    f"{base.__qualname__}: args: {annotation}: {error}; expected a type that is imported "
+                    "when the class is defined"
+                ) from None
+        if isinstance(annotation, type) and issubclass(annotation, PluginArgs):
+            return annotation
+        raise TypeError(
+            f"{base.__qualname__}: args: got {annotation!r}, expected a subclass of {__name__}.PluginArgs"
+        )
+    raise AssertionError("BasePlugin annotates args")
