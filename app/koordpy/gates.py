@@ -8,14 +8,25 @@ says so; any other name is refused wherever it is read.
 import logging
 from collections.abc import Mapping
 
+from koordpy.admission import config as handlers
 from koordpy.admission import gates as admission_gates
-from koordpy.controllers.host import Registry as ControllerRegistry
+from koordpy.controllers import host as controllers
 from koordpy.lib.feature_gates import FeatureGateError, FeatureGates, FeatureSpec
 from koordpy.qos.manager import QOSPlugins
 from koordpy.scheduling.interface import gates as scheduling_gates
 
-SERVING: Mapping[str, FeatureSpec] = {**admission_gates.SPECS, **scheduling_gates.SPECS}
-"""The gates of `koordpy serve`."""
+_SERVING: Mapping[str, FeatureSpec] = {**admission_gates.SPECS, **scheduling_gates.SPECS}
+
+
+def serving(*, admission: bool = True) -> Mapping[str, FeatureSpec]:
+    """Return the gates of `koordpy serve`, with those that plugins of its parts bring along.
+
+    Raises GateConflict.
+    """
+    own = dict(_SERVING)
+    if admission:
+        own = handlers.installed().feature_gates(own, skip_broken=True)
+    return own
 
 
 KOORDINATOR = frozenset(
@@ -82,7 +93,7 @@ log = logging.getLogger(__name__)
 def chosen(own: Mapping[str, FeatureSpec], settings: Mapping[str, bool]) -> FeatureGates:
     """Return a part's own gates as `settings` have them.
 
-    Raises FeatureGateError for an unknown name, PluginLoadError when a plugin that declares gates is broken.
+    Raises FeatureGateError for an unknown name, PluginError when a plugin that declares gates is broken.
     """
     foreign = [name for name in settings if name not in own and name not in ("AllAlpha", "AllBeta")]
     if foreign:
@@ -99,5 +110,9 @@ def chosen(own: Mapping[str, FeatureSpec], settings: Mapping[str, bool]) -> Feat
 
 
 def _known() -> Mapping[str, FeatureSpec]:
-    parts = (SERVING, ControllerRegistry.installed().specs, QOSPlugins.installed().gates().specs)
+    parts = (
+        serving(),
+        controllers.installed().feature_gates({}),
+        QOSPlugins.installed().gates().specs,
+    )
     return {name: spec for part in parts for name, spec in part.items()}

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from koordpy import gates
+from koordpy.api.catalogue import Catalogue
 from koordpy.cluster import transformers
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
@@ -17,8 +18,9 @@ from koordpy.cluster.connection import Connection
 from koordpy.cluster.events import Recorder
 from koordpy.cluster.informers import Informers
 from koordpy.cluster.leader import LeaderElector, identity
+from koordpy.controllers import host as controller_host
 from koordpy.controllers.host import ControllerHost
-from koordpy.controllers.host import Registry as ControllerRegistry
+from koordpy.controllers.interface import Controller
 from koordpy.controllers.interface import Handle as ControllerHandle
 from koordpy.descheduling import config as descheduling_config
 from koordpy.descheduling.descheduler import Descheduler
@@ -77,13 +79,13 @@ class Worker:
         self.qos: QOSManager | None = None
         self.controllers: ControllerHost | None = None
         qos_plugins = QOSPlugins.installed() if qos else None
-        registry = ControllerRegistry.installed() if controllers else None
+        catalogue = controller_host.installed() if controllers else None
         if descheduler:
             self._host_descheduler()
         if qos_plugins is not None:
             self._host_qos(qos_plugins)
-        if registry is not None:
-            self._host_controllers(registry)
+        if catalogue is not None:
+            self._host_controllers(catalogue)
         debug = settings.debug
         self.listener = Listener(
             "health",
@@ -115,17 +117,17 @@ class Worker:
         )
         self._follow("descheduler", Informers(cluster, self.client))
 
-    def _host_controllers(self, registry: ControllerRegistry) -> None:
+    def _host_controllers(self, catalogue: Catalogue[Controller]) -> None:
         settings = self.settings.worker.controllers
         cluster = Cluster(self._clock)
-        own = gates.chosen(registry.specs, self.settings.feature_gates)
+        own = gates.chosen(catalogue.feature_gates({}), self.settings.feature_gates)
         handle = ControllerHandle(cluster, own, self.client, self._clock)
-        host = ControllerHost(registry.build(settings.selection, settings.args, handle))
+        host = ControllerHost(controller_host.build(catalogue, settings.selection, settings.args, handle))
         if not host.controllers:
             if self.descheduler is None and self.qos is None:
                 raise WorkerError(
                     f"nothing to host: worker.controllers.selection {','.join(settings.selection)!r} and the "
-                    f"feature gates leave none of the controllers: {registry.described()}"
+                    f"feature gates leave none of the controllers: {controller_host.described(catalogue)}"
                 )
             return
         host.setup()

@@ -186,7 +186,7 @@ def test_explain_is_readable_by_programs(output, load):
         (
             ["worker", "--controllers", "--controller-arg", "nope.a=1", "--server", "http://127.0.0.1:1"],
             "",
-            "there is no controller 'nope'",
+            'worker.controllers.args: got "nope", expected a plugin of entry point group koordpy.controllers',
         ),
         (["worker", "--evict-with", "x"], "", "expected NAME=INSTEAD"),
         (["demo", "--nodes", "3", "--exit"], "", "--nodes"),

@@ -1,9 +1,10 @@
 import pytest
 
 from koordpy import gates
-from koordpy.controllers import gates as controllers
+from koordpy.controllers import host as controllers
 from koordpy.lib.feature_gates import FeatureGateError
 
+GATES = controllers.installed().feature_gates({})
 ONE_FILE = {
     "MultiQuotaTree": True,
     "ResizePod": True,
@@ -13,28 +14,28 @@ ONE_FILE = {
 
 
 def test_one_file_serves_every_process() -> None:
-    serving = gates.chosen(gates.SERVING, ONE_FILE)
+    serving = gates.chosen(gates.serving(), ONE_FILE)
     assert serving.enabled("MultiQuotaTree")
     assert serving.enabled("ResizePod")
     assert "ColocationProfileController" not in serving
-    assert gates.chosen(controllers.SPECS, ONE_FILE).enabled("ColocationProfileController")
+    assert gates.chosen(GATES, ONE_FILE).enabled("ColocationProfileController")
 
 
 def test_a_gate_that_nobody_knows_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(
         FeatureGateError, match=r"unrecognized feature gate 'MultiQuotaTrees'; known gates: .*Tree"
     ):
-        gates.chosen(controllers.SPECS, {"MultiQuotaTrees": True})
+        gates.chosen(GATES, {"MultiQuotaTrees": True})
 
 
 def test_stages_switch_a_parts_own_gates() -> None:
-    assert gates.chosen(controllers.SPECS, {"AllAlpha": True}).enabled("ColocationProfileController")
+    assert gates.chosen(GATES, {"AllAlpha": True}).enabled("ColocationProfileController")
 
 
 def test_a_gate_that_only_koordinator_has_is_accepted_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    chosen = gates.chosen(gates.SERVING, {"SyncBarrier": True, "MultiQuotaTree": True})
+    chosen = gates.chosen(gates.serving(), {"SyncBarrier": True, "MultiQuotaTree": True})
     assert chosen.enabled("MultiQuotaTree")
     assert "SyncBarrier" not in chosen
     assert "feature gate SyncBarrier of Koordinator has no effect" in caplog.text

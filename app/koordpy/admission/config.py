@@ -6,19 +6,23 @@ in-tree handlers of its path, or directly before the one that its line names.
 """
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import EntryPoint
 from typing import Any, Final
 
-from koordpy.api import config_model
+from koordpy.api import plugin_set
+from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError, ConfigModel
-from koordpy.lib import entry_points
+from koordpy.api.field_error import FieldError
+from koordpy.lib.feature_gates import FeatureSpec
 
+from . import gates
 from .chain import Chain
 from .handler import Handle, Handler
 from .history import History
 from .paths import webhook_path
 
 GROUP: Final = "koordpy.admission"
+_ENABLED: Final = "admission.enabled"
+_DISABLED: Final = "admission.disabled"
 
 DEFAULT_HANDLERS: Final = (
     "mutate-pod.ClusterColocationProfile",
@@ -63,50 +67,67 @@ class AdmissionConfig(ConfigModel):
     history: int = 256
 
 
+def installed() -> Catalogue[Handler]:
+    """Return the installed handlers. Raises DuplicateName."""
+    return Catalogue(GROUP, Handler)
+
+
+def gate_specs(catalogue: Catalogue[Handler] | None = None) -> dict[str, FeatureSpec]:
+    """Return the gates of admission, with those that installed handlers bring along. Raises GateConflict."""
+    catalogue = installed() if catalogue is None else catalogue
+    return catalogue.feature_gates(gates.SPECS, skip_broken=True)
+
+
 def order(config: AdmissionConfig) -> list[HandlerEntry]:
     """Return the handlers to run, of all paths, in order. Raises ConfigError."""
-    named = {entry.name: entry for entry in config.enabled}
-    if len(named) < len(config.enabled):
-        raise ConfigError(f"enabled: a handler is named twice: {[entry.name for entry in config.enabled]}")
-    for name in config.disabled:
-        if name in named:
-            raise ConfigError(f"disabled: {name!r} is enabled too")
-        if name != "*" and name not in DEFAULT_HANDLERS:
-            raise ConfigError(f"disabled: {name!r} is not one of {', '.join(DEFAULT_HANDLERS)}, *")
-    kept = () if "*" in config.disabled else DEFAULT_HANDLERS
-    entries = [named.get(name) or HandlerEntry(name=name) for name in kept if name not in config.disabled]
-    entries += [entry for entry in config.enabled if entry.name not in kept]
-    for entry in [entry for entry in entries if entry.before is not None]:
-        names = [other.name for other in entries if other is not entry]
-        if entry.before not in names:
+    names = [entry.name for entry in config.enabled]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise ConfigError(FieldError(f"{_ENABLED}[{index}].name", f"handler {name!r} is named twice"))
+    for index, name in enumerate(config.disabled):
+        path = f"{_DISABLED}[{index}]"
+        if name in names:
+            raise ConfigError(FieldError(path, f"{name!r} is enabled too"))
+        if name != plugin_set.ALL and name not in DEFAULT_HANDLERS:
             raise ConfigError(
-                f"handler {entry.name!r}: before: {entry.before!r} does not run; running: {', '.join(names)}"
+                FieldError(path, f"{name!r} is not one of {', '.join(DEFAULT_HANDLERS)}, {plugin_set.ALL}")
+            )
+    defaults = [HandlerEntry(name=name) for name in DEFAULT_HANDLERS]
+    entries = plugin_set.merge(defaults, config.enabled, config.disabled)
+    for entry in [entry for entry in entries if entry.before is not None]:
+        others = [other.name for other in entries if other is not entry]
+        if entry.before not in others:
+            path = f"{_ENABLED}[{names.index(entry.name)}].before"
+            raise ConfigError(
+                FieldError(path, f"handler {entry.before!r} does not run; running: {', '.join(others)}")
             )
         entries.remove(entry)
-        entries.insert(names.index(entry.before), entry)
+        entries.insert(others.index(entry.before), entry)
     return entries
 
 
 def build_chains(
-    config: AdmissionConfig, handle: Handle, points: Mapping[str, EntryPoint] | None = None
+    config: AdmissionConfig, handle: Handle, catalogue: Catalogue[Handler] | None = None
 ) -> dict[str, Chain]:
     """Return the chains by path.
 
     A path whose gate is off is not served; with WebhookFramework off none is. A handler whose gate is off is
-    left out. Raises ConfigError, or koordpy.lib.entry_points.PluginLoadError.
+    left out. Raises ConfigError.
     """
     if not handle.gates.enabled("WebhookFramework"):
         return {}
-    points = entry_points.find(GROUP) if points is None else points
-    types = [(entry, load_handler(entry.name, points)) for entry in order(config)]
+    catalogue = installed() if catalogue is None else catalogue
     handlers: dict[str, list[Handler]] = {}
-    for entry, type_ in types:
+    for entry in order(config):
+        path = _path(entry, config)
+        type_ = catalogue.load(entry.name, f"{path}.name")
+        args = type_.read_args(entry.args, f"{path}.args")
         gate = webhook_path(type_.path).gate
         if gate is not None and not handle.gates.enabled(gate):
             continue
         served = handlers.setdefault(type_.path, [])
         if type_.is_enabled(handle.gates):
-            served.append(_construct(type_, entry, handle))
+            served.append(catalogue.make(entry.name, args, handle, f"{path}.args"))
     return make_chains(handlers, handle, History(config.history))
 
 
@@ -119,19 +140,9 @@ def make_chains(
     }
 
 
-def load_handler(name: str, points: Mapping[str, EntryPoint]) -> type[Handler]:
-    """Return an installed handler's class. Raises ConfigError or PluginLoadError."""
-    loaded = entry_points.load(GROUP, name, points)
-    if not isinstance(loaded, type) or not issubclass(loaded, Handler):
-        raise ConfigError(f"handler {name!r}: its entry point is {loaded!r}, expected a class of handlers")
-    if loaded.identity() != name:
-        raise ConfigError(f"handler {name!r}: its class calls itself {loaded.identity()!r}")
-    return loaded
-
-
-def _construct(type_: type[Handler], entry: HandlerEntry, handle: Handle) -> Handler:
-    try:
-        args = config_model.read(type_.args_type, entry.args, "args")
-    except ConfigError as error:
-        raise error.under(f"handler {entry.name!r}") from None
-    return type_(args, handle)
+def _path(entry: HandlerEntry, config: AdmissionConfig) -> str:
+    """Return the place of an entry in the configuration file; a default has none and is named."""
+    for index, enabled in enumerate(config.enabled):
+        if enabled is entry:
+            return f"{_ENABLED}[{index}]"
+    return f"{_ENABLED}[{entry.name}]"

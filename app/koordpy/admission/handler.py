@@ -15,11 +15,10 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 import msgspec
 
 from koordpy.api import typed
-from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Pod
 from koordpy.api.document import Document, Path
 from koordpy.api.meta import Struct
-from koordpy.api.needs import Needs
+from koordpy.api.plugin import BasePlugin, PluginArgs
 from koordpy.api.quantity import Quantity, from_wire, parse
 from koordpy.api.scheme import decode, decoder
 from koordpy.cluster.client import Client
@@ -266,40 +265,32 @@ class Handle:
     client: Client | None = None
 
 
-class NoArgs(ConfigModel):
-    """The arguments of a handler that takes none."""
-
-
-class Handler(ABC):
+class Handler(BasePlugin, ABC):
     """What all kinds of handlers declare.
 
     `name` and `path` together identify a handler (`mutate-pod.ClusterColocationProfile`); its entry point has
-    that name. `enabled_by` and `disabled_by` name feature gates, which are read once, at the start. `needs`
-    is what the handler cannot work without beyond the objects that it follows.
+    that name. It runs if the gate `feature` is on and the gate `disabled_by` is off; gates are read once, at
+    the start. `needs` is what the handler cannot work without beyond the objects that it follows.
     """
 
-    name: ClassVar[str]
     metric_name: ClassVar[str] = ""
     """What metrics call it, where that is not its name."""
     path: ClassVar[str]
-    enabled_by: ClassVar[str | None] = None
     disabled_by: ClassVar[str | None] = None
-    args_type: ClassVar[type[ConfigModel]] = NoArgs
-    needs: ClassVar[Needs] = Needs()
+    handle: Handle
 
-    def __init__(self, args: ConfigModel, handle: Handle) -> None:
-        self.args = args
-        self.handle = handle
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
 
     @classmethod
     def identity(cls) -> str:
-        """The name under which configuration speaks of the handler."""
+        """Return the name under which configuration speaks of the handler."""
         return f"{cls.path.strip('/').replace('/', '.')}.{cls.name}"
 
     @classmethod
     def is_enabled(cls, gates: FeatureGates) -> bool:
-        """Return whether the handler's gates let it run."""
-        if cls.enabled_by is not None and not gates.enabled(cls.enabled_by):
+        """Whether the handler's gates let it run."""
+        if cls.feature is not None and not gates.enabled(cls.feature):
             return False
         return cls.disabled_by is None or not gates.enabled(cls.disabled_by)
 

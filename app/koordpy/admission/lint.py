@@ -1,20 +1,21 @@
 """What is wrong with the objects that say what admission does: found before any pod meets them.
 
-Whoever defines what an object means also knows how it goes wrong, so a linter is a plugin: a class named by
-an entry point of group `koordpy.lint`, whose name is the kind that it looks at.
+The plugin that gives an object its meaning also knows how it goes wrong, so a linter is a plugin: a class
+named by an entry point of group `koordpy.lint`, whose name is the kind of its objects.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel
 
-from koordpy.api.config_model import ConfigError
-from koordpy.lib import entry_points
-
-from .handler import Handle
+from koordpy.api.catalogue import Catalogue
+from koordpy.api.plugin import BasePlugin, PluginArgs
+from koordpy.cluster.cluster import Cluster
+from koordpy.lib.feature_gates import FeatureGates
 
 GROUP: Final = "koordpy.lint"
 
@@ -51,18 +52,31 @@ class Finding(BaseModel):
     expectation: str
 
 
-class Linter(ABC):
-    """Looks for what is wrong with the objects of one kind.
+@dataclass(frozen=True)
+class LintHandle:
+    """What linters may use: the cluster as far as it is known, and the gates of admission.
 
-    `handle` has the cluster as far as it is known; it is all of it where `complete`, so that only then
-    something that is not in it does not exist.
+    Where `complete`, all of the cluster is known: only then something that is not in it does not exist.
     """
 
-    kind: ClassVar[str]
+    cluster: Cluster
+    gates: FeatureGates
+    complete: bool
 
-    def __init__(self, handle: Handle, *, complete: bool) -> None:
-        self.handle = handle
-        self.complete = complete
+
+class Linter(BasePlugin, ABC):
+    """Finds what is wrong with the objects of one kind; its entry point has the name of the kind."""
+
+    kind: ClassVar[str]
+    handle: LintHandle
+
+    def __init__(self, args: PluginArgs, handle: LintHandle) -> None:
+        super().__init__(args, handle)
+
+    @classmethod
+    def identity(cls) -> str:
+        """Return the kind."""
+        return cls.kind
 
     @abstractmethod
     def lint(self, documents: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
@@ -72,12 +86,15 @@ class Linter(ABC):
         """
 
 
-def installed(kind: str) -> type[Linter]:
-    """Return the linter of a kind. Raises PluginLoadError where there is none, ConfigError if it is unfit."""
-    loaded = entry_points.load(GROUP, kind)
-    if not isinstance(loaded, type) or not issubclass(loaded, Linter) or loaded.kind != kind:
-        raise ConfigError(f"linter {kind!r}: its entry point is {loaded!r}, expected a Linter of that kind")
-    return loaded
+def installed() -> Catalogue[Linter]:
+    """Return the installed linters by the kinds of their objects. Raises DuplicateName."""
+    return Catalogue(GROUP, Linter)  # type: ignore[type-abstract]
+
+
+def make(kind: str, handle: LintHandle) -> Linter:
+    """Return the linter of a kind, with its default arguments. Raises PluginError where there is none."""
+    catalogue = installed()
+    return catalogue.make(kind, catalogue[kind].read_args(None, "args"), handle)
 
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:

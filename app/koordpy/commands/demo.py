@@ -25,9 +25,8 @@ from rich.markup import escape
 from koordpy import data
 from koordpy import main as runtime
 from koordpy import settings as process_settings
-from koordpy.admission import gates as admission_gates
 from koordpy.admission.chain import Chain
-from koordpy.admission.config import AdmissionConfig, build_chains
+from koordpy.admission.config import AdmissionConfig, build_chains, gate_specs
 from koordpy.admission.explain import explain
 from koordpy.admission.handler import Handle as AdmissionHandle
 from koordpy.api.core import (
@@ -262,7 +261,7 @@ class Demo:
 
     def _chain_of_its_own(self) -> Chain:
         """Return the service's admission chain, made again: explaining is not to show in its history."""
-        gates = FeatureGates(admission_gates.SPECS)
+        gates = FeatureGates(gate_specs())
         handle = AdmissionHandle(self.service.cluster, gates, random.Random(), SystemClock())
         return build_chains(AdmissionConfig(), handle)["/mutate-pod"]
 

@@ -10,10 +10,9 @@ from rich.markup import escape
 
 from koordpy.admission.certain_chance import CertainChance
 from koordpy.admission.chain import Chain
-from koordpy.admission.config import AdmissionConfig, build_chains
+from koordpy.admission.config import AdmissionConfig, build_chains, gate_specs
 from koordpy.admission.explain import AdmissionExplanation, feed
 from koordpy.admission.explain import explain as explain_one
-from koordpy.admission.gates import SPECS
 from koordpy.admission.handler import UPDATE, Handle
 from koordpy.api.core import Pod
 from koordpy.api.scheme import resource_of
@@ -82,7 +81,7 @@ class Explainer:
 
 def gates_of(text: str) -> FeatureGates:
     """Return the webhooks' gates, set as an option says. Raises FeatureGateError."""
-    gates = FeatureGates(SPECS)
+    gates = FeatureGates(gate_specs())
     gates.set_from_text(text)
     return gates
 

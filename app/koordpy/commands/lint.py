@@ -10,10 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from koordpy.admission import lint as linting
-from koordpy.admission.certain_chance import CertainChance
 from koordpy.admission.explain import feed
-from koordpy.admission.handler import Handle
-from koordpy.admission.lint import Finding, Severity
+from koordpy.admission.lint import Finding, LintHandle, Severity
 from koordpy.api.workloads import name_of
 from koordpy.cluster.cluster import Cluster
 
@@ -54,9 +52,7 @@ async def lint(documents: Sequence[Mapping[str, Any]], *, feature_gates: str = "
         raise NothingGiven(f"no {PROFILE} in the files: nothing to lint")
     names = {name_of(document) for document in own}
     every = [document for document in written if name_of(document) not in names] + own
-    linter = linting.installed(PROFILE)(
-        Handle(cluster, gates_of(feature_gates), CertainChance()), complete=complete
-    )
+    linter = linting.make(PROFILE, LintHandle(cluster, gates_of(feature_gates), complete))
     findings = linting.by_severity(linter.lint(every))
     count = Counter(finding.severity for finding in findings)
     return Report(

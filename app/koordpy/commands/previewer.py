@@ -20,7 +20,7 @@ from koordpy.api.patch import equal
 from koordpy.api.scheme import DecodeError
 from koordpy.api.workloads import as_created_again, members, name_of
 from koordpy.cluster.cluster import Cluster
-from koordpy.controllers.host import Registry
+from koordpy.controllers import host as controller_host
 from koordpy.controllers.interface import Controller
 from koordpy.controllers.interface import Handle as ControllerHandle
 from koordpy.lib.feature_gates import FeatureGates
@@ -235,9 +235,10 @@ class Previewer:
 
 
 def _controller(cluster: Cluster, reconcile_by_default: bool) -> Controller:
-    registry = Registry.installed()
-    handle = ControllerHandle(cluster, registry.gates())
-    return registry.make(_CONTROLLER, {"reconcileByDefault": reconcile_by_default}, handle)
+    installed = controller_host.installed()
+    handle = ControllerHandle(cluster, controller_host.feature_gates(installed))
+    args = installed[_CONTROLLER].read_args({"reconcileByDefault": reconcile_by_default}, "args")
+    return installed.make(_CONTROLLER, args, handle)
 
 
 def _status(specs: Mapping[str, Any], name: str, document: Mapping[str, Any]) -> str:

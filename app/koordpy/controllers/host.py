@@ -5,102 +5,70 @@ A controller that raises is logged, counted, backed off and run again; it never 
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from koordpy.api import config_model
-from koordpy.api.config_model import ConfigError
-from koordpy.lib import entry_points, supervise
-from koordpy.lib.feature_gates import FeatureGates, FeatureSpec
+from koordpy.api.catalogue import Catalogue
+from koordpy.lib import supervise
+from koordpy.lib.feature_gates import FeatureGates
 
 from . import metrics, selection
-from .gates import SPECS
 from .interface import Controller, Handle
 
 log = logging.getLogger(__name__)
 
 GROUP: Final = "koordpy.controllers"
+_ARGS: Final = "worker.controllers.args"
 
 
-class Registry:
-    """The controllers there are, by name, and the gates that they bring."""
+def installed() -> Catalogue[Controller]:
+    """Return the installed controllers. Raises DuplicateName."""
+    return Catalogue(GROUP, Controller)  # type: ignore[type-abstract]
 
-    def __init__(self, types: Iterable[type[Controller]] = ()) -> None:
-        self.types: dict[str, type[Controller]] = {}
-        self.specs: dict[str, FeatureSpec] = dict(SPECS)
-        for type_ in types:
-            self.register(type_)
 
-    @classmethod
-    def installed(cls) -> "Registry":
-        """Return the controllers of all installed packages. Raises ConfigError or PluginLoadError."""
-        registry = cls()
-        points = entry_points.find(GROUP)
-        for name in points:
-            loaded = entry_points.load(GROUP, name, points)
-            if not (isinstance(loaded, type) and issubclass(loaded, Controller) and loaded.name == name):
-                raise ConfigError(
-                    f"entry point {name!r} of group {GROUP!r} is {loaded!r}: expected a class of controllers "
-                    f"with name = {name!r}"
-                )
-            registry.register(loaded)
-        return registry
+def feature_gates(
+    catalogue: Catalogue[Controller], settings: Mapping[str, bool] | None = None
+) -> FeatureGates:
+    """Return the gates of all controllers, some of them set. Raises PluginError, FeatureGateError."""
+    return FeatureGates(catalogue.feature_gates({}), settings)
 
-    def register(self, type_: type[Controller]) -> None:
-        """Add a controller. Raises ConfigError for a name that is taken, or a gate that nobody knows."""
-        if type_.name in self.types:
-            raise ConfigError(f"controller {type_.name!r} is registered twice")
-        if type_.feature is not None and type_.feature_spec is not None:
-            self.specs.setdefault(type_.feature, type_.feature_spec)
-        if type_.feature is not None and type_.feature not in self.specs:
-            raise ConfigError(
-                f"controller {type_.name!r}: gate {type_.feature!r} is not known; set feature_spec"
-            )
-        self.types[type_.name] = type_
 
-    def gates(self, settings: Mapping[str, bool] | None = None) -> FeatureGates:
-        """Return the gates of all controllers, some of them set; raises FeatureGateError for unknown ones."""
-        return FeatureGates(self.specs, settings)
+def build(
+    catalogue: Catalogue[Controller],
+    chosen: Sequence[str],
+    args: Mapping[str, Mapping[str, Any]],
+    handle: Handle,
+) -> list[Controller]:
+    """Make the controllers that a `--controllers` list selects and whose gates are on.
 
-    def build(
-        self, chosen: Sequence[str], args: Mapping[str, Mapping[str, Any]], handle: Handle
-    ) -> list[Controller]:
-        """Make the controllers that a `--controllers` list selects and whose gates are on.
+    Raises ConfigError for a name that does not exist, in the list or in `args`, and for wrong arguments.
+    """
+    for name in selection.check(chosen, catalogue):
+        log.warning("controller %s is not installed; the others run without it", name)
+    read = {
+        name: catalogue.load(name, _ARGS).read_args(dict(given), f"{_ARGS}.{name}")
+        for name, given in args.items()
+    }
+    made = []
+    for name in catalogue:
+        if not selection.is_selected(name, chosen):
+            continue
+        type_ = catalogue[name]
+        if type_.feature is not None and not handle.gates.enabled(type_.feature):
+            log.info("controller %s does not run: feature gate %s is off", name, type_.feature)
+            continue
+        path = f"{_ARGS}.{name}"
+        made.append(catalogue.make(name, read.get(name) or type_.read_args(None, path), handle, path))
+    return made
 
-        Raises ConfigError for an unknown name, arguments of a controller that there is none, or bad ones.
-        """
-        for name in selection.check(chosen, self.types):
-            log.warning("controller %s is not installed; the others run without it", name)
-        for name in args:
-            if name not in self.types:
-                known = ", ".join(sorted(self.types)) or "none"
-                raise ConfigError(f"args: there is no controller {name!r}; installed: {known}")
-        made = []
-        for name, type_ in sorted(self.types.items()):
-            if not selection.is_selected(name, chosen):
-                continue
-            if type_.feature is not None and not handle.gates.enabled(type_.feature):
-                log.info("controller %s does not run: feature gate %s is off", name, type_.feature)
-                continue
-            made.append(self.make(name, args.get(name, {}), handle))
-        return made
 
-    def described(self) -> str:
-        """Name all controllers, with the gates that they need."""
-        told = (
-            name if type_.feature is None else f"{name} (feature gate {type_.feature})"
-            for name, type_ in sorted(self.types.items())
-        )
-        return ", ".join(told) or "none"
-
-    def make(self, name: str, args: Mapping[str, Any], handle: Handle) -> Controller:
-        """Make one controller. Raises ConfigError; KeyError for a name that is not registered."""
-        type_ = self.types[name]
-        try:
-            read = config_model.read(type_.args_type, dict(args), "args")
-        except ConfigError as error:
-            raise error.under(f"controller {name!r}") from None
-        return type_(read, handle)
+def described(catalogue: Catalogue[Controller]) -> str:
+    """Name all controllers, with the gates that they need."""
+    names = (
+        name if type_.feature is None else f"{name} (feature gate {type_.feature})"
+        for name, type_ in catalogue.items()
+    )
+    return ", ".join(names) or "none"
 
 
 class ControllerHost:

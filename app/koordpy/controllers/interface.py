@@ -9,14 +9,13 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
-from koordpy.api.config_model import ConfigModel
-from koordpy.api.needs import Needs
+from koordpy.api.plugin import BasePlugin, PluginArgs
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import Clock, SystemClock
-from koordpy.lib.feature_gates import FeatureGates, FeatureSpec
+from koordpy.lib.feature_gates import FeatureGates
 
 from .queue import WorkQueue
 
@@ -44,10 +43,6 @@ class Handle:
         return WorkQueue(name, self.clock)
 
 
-class NoArgs(ConfigModel):
-    """The arguments of a controller that takes none."""
-
-
 @dataclass(frozen=True)
 class Plan:
     """What a controller would do to an object, by the rule (a profile, say) called `subject`.
@@ -61,26 +56,20 @@ class Plan:
     problem: str = ""
 
 
-class Controller(ABC):
+class Controller(BasePlugin, ABC):
     """A loop that brings objects to what other objects say.
 
     `name` is what `--controllers` calls it, and its entry point. `feature` is the gate that it needs, None
-    for none; a gate that koordpy does not know comes with its `feature_spec`. `needs` is what it cannot work
-    without beyond the objects that it follows.
+    for none. `needs` is what it cannot work without beyond the objects that it follows.
     """
 
-    name: ClassVar[str]
-    feature: ClassVar[str | None] = None
-    feature_spec: ClassVar[FeatureSpec | None] = None
-    args_type: ClassVar[type[ConfigModel]] = NoArgs
-    needs: ClassVar[Needs] = Needs()
+    handle: Handle
 
-    def __init__(self, args: ConfigModel, handle: Handle) -> None:
-        self.args = args
-        self.handle = handle
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
 
     def setup(self) -> None:
-        """Ask the cluster for stores, add indexes and subscribe; called once, before anything is listed.
+        """Get stores from the cluster, add indexes and subscribe; called once, before anything is listed.
 
         It is called in every process, leading or not; nothing may be written yet.
         """
@@ -90,7 +79,7 @@ class Controller(ABC):
         """Work until cancelled; called when everything is listed and this process leads.
 
         It is called again when it raises or returns, and when the lead was lost and won again: it must then
-        look at everything anew.
+        start over with all objects.
         """
 
     def plan(self, document: dict[str, Any]) -> Iterator[Plan]:

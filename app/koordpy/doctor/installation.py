@@ -18,7 +18,7 @@ from koordpy.api.needs import Right
 from koordpy.api.scheme import Resource, resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
-from koordpy.controllers.host import Registry as ControllerRegistry
+from koordpy.controllers import host as controller_host
 from koordpy.descheduling import config as descheduling_config
 from koordpy.features import catalog, parts
 from koordpy.features.feature import Feature, Part, followed, following
@@ -82,7 +82,7 @@ class Installation:
         config = admission_config.AdmissionConfig(
             enabled=list(settings.enabled), disabled=list(settings.disabled), history=settings.history
         )
-        chosen = gates.chosen(gates.SERVING, self.settings.feature_gates)
+        chosen = gates.chosen(gates.serving(), self.settings.feature_gates)
         handle = AdmissionHandle(cluster, chosen, catalog.NO_CHANCE, self.clock)
         self.chains = admission_config.build_chains(config, handle)
         self.features += [
@@ -103,7 +103,7 @@ class Installation:
                 lambda _: base.sibling(),
                 place=Place.EXTENDER,
                 skip_missing=settings.skip_missing_plugins,
-                gates=gates.chosen(gates.SERVING, self.settings.feature_gates),
+                gates=gates.chosen(gates.serving(), self.settings.feature_gates),
             )
         except ConfigError as error:
             raise error.under(file) from None
@@ -119,13 +119,13 @@ class Installation:
             light.check(self.profiles.frameworks.values())
 
     def _controllers(self) -> None:
-        installed = ControllerRegistry.installed()
+        installed = controller_host.installed()
         settings = self.settings.worker.controllers
-        chosen = gates.chosen(installed.specs, self.settings.feature_gates)
+        chosen = gates.chosen(installed.feature_gates({}), self.settings.feature_gates)
         names = {
             controller.name
-            for controller in installed.build(
-                settings.selection, settings.args, catalog.controller_handle(chosen)
+            for controller in controller_host.build(
+                installed, settings.selection, settings.args, catalog.controller_handle(chosen)
             )
         }
         self._add(Part.CONTROLLERS, names)

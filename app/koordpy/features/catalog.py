@@ -14,14 +14,15 @@ from koordpy.admission import gates as admission_gates
 from koordpy.admission.handler import Handle as AdmissionHandle
 from koordpy.admission.handler import Handler
 from koordpy.admission.paths import webhook_path
-from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
 from koordpy.api.meta import KubeObject
 from koordpy.api.needs import Needs
+from koordpy.api.plugin import PluginArgs as BaseArgs
 from koordpy.api.scheme import Resource
 from koordpy.cluster.cluster import Cluster
-from koordpy.controllers.host import Registry as ControllerRegistry
+from koordpy.controllers import host as controller_host
+from koordpy.controllers.interface import Controller
 from koordpy.controllers.interface import Handle as ControllerHandle
 from koordpy.descheduling.decisions import Decisions
 from koordpy.descheduling.evictor import EvictorProxy
@@ -31,7 +32,6 @@ from koordpy.descheduling.interface import Plugin as DeschedulingPlugin
 from koordpy.descheduling.interface import PluginFactory
 from koordpy.descheduling.limiter import EvictionLimiter
 from koordpy.descheduling.registry import Registry as DeschedulingRegistry
-from koordpy.lib import entry_points
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.qos.manager import QOSPlugins
 from koordpy.scheduling.extender import light
@@ -120,23 +120,24 @@ def _elsewhere(needs: Needs, make: Callable[[], object]) -> tuple[str, ...]:
     return needs.elsewhere
 
 
-def handler(plugin: type[Handler], args: ConfigModel | None = None) -> Feature:
+def handler(plugin: type[Handler], args: BaseArgs | None = None) -> Feature:
     """Return what an admission handler needs with these arguments, by default those that nobody has set."""
     cluster = Cluster()
-    everything = admission_gates.feature_gates(dict.fromkeys(admission_gates.SPECS, True))
+    specs = {**admission_gates.SPECS, **plugin.feature_gates}
+    everything = FeatureGates(specs, dict.fromkeys(specs, True))
     offline = AdmissionHandle(cluster, everything, NO_CHANCE)
     elsewhere = _elsewhere(
-        plugin.needs, lambda: plugin(plugin.args_type() if args is None else args, offline)
+        plugin.needs, lambda: plugin(plugin.read_args(None, "args") if args is None else args, offline)
     )
     path_gate = webhook_path(plugin.path).gate
     gates = tuple(
         dict.fromkeys(
             gate
-            for gate in (path_gate, plugin.enabled_by, plugin.disabled_by and f"-{plugin.disabled_by}")
+            for gate in (path_gate, plugin.feature, plugin.disabled_by and f"-{plugin.disabled_by}")
             if gate
         )
     )
-    defaults = admission_gates.feature_gates()
+    defaults = FeatureGates(specs)
     return Feature(
         part=Part.WEBHOOKS,
         name=plugin.identity(),
@@ -150,9 +151,8 @@ def handler(plugin: type[Handler], args: ConfigModel | None = None) -> Feature:
 
 
 def _webhooks() -> Iterator[Feature]:
-    points = entry_points.find(admission_config.GROUP)
-    for name in points:
-        yield handler(admission_config.load_handler(name, points))
+    for plugin in admission_config.installed().values():
+        yield handler(plugin)
 
 
 def _extender() -> Iterator[Feature]:
@@ -184,24 +184,25 @@ def frame_follows(part: Part) -> tuple[Resource, ...]:
 
 
 def _controllers() -> Iterator[Feature]:
-    installed = ControllerRegistry.installed()
-    for name, type_ in installed.types.items():
+    installed = controller_host.installed()
+    gates = controller_host.feature_gates(installed)
+    for name, type_ in installed.items():
         cluster = Cluster()
-        handle = controller_handle(installed.gates(), cluster)
-        elsewhere = _elsewhere(type_.needs, partial(_set_up, installed, name, handle))
+        handle = controller_handle(gates, cluster)
+        elsewhere = _elsewhere(type_.needs, partial(_set_up, type_, handle))
         yield Feature(
             part=Part.CONTROLLERS,
             name=name,
             follows=followed({store.type for store in cluster.stores} | set(type_.needs.later)),
             rights=type_.needs.rights,
             gates=(type_.feature,) if type_.feature else (),
-            on_by_default=type_.feature is None or installed.gates().enabled(type_.feature),
+            on_by_default=type_.feature is None or gates.enabled(type_.feature),
             elsewhere=elsewhere,
         )
 
 
-def _set_up(installed: ControllerRegistry, name: str, handle: ControllerHandle) -> None:
-    installed.make(name, {}, handle).setup()
+def _set_up(type_: type[Controller], handle: ControllerHandle) -> None:
+    type_(type_.read_args(None, "args"), handle).setup()
 
 
 def _descheduler() -> Iterator[Feature]:

@@ -24,8 +24,8 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.errors import AlreadyExists, ApiError
 from koordpy.cluster.events import Recorder
 from koordpy.cluster.informers import Informers
+from koordpy.controllers import host as controller_host
 from koordpy.controllers.host import ControllerHost
-from koordpy.controllers.host import Registry as ControllerRegistry
 from koordpy.controllers.interface import Handle as ControllerHandle
 from koordpy.descheduling import config as descheduling_config
 from koordpy.descheduling.descheduler import Descheduler
@@ -235,11 +235,11 @@ class ControlPlane:
 
     async def _control(self) -> None:
         """Host koord-manager's controllers."""
-        registry = ControllerRegistry.installed()
+        catalogue = controller_host.installed()
         cluster = Cluster(self._clock)
-        own = gates.chosen(registry.specs, self.setup.feature_gates)
+        own = gates.chosen(catalogue.feature_gates({}), self.setup.feature_gates)
         handle = ControllerHandle(cluster, own, self.client, self._clock)
-        host = ControllerHost(registry.build(self.setup.controllers, {}, handle))
+        host = ControllerHost(controller_host.build(catalogue, self.setup.controllers, {}, handle))
         if not host.controllers:
             return
         host.setup()

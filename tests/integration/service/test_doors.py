@@ -8,8 +8,8 @@ import pytest
 
 from koordpy.api.config_model import ConfigError
 from koordpy.api.koordinator import ClusterColocationProfile
+from koordpy.api.plugin_errors import NotInstalled
 from koordpy.http.server.listener import ListenError
-from koordpy.lib.entry_points import PluginLoadError
 from koordpy.lib.feature_gates import FeatureGateError
 from koordpy.service import Service, ServiceError
 from tests.e2e.controlplane.process import free_port
@@ -82,8 +82,8 @@ async def test_a_door_answers_only_its_own_paths(tmp_path: Path) -> None:
         ({"featureGates": {"NoSuchGate": True}}, FeatureGateError, "unrecognized feature gate 'NoSuchGate'"),
         (
             {"admission": {"enabled": [{"name": "mutate-pod.Mystery"}]}},
-            PluginLoadError,
-            "no plugin 'mutate-pod.Mystery'.*installed: .*mutate-pod.ClusterColocationProfile",
+            NotInstalled,
+            r'admission\.enabled\[0\]\.name: got "mutate-pod\.Mystery".*mutate-pod\.ClusterColocationProfile',
         ),
         ({"admission": {"disabled": ["mutate-pod.Mystery"]}}, ConfigError, "mutate-pod.Mystery"),
         ({"debug": {"bindAddress": "0.0.0.0"}}, ServiceError, "debug.authentication"),

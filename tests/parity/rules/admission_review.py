@@ -7,17 +7,16 @@ import random
 from typing import Any
 
 from koordpy.admission.chain import Chain
-from koordpy.admission.config import DEFAULT_HANDLERS, GROUP, AdmissionConfig, HandlerEntry, build_chains
+from koordpy.admission.config import DEFAULT_HANDLERS, AdmissionConfig, HandlerEntry, build_chains, installed
 from koordpy.admission.gates import feature_gates
 from koordpy.admission.handler import Handle
 from koordpy.admission.review import review
 from koordpy.api import json_patch
 from koordpy.api.scheme import RESOURCES, decode
 from koordpy.cluster.cluster import Cluster
-from koordpy.lib import entry_points
 
 TYPES = {resource.kind: type_ for type_, resource in RESOURCES.items()}
-INSTALLED = entry_points.find(GROUP)
+INSTALLED = installed()
 """Looked for once: that takes longer than most vectors."""
 
 

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 from koordpy.admission.chain import Chain
 from koordpy.admission.gates import feature_gates
-from koordpy.admission.handler import Handle, MutatingHandler, NoArgs, Request, ValidatingHandler
+from koordpy.admission.handler import Handle, MutatingHandler, Request, ValidatingHandler
 from koordpy.admission.review import review
-from koordpy.api.config_model import ConfigModel
 from koordpy.api.document import Document
+from koordpy.api.plugin import NoArgs, PluginArgs
 from koordpy.cluster.cluster import Cluster
 
 POD: dict[str, Any] = {
@@ -80,7 +80,7 @@ def validating(validate: Callable[[Request], Any], path: str = "/check") -> Vali
     return Validating(NoArgs(), handle())
 
 
-class LabelArgs(ConfigModel):
+class LabelArgs(PluginArgs):
     value: str = "yes"
 
 
@@ -89,7 +89,6 @@ class SetLabel(MutatingHandler):
 
     name: ClassVar[str] = "SetLabel"
     path: ClassVar[str] = "/mutate-pod"
-    args_type: ClassVar[type[ConfigModel]] = LabelArgs
     args: LabelArgs
 
     def mutate(self, request: Request, document: Document) -> None:
@@ -98,7 +97,7 @@ class SetLabel(MutatingHandler):
 
 class GatedHandler(SetLabel):
     name: ClassVar[str] = "Gated"
-    enabled_by: ClassVar[str | None] = "MultiQuotaTree"
+    feature: ClassVar[str | None] = "MultiQuotaTree"
 
 
 class NotAHandler:

@@ -24,7 +24,7 @@ def test_gates_are_the_handlers() -> None:
     handlers = {item.identity(): type(item) for chain in chains.values() for item in chain.handlers}
     for name, gate in ROWS:
         type_ = handlers[name]
-        assert gate == (f"not {type_.disabled_by}" if type_.disabled_by else type_.enabled_by or "")
+        assert gate == (f"not {type_.disabled_by}" if type_.disabled_by else type_.feature or "")
 
 
 def test_example_is_a_configuration_that_works(tmp_path: Path) -> None:

@@ -11,22 +11,28 @@ from koordpy.admission.config import (
     order,
 )
 from koordpy.admission.gates import SPECS
+from koordpy.admission.handler import Handler
+from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
-from koordpy.lib.entry_points import PluginLoadError
+from koordpy.api.plugin_errors import NameMismatch, NotAPlugin, NotInstalled, PluginError
 
 from .reviews import ask, body, handle
 
 IN_TREE = list(DEFAULT_HANDLERS)
 MODULE = f"{__package__}.reviews"
-POINTS = {
-    name: EntryPoint(name, f"{MODULE}:{value}", GROUP)
-    for name, value in {
-        "mutate-pod.SetLabel": "SetLabel",
-        "mutate-pod.Gated": "GatedHandler",
-        "mutate-pod.Not": "NotAHandler",
-        "mutate-pod.Alias": "SetLabel",
-    }.items()
-}
+CATALOGUE = Catalogue(
+    GROUP,
+    Handler,
+    [
+        EntryPoint(name, f"{MODULE}:{value}", GROUP)
+        for name, value in {
+            "mutate-pod.SetLabel": "SetLabel",
+            "mutate-pod.Gated": "GatedHandler",
+            "mutate-pod.Not": "NotAHandler",
+            "mutate-pod.Alias": "SetLabel",
+        }.items()
+    ],
+)
 
 
 def names(**config: object) -> list[str]:
@@ -70,39 +76,47 @@ def test_configuration_that_cannot_be_followed_is_refused(config: dict[str, obje
 
 
 def test_handler_gets_its_arguments() -> None:
-    chains = build_chains(only("mutate-pod.SetLabel", args={"value": "v"}), handle(), POINTS)
+    chains = build_chains(only("mutate-pod.SetLabel", args={"value": "v"}), handle(), CATALOGUE)
     assert ask(chains["/mutate-pod"], body())["patch"][0]["value"] == {"set": "v"}
 
 
-def test_wrong_argument_names_handler_field_and_value() -> None:
+def test_wrong_argument_names_its_place_and_value() -> None:
     with pytest.raises(
-        ConfigError, match=r"'mutate-pod\.SetLabel': args\.value: got 5, expected a valid string"
+        ConfigError, match=r"^admission\.enabled\[0\]\.args\.value: got 5, expected a valid string$"
     ):
-        build_chains(only("mutate-pod.SetLabel", args={"value": 5}), handle(), POINTS)
+        build_chains(only("mutate-pod.SetLabel", args={"value": 5}), handle(), CATALOGUE)
 
 
 def test_handler_that_is_not_installed_lists_those_that_are() -> None:
-    with pytest.raises(PluginLoadError, match=r"no plugin 'mutate-pod\.Nope' .*mutate-pod\.SetLabel"):
-        build_chains(only("mutate-pod.Nope"), handle(), POINTS)
+    with pytest.raises(
+        NotInstalled, match=r'admission\.enabled\[0\]\.name: got "mutate-pod\.Nope".*mutate-pod\.SetLabel'
+    ):
+        build_chains(only("mutate-pod.Nope"), handle(), CATALOGUE)
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("Not", "expected a class of handlers"), ("Alias", "calls itself")]
+    ("name", "error", "message"),
+    [
+        ("Not", NotAPlugin, r"NotAHandler'>, expected a subclass of koordpy\.admission\.handler\.Handler"),
+        ("Alias", NameMismatch, 'name "mutate-pod.SetLabel", expected "mutate-pod.Alias"'),
+    ],
 )
-def test_entry_point_that_is_not_the_handler_is_refused(name: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        build_chains(only(f"mutate-pod.{name}"), handle(), POINTS)
+def test_entry_point_that_is_not_the_handler_is_refused(
+    name: str, error: type[PluginError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        build_chains(only(f"mutate-pod.{name}"), handle(), CATALOGUE)
 
 
 def test_handler_whose_gate_is_off_is_left_out() -> None:
-    off = build_chains(only("mutate-pod.Gated"), handle(), POINTS)["/mutate-pod"]
-    on = build_chains(only("mutate-pod.Gated"), handle(MultiQuotaTree=True), POINTS)["/mutate-pod"]
+    off = build_chains(only("mutate-pod.Gated"), handle(), CATALOGUE)["/mutate-pod"]
+    on = build_chains(only("mutate-pod.Gated"), handle(MultiQuotaTree=True), CATALOGUE)["/mutate-pod"]
     assert (len(off.handlers), len(on.handlers)) == (0, 1)
 
 
 @pytest.mark.parametrize("gate", ["WebhookFramework", "PodMutatingWebhook"])
 def test_path_whose_gate_is_off_is_not_served(gate: str) -> None:
-    assert build_chains(only("mutate-pod.SetLabel"), handle(**{gate: False}), POINTS) == {}
+    assert build_chains(only("mutate-pod.SetLabel"), handle(**{gate: False}), CATALOGUE) == {}
 
 
 def test_in_tree_handlers_are_installed() -> None:

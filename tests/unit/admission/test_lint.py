@@ -2,8 +2,10 @@
 
 import pytest
 
-from koordpy.admission.lint import Finding, Severity, by_severity, installed
-from koordpy.lib.entry_points import PluginLoadError
+from koordpy.admission.lint import Finding, LintHandle, Severity, by_severity, make
+from koordpy.api.plugin_errors import NotInstalled
+from koordpy.cluster.cluster import Cluster
+from koordpy.lib.feature_gates import FeatureGates
 
 
 def finding(severity: Severity, name: str, field: str = "spec") -> Finding:
@@ -29,6 +31,7 @@ def test_the_worst_comes_first_and_then_the_name() -> None:
 
 
 def test_a_kind_without_a_linter_is_an_error_that_names_those_there_are() -> None:
-    assert installed("ClusterColocationProfile").kind == "ClusterColocationProfile"
-    with pytest.raises(PluginLoadError, match=r"no plugin 'Pod'.*installed: .*ClusterColocationProfile"):
-        installed("Pod")
+    handle = LintHandle(Cluster(), FeatureGates({}), complete=True)
+    assert make("ClusterColocationProfile", handle).kind == "ClusterColocationProfile"
+    with pytest.raises(NotInstalled, match=r'got "Pod".* group koordpy\.lint: .*ClusterColocationProfile'):
+        make("Pod", handle)

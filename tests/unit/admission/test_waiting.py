@@ -15,12 +15,12 @@ from koordpy.admission.handler import (
     AsyncValidatingHandler,
     Denied,
     Errored,
-    NoArgs,
     Request,
 )
 from koordpy.admission.review import review_waiting
 from koordpy.api.core import Pod
 from koordpy.api.document import Document
+from koordpy.api.plugin import NoArgs
 
 from .reviews import POD, ask, body, handle, mutating, validating
 

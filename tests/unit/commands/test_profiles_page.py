@@ -10,7 +10,7 @@ import pytest
 
 from koordpy import settings
 from koordpy.cluster.cluster import Cluster
-from koordpy.controllers.host import Registry
+from koordpy.controllers import host as controller_host
 from koordpy.controllers.interface import Handle
 from tests.eventually import PATIENCE
 
@@ -53,10 +53,10 @@ def test_the_configuration_works(tmp_path: Path) -> None:
     file = tmp_path / "koordpy.yaml"
     file.write_text(FILES["koordpy.yaml"], encoding="utf-8")
     read = settings.load(file)
-    registry = Registry.installed()
+    installed = controller_host.installed()
     controllers = read.worker.controllers
-    handle = Handle(Cluster(), registry.gates(read.feature_gates))
-    [made] = registry.build(controllers.selection, controllers.args, handle)
+    handle = Handle(Cluster(), controller_host.feature_gates(installed, read.feature_gates))
+    [made] = controller_host.build(installed, controllers.selection, controllers.args, handle)
     assert made.name == "colocationprofile"
     told = re.findall(r"^\| `(\w+)` \| `--colocation-profile-", PAGE, re.MULTILINE)
     fields = type(made.args).model_fields.values()

@@ -8,11 +8,15 @@ from typing import Any, ClassVar
 import pytest
 from prometheus_client import REGISTRY
 
-from koordpy.api.config_model import ConfigError, ConfigModel
+from koordpy.api.catalogue import Catalogue
+from koordpy.api.config_model import ConfigError
+from koordpy.api.plugin import NoArgs, PluginArgs
+from koordpy.api.plugin_errors import DuplicateName, GateConflict
 from koordpy.cluster.cluster import Cluster
-from koordpy.controllers.host import ControllerHost, Registry
+from koordpy.controllers import host as hosting
+from koordpy.controllers.host import GROUP, ControllerHost, feature_gates, installed
 from koordpy.controllers.interface import Controller, Handle
-from koordpy.lib.feature_gates import FeatureGateError, FeatureSpec, Stage
+from koordpy.lib.feature_gates import FeatureGateError, FeatureGates, FeatureSpec, Stage
 from tests.eventually import PATIENCE
 
 
@@ -27,15 +31,15 @@ class Plain(Controller):
         await asyncio.Event().wait()
 
 
-class GatedArgs(ConfigModel):
+class GatedArgs(PluginArgs):
     height: int = 3
 
 
 class Gated(Plain):
     name: ClassVar[str] = "gated"
     feature: ClassVar[str | None] = "Gating"
-    feature_spec: ClassVar[FeatureSpec | None] = FeatureSpec(False, Stage.ALPHA)
-    args_type: ClassVar[type[ConfigModel]] = GatedArgs
+    feature_gates: ClassVar[dict[str, FeatureSpec]] = {"Gating": FeatureSpec(False, Stage.ALPHA)}
+    args: GatedArgs
 
 
 class Stumbling(Plain):
@@ -46,15 +50,19 @@ class Stumbling(Plain):
         raise RuntimeError("stumbled")
 
 
+def catalogue(*types: type[Controller]) -> Catalogue[Controller]:
+    return Catalogue.of(GROUP, Controller, types)
+
+
 def build(
     types: Iterable[type[Controller]],
     *chosen: str,
     args: dict[str, dict[str, Any]] | None = None,
     **gates: bool,
 ) -> list[str]:
-    registry = Registry(types)
-    handle = Handle(Cluster(), registry.gates(gates), rng=random.Random(1))
-    return [made.name for made in registry.build(chosen or ("*",), args or {}, handle)]
+    known = catalogue(*types)
+    handle = Handle(Cluster(), feature_gates(known, gates), rng=random.Random(1))
+    return [made.name for made in hosting.build(known, chosen or ("*",), args or {}, handle)]
 
 
 def test_gates_and_the_list_decide_together() -> None:
@@ -68,17 +76,16 @@ def test_gates_and_the_list_decide_together() -> None:
 
 
 def test_arguments_are_read_by_the_controllers_model() -> None:
-    registry = Registry([Gated])
-    handle = Handle(Cluster(), registry.gates({"Gating": True}))
-    [made] = registry.build(["*"], {"gated": {"height": 4}}, handle)
+    handle = Handle(Cluster(), feature_gates(catalogue(Gated), {"Gating": True}))
+    [made] = hosting.build(catalogue(Gated), ["*"], {"gated": {"height": 4}}, handle)
     assert made.args == GatedArgs(height=4)
 
 
 @pytest.mark.parametrize(
     ("args", "complaint"),
     [
-        ({"gated": {"hight": 4}}, r"controller 'gated': args\.hight: unknown field"),
-        ({"typo": {}}, r"args: there is no controller 'typo'; installed: gated"),
+        ({"gated": {"hight": 4}}, r"^worker\.controllers\.args\.gated\.hight: unknown field"),
+        ({"typo": {}}, r'^worker\.controllers\.args: got "typo", expected .* koordpy\.controllers: gated$'),
     ],
 )
 def test_bad_arguments_are_named(args: dict[str, dict[str, Any]], complaint: str) -> None:
@@ -92,26 +99,25 @@ def test_a_gate_that_no_controller_has_is_refused() -> None:
 
 
 def test_a_name_or_a_gate_is_registered_once() -> None:
-    with pytest.raises(ConfigError, match="'plain' is registered twice"):
-        Registry([Plain, Plain])
+    with pytest.raises(DuplicateName, match='"plain"'):
+        catalogue(Plain, Plain)
 
     class Unknown(Plain):
         name: ClassVar[str] = "unknown"
         feature: ClassVar[str | None] = "NobodyKnows"
 
-    with pytest.raises(ConfigError, match="gate 'NobodyKnows' is not known"):
-        Registry([Unknown])
+    with pytest.raises(GateConflict, match=r'"unknown".*gate "NobodyKnows" is not known'):
+        feature_gates(catalogue(Unknown))
 
 
 def test_the_profile_controller_is_installed() -> None:
-    registry = Registry.installed()
-    assert "colocationprofile" in registry.types
-    assert not registry.gates().enabled("ColocationProfileController")
+    assert "colocationprofile" in installed()
+    assert not feature_gates(installed()).enabled("ColocationProfileController")
 
 
 async def test_a_controller_that_raises_does_not_take_the_others_down() -> None:
-    handle = Handle(Cluster(), Registry().gates())
-    plain, stumbling = Plain(Plain.args_type(), handle), Stumbling(Stumbling.args_type(), handle)
+    handle = Handle(Cluster(), FeatureGates({}))
+    plain, stumbling = Plain(NoArgs(), handle), Stumbling(NoArgs(), handle)
     host = ControllerHost([stumbling, plain])
     host.setup()
     labels = {"loop": "controller stumbling"}
@@ -130,4 +136,4 @@ async def test_a_controller_that_raises_does_not_take_the_others_down() -> None:
 
 def test_writing_offline_is_refused() -> None:
     with pytest.raises(RuntimeError, match="no API server"):
-        _ = Handle(Cluster(), Registry().gates()).client
+        _ = Handle(Cluster(), FeatureGates({})).client

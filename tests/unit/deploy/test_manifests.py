@@ -12,7 +12,7 @@ import yaml
 
 from koordpy import cli, service, settings
 from koordpy.admission import gates as admission_gates
-from koordpy.controllers import gates as controller_gates
+from koordpy.controllers import host as controller_host
 from koordpy.descheduling import config as descheduling_config
 from koordpy.qos import gates as qos_gates
 from koordpy.scheduling.profiles import config as scheduling_config
@@ -207,7 +207,7 @@ def test_every_webhook_has_a_timeout_of_its_own_and_pods_have_exclusions() -> No
 @pytest.mark.parametrize("path", SETTINGS, ids=relative)
 def test_shipped_settings_are_valid(path: Path) -> None:
     found = settings.load(path)
-    known = {*admission_gates.SPECS, *controller_gates.SPECS, *qos_gates.GATES}
+    known = {*admission_gates.SPECS, *controller_host.installed().feature_gates({}), *qos_gates.GATES}
     assert set(found.feature_gates) <= known
 
 
@@ -280,7 +280,7 @@ def test_the_chart_knows_all_feature_gates() -> None:
     found = {part: set(re.findall(r"- (\w+)", names)) for part, names in sections.items()}
     assert found == {
         "webhook": set(admission_gates.SPECS),
-        "worker": set(controller_gates.SPECS),
+        "worker": set(controller_host.installed().feature_gates({})),
         "qos": set(qos_gates.GATES),
     }
     schema = json.loads((CHART / "values.schema.json").read_text())

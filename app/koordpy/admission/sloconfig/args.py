@@ -1,9 +1,9 @@
 """Where the configuration is, and how strictly it is checked: flags of koord-manager."""
 
-from koordpy.api.config_model import ConfigModel
+from koordpy.api.plugin import PluginArgs
 
 
-class SLOConfigArgs(ConfigModel):
+class SLOConfigArgs(PluginArgs):
     """`config_namespace` and `config_name` are of the ConfigMap.
 
     With `node_strategy_name_need_check` node strategies must have names that differ.

@@ -3,15 +3,15 @@
 from typing import ClassVar
 
 from koordpy.admission.handler import CREATE, Denied, Handle, MutatingHandler, Request
-from koordpy.api.config_model import ConfigModel
 from koordpy.api.document import Document
+from koordpy.api.plugin import PluginArgs
 
 from . import zones
 
 _ANNOTATION = ("metadata", "annotations", zones.ANNOTATION)
 
 
-class ZoneGuardHandlerArgs(ConfigModel):
+class ZoneGuardHandlerArgs(PluginArgs):
     """`zonesByNamespace`: the zones that a namespace's pods may run in; other namespaces are free."""
 
     zones_by_namespace: dict[str, list[str]] = {}
@@ -22,7 +22,7 @@ class ZoneGuardHandler(MutatingHandler):
 
     name: ClassVar[str] = "ZoneGuard"
     path: ClassVar[str] = "/mutate-pod"
-    args_type: ClassVar[type[ConfigModel]] = ZoneGuardHandlerArgs
+    args: ZoneGuardHandlerArgs
 
     def __init__(self, args: ZoneGuardHandlerArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -5,10 +5,10 @@ items and empty items do not count.
 """
 
 from koordpy.api import extension
-from koordpy.api.config_model import ConfigModel
+from koordpy.api.plugin import PluginArgs
 
 
-class BindingAdmissionArgs(ConfigModel):
+class BindingAdmissionArgs(PluginArgs):
     """Who may bind which pods. Without user names, or without namespaces, everybody may bind everything.
 
     An item of `user_name` stands for all users whose name contains it. `namespaces` is `*` for all.

@@ -11,7 +11,6 @@ from typing import ClassVar, Final
 from prometheus_client import Counter
 
 from koordpy.admission.handler import Denied, Handle, Request, ValidatingHandler
-from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Pod
 
 from .args import BindingAdmissionArgs, items
@@ -32,11 +31,10 @@ class BindingAdmissionPlugin(ValidatingHandler):
 
     name: ClassVar[str] = "BindingAdmission"
     path: ClassVar[str] = "/validate-pod-binding"
-    enabled_by: ClassVar[str | None] = "BindingAdmissionWebhook"
-    args_type: ClassVar[type[ConfigModel]] = BindingAdmissionArgs
+    feature: ClassVar[str | None] = "BindingAdmissionWebhook"
     args: BindingAdmissionArgs
 
-    def __init__(self, args: ConfigModel, handle: Handle) -> None:
+    def __init__(self, args: BindingAdmissionArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._pods = handle.cluster.store(Pod)
         self._user_names = items(self.args.user_name)

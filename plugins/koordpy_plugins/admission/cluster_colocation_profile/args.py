@@ -2,10 +2,11 @@
 
 from pydantic import Field
 
-from koordpy.api.config_model import ConfigModel, Seconds
+from koordpy.api.config_model import Seconds
+from koordpy.api.plugin import PluginArgs
 
 
-class ColocationProfileArgs(ConfigModel):
+class ColocationProfileArgs(PluginArgs):
     """How often pending pods are looked at, and how fast they are written. Times are seconds."""
 
     reconcile_by_default: bool = False

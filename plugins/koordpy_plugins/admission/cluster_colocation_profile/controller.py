@@ -9,13 +9,12 @@ Source: Koordinator, `pkg/controller/colocationprofile`.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from koordpy.admission.handler import Errored, Request
 from koordpy.api import extension, json_merge
-from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Namespace, Pod, PriorityClass
 from koordpy.api.document import Document
 from koordpy.api.koordinator import ClusterColocationProfile
@@ -25,9 +24,9 @@ from koordpy.api.patch import clone
 from koordpy.api.scheme import DecodeError, decode, resource_of
 from koordpy.cluster.errors import ApiError, ConnectionFailed
 from koordpy.cluster.store import Store
-from koordpy.controllers.gates import COLOCATION_PROFILE_CONTROLLER
 from koordpy.controllers.interface import Controller, Handle, Plan
 from koordpy.controllers.reconcile import ReconcileError, reconcile_forever, retried
+from koordpy.lib.feature_gates import FeatureSpec, Stage
 from koordpy.lib.token_bucket import TokenBucket
 from koordpy.lib.ttl_cache import TTLCache
 
@@ -60,9 +59,11 @@ class ColocationProfileController(Controller):
     """The profile controller. Its queue holds names of profiles."""
 
     name: ClassVar[str] = "colocationprofile"
-    feature: ClassVar[str | None] = COLOCATION_PROFILE_CONTROLLER
+    feature: ClassVar[str | None] = "ColocationProfileController"
+    feature_gates: ClassVar[Mapping[str, FeatureSpec]] = {
+        "ColocationProfileController": FeatureSpec(False, Stage.ALPHA)
+    }
     needs: ClassVar[Needs] = Needs(rights=(Right("get", "pods"), Right("patch", "pods")))
-    args_type: ClassVar[type[ConfigModel]] = ColocationProfileArgs
     args: ColocationProfileArgs
 
     def __init__(self, args: ColocationProfileArgs, handle: Handle) -> None:

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from koordpy.admission.handler import CREATE, Handle, MutatingHandler, Request
 from koordpy.api import extension
-from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Namespace
 from koordpy.api.document import Document
 from koordpy.api.needs import Needs
+from koordpy.api.plugin import PluginArgs
 
 from .application import Target
 from .profiles import Profiles
@@ -27,7 +27,7 @@ class ClusterColocationProfilePlugin(MutatingHandler):
     needs: ClassVar[Needs] = Needs(elsewhere=("the priority classes that profiles name",))
     path: ClassVar[str] = "/mutate-pod"
 
-    def __init__(self, args: ConfigModel, handle: Handle) -> None:
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self.profiles = Profiles(handle, Target.POD)
         self._namespaces = handle.cluster.store(Namespace)

@@ -8,8 +8,8 @@ and get written; scheduler and priority class are those of its template. Source:
 from typing import ClassVar
 
 from koordpy.admission.handler import CREATE, Handle, MutatingHandler, Request
-from koordpy.api.config_model import ConfigModel
 from koordpy.api.document import Document
+from koordpy.api.plugin import PluginArgs
 
 from .application import Target
 from .profiles import Profiles
@@ -21,7 +21,7 @@ class ReservationColocationProfile(MutatingHandler):
     name: ClassVar[str] = "ClusterColocationProfile"
     path: ClassVar[str] = "/mutate-reservation"
 
-    def __init__(self, args: ConfigModel, handle: Handle) -> None:
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self.profiles = Profiles(handle, Target.RESERVATION)
 

@@ -9,9 +9,9 @@ from typing import ClassVar, Final
 
 from koordpy.admission.handler import UPDATE, Errored, Handle, Request, ValidatingHandler
 from koordpy.api import extension
-from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Pod
 from koordpy.api.field_error import FieldError, aggregate, forbidden, invalid, required
+from koordpy.api.plugin import PluginArgs
 from koordpy.api.qos import PriorityClass, QoSClass, priority_class_raw, qos_class_raw
 from koordpy.api.quantity import Quantity
 from koordpy.api.resources import pod_requests
@@ -40,7 +40,7 @@ class ClusterColocationProfileValidation(ValidatingHandler):
     name: ClassVar[str] = "ClusterColocationProfile"
     path: ClassVar[str] = "/validate-pod"
 
-    def __init__(self, args: ConfigModel, handle: Handle) -> None:
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._sub_priority_is_fixed = not handle.gates.enabled("ColocationProfileSkipValidatingPriority")
 

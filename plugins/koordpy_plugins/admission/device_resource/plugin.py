@@ -30,7 +30,7 @@ class DeviceResourcePlugin(ValidatingHandler):
 
     name: ClassVar[str] = "DeviceResource"
     path: ClassVar[str] = "/validate-pod"
-    enabled_by: ClassVar[str | None] = "ValidatePodDeviceResource"
+    feature: ClassVar[str | None] = "ValidatePodDeviceResource"
 
     def validate(self, request: Request) -> None:
         """Refuse the pod with everything that is wrong with its containers' requests."""

@@ -9,9 +9,9 @@ from prometheus_client import Gauge
 
 from koordpy.admission.handler import CREATE, Errored, Handle, MutatingHandler, Request
 from koordpy.api import extension, resource_list, typed
-from koordpy.api.config_model import ConfigModel
 from koordpy.api.document import Document
 from koordpy.api.koordinator import ElasticQuota
+from koordpy.api.plugin import PluginArgs
 from koordpy.api.quota.info import ROOT
 from koordpy.api.quota.reading import KIND, read
 from koordpy.api.scheme import DecodeError
@@ -34,7 +34,7 @@ class ElasticQuotaDefaultsPlugin(MutatingHandler):
     metric_name: ClassVar[str] = "QuotaMetaChecker"
     path: ClassVar[str] = "/mutate-scheduling-sigs-k8s-io-v1alpha1-elasticquota"
 
-    def __init__(self, args: ConfigModel, handle: Handle) -> None:
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._topology = handle.cluster.shared(QuotaTopology)
 

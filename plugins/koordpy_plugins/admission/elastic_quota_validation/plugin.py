@@ -8,9 +8,9 @@ the tree alone. Source: Koordinator, `pkg/webhook/elasticquota/quota_topology.go
 from typing import ClassVar
 
 from koordpy.admission.handler import CREATE, DELETE, UPDATE, Errored, Handle, Request, ValidatingHandler
-from koordpy.api.config_model import ConfigModel
 from koordpy.api.document import Document
 from koordpy.api.koordinator import ElasticQuota
+from koordpy.api.plugin import PluginArgs
 from koordpy.api.quota import validation
 from koordpy.api.quota.info import DEFAULT, ROOT, SYSTEM, QuotaInfo, bound_namespaces
 from koordpy.api.quota.reading import is_same_place, read, read_bytes
@@ -30,7 +30,7 @@ class ElasticQuotaValidationPlugin(ValidatingHandler):
     metric_name: ClassVar[str] = "QuotaMetaChecker"
     path: ClassVar[str] = "/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota"
 
-    def __init__(self, args: ConfigModel, handle: Handle) -> None:
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._topology = handle.cluster.shared(QuotaTopology)
         self._pods = QuotaPods(handle.cluster)

@@ -1,9 +1,9 @@
 """Where the rules are."""
 
-from koordpy.api.config_model import ConfigModel
+from koordpy.api.plugin import PluginArgs
 
 
-class EnhancedValidationArgs(ConfigModel):
+class EnhancedValidationArgs(PluginArgs):
     """The ConfigMap that holds the rules."""
 
     config_namespace: str = "koordinator-system"

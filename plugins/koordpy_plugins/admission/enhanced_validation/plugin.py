@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from koordpy.admission.handler import CREATE, UPDATE, Errored, Handle, Request, ValidatingHandler
 from koordpy.api import extension
-from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import ConfigMap, Pod
 
 from . import rules
@@ -24,11 +23,10 @@ class EnhancedValidationPlugin(ValidatingHandler):
 
     name: ClassVar[str] = "EnhancedValidation"
     path: ClassVar[str] = "/validate-pod"
-    enabled_by: ClassVar[str | None] = "EnablePodEnhancedValidator"
-    args_type: ClassVar[type[ConfigModel]] = EnhancedValidationArgs
+    feature: ClassVar[str | None] = "EnablePodEnhancedValidator"
     args: EnhancedValidationArgs
 
-    def __init__(self, args: ConfigModel, handle: Handle) -> None:
+    def __init__(self, args: EnhancedValidationArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self.rules: tuple[Rule, ...] = ()
         handle.cluster.store(ConfigMap).subscribe(

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Final
 
 from koordpy.admission.handler import CREATE, Handle, MutatingHandler, Request
 from koordpy.api import extension
-from koordpy.api.config_model import ConfigModel
 from koordpy.api.document import Document
 from koordpy.api.koordinator import ElasticQuotaProfile
 from koordpy.api.meta import LabelSelector
+from koordpy.api.plugin import PluginArgs
 from koordpy.cluster.quota.topology import QuotaTopology
 
 _REQUIRED: Final = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
@@ -25,9 +25,9 @@ class MultiQuotaTreePlugin(MutatingHandler):
 
     name: ClassVar[str] = "MultiQuotaTree"
     path: ClassVar[str] = "/mutate-pod"
-    enabled_by: ClassVar[str | None] = "MultiQuotaTree"
+    feature: ClassVar[str | None] = "MultiQuotaTree"
 
-    def __init__(self, args: ConfigModel, handle: Handle) -> None:
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._quotas = handle.cluster.shared(QuotaTopology)
         self._profiles = handle.cluster.store(ElasticQuotaProfile)

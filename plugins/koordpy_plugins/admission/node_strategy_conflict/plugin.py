@@ -13,7 +13,6 @@ from koordpy.admission.handler import UPDATE, Errored, Handle, Request, Validati
 from koordpy.admission.sloconfig.args import SLOConfigArgs
 from koordpy.admission.sloconfig.checker import Checker, readable_checkers
 from koordpy.admission.sloconfig.refusal import ConfigRefused
-from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import ConfigMap
 from koordpy.lib.last_answer import LastAnswer
 
@@ -24,10 +23,9 @@ class NodeStrategyConflictPlugin(ValidatingHandler):
     name: ClassVar[str] = "SLOConfig"
     metric_name: ClassVar[str] = "SLOManagerConfigConflictForNode"
     path: ClassVar[str] = "/validate-node"
-    args_type: ClassVar[type[ConfigModel]] = SLOConfigArgs
     args: SLOConfigArgs
 
-    def __init__(self, args: ConfigModel, handle: Handle) -> None:
+    def __init__(self, args: SLOConfigArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._config_maps = handle.cluster.store(ConfigMap)
         self._checkers = LastAnswer(_read, alike=operator.is_)

@@ -1,9 +1,10 @@
 """How hard an evaluation tries to write what it charged."""
 
-from koordpy.api.config_model import ConfigModel, Duration
+from koordpy.api.config_model import Duration
+from koordpy.api.plugin import PluginArgs
 
 
-class EvaluateQuotaArgs(ConfigModel):
+class EvaluateQuotaArgs(PluginArgs):
     """The flags `--quota-update-...` of koord-manager, without that prefix.
 
     `max_retries` below 3 counts as 3. `retry_jitter` is the longest pause after a conflict, of which at least

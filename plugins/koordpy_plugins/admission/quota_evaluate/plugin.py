@@ -9,7 +9,6 @@ import asyncio
 from typing import ClassVar, Final
 
 from koordpy.admission.handler import CREATE, UPDATE, AsyncValidatingHandler, Errored, Handle, Request
-from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.needs import Needs, Right
@@ -32,8 +31,7 @@ class EvaluateQuotaPlugin(AsyncValidatingHandler):
 
     name: ClassVar[str] = "EvaluateQuota"
     path: ClassVar[str] = "/validate-pod"
-    enabled_by: ClassVar[str | None] = "EnableQuotaAdmission"
-    args_type: ClassVar[type[ConfigModel]] = EvaluateQuotaArgs
+    feature: ClassVar[str | None] = "EnableQuotaAdmission"
     needs: ClassVar[Needs] = Needs(rights=(Right("patch", "elasticquotas", "scheduling.sigs.k8s.io"),))
     args: EvaluateQuotaArgs
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from koordpy.admission.handler import CREATE, UPDATE, Errored, Handle, Request, ValidatingHandler
 from koordpy.api import extension
-from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Pod
+from koordpy.api.plugin import PluginArgs
 from koordpy.api.quota.info import DEFAULT
 from koordpy.cluster.quota.membership import QuotaMembership
 from koordpy.cluster.quota.topology import QuotaTopology
@@ -24,7 +24,7 @@ class QuotaMetaCheckPlugin(ValidatingHandler):
     metric_name: ClassVar[str] = "QuotaMetaChecker"
     path: ClassVar[str] = "/validate-pod"
 
-    def __init__(self, args: ConfigModel, handle: Handle) -> None:
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._parents_take_pods = handle.gates.enabled("SupportParentQuotaSubmitPod")
         self._topology = handle.cluster.shared(QuotaTopology)

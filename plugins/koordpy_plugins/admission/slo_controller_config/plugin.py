@@ -12,7 +12,6 @@ from koordpy.admission.handler import CREATE, UPDATE, Errored, Handle, Request, 
 from koordpy.admission.sloconfig.args import SLOConfigArgs
 from koordpy.admission.sloconfig.checker import SECTIONS, Checker
 from koordpy.admission.sloconfig.refusal import ConfigRefused
-from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Node
 from koordpy.api.document import Document
 
@@ -23,10 +22,9 @@ class SLOControllerConfigPlugin(ValidatingHandler):
     name: ClassVar[str] = "SLOControllerConfig"
     metric_name: ClassVar[str] = "SLOConfig"
     path: ClassVar[str] = "/validate-configmap"
-    args_type: ClassVar[type[ConfigModel]] = SLOConfigArgs
     args: SLOConfigArgs
 
-    def __init__(self, args: ConfigModel, handle: Handle) -> None:
+    def __init__(self, args: SLOConfigArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._nodes = handle.cluster.store(Node)
 

@@ -1,13 +1,11 @@
 """Every finding of the linter, on the smallest profiles that have it, and none where nothing is wrong."""
 
-import random
 from typing import Any
 
 import pytest
 
 from koordpy.admission.gates import feature_gates
-from koordpy.admission.handler import Handle
-from koordpy.admission.lint import Finding, Severity, by_severity, installed
+from koordpy.admission.lint import Finding, LintHandle, Severity, by_severity, make
 from koordpy.cluster.cluster import Cluster
 
 from .pods import handle, namespace, priority_class
@@ -31,8 +29,8 @@ def lint(
 ) -> list[Finding]:
     """Lint profiles: in files, or where `known` is given in a cluster that has just that."""
     cluster = Cluster() if known is None else handle(*known).cluster
-    to = Handle(cluster, feature_gates(gates), random.Random(1))
-    linter = installed("ClusterColocationProfile")(to, complete=known is not None)
+    handle_ = LintHandle(cluster, feature_gates(gates), complete=known is not None)
+    linter = make("ClusterColocationProfile", handle_)
     return by_severity(linter.lint(list(profiles)))
 
 

@@ -42,12 +42,12 @@ class ProfileLinter(Linter):
         cluster = self.handle.cluster
         yield from check_ranges(subject)
         yield from selection.check_selectors(subject)
-        if self.complete:
+        if self.handle.complete:
             yield from selection.check_namespaces(subject, cluster.store(Namespace))
         yield from selection.check_probability(subject)
         yield from selection.check_management(subject)
         yield from values.check_metadata(subject)
-        yield from values.check_names(subject, cluster.store(PriorityClass), complete=self.complete)
+        yield from values.check_names(subject, cluster.store(PriorityClass), complete=self.handle.complete)
         yield from _patch_fields(subject)
         yield from _immutable_labels(subject, self.handle.gates)
         yield from try_alone(subject, self.handle)

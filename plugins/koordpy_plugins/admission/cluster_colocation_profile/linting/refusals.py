@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from koordpy.admission.handler import Errored, Handle
-from koordpy.admission.lint import Finding, Severity
+from koordpy.admission.handler import Errored
+from koordpy.admission.lint import Finding, LintHandle, Severity
 from koordpy.api import extension
 from koordpy.api.core import PriorityClass
 from koordpy.api.qos import QoSClass
@@ -31,7 +31,7 @@ _PRIORITIES: Final = (0, *SHIPPED.values())
 _BY_PRIORITY: Final = {value: name for name, value in SHIPPED.items()}
 
 
-def try_alone(subject: Subject, handle: Handle) -> Iterator[Finding]:
+def try_alone(subject: Subject, handle: LintHandle) -> Iterator[Finding]:
     """Yield that a profile cannot be applied."""
     pod = _applied_to(subject)
     if pod is None:
@@ -51,7 +51,7 @@ def try_alone(subject: Subject, handle: Handle) -> Iterator[Finding]:
             return
 
 
-def try_together(subjects: Sequence[Subject], handle: Handle) -> Iterator[Finding]:
+def try_together(subjects: Sequence[Subject], handle: LintHandle) -> Iterator[Finding]:
     """Yield that pods are refused, by what all profiles that select them make of them together.
 
     First for what each profile selects, then for what any two of them select both, where neither is refused
@@ -175,6 +175,6 @@ def _qos(qos: QoSClass) -> dict[str, str]:
     return {extension.LABEL_POD_QOS: qos.value} if qos else {}
 
 
-def _has_unknown_priority(subject: Subject, handle: Handle) -> bool:
+def _has_unknown_priority(subject: Subject, handle: LintHandle) -> bool:
     name = subject.spec.priority_class_name
     return bool(name) and name not in SHIPPED and handle.cluster.store(PriorityClass).get("", name) is None

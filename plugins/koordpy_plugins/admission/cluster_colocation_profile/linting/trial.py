@@ -15,13 +15,14 @@ from koordpy.admission.handler import (
     Errored,
     GroupVersionResource,
     Handle,
-    NoArgs,
     Request,
 )
+from koordpy.admission.lint import LintHandle
 from koordpy.api.core import Namespace, PriorityClass
 from koordpy.api.document import Document
 from koordpy.api.meta import ObjectMeta
 from koordpy.api.patch import clone
+from koordpy.api.plugin import NoArgs
 from koordpy.api.selector_overlap import example
 from koordpy.cluster.cluster import Cluster
 
@@ -68,7 +69,7 @@ NOTHING: Final[Mapping[str, str]] = {}
 class Trial:
     """A cluster with some profiles in it, to try them on pods."""
 
-    def __init__(self, subjects: Sequence[Subject], handle: Handle) -> None:
+    def __init__(self, subjects: Sequence[Subject], handle: LintHandle) -> None:
         cluster = Cluster()
         self._namespaces = cluster.store(Namespace)
         for name, value in _priorities(subjects, handle).items():
@@ -130,7 +131,7 @@ class Example(NamedTuple):
         return f"{who} in namespaces with {_listed(self.namespace_labels)}" if self.namespace_labels else who
 
 
-def _priorities(subjects: Sequence[Subject], handle: Handle) -> dict[str, int]:
+def _priorities(subjects: Sequence[Subject], handle: LintHandle) -> dict[str, int]:
     """Return the values of all priority classes; of those that are not known, 0."""
     asked = {subject.spec.priority_class_name: 0 for subject in subjects if subject.spec.priority_class_name}
     known = {item.metadata.name: item.value for item in handle.cluster.store(PriorityClass)}
