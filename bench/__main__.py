@@ -7,7 +7,7 @@ import time
 
 from bench.report import Result
 
-NAMES = ("admission", "extender", "cluster", "controlplane", "simulation")
+NAMES = ("admission", "extender", "direct", "client", "cluster", "controlplane", "simulation")
 
 
 def main() -> int:

@@ -99,7 +99,7 @@ def run(rounds: int = 5, pods: int = 100) -> Result:
             for case in cases:
                 server = started[case.server]
                 before = machine.cpu_seconds(server.pid)
-                times = uvloop.run(_schedule(server, case, range(first, first + pods)))
+                times = uvloop.run(schedule(server, case, range(first, first + pods)))
                 used = machine.cpu_seconds(server.pid) - before
                 result.row(case.label, case.goal).add(**times, cpu=used / pods * 1e3)
                 first += pods
@@ -139,7 +139,7 @@ def _start(stack: contextlib.ExitStack, folder: Path, cases: list[Case]) -> dict
     return found
 
 
-async def _schedule(server: Server, case: Case, pods: range) -> dict[str, float]:
+async def schedule(server: Server, case: Case, pods: range) -> dict[str, float]:
     """Ask for each pod what kube-scheduler asks; return quantiles in milliseconds."""
     names = [objects.node_name(i) for i in range(case.size)]
     order = random.Random(pods.start)
@@ -147,8 +147,8 @@ async def _schedule(server: Server, case: Case, pods: range) -> dict[str, float]
     async with load.channels(server.url, 1) as (channel,):
         for i in pods:
             order.shuffle(names)
-            pod = json.dumps(_pod(i, case.app), separators=(",", ":")).encode()
-            question = _question(server, "filter", pod, names)
+            pod = json.dumps(waiting_pod(i, case.app), separators=(",", ":")).encode()
+            question = call_of(server, "filter", pod, names)
             started = time.perf_counter()
             answer = await channel.ask(question)
             filtered = time.perf_counter() - started
@@ -156,7 +156,7 @@ async def _schedule(server: Server, case: Case, pods: range) -> dict[str, float]
             if case.chooses:
                 asked.append((filtered, 0.0))
                 continue
-            question = _question(server, "prioritize", pod, left)
+            question = call_of(server, "prioritize", pod, left)
             if case.pause:
                 await asyncio.sleep(case.pause)
             started = time.perf_counter()
@@ -170,13 +170,15 @@ async def _schedule(server: Server, case: Case, pods: range) -> dict[str, float]
     return found | _quantiles("both", [one + two for one, two in asked])
 
 
-def _question(server: Server, verb: str, pod: bytes, names: list[str]) -> bytes:
+def call_of(server: Server, verb: str, pod: bytes, names: list[str]) -> bytes:
+    """Return the bytes of a call of a verb about a pod and some nodes."""
     encoded = json.dumps(names, separators=(",", ":")).encode()
     body = b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, encoded)
     return load.request(f"{server.url}/extender/{verb}", body)
 
 
-def _pod(i: int, app: str) -> dict[str, object]:
+def waiting_pod(i: int, app: str) -> objects.Document:
+    """Return the i-th pod, with a UID of its own."""
     pod = objects.waiting_pod(i)
     pod["metadata"]["uid"] = f"{i:08x}-4a63-4c1a-8f53-1f1a2c0b5a77"
     pod["metadata"]["labels"]["app"] = app

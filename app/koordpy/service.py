@@ -24,6 +24,7 @@ from koordpy.cluster import transformers
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Channel, Connection
+from koordpy.cluster.informer_checks import informer_checks
 from koordpy.cluster.informers import Informers
 from koordpy.cluster.network_topology.manager import TreeManager
 from koordpy.cluster.quota.topology import QuotaTopology
@@ -37,6 +38,7 @@ from koordpy.http.server.listener import Listener
 from koordpy.leading import Lead, Part
 from koordpy.lib import certificates, supervise
 from koordpy.lib.clock import Clock, SystemClock
+from koordpy.lib.health import Health
 from koordpy.lib.verbosity import set_verbosity
 from koordpy.scheduling.explain.decisions import Decisions
 from koordpy.scheduling.explain.observers import Observers
@@ -88,7 +90,7 @@ class Service:
         )
         self.client = Client(self.connection)
         self.cluster = Cluster(self._clock)
-        self.health = health.Health()
+        self.health = Health()
         self.listeners: dict[str, Listener] = {}
         self.chains: dict[str, Chain] = {}
         self._quotas: QuotaTopology | None = None
@@ -157,7 +159,7 @@ class Service:
             clock=self._clock,
             rng=self._rng,
         )
-        self.health.looks.append(self.webhooks.look)
+        self.health.probes.append(self.webhooks.look)
         self.health.ready["webhook-ready"] = self.webhooks.problem
 
     def _open_extender(self) -> None:
@@ -320,7 +322,7 @@ class Service:
         Without `listen` no door opens: callers in this process ask `chains` and `extender` directly.
         """
         await self._informers.start()
-        self.health.ready |= health.informer_checks(self._informers)
+        self.health.ready |= informer_checks(self._informers)
         if not listen:
             await self._informers.wait_synced()
         if listen:

@@ -16,6 +16,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Connection
 from koordpy.cluster.events import Recorder
+from koordpy.cluster.informer_checks import informer_checks
 from koordpy.cluster.informers import Informers
 from koordpy.cluster.leader import LeaderElector, identity
 from koordpy.controllers import host as controller_host
@@ -31,6 +32,7 @@ from koordpy.http.server.application import Application
 from koordpy.http.server.listener import Listener
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock, SystemClock
+from koordpy.lib.health import Health
 from koordpy.qos import paths
 from koordpy.qos.cgroup import CgroupFiles
 from koordpy.qos.collectors import Collectors
@@ -72,7 +74,7 @@ class Worker:
         access = settings.client
         self.connection = connection or Connection.find(access.kubeconfig, access.context, access.server)
         self.client = Client(self.connection)
-        self.health = health.Health()
+        self.health = Health()
         self._informers: dict[str, Informers] = {}
         self._events = Recorder(self.client, clock=self._clock)
         self.descheduler: Descheduler | None = None
@@ -184,7 +186,7 @@ class Worker:
         await self.listener.start()
         for name, informers in self._informers.items():
             await informers.start()
-            self.health.ready |= health.informer_checks(informers, name)
+            self.health.ready |= informer_checks(informers, name)
         events = asyncio.create_task(supervise.forever("worker events", self._events.run))
         try:
             async with asyncio.TaskGroup() as hosts:

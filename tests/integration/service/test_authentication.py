@@ -50,7 +50,7 @@ async def test_without_an_answer_of_the_api_server_nobody_gets_in(stage: Stage, 
     stage.server.faults = lambda method, path: fault if "reviews" in path else None
     answer = await ask(stage, "/configz", TOKEN)
     assert answer.status_code == 503
-    assert answer.text.startswith("the API server could not be asked: ")
+    assert answer.text.startswith("not authorized: the API server ")
     stage.server.faults = None
     assert (await ask(stage, "/configz", TOKEN)).status_code == 200
 

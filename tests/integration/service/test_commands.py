@@ -63,7 +63,7 @@ async def test_a_server_that_is_not_koordpys_debug_door_is_not_taken_for_it(stag
         (("a/b", "--reservation", "r"), 2, "--reservation goes with neither"),
         (("--reservation", "r"), 1, "no attempt to place Reservation r is remembered"),
         (("a/b", "--outcome", "bound"), 2, "--outcome is for --follow"),
-        (("a/b",), 1, "pod a/b is not there"),
+        (("a/b",), 1, "pod a/b does not exist"),
     ],
 )
 async def test_wrong_arguments_of_why_are_told(

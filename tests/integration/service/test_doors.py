@@ -55,12 +55,12 @@ async def test_the_debug_door_alone_follows_nothing_and_says_so(tmp_path: Path) 
         answer = await stage.get("/apis/v1/nodes/n0")
         assert (answer.status_code, answer.json()["message"]) == (
             404,
-            "nodes are not followed: the extender door is closed",
+            "nodes are not followed: this process does not serve the extender",
         )
         answer = await stage.get("/apis/v1/decisions/default/p")
         assert (answer.status_code, answer.json()["message"]) == (
             404,
-            "no scheduling decision about pod default/p: the extender door is closed",
+            "no scheduling decision about pod default/p: this process does not serve the extender",
         )
         assert (await stage.get("/apis/v1/decisions")).json() == []
         assert (await stage.get("/apis/v1/admissions")).json() == []

@@ -128,11 +128,11 @@ async def test_a_pod_that_nobody_knows_is_404(stage: Stage) -> None:
     answer = await stage.get("/apis/v1/pods/default/ghost/history")
     assert (answer.status_code, answer.json()["message"]) == (
         404,
-        "pod default/ghost is not there, and nothing is remembered of it",
+        "pod default/ghost does not exist, and nothing is remembered of it",
     )
     told = await why(stage, "default/ghost")
     assert told.exit_code == 1
-    assert "pod default/ghost is not there" in told.output
+    assert "pod default/ghost does not exist" in told.output
 
 
 async def test_without_the_extender_door_nothing_is_followed(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ async def test_without_the_extender_door_nothing_is_followed(tmp_path: Path) -> 
         answer = await stage.get("/apis/v1/pods/default/p/history")
         assert (answer.status_code, answer.json()["message"]) == (
             404,
-            "pods are not followed: the extender door is closed",
+            "pods are not followed: this process does not serve the extender",
         )
 
 

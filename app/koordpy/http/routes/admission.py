@@ -1,9 +1,8 @@
-"""The admission webhooks over HTTP, without a web framework: every pod of the cluster comes through here.
+"""The admission webhooks over HTTP, without a web framework: kube-apiserver calls them for every pod.
 
-A route of a framework costs more than the decision itself, and ASGI's messages a third of it. So a whole POST
-is answered as a direct endpoint, and what is more complicated (other methods, bodies that are waited for in
-ASGI's way) by a plain ASGI application beside it. Verdicts, also those on malformed bodies, are
-AdmissionReviews with HTTP status 200; HTTP errors are for what is no webhook call at all.
+A complete POST is answered by a direct endpoint, everything else (other methods, bodies that arrive in ASGI
+messages) by a plain ASGI application. Verdicts, also those on malformed bodies, are AdmissionReviews with
+HTTP status 200; HTTP errors are for what is not a webhook call at all.
 """
 
 import asyncio
@@ -19,10 +18,10 @@ _CONTENT_TYPE: Final = CONTENT_TYPE.encode()
 _ONLY_POST: Final = b"admission webhooks are called with POST\n"
 
 _DRAINED: Final = 4 * MAX_BODY
-"""Bytes of a too large body that are still read, so that the client gets to see the answer."""
+"""Bytes of a body that is too large that are still read, so that the client gets the response."""
 
 
-def webhooks(chains: Mapping[str, Chain]) -> dict[str, ASGIApp]:
+def webhooks(chains: Mapping[str, Chain]) -> dict[str, Direct]:
     """Return the endpoints of chains by their paths."""
     application = admission_app(chains)
     return {path: Webhook(chain, application) for path, chain in chains.items()}
@@ -46,7 +45,7 @@ class Webhook(Direct):
         return Webhook(self._chain, self._application, "")
 
     def respond(self, method: str, body: bytes, gone: Gone) -> Reply | Coroutine[Any, Any, Reply]:
-        """Answer an AdmissionReview; later where a handler waits."""
+        """Respond to an AdmissionReview; with a coroutine where a handler waits."""
         if method != "POST":
             return Reply(405, _ONLY_POST, TEXT)
         if self._chain.waits:
@@ -54,11 +53,11 @@ class Webhook(Direct):
         return Reply(200, review(self._chain, body, self._content_type))
 
     def too_large(self) -> Reply:
-        """Answer a body that is too large."""
+        """Refuse a body that is too large."""
         return Reply(200, refuse(self._chain, TOO_LARGE))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request as ASGI has it."""
+        """Serve one ASGI request."""
         await self._application(scope, receive, send)
 
     async def _respond_later(self, body: bytes, gone: Gone) -> Reply:
@@ -72,14 +71,14 @@ class Webhook(Direct):
 def admission_app(chains: Mapping[str, Chain]) -> ASGIApp:
     """Return the ASGI application that serves the chains by their paths.
 
-    POST answers an AdmissionReview; another method is 405, a path without a chain (also one whose feature
-    gate is off) 404. A request whose client goes away before its body is complete, or while a handler waits
-    for something, is dropped. Where the application is mounted under a prefix, paths count from there.
+    POST takes an AdmissionReview; another method is 405, a path without a chain (also one whose feature gate
+    is off) 404. A request whose client disconnects before its body is complete, or while a handler waits, is
+    dropped. Where the application is mounted under a prefix, paths are relative to it.
     """
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            raise RuntimeError(f"admission endpoints speak http, not {scope['type']}")
+            raise RuntimeError(f"admission webhooks are served over http, not {scope['type']}")
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         chain = chains.get(path)
         if chain is None:
@@ -100,37 +99,37 @@ def admission_app(chains: Mapping[str, Chain]) -> ASGIApp:
 async def _serve(chain: Chain, content_type: str, receive: Receive, send: Send) -> None:
     body, is_complete = await _read(receive)
     if body is None:
-        # The rest of the body is not waited for: the connection cannot be used again.
+        # The rest of the body is not read: the connection cannot be used again.
         extra = () if is_complete else ((b"connection", b"close"),)
         await send_answer(send, 200, refuse(chain, TOO_LARGE), JSON, *extra)
     elif is_complete and not chain.waits:
         await send_answer(send, 200, review(chain, body, content_type), JSON)
     elif is_complete:
-        answer = await _answer(chain, body, content_type, lambda: _leave(receive))
+        answer = await _answer(chain, body, content_type, lambda: _disconnected(receive))
         if answer is not None:
             await send_answer(send, 200, answer, JSON)
 
 
 async def _answer(chain: Chain, body: bytes, content_type: str, gone: Gone) -> bytes | None:
-    """Answer when the handlers have what they wait for; None when the client has gone away by then."""
+    """Return the response, None if the client disconnects while a handler waits."""
     answering = asyncio.create_task(review_waiting(chain, body, content_type))
-    leaving = asyncio.ensure_future(gone())
+    disconnecting = asyncio.ensure_future(gone())
     try:
-        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((answering, disconnecting), return_when=asyncio.FIRST_COMPLETED)
         return await answering if answering.done() else None
     finally:
-        leaving.cancel()
+        disconnecting.cancel()
         answering.cancel()
 
 
-async def _leave(receive: Receive) -> None:
-    """Return when the client goes away."""
+async def _disconnected(receive: Receive) -> None:
+    """Return when the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def _read(receive: Receive) -> tuple[bytes | None, bool]:
-    """Return the body, None if it is too large, and whether all of it was received."""
+    """Return the body (None if it is too large), and whether all of it was received."""
     message = await receive()
     if message["type"] == "http.request" and not message.get("more_body", False):
         body = message.get("body", b"")

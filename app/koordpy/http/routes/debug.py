@@ -1,8 +1,8 @@
-"""The debug door: what this process knows, is configured to do, and has decided.
+"""The debug API: what this process knows, how it is configured, and what it has decided.
 
-Nothing here changes the cluster or what is decided; `/debug/flags` alone changes something, which is what is
-logged. Routes are coroutines, though few of them wait: so they run on the event loop, which owns what they
-show, and never see it half changed.
+Nothing here changes the cluster or a decision; `/debug/flags` changes what is logged. Routes are coroutines,
+though few of them wait, because the state that they show is owned by the event loop: on it, they never see it
+half changed.
 
 Paths and formats that Koordinator has are Koordinator's (`pkg/scheduler/frameworkext/services`).
 """
@@ -47,7 +47,7 @@ _NOT_IN_SCHEMA = (
 
 @dataclass
 class Sources:
-    """What the debug door shows. Parts of doors that are closed are empty; then `cluster` may be None."""
+    """What the debug API shows. Parts that this process does not serve are empty or None."""
 
     cluster: Cluster | None = None
     chains: Mapping[str, Chain] = field(default_factory=dict)
@@ -84,11 +84,11 @@ def router(sources: Sources) -> APIRouter:
     routes.include_router(pprof.router())
     routes.include_router(flags.router(sources.flags))
     routes.include_router(decisions.router(lambda: sources.decisions, lambda: sources.streams))
-    routes.include_router(what_if.router(lambda: _stage(sources)))
+    routes.include_router(what_if.router(lambda: _what_if_sources(sources)))
 
     @routes.get("/", include_in_schema=False)
     async def index(request: Request) -> dict[str, list[str]]:
-        """Lists paths as kube-apiserver does."""
+        """List the paths, as kube-apiserver does."""
         return {"paths": sorted({*request.app.openapi()["paths"], *_NOT_IN_SCHEMA})}
 
     @routes.get("/configz")
@@ -111,7 +111,7 @@ def router(sources: Sources) -> APIRouter:
 
     async def node(node_name: str) -> Response:
         if sources.cluster is None:
-            raise HTTPException(404, "nodes are not followed: the extender door is closed")
+            raise HTTPException(404, "nodes are not followed: this process does not serve the extender")
         _check_ready(sources)
         try:
             return _json(node_dump(sources.cluster.nodes, node_name))
@@ -156,7 +156,7 @@ def router(sources: Sources) -> APIRouter:
     return routes
 
 
-def _stage(sources: Sources) -> what_if.Stage | None:
+def _what_if_sources(sources: Sources) -> what_if.Sources | None:
     cluster = sources.cluster
     if cluster is None:
         return None
@@ -168,11 +168,11 @@ def _stage(sources: Sources) -> what_if.Stage | None:
                 return None if known is None else int(known.value)
         return None
 
-    return what_if.Stage(sources.profiles, cluster, sources.chains, sources.is_ready, priority_of)
+    return what_if.Sources(sources.profiles, cluster, sources.chains, sources.is_ready, priority_of)
 
 
 def _check_ready(sources: Sources) -> None:
-    """Raise 503 while the cluster is not known, as Koordinator does before its start is over."""
+    """Raise 503 until the cluster has been listed, as Koordinator does while it starts."""
     if not sources.is_ready():
         raise HTTPException(503, "The component is initializing and temporarily unavailable")
 
@@ -188,7 +188,7 @@ def _as_gin(path: str) -> str:
 
 
 def _plugin_endpoints(profiles: Profiles) -> dict[str, Callable[..., object]]:
-    """Return the REST faces of plugins; where two profiles have a plugin, the first one's counts."""
+    """Return the REST endpoints of plugins; where two profiles have a plugin, those of the first profile."""
     found: dict[str, Callable[..., object]] = {}
     for framework in profiles.frameworks.values():
         for plugin in framework.plugins:
@@ -216,7 +216,7 @@ def _plugin_route(
 
 
 def _options(path: str, endpoint: Callable[..., object]) -> list[str]:
-    """Return the parameters of an endpoint that come in the query: those that its path does not have."""
+    """Return the query parameters of an endpoint: those that are not in its path."""
     in_path = compile_path(path)[2]
     return [name for name in inspect.signature(endpoint).parameters if name not in in_path]
 

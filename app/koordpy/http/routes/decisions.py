@@ -1,4 +1,4 @@
-"""`/apis/v1/decisions`: the last scheduling attempts, and with `?watch=true` those that go on, as they do.
+"""`/apis/v1/decisions`: the latest scheduling attempts, and with `?watch=true` new ones as they are made.
 
 A watch is lines of JSON, or server-sent events for a caller that accepts `text/event-stream`.
 """
@@ -20,14 +20,14 @@ EVENTS: Final = "text/event-stream"
 LINES: Final = "application/x-ndjson"
 
 HEARTBEAT: Final = 15.0
-"""Seconds of silence after which a watch shows that it is alive."""
+"""Seconds without an attempt after which a watch sends an empty event."""
 
 _DROPPED: Final = msgspec.json.encode({"message": "dropped: this reader has fallen too far behind"})
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which attempts somebody wants to see; empty values want all."""
+class Filter:
+    """Which attempts a caller asks for; empty values match all."""
 
     namespace: str = ""
     pod: str = ""
@@ -35,7 +35,7 @@ class Wanted:
     reservation: str = ""
 
     def __call__(self, decision: Decision) -> bool:
-        """Return whether an attempt is wanted."""
+        """Return whether an attempt matches."""
         meta = decision.pod.metadata
         return (
             (not self.namespace or meta.namespace == self.namespace)
@@ -61,21 +61,21 @@ def router(
         outcome: Annotated[list[Outcome] | None, Query()] = None,
         watch: bool = False,
     ) -> Any:
-        wanted = Wanted(namespace, pod, frozenset(outcome or ()), reservation)
+        matches = Filter(namespace, pod, frozenset(outcome or ()), reservation)
         found, opened = decisions(), streams()
         as_events = EVENTS in request.headers.get("accept", "")
         if not (watch or as_events):
-            return [] if found is None else found.recent(limit or 50, wanted)
+            return [] if found is None else found.recent(limit or 50, matches)
         if found is None or opened is None:
-            raise HTTPException(404, "there is nothing to watch: the extender door is closed")
+            raise HTTPException(404, "there is nothing to watch: this process does not serve the extender")
         try:
             stream = opened.open()
         except TooManyStreams as error:
             raise HTTPException(429, str(error)) from None
-        earlier = [] if limit is None else found.recent(limit, wanted)[::-1]
-        told = _told(opened, stream, wanted, earlier, _event if as_events else _line)
+        earlier = [] if limit is None else found.recent(limit, matches)[::-1]
+        events = _events(opened, stream, matches, earlier, _event if as_events else _line)
         return StreamingResponse(
-            told,
+            events,
             media_type=EVENTS if as_events else LINES,
             headers={"cache-control": "no-cache", "x-accel-buffering": "no"},
         )
@@ -85,17 +85,17 @@ def router(
         known = decisions()
         found = [] if known is None else known.of(namespace, pod)
         if not found:
-            reason = "the extender door is closed" if known is None else "none is remembered"
+            reason = "this process does not serve the extender" if known is None else "none is remembered"
             raise HTTPException(404, f"no scheduling decision about pod {namespace}/{pod}: {reason}")
         return found
 
     return routes
 
 
-async def _told(
+async def _events(
     streams: DecisionStreams,
     stream: DecisionStream,
-    wanted: Wanted,
+    matches: Filter,
     earlier: list[DecisionModel],
     form: Callable[[str, bytes], bytes],
 ) -> AsyncIterator[bytes]:
@@ -103,11 +103,11 @@ async def _told(
         for model in earlier:
             yield form("decision", model.model_dump_json().encode())
         while not stream.is_closed:
-            news = await stream.take(HEARTBEAT)
-            if not (news or stream.is_closed):
+            new = await stream.take(HEARTBEAT)
+            if not (new or stream.is_closed):
                 yield form("", b"")
-            for decision in news:
-                if wanted(decision):
+            for decision in new:
+                if matches(decision):
                     yield form("decision", decision.model().model_dump_json().encode())
         if stream.is_behind:
             yield form("dropped", _DROPPED)

@@ -1,8 +1,8 @@
-"""The extender door: POST /extender/filter, /prioritize, /preempt and /bind.
+"""The scheduler extender: POST /extender/filter, /prioritize, /preempt and /bind.
 
-These are the hot paths: kube-scheduler's loop stands still while it waits for filter and prioritize. So no
-framework is in between, bodies go to the engine as bytes, and scores are worked out right after the filter
-answer has left, while kube-scheduler is busy with its own plugins.
+These are hot paths: kube-scheduler's scheduling cycle waits for filter and prioritize. So no framework is in
+between, bodies go to the engine as bytes, and scores are computed right after the response of filter has been
+sent, while kube-scheduler runs its own plugins.
 """
 
 import logging
@@ -27,7 +27,7 @@ Answer = Callable[[bytes, Gone], Reply | Coroutine[Any, Any, Reply]]
 
 
 def endpoints(extender: Extender, *, max_body: int = MAX_BODY) -> Mapping[str, Direct]:
-    """Return the verbs by their paths. kube-scheduler's `urlPrefix` is what stands before the last slash."""
+    """Return the verbs by their paths; kube-scheduler's `urlPrefix` ends in `/extender`."""
 
     def filter_(body: bytes, _: Gone) -> Reply:
         answer, attempt = extender.filter(body)
@@ -48,7 +48,7 @@ def endpoints(extender: Extender, *, max_body: int = MAX_BODY) -> Mapping[str, D
 
 
 class _Verb(Direct):
-    """One verb: refuses what is no call of it, and measures."""
+    """One verb: refuses requests that are not calls of it, and measures."""
 
     def __init__(self, verb: str, answer: Answer, max_body: int) -> None:
         self._verb, self._answer, self.max_body = verb, answer, max_body
@@ -86,7 +86,7 @@ class _Verb(Direct):
         if isinstance(error, BadBody):
             self._duration["bad-request"].observe(took)
             return Reply(400, _error(f"{self._verb}: {error}"))
-        log.error("extender call %s broke", self._verb, exc_info=error)
+        log.error("extender call %s failed", self._verb, exc_info=error)
         self._duration["error"].observe(took)
         return Reply(500, _error(f"{self._verb}: {type(error).__name__}"))
 
@@ -95,7 +95,7 @@ def _score_ahead(extender: Extender, attempt: Attempt) -> None:
     try:
         extender.score_ahead(attempt)
     except Exception:
-        log.exception("scoring pod %s ahead broke", attempt.pod.metadata.key)
+        log.exception("scoring ahead for pod %s failed", attempt.pod.metadata.key)
 
 
 def _error(message: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The life of a pod, by REST: `/apis/v1/pods/{namespace}/{name}/history`."""
+"""The history of a pod: `/apis/v1/pods/{namespace}/{name}/history`."""
 
 from typing import Annotated
 
@@ -38,7 +38,7 @@ class HistoryModel(BaseModel):
 
 
 def router(extender: Extender | None) -> APIRouter:
-    """Return the route; without the extender door it says that nothing is known."""
+    """Return the route; without an extender it answers 404."""
     routes = APIRouter(dependencies=[Depends(known_parameters)])
 
     @routes.get("/apis/v1/pods/{namespace}/{name}/history")
@@ -46,12 +46,12 @@ def router(extender: Extender | None) -> APIRouter:
         namespace: str, name: str, uid: Annotated[str, Query(description="One of several of that name.")] = ""
     ) -> HistoryModel:
         if extender is None:
-            raise HTTPException(404, "pods are not followed: the extender door is closed")
+            raise HTTPException(404, "pods are not followed: this process does not serve the extender")
         found = find(extender, namespace, name, uid)
         if found is None:
             which = f" with UID {uid}" if uid else ""
             raise HTTPException(
-                404, f"pod {namespace}/{name}{which} is not there, and nothing is remembered of it"
+                404, f"pod {namespace}/{name}{which} does not exist, and nothing is remembered of it"
             )
         return found
 
@@ -59,22 +59,22 @@ def router(extender: Extender | None) -> APIRouter:
 
 
 def find(extender: Extender, namespace: str, name: str, uid: str = "") -> HistoryModel | None:
-    """Return the life of a pod (without a UID: the latest of that name), None where nothing is known."""
+    """Return the history of a pod (without a UID: the latest of that name), None if nothing is known."""
     lives = extender.histories.lives(namespace, name)
     live = extender.handle.cluster.store(Pod).get(namespace, name)
     uids = list(dict.fromkeys([*([live.metadata.uid] if live else []), *(_uid(life) for life in lives)]))
-    wanted = uid or next(iter(uids), "")
-    life = next((life for life in lives if _uid(life) == wanted), None)
-    pod = live if live is not None and live.metadata.uid == wanted else life.pod if life else None
+    chosen = uid or next(iter(uids), "")
+    life = next((life for life in lives if _uid(life) == chosen), None)
+    pod = live if live is not None and live.metadata.uid == chosen else life.pod if life else None
     if pod is None:
         return None
-    is_gone = live is None or live.metadata.uid != wanted
+    is_gone = live is None or live.metadata.uid != chosen
     state = "deleted" if is_gone else "bound" if pod.spec.node_name else "pending"
     causes = [] if is_gone else Causes(extender.profiles, extender.histories).of(pod, life)
     return HistoryModel(
         namespace=namespace,
         pod=name,
-        uid=wanted,
+        uid=chosen,
         scheduler_name=pod.spec.scheduler_name or "default-scheduler",
         state=state,
         node=pod.spec.node_name or _node_of(life),
@@ -84,7 +84,7 @@ def find(extender: Extender, namespace: str, name: str, uid: str = "") -> Histor
         dropped_steps=0 if life is None else life.dropped,
         steps=[] if life is None else life.models(),
         causes=causes,
-        other_uids=[other for other in uids if other != wanted],
+        other_uids=[other for other in uids if other != chosen],
     )
 
 
@@ -93,6 +93,6 @@ def _uid(life: Life) -> str:
 
 
 def _node_of(life: Life | None) -> str:
-    """Return the node that a deleted pod had been bound to, as far as that was seen."""
+    """Return the node that a deleted pod was bound to, empty if that was not seen."""
     bound = (What.BOUND, What.BOUND_BY_OTHERS)
     return next((step.node for step in (life.steps if life else ()) if step.what in bound), "")

@@ -1,8 +1,8 @@
-"""What the process counts, in Prometheus' text format, on the paths that koord-manager has.
+"""Metrics in Prometheus' text format, on the paths that koord-manager has.
 
-`/metrics` and `/all-metrics` have everything, `/internal-metrics` what Koordinator's dashboards look for.
-Koordinator keeps `/external-metrics` for what is meant for a cluster's users, and its webhooks have nothing
-there. Source: Koordinator, `pkg/util/metrics/koordmanager`.
+`/metrics` and `/all-metrics` have everything, `/internal-metrics` what Koordinator's dashboards query.
+Koordinator keeps `/external-metrics` for metrics that are meant for a cluster's users; its webhooks have
+none. Source: Koordinator, `pkg/util/metrics/koordmanager`.
 """
 
 from collections.abc import Iterator
@@ -13,19 +13,19 @@ from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Metric, generate_latest
 from prometheus_client.registry import Collector
 
-EVERYTHING: Final = ("",)
+ALL: Final = ("",)
 
 PATHS: Final = {
-    "/metrics": EVERYTHING,
-    "/all-metrics": EVERYTHING,
+    "/metrics": ALL,
+    "/all-metrics": ALL,
     "/internal-metrics": ("koord_manager_", "koordinator_manager_"),
     "/external-metrics": (),
 }
-"""What the names of a path's metrics begin with."""
+"""Prefixes of the names of the metrics of each path."""
 
 
-class _Part(Collector):
-    """The metrics whose names begin so."""
+class _WithPrefix(Collector):
+    """The metrics whose names have one of some prefixes."""
 
     def __init__(self, prefixes: tuple[str, ...]) -> None:
         self._prefixes = prefixes
@@ -40,7 +40,7 @@ def router() -> APIRouter:
 
     def add(path: str, prefixes: tuple[str, ...]) -> None:
         async def metrics() -> Response:
-            text = generate_latest(_Part(prefixes))
+            text = generate_latest(_WithPrefix(prefixes))
             return Response(text, media_type=CONTENT_TYPE_LATEST)
 
         routes.add_api_route(path, metrics, methods=["GET"], include_in_schema=False)

@@ -1,8 +1,8 @@
-"""`/apis/v1/nodes/NAME`: a node as the scheduler counts it, in the shape that Koordinator shows it in.
+"""`/apis/v1/nodes/NAME`: a node as the scheduler accounts for it, in Koordinator's format.
 
-The members are those of kube-scheduler's own types, with Go's names. Selectors of affinity terms stand as
-they are written, where Go shows empty objects. `requested.AllowedPodNumber` is always 0, as there: `pods`
-counts the pods. Source: Koordinator, `pkg/scheduler/frameworkext/services/types.go`.
+The fields are those of kube-scheduler's own types, with Go's names. Selectors of affinity terms are shown as
+they are written, where Go shows empty objects. `requested.AllowedPodNumber` is always 0, as in Koordinator:
+`pods` counts the pods. Source: Koordinator, `pkg/scheduler/frameworkext/services/types.go`.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from koordpy.cluster.nodes import NodeTable
 
 
 def node_dump(nodes: NodeTable, name: str) -> dict[str, Any]:
-    """Return what is known of a node; empty members are left out. Raises LookupError for an unknown node."""
+    """Return what is known of a node; empty fields are left out. Raises LookupError for an unknown node."""
     row = nodes.row_of(name)
     node = None if row is None else nodes.node(row)
     if row is None or node is None:

@@ -1,4 +1,4 @@
-"""What the webhook server answers besides the webhooks: `/healthz`, `/convert` and `/elasticQuota`.
+"""Routes of the webhook server besides the webhooks: `/healthz`, `/convert` and `/elasticQuota`.
 
 Source: Koordinator, `pkg/webhook/server.go`, `api_debug_server.go`; controller-runtime,
 `pkg/webhook/conversion`.
@@ -18,7 +18,7 @@ _JSON: Final = "application/json"
 
 
 class ConversionRequest(msgspec.Struct, rename="camel"):
-    """Objects of a custom resource, and the version they are wanted in."""
+    """Objects of a custom resource, and the version to convert them to."""
 
     uid: str = ""
     desired_api_version: str = msgspec.field(default="", name="desiredAPIVersion")
@@ -26,7 +26,7 @@ class ConversionRequest(msgspec.Struct, rename="camel"):
 
 
 class ConversionReview(msgspec.Struct, rename="camel"):
-    """The envelope."""
+    """The ConversionReview of apiextensions.k8s.io."""
 
     kind: str = "ConversionReview"
     api_version: str = "apiextensions.k8s.io/v1"
@@ -37,10 +37,10 @@ _DECODER = msgspec.json.Decoder(ConversionReview)
 
 
 def convert(body: bytes) -> bytes | None:
-    """Answer a ConversionReview; None for a body that is none.
+    """Return the response to a ConversionReview; None for a body that is not one.
 
-    koordpy's custom resources have one version each, so there is nothing that could be converted: a review
-    with objects fails and names the first one.
+    koordpy's custom resources have one version each, so nothing can be converted: a review with objects fails
+    and names the first one.
     """
     try:
         review = _DECODER.decode(body)
@@ -59,7 +59,7 @@ def convert(body: bytes) -> bytes | None:
 
 
 def router(quotas: Callable[[], QuotaTopology | None]) -> APIRouter:
-    """Return the routes. `/healthz` tells that the server answers, whatever else is the matter."""
+    """Return the routes. `/healthz` succeeds as long as the server answers, as in Koordinator."""
     routes = APIRouter()
 
     @routes.get("/healthz", include_in_schema=False)

@@ -1,7 +1,7 @@
-"""`POST /apis/v1/whatif`: where would this pod go, or so many pods of this workload, and what stops the rest?
+"""`POST /apis/v1/whatif`: where would the pods of this workload be scheduled, and what stops the rest?
 
-The body is a Pod, Deployment, ReplicaSet, StatefulSet, Job or another workload, as JSON or YAML. Where this
-process also serves the admission webhooks, the pod goes through them first, as it would on its way in.
+The body is a Pod, Deployment, ReplicaSet, StatefulSet, Job or another workload, as JSON or YAML. If this
+process also serves the admission webhooks, the pod goes through them first, as it would when it is created.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ MAX_YAML: Final = 64 << 10
 """Bytes of a body in YAML, which is slow to read."""
 
 _MOST_VALUES: Final = 100_000
-"""Values in a document; aliases of YAML make a lot of them out of few bytes."""
+"""Values in a document; YAML aliases can make many of few bytes."""
 
 _DEEPEST: Final = 100
 """Levels of a document in YAML."""
@@ -45,11 +45,11 @@ _WAITING: Final = 4
 
 MUTATE, VALIDATE = "/mutate-pod", "/validate-pod"
 
-Wish = Literal["auto", "true", "false"]
+Admission = Literal["auto", "true", "false"]
 
 
 class AdmissionNote(BaseModel):
-    """What the admission webhooks would do to the pod; `ran` says whether they were asked."""
+    """What the admission webhooks would do to the pod; `ran` is False if they were not called."""
 
     ran: bool
     message: str
@@ -67,8 +67,8 @@ class WhatIf(Forecast):
 
 
 @dataclass
-class Stage:
-    """What a what-if works on. `priority_of` gives the value of a priority class, None for an unknown one."""
+class Sources:
+    """What a what-if is computed from. `priority_of` returns a priority class's value, None if unknown."""
 
     profiles: Profiles
     cluster: Cluster
@@ -77,8 +77,8 @@ class Stage:
     priority_of: Callable[[str], int | None]
 
 
-def router(stage: Callable[[], Stage | None]) -> APIRouter:
-    """Return the route; `stage` is None where no nodes are followed. One what-if runs at a time."""
+def router(sources: Callable[[], Sources | None]) -> APIRouter:
+    """Return the route; `sources()` is None where no nodes are followed. One what-if runs at a time."""
     routes = APIRouter(dependencies=[Depends(known_parameters)])
     turn = asyncio.Lock()
     waiting = 0
@@ -98,13 +98,13 @@ def router(stage: Callable[[], Stage | None]) -> APIRouter:
     async def whatif(
         request: Request,
         count: Annotated[int | None, Query(ge=1, le=MOST_PODS)] = None,
-        admission: Wish = "auto",
+        admission: Admission = "auto",
         top: Annotated[int, Query(ge=1, le=100)] = 3,
     ) -> WhatIf:
         nonlocal waiting
-        found = stage()
+        found = sources()
         if found is None:
-            raise HTTPException(404, "nodes are not followed: the extender door is closed")
+            raise HTTPException(404, "nodes are not followed: this process does not serve the extender")
         if not found.is_ready():
             raise HTTPException(503, "the cluster has not been listed yet, see /readyz")
         document = await _document(await _body(request), request.headers.get("content-type", ""))
@@ -120,7 +120,9 @@ def router(stage: Callable[[], Stage | None]) -> APIRouter:
     return routes
 
 
-async def _what_if(stage: Stage, document: dict[str, Any], count: int | None, wish: Wish, top: int) -> WhatIf:
+async def _what_if(
+    sources: Sources, document: dict[str, Any], count: int | None, mode: Admission, top: int
+) -> WhatIf:
     template = pod_of(document)
     if template is None:
         raise HTTPException(
@@ -128,18 +130,18 @@ async def _what_if(stage: Stage, document: dict[str, Any], count: int | None, wi
             f"kind: got {str(document.get('kind'))[:60]!r}, expected a Pod or a workload with a pod template",
         )
     if document.get("kind") == "DaemonSet":
-        raise HTTPException(400, "kind: a DaemonSet has a pod for each node; ask about one of its pods")
+        raise HTTPException(400, "kind: a DaemonSet has a pod for each node; send one of its pods")
     pods = pods_at_once(document) if count is None else count
     if not 1 <= pods <= MOST_PODS:
         raise HTTPException(400, f"count: got {pods}, expected 1 to {MOST_PODS}")
     raw = as_created_again(template)
     meta = raw["metadata"]
     meta["namespace"] = namespace = str(meta.get("namespace") or "default")
-    _read(raw)  # what is no pod is the caller's mistake, not a refusal
-    note, result = _admit(stage, raw, wish)
+    _read(raw)  # an invalid pod is the caller's error, not a refusal
+    note, result = _admit(sources, raw, mode)
     name = name_of(document)
     notes: list[str] = []
-    told: dict[str, Any] = {
+    about: dict[str, Any] = {
         "kind": str(document.get("kind")),
         "namespace": namespace,
         "name": name,
@@ -157,66 +159,68 @@ async def _what_if(stage: Stage, document: dict[str, Any], count: int | None, wi
         refused = Forecast(
             profile="",
             pods=pods,
-            nodes=len(stage.cluster.nodes),
+            nodes=len(sources.cluster.nodes),
             weights={},
             placed=[],
             by_node={},
             stopped=stop,
         )
-        return WhatIf(**dict(refused), **told, admission=note)
+        return WhatIf(**dict(refused), **about, admission=note)
     pod = _read(result)
-    framework = stage.profiles.whole_of(pod.spec.scheduler_name)
+    framework = sources.profiles.whole_of(pod.spec.scheduler_name)
     if framework is None:
-        served = ", ".join(stage.profiles.frameworks) or "none"
+        served = ", ".join(sources.profiles.frameworks) or "none"
         raise HTTPException(
             400, f"spec.schedulerName: no profile for {pod.spec.scheduler_name!r}; profiles: {served}"
         )
-    _set_priority(stage, pod, notes)
+    _set_priority(sources, pod, notes)
     copies = [_numbered(pod, name, index, pods) for index in range(pods)]
-    foreseen = await forecast(framework, stage.cluster, copies, top=top)
-    return WhatIf(**dict(foreseen), **told, admission=note)
+    foreseen = await forecast(framework, sources.cluster, copies, top=top)
+    return WhatIf(**dict(foreseen), **about, admission=note)
 
 
-def _admit(stage: Stage, pod: dict[str, Any], wish: Wish) -> tuple[AdmissionNote, dict[str, Any] | None]:
+def _admit(
+    sources: Sources, pod: dict[str, Any], mode: Admission
+) -> tuple[AdmissionNote, dict[str, Any] | None]:
     """Return what admission does to a pod, and the pod after it, None where it is refused."""
-    mutating, validating = stage.chains.get(MUTATE), stage.chains.get(VALIDATE)
-    if wish == "false":
-        return AdmissionNote(ran=False, message="not asked for", changes=[]), pod
+    mutating, validating = sources.chains.get(MUTATE), sources.chains.get(VALIDATE)
+    if mode == "false":
+        return AdmissionNote(ran=False, message="switched off in the request", changes=[]), pod
     if mutating is None:
         message = "this process does not serve the webhooks: the pod is taken as it is"
-        if wish == "true":
+        if mode == "true":
             raise HTTPException(400, f"admission: {message}")
         return AdmissionNote(ran=False, message=message, changes=[]), pod
-    told = explain(mutating, pod)
-    if told.result is None:
-        return AdmissionNote(ran=True, message=f"{MUTATE}: {told.message}", changes=told.changes), None
+    mutated = explain(mutating, pod)
+    if mutated.result is None:
+        return AdmissionNote(ran=True, message=f"{MUTATE}: {mutated.message}", changes=mutated.changes), None
     if validating is not None:
-        judged = explain(validating, told.result)
-        if not judged.allowed:
-            message = f"{VALIDATE}: {judged.message}"
-            return AdmissionNote(ran=True, message=message, changes=told.changes), None
-    return AdmissionNote(ran=True, message="", changes=told.changes), told.result
+        validated = explain(validating, mutated.result)
+        if not validated.allowed:
+            message = f"{VALIDATE}: {validated.message}"
+            return AdmissionNote(ran=True, message=message, changes=mutated.changes), None
+    return AdmissionNote(ran=True, message="", changes=mutated.changes), mutated.result
 
 
 def _read(document: dict[str, Any]) -> Pod:
     try:
         pod = decode(Pod, msgspec.json.encode(document))
-        pod_requests(pod)  # quantities are read when they are asked for
+        pod_requests(pod)  # quantities are parsed when they are used
     except (DecodeError, QuantityError, *MALFORMED) as error:
         raise HTTPException(400, str(error)) from None
     return pod
 
 
-def _set_priority(stage: Stage, pod: Pod, notes: list[str]) -> None:
-    """Do what the API server does with a priority class."""
+def _set_priority(sources: Sources, pod: Pod, notes: list[str]) -> None:
+    """Resolve the priority class, as the API server does."""
     name = pod.spec.priority_class_name
     if pod.spec.priority is not None or not name:
         return
-    pod.spec.priority = stage.priority_of(name)
+    pod.spec.priority = sources.priority_of(name)
     if pod.spec.priority is None:
         notes.append(
             f"the value of priority class {name} is not known here: the pod counts with priority 0; "
-            "set spec.priority to say otherwise"
+            "set spec.priority otherwise"
         )
 
 
@@ -260,7 +264,7 @@ async def _document(body: bytes, content_type: str) -> dict[str, Any]:
 
 
 def _yaml(body: bytes) -> Any:
-    """Read one YAML document of what JSON can say. Raises YAMLError, ValueError."""
+    """Read one YAML document, limited to JSON's types. Raises YAMLError, ValueError."""
     _check_depth(body)
     found = yaml.load(body, _LOADER)
     pending, seen = [found], 0
@@ -276,7 +280,7 @@ def _yaml(body: bytes) -> Any:
         elif isinstance(value, list):
             pending.extend(value)
         elif not (value is None or isinstance(value, str | int | float)):
-            raise ValueError(f"it has a {type(value).__name__}, which JSON cannot say")
+            raise ValueError(f"it has a {type(value).__name__}, which JSON does not have")
     return found
 
 
@@ -293,7 +297,7 @@ def _check_depth(body: bytes) -> None:
 
 
 class _LOADER(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Reads times as the texts that they are in Kubernetes."""
+    """Reads times as strings, as Kubernetes does."""
 
 
 _LOADER.yaml_implicit_resolvers = {

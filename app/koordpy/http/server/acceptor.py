@@ -17,7 +17,7 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 64
-"""Connections that are taken in one turn of the event loop."""
+"""Connections that are accepted in one turn of the event loop."""
 
 _FULL_SECONDS: Final = 0.02
 """How long accepting pauses at the limit before it checks for connections that were closed."""
@@ -97,16 +97,16 @@ class Acceptor:
             except OSError as error:
                 if error.errno not in _EXHAUSTED:
                     raise
-                log.warning("cannot take more connections: %s", error.strerror)
+                log.warning("cannot accept more connections: %s", error.strerror)
                 self._pause(_EXHAUSTED_SECONDS)
                 return
             connection.setblocking(False)
-            handshake = self._loop.create_task(self._greet(connection))
+            handshake = self._loop.create_task(self._handshake(connection))
             self._handshakes.add(handshake)
             handshake.add_done_callback(self._handshakes.discard)
 
-    async def _greet(self, connection: socket.socket) -> None:
-        """Bring a connection up; one that fails at it is closed."""
+    async def _handshake(self, connection: socket.socket) -> None:
+        """Set a connection up; one that fails is closed."""
         with contextlib.suppress(OSError):  # the caller may be gone already
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         timeout = None if self._tls is None else _HANDSHAKE_SECONDS

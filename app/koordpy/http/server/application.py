@@ -1,7 +1,7 @@
-"""Put doors together behind one address: hot paths directly, everything else through FastAPI.
+"""The ASGI application of one listener: hot paths first, everything else through FastAPI.
 
-A request that FastAPI routes costs three times as much as one that a plain ASGI endpoint answers, so the
-paths that a cluster calls for every pod are looked up in a dict before FastAPI is asked.
+FastAPI's routing and its request and response objects cost more than many of koordpy's answers, so the paths
+that a cluster calls for every pod are found in a dict before FastAPI gets the request.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +22,10 @@ _NOT_READY = b"not ready: the cluster has not been listed yet, see /readyz\n"
 
 
 class Application:
-    """An ASGI application: exact paths to endpoints of their own, the rest to FastAPI.
+    """An ASGI application: `hot` has endpoints by their exact paths, FastAPI serves the routers.
 
-    Until `is_ready` says yes, the hot paths answer 503: a decision on half a view of the cluster would be
-    wrong without looking so, and kube-apiserver and kube-scheduler know what to do with a failed call.
+    Until `is_ready` returns True, the hot paths answer 503: a decision on an incomplete view of the cluster
+    could be wrong, and kube-apiserver and kube-scheduler handle a failed call.
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class Application:
         self._is_ready, self._ready = is_ready, False
         self.rest = FastAPI(title=title, docs_url=None, redoc_url=None, openapi_url="/openapi.json")
         self.rest.add_exception_handler(Exception, _internal_error)
-        self.rest.add_exception_handler(HTTPException, _refusal)
-        self.rest.add_exception_handler(RequestValidationError, _misunderstanding)
+        self.rest.add_exception_handler(HTTPException, _http_error)
+        self.rest.add_exception_handler(RequestValidationError, _invalid_parameters)
         for router in routers:
             self.rest.include_router(router)
 
@@ -61,17 +61,17 @@ class Application:
         return endpoint if endpoint is not None and (self._ready or self._has_become_ready()) else None
 
     def _has_become_ready(self) -> bool:
-        self._ready = self._is_ready()  # remembered: a view that was complete once is kept up by watches
+        self._ready = self._is_ready()  # remembered: once it is complete, watches keep the view so
         return self._ready
 
 
 async def _internal_error(_: Request, error: Exception) -> JSONResponse:
-    # uvicorn logs the trace; the caller learns that it was not their fault, and no internals.
+    # uvicorn logs the traceback; the caller gets no internals.
     return JSONResponse({"message": f"internal error ({type(error).__name__})"}, status_code=500)
 
 
-async def _refusal(request: Request, error: Exception) -> Response:
-    """Answer in Koordinator's shape."""
+async def _http_error(request: Request, error: Exception) -> Response:
+    """Respond to an HTTP error in the shape of Koordinator's API."""
     assert isinstance(error, HTTPException)
     message, path = str(error.detail), request.url.path
     if message == HTTPStatus.NOT_FOUND.phrase:
@@ -84,8 +84,8 @@ async def _refusal(request: Request, error: Exception) -> Response:
     return JSONResponse({"message": message}, error.status_code, headers=error.headers)
 
 
-async def _misunderstanding(_: Request, error: Exception) -> Response:
-    """Say which parameters are wrong as configurations are told it: path, value, expectation."""
+async def _invalid_parameters(_: Request, error: Exception) -> Response:
+    """Name invalid parameters as configuration errors do: path, value, what was expected."""
     assert isinstance(error, RequestValidationError)
     items: list[Any] = [item | {"loc": item["loc"][1:]} for item in error.errors()]
     problems = map(problem, items)

@@ -1,4 +1,4 @@
-"""The shape of ASGI applications, and the little that all plain ones do alike."""
+"""The types of ASGI applications, and helpers for those that use no framework."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
@@ -15,14 +15,14 @@ TEXT: Final = (b"content-type", b"text/plain; charset=utf-8")
 
 
 async def send_answer(send: Send, status: int, body: bytes, *headers: Header) -> None:
-    """Send a whole answer; its length is added to the headers."""
+    """Send a complete response; `content-length` is added to the headers."""
     length = (b"content-length", str(len(body)).encode())
     await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
     await send({"type": "http.response.body", "body": body})
 
 
 def header(scope: Scope, name: bytes) -> str:
-    """Return a request's header by its lower-case name, empty where there is none."""
+    """Return a request's header by its lower-case name, empty if it is absent."""
     for key, value in scope["headers"]:
         if key == name:
             return str(value, "latin-1")

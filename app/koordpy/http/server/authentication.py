@@ -1,7 +1,7 @@
-"""Who is calling the debug API, and may they: asked of the API server, as Kubernetes' own components do.
+"""Authentication and authorization of the debug API, delegated to the API server.
 
-A bearer token is checked by TokenReview, the path by SubjectAccessReview (`nonResourceURLs` in RBAC), and
-answers are kept for ten seconds. Health checks are open, as they are elsewhere in Kubernetes.
+As in Kubernetes' own components, a bearer token is checked by TokenReview and the path by SubjectAccessReview
+(`nonResourceURLs` in RBAC); results are cached for ten seconds. Health checks need neither.
 """
 
 import hashlib
@@ -27,53 +27,53 @@ _CACHE_SIZE = 4096
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _Decision:
     status: int
     message: str
     until: float
 
 
 class Authenticated:
-    """An ASGI application behind the API server's say-so."""
+    """An ASGI application that only passes on requests which the API server authenticates and authorizes."""
 
     def __init__(self, app: ASGIApp, client: Client, clock: Clock) -> None:
         self._app, self._client, self._clock = app, client, clock
-        self._answers: dict[tuple[str, str, str], _Answer] = {}
+        self._decisions: dict[tuple[str, str, str], _Decision] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer 401 or 403 with the reason."""
+        """Pass a request on, or answer 401, 403 or 503 with the reason."""
         if scope["type"] != "http" or _is_open(str(scope["path"])):
             await self._app(scope, receive, send)
             return
-        answer = await self._decide(scope)
-        if answer.status == 200:
+        decision = await self._decide(scope)
+        if decision.status == 200:
             await self._app(scope, receive, send)
             return
-        challenge = ((b"www-authenticate", b"Bearer"),) if answer.status == 401 else ()
-        await send_answer(send, answer.status, f"{answer.message}\n".encode(), TEXT, *challenge)
+        challenge = ((b"www-authenticate", b"Bearer"),) if decision.status == 401 else ()
+        await send_answer(send, decision.status, f"{decision.message}\n".encode(), TEXT, *challenge)
 
-    async def _decide(self, scope: Scope) -> _Answer:
+    async def _decide(self, scope: Scope) -> _Decision:
         token = _bearer_token(scope)
         if not token:
-            return _Answer(401, "a bearer token is needed", 0.0)
+            return _Decision(401, "a bearer token is needed", 0.0)
         verb = "get" if scope["method"] in ("GET", "HEAD") else str(scope["method"]).lower()
         key = (hashlib.sha256(token.encode()).hexdigest(), verb, str(scope["path"]))
-        known = self._answers.get(key)
+        known = self._decisions.get(key)
         now = self._clock.monotonic()
         if known is not None and known.until > now:
             return known
-        status, message = await self._ask(token, verb, str(scope["path"]))
-        answer = _Answer(status, message, now + CACHE_SECONDS)
+        status, message = await self._review(token, verb, str(scope["path"]))
+        decision = _Decision(status, message, now + CACHE_SECONDS)
         if status != 503:
-            if len(self._answers) >= _CACHE_SIZE:
-                self._answers.clear()
-            self._answers[key] = answer
-        return answer
+            if len(self._decisions) >= _CACHE_SIZE:
+                self._decisions.clear()
+            self._decisions[key] = decision
+        return decision
 
-    async def _ask(self, token: str, verb: str, path: str) -> tuple[int, str]:
+    async def _review(self, token: str, verb: str, path: str) -> tuple[int, str]:
         try:
             review = await self._client.create_raw(
-                TOKEN_REVIEWS, "", _review(TOKEN_REVIEWS, {"token": token})
+                TOKEN_REVIEWS, "", _document(TOKEN_REVIEWS, {"token": token})
             )
             status = review.get("status") or {}
             if not status.get("authenticated"):
@@ -86,11 +86,11 @@ class Authenticated:
                 "extra": user.get("extra") or {},
                 "nonResourceAttributes": {"path": path, "verb": verb},
             }
-            access = await self._client.create_raw(ACCESS_REVIEWS, "", _review(ACCESS_REVIEWS, spec))
+            access = await self._client.create_raw(ACCESS_REVIEWS, "", _document(ACCESS_REVIEWS, spec))
         except ApiError as error:
-            return 503, f"the API server could not be asked: {error.reason or error.status}"
+            return 503, f"not authorized: the API server answered {error.reason or error.status}"
         except ConnectionFailed:
-            return 503, "the API server could not be asked: no answer"
+            return 503, "not authorized: the API server does not answer"
         if (access.get("status") or {}).get("allowed"):
             return 200, ""
         return 403, f"{user.get('username', 'this user')} may not {verb} {path}"
@@ -100,7 +100,7 @@ def _is_open(path: str) -> bool:
     return any(path == open_ or path.startswith(f"{open_}/") for open_ in OPEN_PATHS)
 
 
-def _review(resource: Resource, spec: dict[str, Any]) -> dict[str, Any]:
+def _document(resource: Resource, spec: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
 
 

@@ -1,9 +1,9 @@
-"""Endpoints that take a whole body and give a whole answer: the paths that a cluster calls for every pod.
+"""Direct endpoints: from a complete body to a complete response, for paths that are called for every pod.
 
-ASGI hands bodies and answers over in messages, each request in a task of its own. Where all that is needed
-is a function from bytes to bytes, that machinery costs more than the function. So such an endpoint is
-written once, as `respond`, and carried in two ways: `protocol.py` calls it straight from the HTTP parser,
-and under any other server it is a plain ASGI application.
+ASGI passes bodies and responses on in messages, and runs each request as a task. For a function from bytes to
+bytes that costs a good part of the function's own time (`docs/performance.md` has figures). So such an
+endpoint is written once, as `respond`: `protocol.py` calls it from the HTTP parser, and under any other
+server it is a plain ASGI application.
 """
 
 from abc import ABC, abstractmethod
@@ -13,16 +13,15 @@ from typing import Any, Final, NamedTuple
 from .asgi import JSON, Header, Receive, Scope, Send, send_answer
 
 Gone = Callable[[], Awaitable[None]]
-"""Returns when the caller has hung up."""
-
+"""Returns once the caller has closed the connection."""
 
 DRAINED: Final = 16 << 20
-"""Bytes of a body beyond its limit that are read and dropped, so that the caller sees the answer.
-Where there is more, the connection is closed."""
+"""Bytes of a body beyond `max_body` that are read and dropped, so that the caller gets the response.
+Beyond that the connection is closed."""
 
 
 class Reply(NamedTuple):
-    """An answer, and what is to be done once it is on its way."""
+    """A response. `after` is called once it has been handed to the network."""
 
     status: int
     body: bytes
@@ -31,25 +30,28 @@ class Reply(NamedTuple):
 
 
 class Direct(ABC):
-    """One endpoint."""
+    """A direct endpoint."""
 
     max_body: int
     """Bytes."""
 
     def begin(self, headers: list[Header]) -> "Direct":
-        """Return who answers a request with these header fields: this endpoint, unless they matter to it."""
+        """Return the endpoint for a request with these header fields; by default this one for all."""
         return self
 
     @abstractmethod
     def respond(self, method: str, body: bytes, gone: Gone) -> Reply | Coroutine[Any, Any, Reply]:
-        """Answer a request; a coroutine where the answer takes time. Whatever it raises is answered 500."""
+        """Respond to a request, or return a coroutine that does; `gone` is for those that wait.
+
+        An exception is logged and answered with status 500.
+        """
 
     @abstractmethod
     def too_large(self) -> Reply:
-        """Answer a request whose body is larger than `max_body`."""
+        """Respond to a request whose body is larger than `max_body`."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request as ASGI has it; one whose caller goes away in the middle of it is dropped."""
+        """Serve one ASGI request; it is dropped when the caller disconnects before its body is complete."""
         if scope["type"] != "http":
             raise RuntimeError(f"this endpoint speaks http, not {scope['type']}")
         endpoint = self.begin(scope["headers"])
@@ -69,7 +71,7 @@ class Direct(ABC):
         else:
             answer = endpoint.respond(scope["method"], b"".join(chunks), lambda: _disconnected(receive))
             reply = answer if isinstance(answer, Reply) else await answer
-        # What is left of a body is not waited for: the connection cannot be used again.
+        # The rest of the body is not read: the connection cannot be used again.
         extra = ((b"connection", b"close"),) if more else ()
         await send_answer(send, reply.status, reply.body, reply.content_type, *extra)
         if reply.after is not None:

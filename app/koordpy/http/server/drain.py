@@ -1,9 +1,9 @@
-"""Graceful shutdown of a listener: callers are asked to reconnect elsewhere, with the answer to a request.
+"""Graceful shutdown of a listener: callers are asked to reconnect elsewhere, with the response to a request.
 
 Callers keep connections open and send the next request on them unasked. A server that closes such a
 connection while a request is on its way has dropped that request, and a POST is not repeated. So while a
-listener drains, every answer carries `connection: close`, and requests that still come are answered until it
-stops. A connection that has not carried a request yet was opened to carry one: it gets a moment longer.
+listener drains, every response carries `connection: close`, and requests that still come are answered until
+it stops. A connection that has not carried a request yet was opened to carry one: it gets a moment longer.
 """
 
 from typing import Any, Final, cast
@@ -24,7 +24,7 @@ class ServerConfig(uvicorn.Config):
 
 
 class DrainingProtocol(LimitedProtocol):
-    """A connection that ends with an answer once its listener drains."""
+    """A connection that ends after a response once its listener drains."""
 
     _waits = False
 
@@ -38,7 +38,7 @@ class DrainingProtocol(LimitedProtocol):
                 cycle.default_headers = [*cycle.default_headers, _CLOSE]
 
     def shutdown(self) -> None:
-        """Close when idle, else after the answer; before the first request in a moment."""
+        """Close when idle, else after the response; before the first request only after a moment."""
         if self.cycle is None and not self._waits:
             self._waits = True
             self.loop.call_later(_FIRST_REQUEST_SECONDS, self.shutdown)

@@ -1,8 +1,8 @@
-"""What one caller may ask of a listener in time and memory, so that others are always served.
+"""Limits on the time and memory that one caller may take, so that others are always served.
 
-A caller who sends slowly, half, too much or nothing, or does not read its answers, holds nothing but its own
-connection, and that for a bounded time. Deadlines are looked at once a second for all connections together,
-not by a timer for each request; they take the place of uvicorn's keep-alive timers too.
+A caller that sends slowly, incompletely, too much or nothing, or does not read its responses, holds nothing
+but its own connection, and that for a bounded time. Deadlines are checked once a second for all connections
+together, instead of a timer for each request; they replace uvicorn's keep-alive timers too.
 """
 
 import asyncio
@@ -15,21 +15,21 @@ from typing import Any, Final, cast
 from .direct import Direct
 from .protocol import Exchange, Protocol
 
-_GOODBYE_SECONDS: Final = 1.0
-"""How long a caller who has got the last byte may take to close the connection."""
+_CLOSE_SECONDS: Final = 1.0
+"""How long a caller may take to close the connection after it got the last byte."""
 
 _FRAMING: Final = 8
-"""Bytes of chunk sizes, extensions and trailers that are put up with for one byte of body."""
+"""Bytes of chunk sizes, extensions and trailers that are allowed per byte of body."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The bounds of a listener.
+    """The limits of a listener.
 
-    Seconds: `idle` between requests, `head` from the first byte of a request to the end of its header fields,
-    `body` from there to its last byte, `reading` for an answer that the caller does not take. `head_bytes`
-    bounds the header fields. At most as many bytes of unfinished bodies are in memory as `bodies` of the
-    largest size have. Beyond `connections` the kernel's queue has to do.
+    In seconds: `idle` between requests, `head` from the first byte of a request to the end of its header
+    fields, `body` from there to its last byte, `reading` for a response that the caller does not read.
+    `head_bytes` limits the header fields. Unfinished bodies may take as much memory together as `bodies` of
+    the largest size. Connections beyond `connections` wait in the kernel's queue.
     """
 
     idle: float = 75.0
@@ -49,19 +49,19 @@ class BodyMemory:
 
 
 class _Phase(Enum):
-    """Whose move it is, and which."""
+    """What a connection waits for: a part of the request, or our response."""
 
     IDLE = "request"
     HEAD = "header fields"
     BODY = "body"
-    OURS = "answer"
+    RESPONSE = "response"
 
 
-_IDLE, _HEAD, _BODY, _OURS = _Phase  # looked up for every header field
+_IDLE, _HEAD, _BODY, _RESPONSE = _Phase  # short names: they are read for every header field
 
 
 class LimitedProtocol(Protocol):
-    """A connection that is kept within bounds."""
+    """A connection that is kept within limits."""
 
     def __init__(self, *args: Any, limits: Limits, memory: BodyMemory, **kw: Any) -> None:
         super().__init__(*args, **kw)
@@ -70,19 +70,19 @@ class LimitedProtocol(Protocol):
         if self._find is not None:
             self._direct_endpoint = self._begin_direct
         self._phase = _IDLE
-        self._deadline = self._reading_deadline = self._goodbye_deadline = inf
-        self._moves = 0  # changes of phase
+        self._deadline = self._reading_deadline = self._close_deadline = inf
+        self._changes = 0  # of phase
         self._received = 0  # bytes of the present phase, without those that it began with
         self._body = 0  # bytes of body among them
         self._held = 0  # bytes of body in memory
 
     def check(self, now: float) -> None:
-        """Part with a caller whose time is up; `now` is the event loop's time."""
+        """Close the connection if a deadline has passed; `now` is the event loop's time."""
         if self.transport.is_closing():
-            if now >= min(self._reading_deadline, self._goodbye_deadline):
+            if now >= min(self._reading_deadline, self._close_deadline):
                 self.transport.abort()
-            elif self._goodbye_deadline == inf and not self.transport.get_write_buffer_size():
-                self._goodbye_deadline = now + _GOODBYE_SECONDS
+            elif self._close_deadline == inf and not self.transport.get_write_buffer_size():
+                self._close_deadline = now + _CLOSE_SECONDS
         elif now >= self._reading_deadline:
             self.transport.abort()
         elif now >= self._deadline:
@@ -90,29 +90,29 @@ class LimitedProtocol(Protocol):
             if self._phase is _IDLE:
                 self.transport.close()
             else:
-                problem = f"the {self._phase.value} did not come in time"
+                problem = f"the {self._phase.value} did not arrive in time"
                 self._refuse(HTTPStatus.REQUEST_TIMEOUT, problem)
 
     # --- the transport ---------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
+        """Wait for a request."""
         super().connection_made(transport)
         self._expect(_IDLE, self._limits.idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give back what the connection held."""
+        """Release the memory that the connection held."""
         self._release()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read, and see that what is no body stays small."""
+        """Parse, and limit what is not body."""
         if self.transport.is_closing():
             return
-        moves = self._moves
+        changes = self._changes
         super().data_received(data)
-        if self._moves != moves:
-            return  # how much of the data belongs to the present phase is not known, and does not matter
+        if self._changes != changes:
+            return  # how much of the data belongs to the new phase is not known, and does not matter
         if self._phase is _HEAD:
             self._received += len(data)
             if self._received > self._limits.head_bytes:
@@ -123,13 +123,13 @@ class LimitedProtocol(Protocol):
                 self._refuse(HTTPStatus.BAD_REQUEST, "there is more framing than body")
 
     def pause_writing(self) -> None:
-        """Begin to wait for the caller to read; until then no more is read from it."""
+        """Wait for the caller to read; until then nothing more is read from it."""
         super().pause_writing()
         self.flow.pause_reading()
         self._reading_deadline = self.loop.time() + self._limits.reading
 
     def resume_writing(self) -> None:
-        """Go on: the caller has read."""
+        """Continue: the caller has read."""
         super().resume_writing()
         self.flow.resume_reading()
         self._reading_deadline = inf
@@ -137,34 +137,34 @@ class LimitedProtocol(Protocol):
     # --- the parser ------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """Await the header fields."""
+        """Wait for the header fields."""
         super().on_message_begin()
         self._expect(_HEAD, self._limits.head)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header field; trailers are dropped."""
+        """Keep a header field; trailers are dropped."""
         if self._phase is _HEAD:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Await the body. That of a pipelined request may take long: nobody reads it yet."""
+        """Wait for the body. A pipelined request has no deadline before the application reads it."""
         busy = self.cycle is not None and not self.cycle.response_complete
         self._expect(_BODY, inf if busy else self._limits.body)
         super().on_headers_complete()
 
     def _begin_direct(self, url: str) -> Direct | None:
-        """Find a direct endpoint whatever the query is: kube-apiserver sends `?timeout=10s`."""
+        """Return the direct endpoint of a URL; the query is ignored: kube-apiserver sends `?timeout=10s`."""
         endpoint: Direct | None = self._find(url.partition("?")[0])
         if endpoint is None or self.parser.get_method() != b"POST":
             return None
         return endpoint.begin(self.headers)
 
     def on_body(self, body: bytes) -> None:
-        """Keep a part of a body, where there is room for it."""
+        """Keep a part of a body if the memory limit allows it."""
         self._body += len(body)
         exchange: Any = self.cycle
         if not isinstance(exchange, Exchange):
-            super().on_body(body)  # of these uvicorn keeps little: it reads as the application does
+            super().on_body(body)  # uvicorn buffers little: it reads as fast as the application does
             return
         most = exchange.endpoint.max_body
         if self._body <= most and not exchange.response_complete:
@@ -177,24 +177,24 @@ class LimitedProtocol(Protocol):
         super().on_body(body)
         chunks = cast(list[bytes | bytearray], exchange.chunks)
         if len(chunks) > 1:
-            # A body that comes byte by byte must not take up an object a byte.
+            # A body that comes byte by byte must not take an object per byte.
             last = chunks.pop()
             if not isinstance(chunks[0], bytearray):
                 chunks[0] = bytearray(chunks[0])
             chunks[0] += last
 
     def on_message_complete(self) -> None:
-        """Answer: the next move is ours."""
+        """Respond: from now on the caller waits for us."""
         if self._held:
             self._release()
-        self._phase, self._deadline = _OURS, inf
-        self._moves += 1
+        self._phase, self._deadline = _RESPONSE, inf
+        self._changes += 1
         super().on_message_complete()
-        if self._phase is _OURS and self.cycle.response_complete:  # it was refused before its end
+        if self._phase is _RESPONSE and self.cycle.response_complete:  # it was answered before its end
             self._expect(_IDLE, self._limits.idle)
 
     def on_response_complete(self) -> None:
-        """Go on with a pipelined request, or wait for the next one."""
+        """Continue with a pipelined request, or wait for the next one."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
@@ -205,14 +205,14 @@ class LimitedProtocol(Protocol):
             self._start_asgi_task(cycle, app)
             if self._phase is _BODY:
                 self._deadline = self.loop.time() + self._limits.body
-        elif self._phase is _OURS:
+        elif self._phase is _RESPONSE:
             self._expect(_IDLE, self._limits.idle)
 
-    # --- parting ---------------------------------------------------------------------------------
+    # --- deadlines and refusals ------------------------------------------------------------------
 
     def _expect(self, phase: _Phase, seconds: float) -> None:
         self._phase = phase
-        self._moves += 1
+        self._changes += 1
         self._received = self._body = 0
         self._deadline = self.loop.time() + seconds
 
@@ -221,20 +221,20 @@ class LimitedProtocol(Protocol):
         self._held = 0
 
     def _refuse(self, status: HTTPStatus, problem: str) -> None:
-        """Answer a request that will not be heard out, unless its answer has begun, and hang up."""
+        """Respond to a request that is not read to its end, unless a response has begun, and close."""
         cycle: Any = self.cycle
         has_begun = cycle is not None and not cycle.response_complete
         if has_begun and self._phase is not _HEAD:
-            has_answer = getattr(cycle, "response_started", False)
+            has_response = getattr(cycle, "response_started", False)
             cycle.disconnected = True
             if isinstance(cycle, Exchange):
                 cycle.response_complete = True
                 cycle.chunks.clear()
             cycle.message_event.set()
         else:
-            has_answer = has_begun or self._phase is _BODY
+            has_response = has_begun or self._phase is _BODY
         self._release()
-        if not has_answer and not self.transport.is_closing():
+        if not has_response and not self.transport.is_closing():
             body = f"{problem}\n".encode()
             self.transport.write(
                 b"HTTP/1.1 %d %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"

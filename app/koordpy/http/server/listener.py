@@ -1,7 +1,7 @@
-"""One address on which some doors are open: an ASGI application behind uvicorn, in the caller's event loop.
+"""A listener: an ASGI application on one address, behind uvicorn, in the caller's event loop.
 
-uvicorn's own `serve()` owns the process (signals, exit); a koordpy process opens several listeners, so here
-the composition decides when each starts and stops.
+uvicorn's own `serve()` owns the process (signals, exit); a koordpy process has several listeners, so here
+the caller decides when each starts and stops.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ _CHECK_SECONDS: Final = 1.0
 
 
 class ListenError(OSError):
-    """An address cannot be listened on; the message names it."""
+    """An address cannot be used; the message names it."""
 
 
 def bind(name: str, host: str, port: int) -> socket.socket:
-    """Take an address for the listener of a name. Raises ListenError."""
+    """Bind a socket; `name` is for the message of ListenError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -46,7 +46,7 @@ def bind(name: str, host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, but for how it comes by its connections and who handles signals."""
+    """uvicorn's server, with our own acceptor, limits and no signal handlers."""
 
     def __init__(self, config: uvicorn.Config, listening: socket.socket, tls: ssl.SSLContext | None) -> None:
         super().__init__(config)
@@ -91,9 +91,9 @@ class _Server(uvicorn.Server):
 class Listener:
     """Serve an ASGI application on one address until stopped.
 
-    `port` 0 takes a free one; `url` tells which. With `cert_dir` it speaks TLS, and a certificate that is
-    replaced in that folder is used for new connections within `reload_seconds`; one that comes later must be
-    there at the start.
+    `port` 0 means any free one, see `url`. With `cert_dir` it speaks TLS, and a certificate that is replaced
+    in that folder is used for new connections within `reload_seconds`. With `certificate_comes_later` the
+    certificate need not exist before `start`. `grace_seconds` limits how long requests may take after `stop`.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Listener:
 
     @property
     def url(self) -> str:
-        """Where the listener is, e.g. `https://127.0.0.1:9876`."""
+        """The listener's URL, e.g. `https://127.0.0.1:9876`."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self._context else 'http'}://{host}:{self.port}"
 
@@ -159,11 +159,11 @@ class Listener:
         log.info("%s listens on %s", self.name, self.url)
 
     def drain(self) -> None:
-        """Ask callers to reconnect elsewhere, with the answers to their next requests; `stop` comes later."""
+        """Begin to shut down: responses from now on ask the caller to reconnect. `stop` comes later."""
         self._config.draining = True
 
     async def stop(self) -> None:
-        """Stop accepting, let requests that are under way end (at most `grace_seconds`), close."""
+        """Stop accepting, let requests in flight finish (for at most `grace_seconds`), close."""
         self.drain()
         self._server.should_exit = True
         await asyncio.gather(*self._tasks[:1], return_exceptions=True)
@@ -173,17 +173,17 @@ class Listener:
         self._socket.close()
 
     def close(self) -> None:
-        """Give the address back; for a listener that was never started."""
+        """Release the address of a listener that was never started."""
         self._socket.close()
 
     def reload(self) -> None:
-        """Use a certificate that was replaced, for new connections; keep the old one if it does not load."""
+        """Use a replaced certificate for new connections; keep the old one if it does not load."""
         stamp = self._stamp()
         if stamp == self._loaded or None in stamp:
             return
         try:
             self._load()
-        except certificates.CertificateError as error:  # half of the pair may still be on its way
+        except certificates.CertificateError as error:  # half of the pair may not be written yet
             log.warning("keeping the old certificate of %s: %s", self.name, error)
         else:
             log.info("%s serves a new certificate from %s", self.name, self._cert_dir)
@@ -195,7 +195,7 @@ class Listener:
 
     def _load(self) -> None:
         if self._context is not None and self._cert_dir is not None:
-            stamp = self._stamp()  # before loading: what is replaced meanwhile is loaded again
+            stamp = self._stamp()  # before loading, so that a later replacement is noticed
             certificates.load_server_certificate(self._context, self._cert_dir)
             self._loaded = stamp
 

@@ -1,10 +1,10 @@
-"""uvicorn's HTTP protocol, with two short cuts.
+"""uvicorn's HTTP protocol, with two optimizations.
 
-Requests for direct endpoints (`direct.py`) are answered from the parser's callbacks, without a
-task and without ASGI's messages. Everything else is uvicorn's, except that head and body of an answer leave
-in one write: uvicorn writes them one after the other, which is two system calls, two TCP segments (two TLS
-records), and a client that is woken for a head without a body. Where client and server share cores, as
-kube-scheduler and its extender do, that costs a context switch in the middle of an answer.
+Requests for direct endpoints (`direct.py`) are answered in the parser's callbacks, without a task and without
+ASGI messages. Everything else is uvicorn's, except that head and body of a response are sent in one write:
+uvicorn writes them separately, which means two system calls, two TCP segments (two TLS records), and a client
+that wakes up for a head without a body. Where client and server share cores, as kube-scheduler and its
+extender do, that costs a context switch in the middle of a response.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from .direct import DRAINED, Direct, Reply
 
 log = logging.getLogger(__name__)
 
-_GOODBYE_SECONDS = 1.0
-"""asyncio would wait half a minute for a close_notify."""
+_CLOSE_SECONDS = 1.0
+"""How long a peer may take for its close_notify; asyncio would wait half a minute."""
 
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
@@ -30,7 +30,7 @@ _INTERNAL_ERROR = Reply(500, b"internal error\n", TEXT)
 
 
 class JoiningTransport:
-    """A transport that holds a write back for the next one, at most until the event loop's next turn."""
+    """A transport that joins a write with the next one of the same turn of the event loop."""
 
     __slots__ = ("_held", "_loop", "_transport", "is_closing")
 
@@ -40,7 +40,7 @@ class JoiningTransport:
         self.is_closing = transport.is_closing
 
     def write(self, data: bytes) -> None:
-        """Write `data` together with what was held back, or hold it back."""
+        """Write `data` together with what is held back, or hold it back."""
         if self._held:
             data, self._held = self._held + data, b""
             self._transport.write(data)
@@ -49,12 +49,12 @@ class JoiningTransport:
             self._loop.call_soon(self._flush)
 
     def write_whole(self, data: bytes) -> None:
-        """Write a whole answer: nothing that belongs to it will follow."""
+        """Write a complete response at once."""
         self._flush()
         self._transport.write(data)
 
     def close(self) -> None:
-        """Close when everything is written."""
+        """Close after everything is written."""
         self._flush()
         self._transport.close()
 
@@ -68,7 +68,7 @@ class JoiningTransport:
 
 
 class Exchange:
-    """A request for a direct endpoint, and its answer. uvicorn sees it as the connection's current cycle."""
+    """A request to a direct endpoint and its response; `self.cycle` of the connection to uvicorn's code."""
 
     __slots__ = (
         "_gone",
@@ -90,16 +90,16 @@ class Exchange:
 
     @property
     def message_event(self) -> "Exchange":
-        """What uvicorn sets when the connection is lost."""
+        """The event that uvicorn sets when the connection is lost."""
         return self
 
     def set(self) -> None:
-        """Tell whoever waits for it that the caller has hung up."""
+        """Wake those that wait for `gone`."""
         if self._gone is not None:
             self._gone.set()
 
     async def gone(self) -> None:
-        """Return when the caller has hung up."""
+        """Return once the caller has closed the connection."""
         if self._gone is None:
             self._gone = asyncio.Event()
         if not self.disconnected:
@@ -107,26 +107,26 @@ class Exchange:
 
 
 class Protocol(HttpToolsProtocol):
-    """What the listeners speak. `direct_endpoint(path)` of the application names the direct ones, if any."""
+    """The protocol of a connection; the application's `direct_endpoint(path)` finds direct endpoints."""
 
     def __init__(self, *args: Any, **kw: Any) -> None:
         super().__init__(*args, **kw)
         self._direct_endpoint = getattr(self.app, "direct_endpoint", None)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Put the joining transport between uvicorn and the network."""
+        """Wrap the transport, so that writes are joined."""
         super().connection_made(cast(asyncio.Transport, JoiningTransport(transport, self.loop)))
 
     def shutdown(self) -> None:
-        """Close when idle, else after the answer. An idle TLS peer that does not say goodbye is cut off."""
+        """Close when idle, else after the response. A TLS peer that sends no close_notify is cut off."""
         super().shutdown()
         if self.transport.is_closing():
-            self.loop.call_later(_GOODBYE_SECONDS, self.transport.abort)
+            self.loop.call_later(_CLOSE_SECONDS, self.transport.abort)
 
     # --- direct endpoints ------------------------------------------------------------------------
 
     def on_headers_complete(self) -> None:
-        """Begin an exchange. Pipelined requests and those that `expect` a go-ahead are left to uvicorn."""
+        """Begin an exchange. Pipelined requests and those with `Expect: 100-continue` are left to uvicorn."""
         busy = self.cycle is not None and not self.cycle.response_complete
         if self._direct_endpoint is not None and not (busy or self.expect_100_continue):
             endpoint = self._direct_endpoint(self.url.decode("latin-1"))
@@ -135,12 +135,12 @@ class Protocol(HttpToolsProtocol):
                 method = self.parser.get_method().decode("ascii")
                 exchange = Exchange(endpoint, method, keep_alive)
                 self.cycle = cast(Any, exchange)
-                self._refuse_beyond_limit(exchange, self._announced())
+                self._refuse_beyond_limit(exchange, self._content_length())
                 return
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Collect a body, or what uvicorn does with it."""
+        """Collect the body of an exchange."""
         exchange: Any = self.cycle
         if not isinstance(exchange, Exchange):
             super().on_body(body)
@@ -153,52 +153,52 @@ class Protocol(HttpToolsProtocol):
         self._refuse_beyond_limit(exchange, exchange.size)
 
     def on_message_complete(self) -> None:
-        """Answer a request that is complete."""
+        """Respond to a complete request."""
         exchange: Any = self.cycle
         if not isinstance(exchange, Exchange):
             super().on_message_complete()
         elif not exchange.response_complete:
             self._respond(exchange)
 
-    def _announced(self) -> int:
+    def _content_length(self) -> int:
         for name, value in self.headers:
             if name == b"content-length":
                 return int(value)  # the parser has checked that it is a number
         return 0
 
     def _refuse_beyond_limit(self, exchange: Exchange, size: int) -> None:
-        """Answer and hang up when a body is too large to be waited for."""
+        """Respond and close if the body is too large to be read to its end."""
         if size > exchange.endpoint.max_body + DRAINED and not exchange.response_complete:
             exchange.keep_alive = False
-            self._answer(exchange, exchange.endpoint.too_large())
+            self._send(exchange, exchange.endpoint.too_large())
 
     def _respond(self, exchange: Exchange) -> None:
         endpoint = exchange.endpoint
         if exchange.size > endpoint.max_body:
-            self._answer(exchange, endpoint.too_large())
+            self._send(exchange, endpoint.too_large())
             return
         try:
             reply = endpoint.respond(exchange.method, b"".join(exchange.chunks), exchange.gone)
         except Exception:
-            log.exception("%s %s broke", exchange.method, self.url.decode("latin-1"))
+            log.exception("%s %s failed", exchange.method, self.url.decode("latin-1"))
             reply = _INTERNAL_ERROR
         exchange.chunks.clear()
         if isinstance(reply, Reply):
-            self._answer(exchange, reply)
+            self._send(exchange, reply)
         else:
-            task = self.loop.create_task(self._answer_later(exchange, reply))
+            task = self.loop.create_task(self._send_later(exchange, reply))
             task.add_done_callback(self.tasks.discard)
             self.tasks.add(task)
 
-    async def _answer_later(self, exchange: Exchange, answer: Coroutine[Any, Any, Reply]) -> None:
+    async def _send_later(self, exchange: Exchange, response: Coroutine[Any, Any, Reply]) -> None:
         try:
-            reply = await answer
+            reply = await response
         except Exception:
-            log.exception("a request broke")
+            log.exception("a request failed")
             reply = _INTERNAL_ERROR
-        self._answer(exchange, reply)
+        self._send(exchange, reply)
 
-    def _answer(self, exchange: Exchange, reply: Reply) -> None:
+    def _send(self, exchange: Exchange, reply: Reply) -> None:
         exchange.response_complete = True
         if not exchange.disconnected:
             name, value = reply.content_type
@@ -218,4 +218,4 @@ class Protocol(HttpToolsProtocol):
                 transport.close()
             self.on_response_complete()
         if reply.after is not None:
-            self.loop.call_soon(reply.after)  # the loop writes the answer out first
+            self.loop.call_soon(reply.after)  # the event loop writes the response first

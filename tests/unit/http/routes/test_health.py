@@ -2,10 +2,11 @@ import httpx
 from fastapi import FastAPI
 
 from koordpy.http.routes import health
+from koordpy.lib.health import Health
 
 
 def client(**ready):
-    checks = health.Health()
+    checks = Health()
     checks.ready |= {name.replace("_", "-"): lambda reason=reason: reason for name, reason in ready.items()}
     app = FastAPI()
     app.include_router(health.router(checks))

@@ -155,7 +155,7 @@ async def test_what_only_looks_like_health_is_not_open(world: World, path: str) 
 async def test_an_api_server_that_refuses_the_review_is_a_503_that_is_not_kept(world: World) -> None:
     world.refusal = 403
     answer = await world.get(token="alices-token")
-    assert (answer.status_code, answer.text) == (503, "the API server could not be asked: Forbidden\n")
+    assert (answer.status_code, answer.text) == (503, "not authorized: the API server answered Forbidden\n")
     world.refusal = 0
     assert (await world.get(token="alices-token")).status_code == 200
 
@@ -165,7 +165,7 @@ async def test_an_api_server_that_is_away_is_a_503(caplog: pytest.LogCaptureFixt
     async with running() as world:
         await world.server.__aexit__()
         answer = await world.get(token="alices-token")
-        assert (answer.status_code, answer.text) == (503, "the API server could not be asked: no answer\n")
+        assert (answer.status_code, answer.text) == (503, "not authorized: the API server does not answer\n")
     assert "alices-token" not in caplog.text
 
 

@@ -124,7 +124,7 @@ async def test_a_slow_request_is_answered_408(sent, what):
     assert connection.answer == b""
     connection.after(11)
     assert connection.answer.startswith(b"HTTP/1.1 408 ")
-    assert b"the " + what + b" did not come in time" in connection.answer
+    assert b"the " + what + b" did not arrive in time" in connection.answer
     assert connection.pipe.closing
 
 

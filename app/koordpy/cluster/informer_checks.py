@@ -1,0 +1,36 @@
+"""Readiness checks of informers."""
+
+from koordpy.api.scheme import RESOURCES
+from koordpy.lib.health import Check
+
+from .informer import Health, State
+from .informers import Informers
+
+
+def informer_checks(informers: Informers, name: str = "") -> dict[str, Check]:
+    """Return a check for every started informer, which fails with the reason until it has listed once.
+
+    `name` distinguishes several `Informers` of one process.
+    """
+    prefix = f"informer-{name}-" if name else "informer-"
+
+    def check_of(kind: str) -> Check:
+        def check() -> str | None:
+            return next((_problem(found) for found in informers.health if found.kind == kind), None)
+
+        return check
+
+    return {f"{prefix}{informer.kind}": check_of(informer.kind) for informer in informers.health}
+
+
+def _problem(informer: Health) -> str | None:
+    if informer.synced:
+        return None
+    if informer.state is State.ABSENT:
+        # A feature needs the type, so without it the process is not ready. The informer retries, and goes on
+        # by itself once the type is served.
+        resource = next(found for type_, found in RESOURCES.items() if type_.__name__ == informer.kind)
+        served = f"the API server does not serve {resource.plural} of {resource.api_version}"
+        name = f"{resource.plural}.{resource.group}"
+        return f"{served}: CRD not installed ({name})" if "." in resource.group else served
+    return f"{informer.state}{': ' + informer.error if informer.error else ''}"
