@@ -1,12 +1,11 @@
 """An HTTP/1.1 client for programs that call few servers very often.
 
-A general client library costs about a millisecond of Python a request; here a request is one write of
-bytes that were mostly built before, and a response is a status and a body. One `HttpClient` speaks to one
-origin over kept-open connections. Redirects, cookies and the like do not exist: API servers need none.
+A request is one write of bytes that were mostly built before, and a response is a status and a body; what
+that gains against a general library is in `docs/performance.md`. An `HttpClient` speaks to one origin over
+keep-alive connections. There are no redirects, cookies and the like: API servers need none.
 
-What a caller must know when something goes wrong is whether the request may have been carried out:
-every error has `sent`, and only requests that are safe to repeat are repeated here, once, when a kept-open
-connection turns out to be dead.
+After a failure a caller must know whether the request may have been carried out: every error has `sent`. Only
+requests that are safe to repeat are repeated here, once, when a keep-alive connection turns out to be dead.
 """
 
 import asyncio
@@ -49,7 +48,7 @@ R = TypeVar("R")
 
 
 class Caller(Protocol):
-    """What can be asked for whole answers: an `HttpClient`, or what answers in this process."""
+    """What sends requests and returns complete responses: an `HttpClient`, or a server in this process."""
 
     origin: str
 
@@ -63,16 +62,16 @@ class Caller(Protocol):
         timeout: float = 30.0,
         repeatable: bool | None = None,
     ) -> Response:
-        """Send a request and return the whole response, whatever its status. Raises HttpError."""
+        """Send a request and return the complete response, whatever its status. Raises HttpError."""
         ...
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Close all connections."""
         ...
 
 
 Connect = Callable[[str], Caller]
-"""From an origin (`https://host:port`) to what speaks to it."""
+"""Returns the caller for an origin (`https://host:port`)."""
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -80,11 +79,11 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class HttpClient:
-    """Speaks to one origin.
+    """A client of one origin.
 
     `url` is `http://host[:port][/prefix]` or `https://...`; the prefix is put before every path. At most
-    `limit` requests are in flight, further ones wait for their turn; streams are not counted, because a
-    watch would hold its place forever. Times are seconds, sizes bytes.
+    `limit` requests are in flight, further ones wait; streams do not count, because watches are open for a
+    long time. Times are seconds, sizes bytes.
     """
 
     def __init__(
@@ -120,7 +119,7 @@ class HttpClient:
         self._prefix = parts.path.rstrip("/")
         self._host_line = header_block({"host": authority})
         if self._proxy is not None and self._tls is None:
-            self._prefix = self.origin + self._prefix  # a proxy wants to read the whole URL
+            self._prefix = self.origin + self._prefix  # a proxy needs the whole URL
             self._host_line += self._proxy.authorization
         self._slots = asyncio.Semaphore(limit)
         self._idle: deque[Connection] = deque()
@@ -147,11 +146,11 @@ class HttpClient:
         repeatable: bool | None = None,
         gzip: bool = False,
     ) -> Response:
-        """Send a request and return the whole response, whatever its status.
+        """Send a request and return the complete response, whatever its status.
 
-        `headers` may be a block that `header_block` made before. `repeatable` says whether the request
-        may be sent again when a kept-open connection dies without an answer; GET always may. With `gzip` a
-        compressed response is accepted and returned decompressed.
+        `headers` may be a block that `header_block` made before. `repeatable` says whether the request may be
+        sent again if a keep-alive connection breaks without a response (default: GET, HEAD and OPTIONS). With
+        `gzip` a compressed response is accepted and returned decompressed.
 
         Raises NotConnected, ConnectionLost, RequestTimeout or BadResponse, all of them HttpError.
         """
@@ -191,10 +190,10 @@ class HttpClient:
         body: bytes = b"",
         timeout: float = 30.0,
     ) -> AsyncIterator[StreamingResponse]:
-        """Send a request and give its response while it comes in; `timeout` is for status and headers.
+        """Send a request and provide its response as it arrives; `timeout` is for status and headers.
 
-        The connection is closed on leaving, unless the body was read to its end. Reading slowly makes the
-        server wait (TCP flow control). Raises as `request` does.
+        On exit the connection is closed unless the body was read to its end. A slow reader makes the server
+        wait (TCP flow control). Raises as `request` does.
         """
         data = request_head(method, self._prefix + path, self._host_line, headers, len(body), False) + body
         deadline = asyncio.get_running_loop().time() + timeout
@@ -215,13 +214,13 @@ class HttpClient:
             self._give_back(connection)
 
     def retire(self) -> None:
-        """Start nothing new: idle connections close now, busy ones when they are done."""
+        """Start no new connections: idle ones are closed now, busy ones after their response."""
         self._closed = True
         while self._idle:
             self._idle.pop().abort("the client was retired")
 
     async def close(self) -> None:
-        """Close all connections: requests in flight get ConnectionLost, later ones NotConnected."""
+        """Close all connections: requests in flight raise ConnectionLost, later ones NotConnected."""
         self._closed = True
         for connection in list(self._all):
             connection.abort("the client was closed")
@@ -229,7 +228,7 @@ class HttpClient:
         await asyncio.sleep(0)
 
     def _take_idle(self) -> Connection | None:
-        """Return a kept-open connection that still looks alive."""
+        """Return an idle connection that the server has not closed, None if there is none."""
         now = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()

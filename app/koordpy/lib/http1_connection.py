@@ -1,8 +1,8 @@
 """One HTTP/1.1 connection: bytes of a request out, a parsed response in, one exchange at a time.
 
-A protocol on `httptools` instead of streams: no task, no buffer copy and no lock per request. What a
-server may send is bounded everywhere (head, silence between body bytes, body), because webhooks and
-extenders are not always ours.
+An asyncio protocol on `httptools` instead of streams: no task, no buffer copy and no lock per request.
+Everything that a server may send is limited (head, bytes between those of the body, body), because it may be
+a webhook or an extender of a third party.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ MAX_BODY = 256 << 20
 """Largest body that is collected in memory, bytes. Streams are not bounded."""
 
 MAX_OVERHEAD = 256 << 10
-"""Most bytes without a byte of body in between: status line and headers, chunk extensions, trailers."""
+"""Most bytes without a byte of body: status line and headers, chunk extensions, trailers."""
 
 
 class Connection(asyncio.Protocol):
@@ -62,18 +62,18 @@ class Connection(asyncio.Protocol):
         return self._usable and not self._busy
 
     def is_quiet(self) -> bool:
-        """Whether the socket has nothing to read: an idle one that has was closed by the server."""
+        """Whether the socket has nothing to read; an idle one that has was closed by the server."""
         return self._poll is None or not self._poll.poll(0)
 
     async def fetch(self, method: str, data: bytes, deadline: float, limit: int, gzip: bool) -> Response:
-        """Send a request and return the response; on any error or cancellation the connection is closed."""
+        """Send a request and return the response; on an error or cancellation the connection is closed."""
         future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._future = future
         self._begin(method, streaming=False, limit=limit, gzip=gzip)
         return await self._finish(future, data, deadline)
 
     async def open_stream(self, method: str, data: bytes, deadline: float) -> StreamingResponse:
-        """Send a request and return as soon as status and headers are there."""
+        """Send a request and return as soon as status and headers have arrived."""
         future: asyncio.Future[StreamingResponse] = asyncio.get_running_loop().create_future()
         self._future = future
         self._begin(method, streaming=True, limit=0, gzip=False)
@@ -95,7 +95,7 @@ class Connection(asyncio.Protocol):
             self._future = None
 
     def abort(self, reason: str) -> None:
-        """Close at once. An exchange that still waits ends with ConnectionLost."""
+        """Close at once. An exchange in progress ends with ConnectionLost."""
         self._usable = False
         self._registry.discard(self)
         if self._transport is not None:
@@ -104,7 +104,7 @@ class Connection(asyncio.Protocol):
             self._break_off(ConnectionLost(f"{self.origin}: {reason}", answered=self._status != 0))
 
     def resume(self) -> None:
-        """Read on from the network after a pause."""
+        """Resume reading from the network."""
         if self._paused and self._transport is not None:
             self._paused = False
             self._transport.resume_reading()
@@ -122,15 +122,15 @@ class Connection(asyncio.Protocol):
             self._poll.register(sock.fileno(), select.POLLIN | select.POLLHUP | select.POLLERR)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came."""
+        """Parse data."""
         if not self._busy:
-            self.abort("the server spoke out of turn")
+            self.abort("the server sent data without a request")
             return
         self._unread += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._failure = self._failure or BadResponse(f"{self.origin}: asked to change the protocol")
+            self._failure = self._failure or BadResponse(f"{self.origin}: tried to upgrade the protocol")
         except httptools.HttpParserError as error:
             if self._failure is None and self._busy:
                 self._failure = BadResponse(f"{self.origin}: not an HTTP response: {error}")
@@ -142,7 +142,7 @@ class Connection(asyncio.Protocol):
             self.abort(str(failure))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the exchange: a body without a length ends here rightly, everything else is cut."""
+        """End the exchange: this completes a body without a length, and cuts off everything else."""
         self._usable = False
         self._transport = None
         self._registry.discard(self)
@@ -157,7 +157,7 @@ class Connection(asyncio.Protocol):
     # --- what the parser calls -------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """Start a response; there is one to each request, informational ones aside."""
+        """Begin a response; there is one per request, besides informational ones."""
         if not self._busy:
             self._usable = False
         self._headers = []
@@ -168,7 +168,7 @@ class Connection(asyncio.Protocol):
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Learn status and length."""
+        """Read status and length."""
         status = self._parser.get_status_code()
         if not self._busy or 100 <= status < 200:
             return
@@ -254,7 +254,7 @@ class Connection(asyncio.Protocol):
             self._future.set_exception(error)
 
     def _refuse(self, what: str) -> None:
-        """Break off out of a parser callback."""
+        """Break off from within a parser callback."""
         self._failure = BadResponse(f"{self.origin}: {what}")
         raise self._failure
 

@@ -1,4 +1,4 @@
-"""Reach a server through an HTTP proxy: CONNECT for TLS, whole URLs for plain HTTP."""
+"""Connect through an HTTP proxy: CONNECT for TLS, complete URLs for plain HTTP."""
 
 import asyncio
 import base64
@@ -15,7 +15,7 @@ _MAX_HEAD = 64 << 10
 
 @dataclass(frozen=True)
 class Proxy:
-    """A forward proxy. Its credentials never show in a repr."""
+    """A forward proxy. Its credentials are not in its repr."""
 
     host: str
     port: int

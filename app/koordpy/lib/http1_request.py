@@ -1,4 +1,4 @@
-"""What is sent to a server: a request line and headers that nothing can be smuggled into."""
+"""Building the head of a request: a request line and headers, safe against injection."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _FIELD_VALUE = re.compile(r"[\t -~\x80-\xff]*").fullmatch
 def request_head(
     method: str, target: str, host_line: bytes, headers: Mapping[str, str] | bytes, length: int, gzip: bool
 ) -> bytes:
-    """Build everything before the body. Raises ValueError for a target or header that HTTP cannot carry."""
+    """Build everything before the body. Raises ValueError for an invalid target or header."""
     if not _TARGET(target) or not _TOKEN(method):
         raise ValueError(f"not a request line: {method!r} {target!r}")
     block = headers if isinstance(headers, bytes) else header_block(headers)
@@ -25,7 +25,8 @@ def request_head(
 def header_block(headers: Mapping[str, str]) -> bytes:
     """Build header lines once for many requests.
 
-    Raises ValueError for a name or value that could end the line; the message has no value, it may be secret.
+    Raises ValueError for a name or value that could end the line; the message leaves out values, which may be
+    secret.
     """
     for name, value in headers.items():
         if not _TOKEN(name) or not _FIELD_VALUE(value):

@@ -1,15 +1,15 @@
-"""What comes back from a server: a response, a response that is still coming in, or an error."""
+"""Results of a request: a response, a response that is still arriving, or an error."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Protocol
 
 STREAM_BUFFER = 1 << 20
-"""A stream whose reader is this many bytes behind stops reading from the network."""
+"""A stream whose reader is so many bytes behind stops reading from the network."""
 
 
 class HttpError(Exception):
-    """A request that got no (whole) response. `sent` says whether the server may have seen the request."""
+    """A request without a (complete) response. `sent`: whether the server may have received it."""
 
     sent = True
 
@@ -21,7 +21,7 @@ class NotConnected(HttpError):
 
 
 class ConnectionLost(HttpError):
-    """The connection broke. `answered` says whether part of a response had come."""
+    """The connection broke. `answered`: whether part of a response had arrived."""
 
     def __init__(self, message: str, *, answered: bool) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class ConnectionLost(HttpError):
 
 
 class RequestTimeout(HttpError, TimeoutError):
-    """No whole response in time."""
+    """No complete response in time."""
 
     def __init__(self, message: str, *, sent: bool = True) -> None:
         super().__init__(message)
@@ -37,11 +37,11 @@ class RequestTimeout(HttpError, TimeoutError):
 
 
 class BadResponse(HttpError):
-    """What came is not HTTP, or more than is accepted."""
+    """The response is not HTTP, or larger than accepted."""
 
 
 class Response:
-    """Status, headers and body of an answer."""
+    """Status, headers and body of a response."""
 
     __slots__ = ("body", "raw_headers", "status")
 
@@ -62,15 +62,15 @@ class Response:
 
 
 class Resumable(Protocol):
-    """Where the bytes of a stream come from."""
+    """The connection of a stream."""
 
     def resume(self) -> None:
-        """Read on from the network after a pause."""
+        """Resume reading from the network."""
         ...
 
 
 class StreamingResponse:
-    """An answer whose body is read while it comes in. `status` and `header` as in Response."""
+    """A response whose body is read as it arrives. `status` and `header` are as in Response."""
 
     def __init__(self, connection: "Resumable", status: int, raw_headers: list[tuple[bytes, bytes]]) -> None:
         self.status, self.raw_headers = status, raw_headers
@@ -89,10 +89,10 @@ class StreamingResponse:
         return find_header(self.raw_headers, name.lower().encode("latin-1"))
 
     async def read(self, timeout: float | None = None) -> bytes:
-        """Return all bytes that have come since the last call, waiting for the first; b"" at the end.
+        """Return the bytes that have arrived since the last call, waiting for the first; b"" at the end.
 
-        Raises RequestTimeout when nothing comes in time (the stream may still be read on), ConnectionLost
-        or BadResponse when the body breaks off; bytes that came before are returned first.
+        Raises RequestTimeout when nothing arrives in time (the stream can still be read afterwards),
+        ConnectionLost or BadResponse when the body is cut off; bytes from before are returned first.
         """
         if not self._chunks and not self._ended:
             await self._wait(timeout)
@@ -131,14 +131,14 @@ class StreamingResponse:
                 timer.cancel()
 
     def feed(self, data: bytes) -> bool:
-        """Take in body bytes; return whether the reader is too far behind."""
+        """Add body bytes; return whether the reader is too far behind."""
         self._chunks.append(data)
         self._size += len(data)
         self._wake()
         return self._size > STREAM_BUFFER
 
     def end(self, error: HttpError | None) -> None:
-        """Take in that no more bytes will come."""
+        """Note that no more bytes will arrive."""
         self._ended, self._error = True, error
         self._wake()
 

@@ -215,7 +215,7 @@ async def test_head_has_no_body_whatever_its_length_says() -> None:
         (b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 200_000, "bytes of headers"),
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;" + b"e" * (1 << 20), "bytes of headers"),
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "not an HTTP response"),
-        (b"HTTP/1.1 101 X\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n", "change the protocol"),
+        (b"HTTP/1.1 101 X\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n", "upgrade the protocol"),
         (b"HTTP/1.1 200 OK\r\ncontent-encoding: br\r\ncontent-length: 1\r\n\r\nx", "content-encoding"),
         (b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 4\r\n\r\nxxxx", "gzip"),
         (
