@@ -13,6 +13,7 @@ from .modules import Module, ModulesError, read
 from .runs import Result, Run, RunError
 
 ROOT = Path(__file__).parents[2]
+COLUMNS = ("module", "mutants", "killed", "timed out", "survived", "without a test", "minutes")
 
 
 def main() -> int:
@@ -41,7 +42,7 @@ def main() -> int:
         except RunError as error:
             print(f"{name}: {error}", file=sys.stderr)
             status = 2
-    print("\n| module | mutants | killed | survived | without a test | minutes |\n|---|--:|--:|--:|--:|--:|")
+    print(f"\n| {' | '.join(COLUMNS)} |\n|---|{'--:|' * (len(COLUMNS) - 1)}")
     for result in results:
         print(result)
     return status

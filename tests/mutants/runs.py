@@ -17,7 +17,7 @@ from .modules import PACKAGES, Module
 BESIDE = ("deploy", "examples")
 """What tests read beside the code."""
 
-KILLED = ("killed", "timeout", "suspicious", "segfault")
+KILLED = ("killed", "suspicious", "segfault")
 
 
 class RunError(Exception):
@@ -30,14 +30,15 @@ class Result:
 
     module: str
     killed: tuple[str, ...]
+    endless: tuple[str, ...]
     survived: tuple[str, ...]
     untested: tuple[str, ...]
     seconds: float
 
     def __str__(self) -> str:
-        killed, survived, untested = map(len, (self.killed, self.survived, self.untested))
-        total = killed + survived + untested
-        return f"| {self.module} | {total} | {killed} | {survived} | {untested} | {self.seconds / 60:.0f} |"
+        counts = [len(names) for names in (self.killed, self.endless, self.survived, self.untested)]
+        numbers = " | ".join(map(str, (sum(counts), *counts)))
+        return f"| {self.module} | {numbers} | {self.seconds / 60:.0f} |"
 
 
 class Run:
@@ -76,12 +77,16 @@ class Run:
             if separator:
                 found.setdefault(status, []).append(name)
         killed = [name for status in KILLED for name in found.pop(status, ())]
-        survived, untested = found.pop("survived", []), found.pop("no tests", [])
+        endless, survived, untested = (
+            found.pop(status, []) for status in ("timeout", "survived", "no tests")
+        )
         if found:
             raise RunError(
                 f"not tested: {', '.join(f'{len(names)} {status}' for status, names in found.items())}"
             )
-        return Result(self._module.name, tuple(killed), tuple(survived), tuple(untested), seconds)
+        return Result(
+            self._module.name, tuple(killed), tuple(endless), tuple(survived), tuple(untested), seconds
+        )
 
     def difference(self, mutant: str) -> str:
         """Return a mutant as a difference from the code."""
