@@ -1,11 +1,12 @@
 from fractions import Fraction
+from math import inf
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from koordpy.api import quantity
-from koordpy.api.quantity import UNSET, Format, Quantity, QuantityError, parse
+from koordpy.api.quantity import MILLI, NANO, UNSET, ZERO, Format, Quantity, QuantityError, parse, parse_json
 from koordpy.lib import int64
 
 UNITS = {
@@ -85,7 +86,24 @@ def test_order_is_the_order_of_the_numbers(one: tuple[str, Fraction], other: tup
     left, right = parse(one[0]), parse(other[0])
     assert left.compare(right) == (one[1] > other[1]) - (one[1] < other[1])
     assert (left == right) == (one[1] == other[1])
+    assert (left < right) == (one[1] < other[1])
+    assert (left > right) == (one[1] > other[1])
     assert left != right or hash(left) == hash(right)
+
+
+def test_equal_amounts_are_in_order_both_ways() -> None:
+    left, right = parse("1k"), parse("1000")
+    assert left <= right <= left
+    assert left >= right >= left
+    assert not left < right
+    assert not left > right
+    assert not parse("1001") <= right
+    assert not parse("999") >= right
+    assert parse("999") <= right <= parse("1001")
+
+
+def test_hashes_tell_amounts_apart() -> None:
+    assert len({hash(parse(str(amount))) for amount in range(1, 100)}) > 50
 
 
 @given(written(), written())
@@ -170,6 +188,44 @@ def test_hostile_sizes_are_refused_at_once(text: str) -> None:
         parse(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "reason", "expected"),
+    [
+        ("x", "format", "expected digits, an optional point and a suffix such as m, k, Mi or e3"),
+        (
+            "1mm",
+            "suffix",
+            "expected one of n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei or e and digits",
+        ),
+        ("Ei", "numeric", "expected a digit before the suffix"),
+        ("1e9999", "numeric", "expected a number of at most 4000 digits"),
+    ],
+)
+def test_a_refusal_names_the_text_and_what_was_expected(text: str, reason: str, expected: str) -> None:
+    with pytest.raises(QuantityError) as refused:
+        parse(text)
+    assert str(refused.value) == f"quantity '{text}': {expected}"
+    assert refused.value.reason == reason
+
+
+def test_a_long_text_is_cut_where_it_is_refused() -> None:
+    longest = "x" * 198  # with its quotes 200 characters
+    with pytest.raises(QuantityError, match=f"^quantity '{longest}': expected"):
+        parse(longest)
+    with pytest.raises(QuantityError, match=rf"^quantity '{longest}x\.\.\. \(201 characters\): expected"):
+        parse(f"{longest}x")
+
+
+def test_a_json_text_is_read_as_kubernetes_does() -> None:
+    assert parse_json("null") is UNSET
+    assert parse_json('" 1Gi\u2003"') == parse("1Gi")
+    assert parse_json("1.5") == parse("1500m")
+    with pytest.raises(QuantityError, match=r"^quantity '': "):
+        parse_json('""')
+    with pytest.raises(QuantityError):
+        parse_json('"\x1f1"')  # a separator to Python, no blank to Go
+
+
 def test_a_vanishing_amount_is_one_billionth() -> None:
     assert str(parse("1e-999999999")) == "1e-9"
 
@@ -204,3 +260,116 @@ def test_cpu_is_counted_in_milli_and_everything_else_whole() -> None:
     assert quantity.resource_value("cpu", "1") == 1000
     assert quantity.resource_value("kubernetes.io/batch-cpu", "1k") == 1000
     assert quantity.resource_value("memory", "1Ki") == 1024
+
+
+def test_what_is_made_of_an_integer_is_in_decimal_unless_said_otherwise() -> None:
+    for made in (Quantity.of(2048), Quantity.of_milli(2048), Quantity.of_scaled(2048, 3)):
+        assert made.format is Format.DECIMAL_SI
+    for made in (
+        Quantity.of(2048, Format.BINARY_SI),
+        Quantity.of_milli(2048, Format.BINARY_SI),
+        Quantity.of_scaled(2048, 3, Format.BINARY_SI),
+    ):
+        assert made.format is Format.BINARY_SI
+    assert str(Quantity.of(2048, Format.BINARY_SI)) == "2Ki"
+    assert repr(Quantity.of(2048, Format.BINARY_SI)) == "Quantity('2Ki')"
+
+
+@pytest.mark.parametrize(("number", "nanos"), [(1500, 2), (-1500, -2), (2000, 2), (0, 0)])
+def test_billionths_are_rounded_away_from_zero(number: int, nanos: int) -> None:
+    assert Quantity.of_scaled(number, -12).nano_value() == nanos
+
+
+@pytest.mark.parametrize("exponent", [*range(-300, 308, 7), -323, -33, -32, -31, -1, 31, 32, 33, 308])
+def test_a_double_is_the_number_times_the_power_of_ten(exponent: int) -> None:
+    assert Quantity.of_scaled(1, exponent).approximate_float() == pytest.approx(
+        float(f"1e{exponent}"), rel=1e-15
+    )
+    assert Quantity.of_scaled(-3, exponent).approximate_float() == pytest.approx(
+        -3 * float(f"1e{exponent}"), rel=1e-15
+    )
+
+
+def test_a_double_out_of_range_is_infinite_or_zero() -> None:
+    assert Quantity.of_scaled(7, 0).approximate_float() == 7.0
+    assert Quantity.of_scaled(1, 309).approximate_float() == inf
+    assert Quantity.of_scaled(1, -400).approximate_float() == 0.0
+    large = parse("1" + "0" * 400)
+    assert large.approximate_float() == inf
+    assert (ZERO - large).approximate_float() == -inf
+
+
+BIG = parse("1.00000000001")
+"""One and a billionth, in big form."""
+
+
+def test_a_negated_amount_keeps_its_form() -> None:
+    assert (-BIG).value() == 0  # small form would give -2
+    assert (-parse("1.1")).value() == -2
+    smallest = Quantity.of(int64.MIN)
+    assert (-smallest).has_same_form(smallest)  # it wraps
+
+
+@pytest.mark.parametrize(
+    ("amount", "factor", "product", "fits"),
+    [
+        (Quantity(5), 3, Quantity(15), True),
+        (Quantity(0, MILLI, Format.BINARY_SI), 5, Quantity(0, MILLI, Format.BINARY_SI), True),
+        (Quantity(5, MILLI, Format.BINARY_SI), 0, Quantity(0, 0, Format.BINARY_SI), True),
+        (Quantity(1), 0, Quantity(0), True),
+        (Quantity(1, 0, Format.DECIMAL_SI), 7, Quantity(7, 0, Format.DECIMAL_SI), True),
+        (Quantity(int64.MIN), 1, Quantity(int64.MIN), True),
+        (Quantity(1), int64.MIN, Quantity(int64.MIN), True),
+        (Quantity(int64.MAX), 2, Quantity(2 * int64.MAX, big=True), False),
+        (Quantity(int64.MIN), -1, Quantity(-int64.MIN, big=True), False),
+        (Quantity(1500, MILLI), 2, Quantity(3000, MILLI), True),
+        (Quantity(1500, MILLI), 1, Quantity(1500, MILLI, big=True), True),
+        (Quantity(5, 3), 2, Quantity(10, 3), True),
+        (Quantity(9 * 10**14, 3), 10, Quantity(9 * 10**15, 3), True),
+        (Quantity(10**15, 3), 10, Quantity(10**16, 3, big=True), True),
+        (BIG, 2, Quantity(2 * (10**9 + 1), NANO, Format.DECIMAL_SI, big=True), True),
+        (Quantity(0, MILLI, big=True), 2, Quantity(0, MILLI, big=True), True),
+    ],
+)
+def test_a_product_is_small_where_it_is_whole_and_fits(
+    amount: Quantity, factor: int, product: Quantity, fits: bool
+) -> None:
+    found, held = amount.multiply(factor)
+    assert found.has_same_form(product)
+    assert held is fits
+
+
+@pytest.mark.parametrize(
+    ("amount", "scale", "rounded", "exact"),
+    [
+        (Quantity(1500, MILLI, Format.BINARY_SI), 0, Quantity(2, 0, Format.BINARY_SI), False),
+        (Quantity(-1500, MILLI), 0, Quantity(-2), False),
+        (Quantity(2000, MILLI), 0, Quantity(2), True),
+        (parse("2"), 0, parse("2"), True),
+        (parse("2k"), 0, parse("2k"), True),
+        (Quantity(2, 3, Format.BINARY_SI, big=True), 0, Quantity(2000, 0, Format.BINARY_SI, big=True), True),
+        (BIG, MILLI, Quantity(1001, MILLI, Format.DECIMAL_SI, big=True), False),
+        (BIG, NANO, Quantity(10**9 + 1, NANO, Format.DECIMAL_SI, big=True), True),
+    ],
+)
+def test_rounding_keeps_form_and_format(amount: Quantity, scale: int, rounded: Quantity, exact: bool) -> None:
+    found, lost_nothing = amount.round_up(scale)
+    assert found.has_same_form(rounded)
+    assert lost_nothing is exact
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        parse("1001"),
+        parse("1000.0"),
+        Quantity(1000, 0, Format.DECIMAL_SI, big=True),
+        Quantity(1, 3, Format.DECIMAL_SI),
+        Quantity(1000, 0, Format.BINARY_SI),
+        Quantity(1000, 0, Format.DECIMAL_SI, kept="1e3"),
+    ],
+)
+def test_two_amounts_are_of_the_same_form_if_all_their_parts_are(other: Quantity) -> None:
+    assert not Quantity(1000, 0, Format.DECIMAL_SI).has_same_form(other)
+    assert Quantity(1000, 0, Format.DECIMAL_SI).has_same_form(Quantity.of(1000))
+    assert other.has_same_form(other)

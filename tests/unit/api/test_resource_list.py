@@ -1,5 +1,7 @@
 """Resource lists in annotations."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +38,26 @@ def test_null_is_no_list() -> None:
 def test_numbers_and_nulls_are_amounts() -> None:
     read = resource_list.parse('{"cpu": 1.50, "memory": null}')
     assert read == {"cpu": parse("1500m"), "memory": parse("0")}
+
+
+def test_a_list_of_an_object_is_read_from_its_wire_values() -> None:
+    assert resource_list.from_wire({"cpu": "1500m", "memory": 1024}) == {
+        "cpu": parse("1.5"),
+        "memory": parse("1Ki"),
+    }
+
+
+def test_names_are_written_as_they_are() -> None:
+    assert resource_list.text({"é": parse("1")}) == '{"é":"1"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("[]", "Expected `object | null`, got `array`"), ('{"cpu":"x"}', "quantity 'x': expected digits")],
+)
+def test_a_refusal_says_what_is_wrong(text: str, message: str) -> None:
+    with pytest.raises(DecodeError, match=f"^{re.escape(message)}"):
+        resource_list.parse(text)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "1", '{"cpu":"x"}', '{"cpu":true}', '{"cpu":{}}'])

@@ -140,6 +140,22 @@ def test_overhead_counts_only_beside_a_limit() -> None:
     assert resources.pod_limit_vector(pod) == {"cpu": 2000, "memory": 0}
 
 
+@pytest.mark.parametrize("limit", ["1", "1000u"])
+def test_overhead_is_left_out_where_it_is_not_wanted(limit: str) -> None:
+    both = {"requests": {"cpu": limit}, "limits": {"cpu": limit}}
+    spec = {"containers": [{"name": "c", "resources": both}], "overhead": {"cpu": "2"}}
+    pod = decode(Pod, {"spec": spec})
+    alone = {"1": 1000, "1000u": 1}[limit]
+    for of, vector_of in (
+        (resources.pod_requests, resources.pod_request_vector),
+        (resources.pod_limits, resources.pod_limit_vector),
+    ):
+        assert vector_of(pod, overhead=False) == {"cpu": alone}
+        assert resources.vector(of(pod, overhead=False)) == {"cpu": alone}
+        assert vector_of(pod) == {"cpu": alone + 2000}
+        assert resources.vector(of(pod)) == {"cpu": alone + 2000}
+
+
 def resized(reason: str) -> Pod:
     pod = {
         "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]},
@@ -189,3 +205,28 @@ MI200 = 200 << 20
 def test_empty_requests_do_not_look_free(pod: Pod, score: tuple[int, int], nonzero: tuple[int, int]) -> None:
     assert resources.pod_score_request(pod) == score
     assert resources.pod_nonzero_request(pod) == nonzero
+
+
+ASKING = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+
+
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [
+        ({"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}, {}),
+        ({"initContainers": [{"name": "i"}]}, {}),
+        ({"overhead": {"cpu": "1"}}, {}),
+        ({"resources": {"requests": {"cpu": "1"}}}, {}),
+        ({}, {"containerStatuses": [{"name": "c"}]}),
+        ({}, {"initContainerStatuses": [{"name": "c"}]}),
+    ],
+)
+def test_versions_of_a_pod_surely_ask_for_the_same_only_if_nothing_that_counts_differs(
+    changed: dict[str, Any], status: dict[str, Any]
+) -> None:
+    pod, again = decode(Pod, {"spec": ASKING}), decode(Pod, {"spec": ASKING})
+    other = decode(Pod, {"spec": ASKING | changed, "status": status})
+    assert resources.surely_alike(pod, again)
+    assert not resources.surely_alike(pod, other)
+    assert not resources.surely_alike(other, pod)
+    assert resources.surely_alike(other, other)

@@ -21,7 +21,16 @@ def test_a_quotient_is_cut_toward_zero(dividend: int, divisor: int) -> None:
 
 @pytest.mark.parametrize(
     ("number", "whole"),
-    [(1.9, 1), (-1.9, -1), (9.3e18, int64.MIN), (-9.3e18, int64.MIN), (float("nan"), int64.MIN)],
+    [
+        (1.9, 1),
+        (-1.9, -1),
+        (9.3e18, int64.MIN),
+        (-9.3e18, int64.MIN),
+        (float("nan"), int64.MIN),
+        (2.0**63, int64.MIN),
+        (-(2.0**63), int64.MIN),
+        (2.0**62, 1 << 62),
+    ],
 )
 def test_a_double_out_of_range_becomes_the_smallest_integer(number: float, whole: int) -> None:
     assert int64.from_float(number) == whole
@@ -36,6 +45,9 @@ def test_a_double_out_of_range_becomes_the_smallest_integer(number: float, whole
         ("9223372036854775807", int64.MAX),
         ("9223372036854775808", None),
         ("-9223372036854775808", int64.MIN),
+        ("-9223372036854775809", None),
+        ("0" * 3999 + "7", 7),
+        ("0" * 4000 + "7", None),
         ("", None),
         ("-", None),
         ("1_0", None),
@@ -72,7 +84,17 @@ def test_decimal_integers_follow_go(text: str, number: int | None) -> None:
         ("2147483647", 2147483647),
         ("2147483648", None),
         ("-2147483648", -2147483648),
+        ("-2147483649", None),
+        ("0" * 3999 + "7", 7),
+        ("0" * 4000 + "7", None),
     ],
 )
 def test_integers_of_any_base_follow_go_source(text: str, number: int | None) -> None:
     assert int64.parse_any_base(text, bits=32) == number
+
+
+def test_integers_have_64_bits_unless_said_otherwise() -> None:
+    assert int64.parse_any_base("9223372036854775807") == int64.MAX
+    assert int64.parse_any_base("9223372036854775808") is None
+    assert int64.parse("32768", bits=16) is None
+    assert int64.parse("-32768", bits=16) == -32768
