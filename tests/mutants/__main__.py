@@ -56,8 +56,7 @@ def _run(module: Module, *, jobs: int, survivors: bool) -> Result:
     else:
         run.begin(jobs)
     result = run.result(time.monotonic() - started)
-    for mutant in (*result.survived, *result.untested):
-        print(run.difference(mutant), flush=True)
+    print(run.differences((*result.survived, *result.untested)), flush=True)
     return result
 
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 import pytest
+from prometheus_client import REGISTRY
 
 from koordpy.cluster.errors import ConnectionFailed
 from koordpy.lib import simulated_time
@@ -13,6 +14,7 @@ from koordpy.scheduling.cycle.fence import Closed, Fence, Limits
 from koordpy.scheduling.interface.status import SUCCESS, Status
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+WAITED = "koordpy_extender_fence_wait_seconds_sum"
 LIMITS = Limits(begin=10.0, end=12.5, lease=15.0)
 
 
@@ -59,7 +61,8 @@ def test_without_a_lease_it_is_always_open() -> None:
         async def work() -> Status:
             return SUCCESS
 
-        assert await fence.write(1, work()) is SUCCESS
+        for term in (1, 2):
+            assert await fence.write(term, work()) is SUCCESS
 
     simulated_time.run(program)
 
@@ -72,7 +75,9 @@ def test_writes_begin_while_the_last_renewal_is_young_and_the_term_outlasts_a_la
         assert (await it.write(term)).is_success
         await asyncio.sleep(0.2)
         assert not it.fence.term
-        assert "not held any more" in (await it.write(term)).message
+        assert (await it.write(term)).message == (
+            "the Lease under which this was decided is not held any more; it has to be tried again"
+        )
         it.fence.confirm(it.now - 1)
         assert (await it.write(term)).is_success
         assert len(it.written) == 2
@@ -93,15 +98,52 @@ def test_what_was_taken_in_one_term_is_not_written_in_another() -> None:
     play(scene)
 
 
-def test_a_write_is_broken_off_before_somebody_else_can_have_the_lease() -> None:
+def test_a_term_needs_a_renewal_and_to_be_opened() -> None:
+    async def scene(it: Scene) -> None:
+        it.fence.confirm(it.now)  # the Lease is held, but not yet seen what others wrote
+        assert not it.fence.term
+        it.fence.open()
+        first = it.fence.term
+        it.fence.shut()
+        it.fence.confirm(it.now)  # a renewal that was under way
+        assert not it.fence.term
+        it.fence.open()
+        assert it.fence.term > first > 0
+
+    async def unconfirmed(it: Scene) -> None:
+        it.fence.open()
+        assert not it.fence.term
+
+    play(scene)
+    play(unconfirmed)
+
+
+def test_a_write_is_broken_off_before_another_process_can_have_the_lease() -> None:
     async def scene(it: Scene) -> None:
         term = it.win()
         await asyncio.sleep(5)
         status = await it.write(term, seconds=60)
         assert it.now == pytest.approx(12.5)
         assert isinstance(status.error, ConnectionFailed)
+        assert str(status.error) == str(
+            ConnectionFailed(
+                "write", "", TimeoutError("broken off, because the Lease was not renewed in time"), sent=True
+            )
+        )
         assert status.error.sent
         assert it.written == []
+
+    play(scene)
+
+
+def test_a_write_is_broken_off_at_once_when_its_time_is_over_already() -> None:
+    async def scene(it: Scene) -> None:
+        await asyncio.sleep(100)
+        writing = it.write(it.win(), seconds=60)
+        await asyncio.sleep(0)
+        it.fence.confirm(it.now - LIMITS.end)
+        assert not (await writing).is_success
+        assert it.now == 100
 
     play(scene)
 
@@ -212,11 +254,17 @@ def test_who_waits_is_told_why_it_was_for_nothing() -> None:
     play(scene)
 
 
-def test_nobody_waits_for_a_caller_that_has_hung_up() -> None:
+def test_no_call_waits_for_a_caller_that_has_hung_up() -> None:
     async def scene(it: Scene) -> None:
-        with pytest.raises(Closed, match="hung up"):
+        entering = asyncio.create_task(it.fence.entered())
+        waited = REGISTRY.get_sample_value(WAITED) or 0.0
+        with pytest.raises(Closed, match=r"^kube-scheduler hung up meanwhile$"):
             await it.fence.entered(lambda: asyncio.sleep(3))
         assert it.now == 3
+        assert REGISTRY.get_sample_value(WAITED) == pytest.approx(waited + 3)
+        assert it.fence.is_awaited
+        it.win()
+        await entering
         assert not it.fence.is_awaited
 
     play(scene)
