@@ -1,7 +1,9 @@
-"""Certificates for serving TLS: made here for development and the demo, reloaded when replaced.
+"""Certificates for serving TLS: made and judged, kept in folders, reloaded when replaced.
 
 File names are Koordinator's: `ca-cert.pem`, `ca-key.pem`, `tls.crt`, `tls.key`. A production cluster mounts
 a folder with the same names (cert-manager writes `tls.crt`, `tls.key` and `ca.crt`).
+
+Source: Koordinator, `pkg/webhook/util/generator/selfsigned.go`.
 """
 
 import ipaddress
@@ -10,22 +12,39 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum
 from pathlib import Path
+from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-LIFETIME = timedelta(days=3650)
-RENEW_BEFORE = timedelta(days=183)
-"""A certificate that ends sooner than this is replaced (Koordinator: six calendar months)."""
+LIFETIME: Final = timedelta(days=3650)
+
+MONTHS_AHEAD: Final = 6
+"""Calendar months for which a certificate must still be good; otherwise it is replaced."""
 
 CA_CERT, CA_KEY, SERVER_CERT, SERVER_KEY = "ca-cert.pem", "ca-key.pem", "tls.crt", "tls.key"
 
+_CLOCK_SKEW: Final = timedelta(minutes=5)
+"""How far the clocks of clients may be behind."""
+
+PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
 
 class CertificateError(Exception):
-    """A certificate or key file is absent, unreadable or does not fit; the message names the file."""
+    """A certificate or key is absent, unreadable or does not fit; the message names the file or the host."""
+
+
+class KeyType(Enum):
+    """What keys are made. Those of a server certificate are of the same type as its authority's."""
+
+    EC = "EC"
+    """P-256, in PKCS#8."""
+    RSA = "RSA"
+    """2048 bits, in PKCS#1, which is all that koord-manager reads; making one takes a tenth of a second."""
 
 
 @dataclass(frozen=True)
@@ -39,73 +58,149 @@ class KeyPair:
         return f"KeyPair({x509.load_pem_x509_certificate(self.cert).subject.rfc4514_string()!r})"
 
 
-def make_ca(name: str, now: datetime) -> KeyPair:
-    """Make a self-signed certificate authority."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+def make_ca(
+    name: str, now: datetime, key_type: KeyType = KeyType.EC, *, begins: datetime | None = None
+) -> KeyPair:
+    """Make a self-signed certificate authority. By default it begins a little before now."""
+    key = _make_key(key_type)
+    subject = _name(name)
     builder = (
-        _builder(subject, subject, key.public_key(), now)
+        _builder(subject, subject, key, now, begins)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(_usage(sign_certificates=True), critical=True)
+        .add_extension(_usage(key, signs=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
-    return KeyPair(pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
+    return _signed(builder, key, key)
 
 
-def issue(ca: KeyPair, hosts: Sequence[str], now: datetime) -> KeyPair:
-    """Make a server certificate for host names and IP addresses, signed by an authority."""
+def issue(
+    ca: KeyPair,
+    hosts: Sequence[str],
+    now: datetime,
+    *,
+    name: str | None = None,
+    begins: datetime | None = None,
+) -> KeyPair:
+    """Make a server certificate for host names and IP addresses, signed by an authority.
+
+    `name` is what it is called, by default the first host. Raises CertificateError for a host that is none,
+    and for an authority whose key is neither EC nor RSA.
+    """
     authority = x509.load_pem_x509_certificate(ca.cert)
     signer = serialization.load_pem_private_key(ca.key, None)
-    if not isinstance(signer, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
+    if not isinstance(signer, PrivateKey):
         raise CertificateError(f"the CA key is a {type(signer).__name__}; expected an EC or RSA key")
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])])
+    key = _make_key(KeyType.RSA if isinstance(signer, rsa.RSAPrivateKey) else KeyType.EC)
     builder = (
-        _builder(subject, authority.subject, key.public_key(), now)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(sign_certificates=False), critical=True)
+        _builder(_name(name or hosts[0]), authority.subject, key, now, begins)
+        .add_extension(_usage(key, signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([general_name(host) for host in hosts]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()),  # type: ignore[arg-type]
-            critical=False,
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
         )
+        .add_extension(x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False)
     )
-    return KeyPair(pem(builder.sign(signer, hashes.SHA256())), _key_pem(key))
+    return _signed(builder, key, signer)
 
 
-def serves(server: KeyPair, ca_cert: bytes, hosts: Sequence[str], at: datetime) -> bool:
-    """Return whether a server pair fits, is signed by the CA, names all hosts and is valid at a time."""
+def begin_of(cert_pem: bytes) -> datetime:
+    """Return when a certificate begins to be valid."""
+    return x509.load_pem_x509_certificate(cert_pem).not_valid_before_utc
+
+
+def problem(server: KeyPair, ca_cert: bytes, hosts: Sequence[str], at: datetime) -> str:
+    """Return why a server certificate must be replaced: it will not serve all hosts at a time. Empty: good.
+
+    Whatever is there is judged, not raised: what cannot be read is replaced.
+    """
     try:
-        cert = x509.load_pem_x509_certificate(server.cert)
-        key = serialization.load_pem_private_key(server.key, None)
-        cert.verify_directly_issued_by(x509.load_pem_x509_certificate(ca_cert))
+        return _problem(server, ca_cert, hosts, at)
+    except Exception as error:  # the library has many ways to say that it cannot read something
+        return f"unreadable: {error or type(error).__name__}"
+
+
+def _problem(server: KeyPair, ca_cert: bytes, hosts: Sequence[str], at: datetime) -> str:
+    cert = x509.load_pem_x509_certificate(server.cert)
+    ca = x509.load_pem_x509_certificate(ca_cert)
+    key = serialization.load_pem_private_key(server.key, None)
+    if key.public_key() != cert.public_key():
+        return "the key does not belong to the certificate"
+    try:
+        cert.verify_directly_issued_by(ca)
+    except Exception as error:  # each kind of key has errors of its own
+        return f"not signed by its CA: {error or type(error).__name__}"
+    for what, one in (("CA", ca), ("certificate", cert)):
+        if not one.not_valid_before_utc <= at <= one.not_valid_after_utc:
+            return f"the {what} ends {one.not_valid_after_utc:%Y-%m-%d}, before {at:%Y-%m-%d}"
+    if not _is_for_servers(cert):
+        return "not for servers"
+    uncovered = [host for host in hosts if not covers(cert, host)]
+    return f"not for {', '.join(uncovered)}" if uncovered else ""
+
+
+def covers(cert: x509.Certificate, host: str) -> bool:
+    """Return whether a certificate names a host (or address); a leading `*.` stands for one label."""
+    try:
         names = cert.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except Exception:  # whatever is wrong with it, it does not serve
+    except x509.ExtensionNotFound:
         return False
-    same_key = cert.public_key() == key.public_key()
-    in_time = cert.not_valid_before_utc <= at <= cert.not_valid_after_utc
-    return same_key and in_time and all(general_name(host) in names for host in hosts)
+    wanted = _general_name(host)
+    if wanted in names:
+        return True
+    label, _, parent = host.partition(".")
+    return isinstance(wanted, x509.DNSName) and bool(label) and x509.DNSName(f"*.{parent}") in names
+
+
+def can_sign(ca: KeyPair, until: datetime, key_types: Sequence[KeyType] = tuple(KeyType)) -> bool:
+    """Return whether a pair is a self-signed authority with its key that is valid at a time."""
+    try:
+        key = serialization.load_pem_private_key(ca.key, None)
+        [cert] = x509.load_pem_x509_certificates(ca.cert)
+        cert.verify_directly_issued_by(cert)
+        is_ca = cert.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except Exception:  # whatever is wrong with it, it does not sign
+        return False
+    types = tuple(_KEY_CLASSES[type_] for type_ in key_types)
+    fits = isinstance(key, types) and key.public_key() == cert.public_key()
+    return is_ca and fits and is_valid(ca.cert, until)
+
+
+def is_valid(cert_pem: bytes, at: datetime) -> bool:
+    """Return whether a PEM has a certificate that has begun and not ended at a time."""
+    try:
+        cert = x509.load_pem_x509_certificate(cert_pem)
+    except ValueError:
+        return False
+    return cert.not_valid_before_utc <= at <= cert.not_valid_after_utc
+
+
+def months_later(moment: datetime, months: int) -> datetime:
+    """Return the same day so many calendar months later; days that the month lacks run over into the next."""
+    years, month = divmod(moment.month - 1 + months, 12)
+    first = moment.replace(year=moment.year + years, month=month + 1, day=1)
+    return first + timedelta(days=moment.day - 1)
 
 
 def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> bytes:
     """Make a folder hold a CA and a server certificate for these hosts; return the CA's PEM.
 
-    What is there and stays valid for another half year is kept. The CA is kept as long as it can sign, so
+    What is there and stays valid for `MONTHS_AHEAD` is kept. The CA is kept as long as it can sign, so
     that clients who trust it need not be told again. A folder with a server certificate but no CA key
-    belongs to somebody else (cert-manager, an operator): nothing in it is touched.
+    belongs to cert-manager or to an operator: nothing in it is touched.
     """
     directory.mkdir(parents=True, exist_ok=True)
     paths = {name: directory / name for name in (CA_CERT, CA_KEY, SERVER_CERT, SERVER_KEY)}
     if paths[SERVER_CERT].exists() and not paths[CA_KEY].exists():
         return ca_bundle(directory)
+    until = months_later(now, MONTHS_AHEAD)
     ca = _read(paths[CA_CERT], paths[CA_KEY])
-    if ca is None or not _outlives(ca.cert, now + RENEW_BEFORE):
+    if ca is None or not can_sign(ca, until):
         ca = make_ca("koordpy-ca", now)
         _write(paths[CA_KEY], ca.key, secret=True)
         _write(paths[CA_CERT], ca.cert)
     server = _read(paths[SERVER_CERT], paths[SERVER_KEY])
-    if server is None or not serves(server, ca.cert, hosts, now + RENEW_BEFORE):
+    if server is None or problem(server, ca.cert, hosts, until):
         server = issue(ca, hosts, now)
         _write(paths[SERVER_KEY], server.key, secret=True)
         _write(paths[SERVER_CERT], server.cert)
@@ -138,26 +233,48 @@ def load_server_certificate(context: ssl.SSLContext, directory: Path) -> None:
         raise CertificateError(f"cannot load {cert} with {key}: {error}") from None
 
 
+_KEY_CLASSES: Final = {KeyType.EC: ec.EllipticCurvePrivateKey, KeyType.RSA: rsa.RSAPrivateKey}
+
+
+def _make_key(key_type: KeyType) -> PrivateKey:
+    if key_type is KeyType.RSA:
+        return rsa.generate_private_key(65537, 2048)
+    return ec.generate_private_key(ec.SECP256R1())
+
+
 def _builder(
-    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, now: datetime
+    subject: x509.Name, issuer: x509.Name, key: PrivateKey, now: datetime, begins: datetime | None
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
-        .public_key(public_key)
+        .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=5))  # clocks of clients may be a little behind
+        .not_valid_before(begins or now - _CLOCK_SKEW)
         .not_valid_after(now + LIFETIME)
     )
 
 
-def _usage(*, sign_certificates: bool) -> x509.KeyUsage:
+def _signed(builder: x509.CertificateBuilder, key: PrivateKey, signer: PrivateKey) -> KeyPair:
+    is_rsa = isinstance(key, rsa.RSAPrivateKey)
+    form = serialization.PrivateFormat.TraditionalOpenSSL if is_rsa else serialization.PrivateFormat.PKCS8
+    return KeyPair(
+        builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()),
+    )
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common[:64])])
+
+
+def _usage(key: PrivateKey, *, signs: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=True,
-        key_cert_sign=sign_certificates,
-        crl_sign=sign_certificates,
-        key_encipherment=False,
+        key_encipherment=isinstance(key, rsa.RSAPrivateKey),
+        key_cert_sign=signs,
+        crl_sign=False,
         content_commitment=False,
         data_encipherment=False,
         key_agreement=False,
@@ -166,23 +283,24 @@ def _usage(*, sign_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def general_name(host: str) -> x509.GeneralName:
-    """Return a host name or address as certificates name it. Raises ValueError where it is neither."""
+def _is_for_servers(cert: x509.Certificate) -> bool:
+    try:
+        usages = cert.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return True
+    return ExtendedKeyUsageOID.SERVER_AUTH in usages or ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE in usages
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    """Return a host name or address as certificates name it. Raises CertificateError where it is neither."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
+        pass
+    try:
         return x509.DNSName(host)
-
-
-def pem(cert: x509.Certificate) -> bytes:
-    """Return a certificate as PEM."""
-    return cert.public_bytes(serialization.Encoding.PEM)
-
-
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    except ValueError:
+        raise CertificateError(f"{host!r} is neither a host name nor an address") from None
 
 
 def _read(cert: Path, key: Path) -> KeyPair | None:
@@ -198,10 +316,3 @@ def _write(path: Path, data: bytes, *, secret: bool = False) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
     temporary.replace(path)
-
-
-def _outlives(cert_pem: bytes, at: datetime) -> bool:
-    try:
-        return x509.load_pem_x509_certificate(cert_pem).not_valid_after_utc >= at
-    except ValueError:
-        return False

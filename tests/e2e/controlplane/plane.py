@@ -15,15 +15,16 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import yaml
-from cryptography.hazmat.primitives.asymmetric import ec
 
+from koordpy.lib.certificates import make_ca
 from tests.e2e.controlplane import build
-from tests.e2e.controlplane.certificates import Authority, private_pem
+from tests.e2e.controlplane.certificates import Authority
 from tests.e2e.controlplane.process import Process, free_port
 
 CRDS = Path(__file__).parents[3] / "deploy" / "crds"
@@ -226,9 +227,7 @@ class ControlPlane:
         authority = Authority("koordpy test control plane")
         self.ca_file.write_bytes(authority.pem)
         self._certificate, self._key = authority.issue(self.folder / "tls", "127.0.0.1", "localhost")
-        (self.folder / "service-account.key").write_bytes(
-            private_pem(ec.generate_private_key(ec.SECP256R1()))
-        )
+        (self.folder / "service-account.key").write_bytes(make_ca("service accounts", datetime.now(UTC)).key)
         (self.folder / "tokens.csv").write_text(f'{self.token},admin,admin,"system:masters"\n')
         cluster = {"server": self.url, "certificate-authority": str(self.ca_file)}
         context = {"cluster": "test", "user": "admin"}

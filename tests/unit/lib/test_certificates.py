@@ -2,6 +2,7 @@ import ssl
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
 
 from koordpy.lib import certificates as c
 
@@ -11,11 +12,13 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 def test_ensure_makes_a_pair_that_serves_its_hosts(tmp_path):
     ca = c.ensure(tmp_path, ["127.0.0.1", "svc.ns.svc"], NOW)
     pair = c.KeyPair((tmp_path / c.SERVER_CERT).read_bytes(), (tmp_path / c.SERVER_KEY).read_bytes())
-    assert c.serves(pair, ca, ["127.0.0.1"], NOW)
-    assert c.serves(pair, ca, ["svc.ns.svc"], NOW)
-    assert not c.serves(pair, ca, ["other"], NOW)
-    assert not c.serves(pair, c.make_ca("x", NOW).cert, ["svc.ns.svc"], NOW)
-    assert not c.serves(pair, ca, ["svc.ns.svc"], NOW + timedelta(days=3651))
+    assert c.problem(pair, ca, ["127.0.0.1"], NOW) == ""
+    assert c.problem(pair, ca, ["svc.ns.svc"], NOW) == ""
+    assert c.problem(pair, ca, ["127.0.0.1", "other"], NOW) == "not for other"
+    stranger = c.make_ca("x", NOW).cert
+    assert c.problem(pair, stranger, ["svc.ns.svc"], NOW).startswith("not signed by its CA")
+    late = NOW + timedelta(days=3651)
+    assert c.problem(pair, ca, ["svc.ns.svc"], late).startswith("the CA ends")
 
 
 def test_ensure_keeps_what_stays_valid(tmp_path):
@@ -29,7 +32,7 @@ def test_a_new_host_gets_a_new_certificate_from_the_same_ca(tmp_path):
     ca = c.ensure(tmp_path, ["a"], NOW)
     assert c.ensure(tmp_path, ["a", "b"], NOW) == ca
     pair = c.KeyPair((tmp_path / c.SERVER_CERT).read_bytes(), (tmp_path / c.SERVER_KEY).read_bytes())
-    assert c.serves(pair, ca, ["a", "b"], NOW)
+    assert c.problem(pair, ca, ["a", "b"], NOW) == ""
 
 
 def test_a_certificate_is_renewed_half_a_year_before_its_end(tmp_path):
@@ -49,7 +52,7 @@ def test_a_server_certificate_is_renewed_before_its_authority_ends(tmp_path):
     assert c.ensure(tmp_path, ["a"], NOW) == ca.cert
     pair = c.KeyPair((tmp_path / c.SERVER_CERT).read_bytes(), (tmp_path / c.SERVER_KEY).read_bytes())
     assert pair.cert != old.cert
-    assert c.serves(pair, ca.cert, ["a"], NOW + c.RENEW_BEFORE)
+    assert c.problem(pair, ca.cert, ["a"], c.months_later(NOW, c.MONTHS_AHEAD)) == ""
 
 
 def test_a_foreign_certificate_is_left_alone(tmp_path):
@@ -73,3 +76,27 @@ def test_an_unreadable_certificate_is_named(tmp_path):
 def test_tls_before_1_2_is_refused(tmp_path):
     c.ensure(tmp_path, ["a"], NOW)
     assert c.server_context(tmp_path).minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+@pytest.mark.parametrize(
+    ("host", "covered"),
+    [
+        ("a.example", True),
+        ("b.a.example", False),
+        ("example", False),
+        ("10.0.0.1", True),
+        ("10.0.0.2", False),
+    ],
+)
+def test_a_wildcard_stands_for_one_label(host: str, covered: bool) -> None:
+    ca = c.make_ca("w", NOW)
+    cert = x509.load_pem_x509_certificate(c.issue(ca, ["*.example", "10.0.0.1"], NOW).cert)
+    assert c.covers(cert, host) is covered
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [((2026, 8, 31), (2027, 3, 3)), ((2027, 8, 31), (2028, 3, 2)), ((2026, 1, 15), (2026, 7, 15))],
+)
+def test_months_run_over_as_they_do_in_go(start: tuple[int, int, int], end: tuple[int, int, int]) -> None:
+    assert c.months_later(datetime(*start, tzinfo=UTC), 6) == datetime(*end, tzinfo=UTC)

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from pathlib import Path
 
-from koordpy.lib import published_folder
+from koordpy.lib import certificates, published_folder
 from koordpy.lib.certificates import CertificateError
 from koordpy.lib.clock import Clock
 
@@ -36,7 +36,7 @@ class CertificateFolder:
             if candidate is not None and not generator.problem(candidate, self._dns, now):
                 return candidate
         fresh = await asyncio.to_thread(generator.generate, self._dns, now)
-        if serving is not None and generator.is_valid_authority(serving.ca_cert, now):
+        if serving is not None and certificates.is_valid(serving.ca_cert, now):
             fresh = fresh.remembering(serving.ca_cert, now)
         log.info("%s: made a certificate for %s", self.directory, self._dns)
         self._fresh = fresh

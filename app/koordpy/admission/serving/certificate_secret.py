@@ -17,6 +17,7 @@ from koordpy.api.core import Secret
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.errors import AlreadyExists, NotFound
+from koordpy.lib import certificates
 from koordpy.lib.clock import Clock
 
 from . import generator
@@ -47,7 +48,7 @@ class CertificateSecret:
         if problem:
             log.info("Secret %s/%s: %s; making a new certificate", self.namespace, self.name, problem)
             fresh = await asyncio.to_thread(generator.generate, self._dns, now, found)
-            if fresh.ca_cert != found.ca_cert and generator.is_valid_authority(found.ca_cert, now):
+            if fresh.ca_cert != found.ca_cert and certificates.is_valid(found.ca_cert, now):
                 fresh = fresh.remembering(found.ca_cert, now)
             document, found = await self._update(document, fresh), fresh
         if self._is_forgotten(found, serving):
@@ -63,7 +64,7 @@ class CertificateSecret:
             serving is not None
             and serving.ca_cert != found.ca_cert
             and not found.trusts(serving.ca_cert, now)
-            and generator.is_valid_authority(serving.ca_cert, now)
+            and certificates.is_valid(serving.ca_cert, now)
         )
 
     async def _read(self) -> dict[str, Any] | None:

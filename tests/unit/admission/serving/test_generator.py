@@ -150,33 +150,9 @@ def test_whatever_is_broken_is_replaced(which: str, data: st.DataObject) -> None
         assert loaded(broken.ca_cert).public_key() == loaded(made().ca_cert).public_key()
 
 
-@pytest.mark.parametrize(
-    ("host", "covered"),
-    [
-        ("a.example", True),
-        ("b.a.example", False),
-        ("example", False),
-        ("10.0.0.1", True),
-        ("10.0.0.2", False),
-    ],
-)
-def test_a_wildcard_stands_for_one_label(host: str, covered: bool) -> None:
-    ca = certificates.make_ca("w", NOW)
-    cert = loaded(certificates.issue(ca, ["*.example", "10.0.0.1"], NOW).cert)
-    assert generator.covers(cert, host) is covered
-
-
 def test_a_host_that_is_none_is_refused() -> None:
     with pytest.raises(certificates.CertificateError, match="'ä' is neither"):
         generator.generate("ä", NOW)
-
-
-@pytest.mark.parametrize(
-    ("start", "end"),
-    [((2026, 8, 31), (2027, 3, 3)), ((2027, 8, 31), (2028, 3, 2)), ((2026, 1, 15), (2026, 7, 15))],
-)
-def test_months_run_over_as_they_do_in_go(start: tuple[int, int, int], end: tuple[int, int, int]) -> None:
-    assert generator.months_later(datetime(*start, tzinfo=UTC), 6) == datetime(*end, tzinfo=UTC)
 
 
 # --- what is stored ------------------------------------------------------------------------------
