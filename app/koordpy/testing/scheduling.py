@@ -18,6 +18,7 @@ import msgspec
 from koordpy.api.core import Pod
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.feature_gates import FeatureGates
+from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import Bind, Binding, Plugin
 from koordpy.scheduling.interface.cycle_state import CycleState
@@ -61,6 +62,7 @@ class Placed:
 
     node: str = ""
     annotations: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
     status: Status = SUCCESS
     waits: dict[str, float] = field(default_factory=dict)
     """The Permit plugins that let the pod wait, with their timeouts; it was not bound then."""
@@ -149,25 +151,22 @@ class Scheduling:
         node = node or found.best
         if node not in found.fits:
             return Placed(status=found.statuses.get(node, Status.unschedulable("no node fits")))
-        status = framework.nominate_reservation(state, pod, node)
+        with Placement(framework, state, pod, node) as placement:
+            status = placement.reserve()
+            if status.is_success:
+                status = placement.permit()
+            if status.code is Code.WAIT:
+                return Placed(status=status, waits=dict(placement.waits))
+            if status.is_success:
+                status = await placement.pre_bind()
+            binding = placement.binding
+            if status.is_success:
+                bind = framework.run_bind(state, placement.pod, binding)
+                status = await placement.write(bind)
         if not status.is_success:
             return Placed(status=status)
-        self.cluster.nodes.assume(pod, node)
-        binding = Binding(pod, node)
-        waits: dict[str, float] = {}
-        status = framework.run_reserve(state, pod, node)
-        if status.is_success:
-            status, waits = framework.run_permit(state, pod, node)
-        if status.is_success:
-            status = await framework.run_pre_bind(state, pod, binding)
-        if status.is_success:
-            status = await framework.run_bind(state, pod, binding)
-        if status.is_success:
-            framework.run_post_bind(state, pod, node)
-            return Placed(node, binding.annotations)
-        framework.run_unreserve(state, pod, node)
-        self.handle.forget_pod(pod, node)
-        return Placed(status=status, waits=waits)
+        placement.post_bind()
+        return Placed(node, binding.annotations, binding.labels)
 
 
 class _Binder(Plugin, Bind):
@@ -178,10 +177,11 @@ class _Binder(Plugin, Bind):
     async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
         """Put the bound pod into the store."""
         annotations = {**pod.metadata.annotations, **binding.annotations}
+        labels = {**pod.metadata.labels, **binding.labels}
         self.handle.cluster.store(Pod).apply(
             msgspec.structs.replace(
                 pod,
-                metadata=msgspec.structs.replace(pod.metadata, annotations=annotations),
+                metadata=msgspec.structs.replace(pod.metadata, annotations=annotations, labels=labels),
                 spec=msgspec.structs.replace(pod.spec, node_name=binding.node_name),
                 status=msgspec.structs.replace(pod.status, phase="Running"),
             )

@@ -2,9 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -15,7 +15,7 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.errors import NotFound
 from koordpy.cluster.informers import Informers
-from koordpy.embedded.apiserver import ApiServer
+from koordpy.embedded.apiserver import ApiServer, Fault
 from koordpy.scheduling.extender.extender import Extender, create
 from koordpy.scheduling.interface import Binding, Plugin, PreBind
 from koordpy.scheduling.interface.cycle_state import CycleState
@@ -24,7 +24,7 @@ from koordpy.scheduling.profiles.registry import installed
 from tests.eventually import PATIENCE
 from tests.unit.scheduling.worlds import bind_body, configuration, filter_body
 
-PLUGINS = ("NodeResourcesFit", "Annotates", "Interrupts")
+PLUGINS = ("NodeResourcesFit", "Annotates", "Labels", "Interrupts")
 
 
 class Annotates(Plugin, PreBind):
@@ -34,6 +34,17 @@ class Annotates(Plugin, PreBind):
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str, binding: Binding) -> Status:
         binding.annotations["test.koordpy/bound-by"] = "extender"
+        return SUCCESS
+
+
+class Labels(Plugin, PreBind):
+    """Puts labels on the pod, if the test wants any."""
+
+    name = "Labels"
+    wanted: ClassVar[Mapping[str, str]] = {}
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str, binding: Binding) -> Status:
+        binding.labels.update(self.wanted)
         return SUCCESS
 
 
@@ -52,10 +63,10 @@ class Interrupts(Plugin, PreBind):
 class Stage:
     """An API server, informers on it, and an extender over them."""
 
-    def __init__(self, client: Client) -> None:
-        self.client = client
+    def __init__(self, client: Client, writes: list[str], refusals: dict[str, Fault]) -> None:
+        self.client, self.writes, self.refusals = client, writes, refusals
         self.cluster = Cluster()
-        classes = {**installed(), "Annotates": Annotates, "Interrupts": Interrupts}
+        classes = {**installed(), "Annotates": Annotates, "Labels": Labels, "Interrupts": Interrupts}
         self.extender: Extender = create(configuration(PLUGINS), self.cluster, client, classes=classes)
         self.informers = Informers(self.cluster, client)
 
@@ -70,11 +81,11 @@ class Stage:
         if not (await self.client.get(Node, "", name)).status.allocatable:
             await self.client.patch_status(Node, "", name, {"status": document["status"]})
 
-    async def add_pod(self, name: str) -> dict[str, Any]:
+    async def add_pod(self, name: str, **metadata: Any) -> dict[str, Any]:
         document = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name, "namespace": "default"},
+            "metadata": {"name": name, "namespace": "default", **metadata},
             "spec": {
                 "containers": [
                     {"name": "c", "image": "x", "resources": {"requests": {"cpu": "3", "memory": "1Gi"}}}
@@ -103,9 +114,19 @@ class Stage:
 @pytest.fixture
 async def stage() -> AsyncIterator[Stage]:
     Interrupts.deed = None
-    async with ApiServer() as server:
+    Labels.wanted = {}
+    writes: list[str] = []
+    refusals: dict[str, Fault] = {}
+
+    def note(method: str, path: str) -> Fault | None:
+        if method != "GET":
+            writes.append(f"{method} {path.partition('?')[0].rpartition('/pods/')[2]}")
+            return refusals.get(writes[-1])
+        return None
+
+    async with ApiServer(faults=note) as server:
         client = Client(Connection.to(Access(server.url)))
-        made = Stage(client)
+        made = Stage(client, writes, refusals)
         for name in ("n0", "n1"):
             await made.add_node(name)
         await made.informers.start()
@@ -187,3 +208,52 @@ async def test_a_replaced_pod_is_not_bound_in_place_of_the_old_one(stage: Stage)
     await stage.seen(new)
     assert f"has UID {new['metadata']['uid']}, expected" in await stage.bind(old, "n0")
     assert not (await stage.client.get(Pod, "default", "p")).spec.node_name
+
+
+async def test_labels_take_one_more_write_before_the_binding_and_only_where_they_differ(stage: Stage) -> None:
+    pod = await stage.add_pod("p")
+    await stage.seen(pod)
+    Labels.wanted = {"test.koordpy/zone": "a"}
+    del stage.writes[:]
+    assert await stage.bind(pod, "n0") == ""
+    assert stage.writes == ["PATCH p", "POST p/binding"]
+    bound = await stage.client.get(Pod, "default", "p")
+    assert (bound.spec.node_name, bound.metadata.labels) == ("n0", {"test.koordpy/zone": "a"})
+    labelled = await stage.add_pod("q", labels={"test.koordpy/zone": "a"})
+    await stage.seen(labelled)
+    del stage.writes[:]
+    assert await stage.bind(labelled, "n1") == ""
+    assert stage.writes == ["POST q/binding"]
+
+
+async def test_a_pod_whose_labels_are_refused_is_not_bound(stage: Stage) -> None:
+    pod = await stage.add_pod("p")
+    await stage.seen(pod)
+    Labels.wanted = {"test.koordpy/zone": "a"}
+    stage.refusals["PATCH p"] = Fault(status=403)
+    del stage.writes[:]
+    assert await stage.bind(pod, "n0") != ""
+    assert "POST p/binding" not in stage.writes
+    live = await stage.client.get(Pod, "default", "p")
+    assert (live.spec.node_name, live.metadata.labels) == ("", {})
+    assert not stage.cluster.nodes.requested.any()
+
+
+async def test_a_pod_that_is_not_bound_loses_the_labels_again(stage: Stage) -> None:
+    pod = await stage.add_pod("p")
+    await stage.seen(pod)
+    Labels.wanted = {"test.koordpy/zone": "a"}
+    stage.refusals["POST p/binding"] = Fault(status=403)
+    assert await stage.bind(pod, "n0") != ""
+    live = await stage.client.get(Pod, "default", "p")
+    assert (live.spec.node_name, live.metadata.labels) == ("", {})
+
+
+async def test_a_pod_whose_binding_was_carried_out_unheard_keeps_the_labels(stage: Stage) -> None:
+    pod = await stage.add_pod("p")
+    await stage.seen(pod)
+    Labels.wanted = {"test.koordpy/zone": "a"}
+    stage.refusals["POST p/binding"] = Fault(status=403, after=True)
+    assert await stage.bind(pod, "n0") == ""
+    live = await stage.client.get(Pod, "default", "p")
+    assert (live.spec.node_name, live.metadata.labels) == ("n0", {"test.koordpy/zone": "a"})

@@ -74,10 +74,9 @@ async def test_a_victim_that_waits_for_its_permit_is_rejected_and_stays(
     stage: Stage, victims: list[Pod], preemptor: Pod
 ) -> None:
     world = World(stage.client)
-    wait = asyncio.create_task(world.handle.waiting_pods.wait(victims[0], "n1", {"Gang": 60}))
-    await asyncio.sleep(0)
+    waiting = world.handle.waiting_pods.add(victims[0], "n1", {"Gang": 60})
     assert (await world.executor.evict(preemptor, "n1", victims[:2])).is_success
-    status = await wait
+    status = await waiting.outcome()
     assert (status.code, status.message, status.plugin) == (Code.UNSCHEDULABLE, "preempted", PLUGIN)
     assert await terminating(stage) == ["v1"]
 

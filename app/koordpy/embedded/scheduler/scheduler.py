@@ -9,7 +9,8 @@ to over HTTP like any other.
 import asyncio
 import logging
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
 from koordpy.api.core import Pod
 from koordpy.cluster.client import Client
@@ -20,9 +21,10 @@ from koordpy.cluster.informers import Informers
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.http1 import Connect
+from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.cycle.queue import SchedulingQueue, by_priority
 from koordpy.scheduling.framework.framework import Framework
-from koordpy.scheduling.interface import Binding, ExtenderError, QueuedPod
+from koordpy.scheduling.interface import ExtenderError, QueuedPod
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.failure import Failure, taken_over
 from koordpy.scheduling.interface.handle import Handle
@@ -50,9 +52,17 @@ class _Attempt:
     item: QueuedPod
     pod: Pod
     state: CycleState
-    node_name: str = ""
-    waits: dict[str, float] = field(default_factory=dict)
-    """How many seconds the pod waits at most for each Permit plugin that said so."""
+    placement: Placement | None = None
+    """What has been taken for it, once a node is found."""
+
+    @property
+    def node_name(self) -> str:
+        return "" if self.placement is None else self.placement.node_name
+
+    def give_back(self) -> None:
+        """Give back what was taken, if anything was."""
+        if self.placement is not None:
+            self.placement.give_back()
 
 
 class Scheduler:
@@ -196,13 +206,13 @@ class Scheduler:
             status = await self._place(attempt)
         except Exception as error:
             log.exception("scheduling pod %s failed", pod.metadata.key)
-            self._forget(attempt)
+            attempt.give_back()
             status = Status.failed(error)
             await self._failed(attempt, status, CLEARED)
-        if status.is_success:
-            task = asyncio.create_task(self._bind(attempt))
+        if status.is_success and attempt.placement is not None:
+            task = asyncio.create_task(self._bind(attempt, attempt.placement))
             self._binding.add(task)
-            task.add_done_callback(self._binding.discard)
+            task.add_done_callback(partial(self._bind_ended, attempt))
 
     async def _place(self, attempt: _Attempt) -> Status:
         """Find a node and take what the pod needs there; where that fails, see to the failure."""
@@ -221,13 +231,14 @@ class Scheduler:
                 anything_helps=found.extender_refused,
             )
             return status
-        attempt.node_name = found.node_name
-        status = self._reserve(attempt)
+        placement = attempt.placement = Placement(framework, state, pod, found.node_name)
+        status = placement.reserve()
+        attempt.pod = placement.pod
         if status.is_success:
-            status, attempt.waits = framework.run_permit(state, attempt.pod, attempt.node_name)
+            status = placement.permit()
             if status.is_success or status.code is Code.WAIT:
                 return SUCCESS
-        self._forget(attempt)
+        placement.give_back()
         await self._failed(attempt, _on_one_node(status), CLEARED)
         return status
 
@@ -239,32 +250,13 @@ class Scheduler:
         nomination, after = await attempt.framework.run_post_filter(attempt.state, attempt.pod, outcome)
         return Status.unschedulable(outcome.message(after.message)), nomination
 
-    def _reserve(self, attempt: _Attempt) -> Status:
-        framework, state, node_name = attempt.framework, attempt.state, attempt.node_name
-        status = framework.nominate_reservation(state, attempt.pod, node_name)
-        if not status.is_success:
-            return Status.failed(status.message)
-        attempt.pod, status = framework.run_resize_pod(state, attempt.pod, node_name)
-        if not status.is_success:
-            return Status.failed(status.message)
-        try:
-            self._nodes.assume(attempt.pod, node_name)
-        except ValueError as error:
-            return Status.failed(error)
-        self._nominator.delete(attempt.pod.metadata.uid)
-        return framework.run_reserve(state, attempt.pod, node_name)
-
-    def _forget(self, attempt: _Attempt) -> None:
-        if attempt.node_name:
-            attempt.framework.run_unreserve(attempt.state, attempt.pod, attempt.node_name)
-            attempt.framework.handle.forget_pod(attempt.pod, attempt.node_name)
-
     # --- the binding cycle -----------------------------------------------------------------------
 
-    async def _bind(self, attempt: _Attempt) -> None:
-        pod, node_name = attempt.pod, attempt.node_name
+    async def _bind(self, attempt: _Attempt, placement: Placement) -> None:
+        pod, node_name = placement.pod, placement.node_name
         try:
-            status = await self._permitted_and_bound(attempt)
+            with placement:
+                status = await self._permitted_and_bound(placement)
         except Exception as error:
             log.exception("binding pod %s failed", pod.metadata.key)
             status = Status.failed(error)
@@ -273,50 +265,58 @@ class Scheduler:
             self.queue.done(pod.metadata.uid)
             note = f"Successfully assigned {pod.metadata.key} to {node_name}"
             self._events.event(pod, NORMAL, "Scheduled", note, action="Binding")
-            attempt.framework.run_post_bind(attempt.state, pod, node_name)
+            placement.post_bind()
             return
-        self._forget(attempt)
         await self._failed(attempt, status, CLEARED, freed=True)
 
-    async def _permitted_and_bound(self, attempt: _Attempt) -> Status:
-        framework, state, pod = attempt.framework, attempt.state, attempt.pod
-        if attempt.waits:
-            status = await self._waiting_pods.wait(pod, attempt.node_name, attempt.waits)
-            if not status.is_success:
-                return _on_one_node(status)
-        binding = Binding(pod, attempt.node_name)
-        status = await framework.run_pre_bind(state, pod, binding)
+    def _bind_ended(self, attempt: _Attempt, task: asyncio.Task[None]) -> None:
+        """Clear up after a task, which was perhaps cancelled before it began."""
+        attempt.give_back()
+        self._binding.discard(task)
+
+    async def _permitted_and_bound(self, placement: Placement) -> Status:
+        status = await placement.allowed()
+        if not status.is_success:
+            return _on_one_node(status)
+        status = await placement.pre_bind()
         if not status.is_success:
             return status
-        try:
-            if await self._bound_by_extender(binding):
-                return SUCCESS
-            status = await framework.run_bind(state, pod, binding)
-            if status.is_skip:
-                await self._client.bind(pod, binding.node_name, binding.annotations)
-                return SUCCESS
-            return status
-        except (ExtenderError, ApiError, ConnectionFailed) as error:
-            return Status.failed(error)
+        return await placement.write(self._write(placement))
 
-    async def _bound_by_extender(self, binding: Binding) -> bool:
-        """Have the first extender bind that does so; return whether there is one. Raises its error."""
-        pod = binding.pod
+    async def _write(self, placement: Placement) -> Status:
+        """Have the pod bound by an extender that does so, else by the Bind plugins."""
+        try:
+            status = await self._bound_by_extender(placement)
+            if status.is_skip:
+                status = await placement.bind()
+            if status.is_skip:
+                binding = placement.binding
+                await self._client.bind(placement.pod, binding.node_name, binding.annotations)
+                status = SUCCESS
+        except (ExtenderError, ApiError, ConnectionFailed) as error:
+            status = Status.failed(error)
+        if not status.is_success:
+            await placement.unmark()
+        return status
+
+    async def _bound_by_extender(self, placement: Placement) -> Status:
+        """Have the first extender bind that does so; Skip where there is none. Raises its error."""
+        pod = placement.pod
         for extender in self._extenders:
             if not extender.config.bind_verb or not extender.is_interested(pod):
                 continue
-            if binding.annotations:  # an extender's Binding knows nothing of them
-                patch = {"metadata": {"uid": pod.metadata.uid, "annotations": binding.annotations}}
-                await self._client.patch(Pod, pod.metadata.namespace, pod.metadata.name, patch)
+            status = await placement.mark(pod, annotations=True)  # an extender's Binding carries neither
+            if not status.is_success:
+                return status
             try:
-                await extender.bind(pod, binding.node_name)
+                await extender.bind(pod, placement.node_name)
             except ExtenderError as error:
                 if not extender.config.ignorable:
                     raise
                 log.warning("extender %s, which is ignorable, did not bind: %s", extender.name, error)
                 continue
-            return True
-        return False
+            return SUCCESS
+        return Status.skip()
 
     # --- failures --------------------------------------------------------------------------------
 

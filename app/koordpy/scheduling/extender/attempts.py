@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.clock import Clock
+from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.explain.decisions import Decision
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface.cycle_state import CycleState
@@ -38,15 +39,27 @@ class Attempt:
     """The kept names as they were sent to kube-scheduler."""
     scores: Scores | None = None
     priorities: bytes = b""
-    binding_to: str = ""
-    """The node that the pod is being bound to; the attempt has been assumed there."""
-    waiting: bool = False
-    """Whether a Permit plugin lets the pod wait."""
-    ended: str = ""
-    """Why the attempt was ended from outside while its bind was waiting."""
+    placement: Placement | None = None
+    """What has been taken for the pod, while it is being bound."""
+    is_superseded: bool = False
+    """Whether the attempt was ended from outside while its bind waited."""
+
+    @property
+    def binding_to(self) -> str:
+        """The node that the pod is being bound to; empty before and after."""
+        return "" if self.placement is None else self.placement.node_name
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a Permit plugin lets the pod wait."""
+        return self.placement is not None and self.placement.is_waiting
+
+    def has_kept(self, row: int) -> bool:
+        """Return whether the filters of this attempt let the pod go to a node."""
+        return self.kept is not None and bool((self.kept.rows == row).any())
 
     def shed(self) -> None:
-        """Let go of what only filter and prioritize need: thousands may wait in Permit."""
+        """Let go of what only filter and prioritize need: thousands of pods may wait in Permit."""
         self.kept = self.scores = None
         self.kept_names = self.priorities = b""
 
@@ -83,9 +96,9 @@ class Attempts:
             oldest_uid, oldest = next(iter(self._attempts.items()))
             if not (self._is_old(oldest) or len(self._attempts) > self.most):
                 return
-            if oldest.binding_to:
+            if oldest.placement is not None:
                 self._attempts.move_to_end(oldest_uid)
-                if all(other.binding_to for other in self._attempts.values()):
+                if all(other.placement is not None for other in self._attempts.values()):
                     return
             else:
                 del self._attempts[oldest_uid]
@@ -97,4 +110,4 @@ class Attempts:
             del self._attempts[uid]
 
     def _is_old(self, attempt: Attempt) -> bool:
-        return not attempt.binding_to and self.clock.monotonic() - attempt.began > self.seconds
+        return attempt.placement is None and self.clock.monotonic() - attempt.began > self.seconds

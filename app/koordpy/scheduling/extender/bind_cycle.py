@@ -1,8 +1,9 @@
 """From kube-scheduler's bind call to a bound pod: Reserve, Permit, PreBind, Bind, PostBind.
 
 This is the commit point. kube-scheduler filters later pods while binds are in flight, so what Filter saw may
-be gone: when the node has changed since, all filters look at it again before Reserve hands anything out. On
-any failure Unreserve runs in reverse order, the pod is forgotten, and kube-scheduler is told; it retries.
+be gone: when the node has changed since, all filters run on it again before Reserve hands anything out. The
+steps, and what a failure gives back, are the placement's (`koordpy.scheduling.cycle.placement`); here is what
+kube-scheduler is told, who retries.
 
 Nothing of it happens while another process may be doing the same (`koordpy.scheduling.cycle.fence`).
 
@@ -23,6 +24,7 @@ from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound, ServerE
 from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.retry import retried
 from koordpy.scheduling.cycle.fence import Closed, Fence
+from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.explain.decisions import Decision, Decisions
 from koordpy.scheduling.explain.history import Histories
 from koordpy.scheduling.framework.framework import Framework
@@ -34,7 +36,6 @@ from koordpy.scheduling.framework.metrics import (
     counter,
     histogram,
 )
-from koordpy.scheduling.interface import Binding
 from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import SUCCESS, Code, Status
@@ -120,7 +121,7 @@ class BindCycle:
         earlier = self.attempts.get(attempt.pod.metadata.uid)
         if earlier is None:
             return ""
-        if earlier.waiting:
+        if earlier.is_waiting:
             self.end(earlier, "a new scheduling attempt of the pod has begun")
         elif earlier.binding_to:
             return f"pod {attempt.pod.metadata.key} is still being bound to node {earlier.binding_to}"
@@ -129,16 +130,14 @@ class BindCycle:
 
     def end(self, attempt: Attempt, why: str) -> None:
         """End an attempt whose pod is waiting in Permit, at once."""
-        attempt.ended = why
-        attempt.waiting = False
-        self._undo(attempt)
-        self.handle.waiting_pods.reject(attempt.pod.metadata.uid, why)
+        if attempt.placement is not None and attempt.placement.give_back(why):
+            attempt.is_superseded = True
 
     def close(self, why: str) -> None:
         """End every attempt that waits in Permit, and every later one that comes there."""
         self._closed = why
         for attempt in self.attempts:
-            if attempt.waiting:
+            if attempt.is_waiting:
                 self.end(attempt, why)
 
     # --- the cycle -------------------------------------------------------------------------------
@@ -159,10 +158,15 @@ class BindCycle:
         if framework is None:
             return f"no profile for schedulerName {pod.spec.scheduler_name!r} of pod {_key(args)}"
         attempt = self._attempt(pod, framework)
-        status = self._reserve(attempt, args.node)
-        if status.is_success:
-            status = await self._after_reserve(attempt, args.node, term, gone)
-        return self._finish(attempt, args.node, status)
+        status = Status.failed(f"bind of pod {_key(args)} was cancelled")
+        try:
+            status = await self._place(attempt, args.node, term, gone)
+        except Exception as unforeseen:
+            log.exception("bind of pod %s to node %s broke", _key(args), args.node)
+            status = Status.failed(f"koordpy: {type(unforeseen).__name__}: {unforeseen}")
+        finally:
+            error = self._finish(attempt, args.node, status)
+        return error
 
     async def _pod(self, args: BindingArgs) -> tuple[Pod | None, str]:
         """Find the pod: as the watch has it; if the watch is behind, as filter or the API server has it.
@@ -200,14 +204,37 @@ class BindCycle:
         self.attempts.put(attempt)
         return attempt
 
-    def _reserve(self, attempt: Attempt, node_name: str) -> Status:
-        """Everything up to Reserve, without a pause: nobody else can get in between."""
+    async def _place(self, attempt: Attempt, node_name: str, term: int, gone: Gone | None) -> Status:
+        status = self._filter_again(attempt, node_name)
+        if not status.is_success:
+            return status
+        with Placement(attempt.framework, attempt.state, attempt.pod, node_name) as placement:
+            attempt.placement = placement
+            attempt.shed()
+            attempt.decision.become("binding", node_name)
+            status = placement.reserve()
+            attempt.pod = placement.pod
+            if status.is_success:
+                status = placement.permit()
+            if status.code is Code.WAIT:
+                status = await self._wait(attempt, placement, gone)
+            if status.is_success:
+                status = await placement.pre_bind()
+            if status.is_success:
+                status = await placement.write(self._write(placement, term))
+        return status
+
+    def _filter_again(self, attempt: Attempt, node_name: str) -> Status:
+        """Run all filters on the chosen node again, unless they saw it in this attempt as it is now.
+
+        Nothing waits from here to Permit, so nothing else gets in between.
+        """
         pod, framework, state = attempt.pod, attempt.framework, attempt.state
         row = self.nodes.row_of(node_name)
         if row is None or self.nodes.node(row) is None:
             return Status.failed(f'node "{node_name}" is not known to koordpy')
         nodes = NodeSet(self.nodes, [node_name], np.array([row], np.int64))
-        if attempt.kept is None or self.nodes.changed_since(row, attempt.moment):
+        if not attempt.has_kept(row) or self.nodes.changed_since(row, attempt.moment):
             state = attempt.state = framework.new_state()
             outcome = framework.find_feasible(state, pod, nodes)
             if outcome.error is not None:
@@ -216,65 +243,24 @@ class BindCycle:
                 return outcome.prefilter
             for status, _ in outcome.failed():
                 return status
-        status = framework.run_fit(state, pod, nodes)
-        if not status.is_success:
-            return status
-        status = framework.nominate_reservation(state, pod, node_name)
-        if not status.is_success:
-            return status
-        pod, status = framework.run_resize_pod(state, pod, node_name)
-        if not status.is_success:
-            framework.run_unreserve(state, pod, node_name)
-            return status
-        attempt.pod = pod
-        try:
-            self.nodes.assume(pod, node_name)
-        except ValueError as error:
-            return Status.failed(error)
-        attempt.binding_to = node_name
-        attempt.shed()
-        attempt.decision.become("binding", node_name)
-        return framework.run_reserve(state, pod, node_name)
+        return framework.run_fit(state, pod, nodes)
 
-    async def _after_reserve(self, attempt: Attempt, node_name: str, term: int, gone: Gone | None) -> Status:
-        pod, framework, state = attempt.pod, attempt.framework, attempt.state
-        status, waits = framework.run_permit(state, pod, node_name)
-        if status.code is Code.WAIT:
-            status = await self._wait(attempt, node_name, waits, gone)
-        if not status.is_success:
-            return status
-        binding = Binding(pod, node_name)
-        status = await framework.run_pre_bind(state, pod, binding)
-        if not status.is_success:
-            return status
-        status = await self.fence.write(term, framework.run_bind(state, pod, binding))
-        if status.is_skip:
-            return Status.failed(
-                f"no Bind plugin of profile {framework.profile_name} binds pod {pod.metadata.key}"
-            )
-        if status.is_success or await self._is_bound_anyway(attempt, node_name, status):
-            return SUCCESS
-        return status
-
-    async def _wait(
-        self, attempt: Attempt, node_name: str, waits: dict[str, float], gone: Gone | None
-    ) -> Status:
+    async def _wait(self, attempt: Attempt, placement: Placement, gone: Gone | None) -> Status:
         if self._closed:
             return Status.failed(self._closed)
-        attempt.waiting = True
-        waiting_for = ", ".join(f"{plugin} (at most {seconds:g} s)" for plugin, seconds in waits.items())
+        waits = placement.waits.items()
+        waiting_for = ", ".join(f"{plugin} (at most {seconds:g} s)" for plugin, seconds in waits)
         self.histories.waiting(attempt.pod.metadata.uid, waiting_for)
         attempt.decision.become("waiting")
         hang_up = asyncio.ensure_future(self._end_when_gone(attempt, gone)) if gone is not None else None
         with WAITING_PODS.track_inprogress():
             try:
-                status = await self.handle.waiting_pods.wait(attempt.pod, node_name, waits)
+                status = await placement.allowed()
             finally:
                 if hang_up is not None:
                     hang_up.cancel()
-        if attempt.ended:
-            return Status.failed(attempt.ended)
-        attempt.waiting = False
+        if attempt.is_superseded:
+            return status
         if status.is_success:
             self.histories.allowed(attempt.pod.metadata.uid)
         attempt.decision.become("binding")
@@ -282,10 +268,22 @@ class BindCycle:
 
     async def _end_when_gone(self, attempt: Attempt, gone: Gone) -> None:
         await gone()
-        if attempt.waiting:
+        if attempt.is_waiting:
             self.end(attempt, "kube-scheduler hung up while the pod waited")
 
-    async def _is_bound_anyway(self, attempt: Attempt, node_name: str, status: Status) -> bool:
+    async def _write(self, placement: Placement, term: int) -> Status:
+        """Bind, while the Lease under which the pod was reserved is held."""
+        status = await self.fence.write(term, placement.bind())
+        if status.is_skip:
+            profile, key = placement.framework.profile_name, placement.pod.metadata.key
+            status = Status.failed(f"no Bind plugin of profile {profile} binds pod {key}")
+        if status.is_success or await self._is_bound_anyway(placement, status):
+            return SUCCESS
+        if term == self.fence.term:
+            await placement.unmark()
+        return status
+
+    async def _is_bound_anyway(self, placement: Placement, status: Status) -> bool:
         """After a failed Bind, ask the API server: an earlier call may have bound the pod unheard.
 
         It is asked again while it does not answer: room that is given back too early would be taken twice.
@@ -293,7 +291,7 @@ class BindCycle:
         client = self.handle.client
         if client is None or not isinstance(status.error, ApiError | ConnectionFailed):
             return False
-        meta = attempt.pod.metadata
+        meta, node_name = placement.pod.metadata, placement.node_name
 
         async def read() -> Pod | None:
             try:
@@ -310,23 +308,22 @@ class BindCycle:
 
     def _finish(self, attempt: Attempt, node_name: str, status: Status) -> str:
         decision, framework = attempt.decision, attempt.framework
-        if not status.is_success:
-            self._undo(attempt)
-            decision.fail("superseded" if attempt.ended else "failed", status)
+        placement, attempt.placement = attempt.placement, None
+        self.attempts.discard(attempt)
+        ATTEMPTS_KEPT.set(len(self.attempts))
+        if placement is None or not status.is_success:
+            decision.fail("superseded" if attempt.is_superseded else "failed", status)
             framework.handle.report_failure(
                 Failure(attempt.pod, status, node_name=node_name, state=attempt.state)
             )
             result = "unschedulable" if status.is_rejected else "error"
         else:
             decision.become("bound", node_name)
-            framework.run_post_bind(attempt.state, attempt.pod, node_name)
+            placement.post_bind()
             now, lists = self.handle.clock.monotonic(), self.handle.cluster.store(Pod).lists_begun
             self._bound.append(_Bound(now, lists, attempt.pod, node_name, framework.handle))
             self.forget_vanished()
             result = "scheduled"
-        attempt.binding_to = ""
-        self.attempts.discard(attempt)
-        ATTEMPTS_KEPT.set(len(self.attempts))
         elapsed = self.handle.clock.monotonic() - attempt.began
         decision.took("total", elapsed)
         counter(ATTEMPTS, result, framework.profile_name).inc()
@@ -352,13 +349,6 @@ class BindCycle:
             vanished = known is None or known.metadata.uid != meta.uid
             if vanished and self.nodes.is_assumed(meta.uid):
                 bound.handle.forget_pod(bound.pod, bound.node_name)
-
-    def _undo(self, attempt: Attempt) -> None:
-        """Give back what Reserve took, once."""
-        node_name, attempt.binding_to = attempt.binding_to, ""
-        if node_name:
-            attempt.framework.run_unreserve(attempt.state, attempt.pod, node_name)
-            attempt.framework.handle.forget_pod(attempt.pod, node_name)
 
 
 def _key(args: BindingArgs) -> str:

@@ -238,7 +238,7 @@ class Extender:
 
     def score_ahead(self, attempt: Attempt) -> None:
         """Score while kube-scheduler is busy with its own plugins, so that prioritize finds the answer."""
-        if attempt.scores is None and not attempt.binding_to and attempt.kept is not None:
+        if attempt.scores is None and attempt.placement is None and attempt.kept is not None:
             self._score(attempt, attempt.kept)
         self.decisions.tidy()
 
@@ -368,9 +368,9 @@ class Extender:
         attempt = self.attempts.get(pod.metadata.uid)
         if attempt is None:
             return
-        if attempt.waiting:
+        if attempt.is_waiting:
             self.binds.end(attempt, f"pod {pod.metadata.key} was deleted while it waited")
-        elif not attempt.binding_to:
+        elif attempt.placement is None:
             self.attempts.discard(attempt)
 
     def _failed(self, attempt: Attempt, status: Status, outcome: FilterOutcome) -> None:

@@ -64,6 +64,15 @@ class BindPhase:
             return broken("NominateReservation", type(nominator).__name__, error).status
         return SUCCESS if status.is_skip or status.code is Code.WAIT else status
 
+    def delete_nominated_reservation(self, pod: Pod) -> None:
+        """Take back what `nominate_reservation` has chosen."""
+        if self._nominator is None:
+            return
+        try:
+            self._nominator.delete_nominated_reservation(pod)
+        except Exception as error:
+            broken("DeleteNominatedReservation", type(self._nominator).__name__, error)
+
     def run_resize_pod(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Pod, Status]:
         """Let plugins change what the pod requests (gate ResizePod); the first failure is the answer."""
         if not self._resizes:
@@ -92,8 +101,7 @@ class BindPhase:
         except Broken as failure:
             status = failure.status
         finally:
-            if self._nominator is not None:
-                self._nominator.delete_nominated_reservation(pod)
+            self.delete_nominated_reservation(pod)
             state.delete(SCHEDULING_PHASE)
         return status
 

@@ -88,6 +88,7 @@ class Framework:
         """The weights of the Score plugins."""
         binds = BindPhase(by_point, handle.cluster, gates, profile_name, self.reservations.nominator)
         self.nominate_reservation = binds.nominate_reservation
+        self.delete_nominated_reservation = binds.delete_nominated_reservation
         self.run_resize_pod = binds.run_resize_pod
         self.run_reserve = timed("Reserve", profile_name, binds.run_reserve)
         self.run_unreserve = binds.run_unreserve

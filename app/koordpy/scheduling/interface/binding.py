@@ -42,15 +42,21 @@ class Permit:
 
 @dataclass(slots=True)
 class Binding:
-    """What one write to the API server will say: the pod's node, and annotations that are set on the pod."""
+    """What the API server will be told of a pod, or of a Reservation that a reserve pod stands for.
+
+    Annotations travel with the node in one write. Labels, which a Binding carries only behind a gate of the
+    API server, take one more, just before: a patch of those that are not as they should be. A pod that is not
+    bound in the end loses them again. A plugin that sets labels declares the right to get and patch pods.
+    """
 
     pod: Pod
     node_name: str
     annotations: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
 
 
 class PreBind:
-    """Prepares the binding: writes annotations into it, or something elsewhere."""
+    """Prepares the binding: puts annotations and labels into it, or writes something elsewhere."""
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str, binding: Binding) -> Status:
         """Return Success, or a failure that ends the attempt."""

@@ -1,6 +1,7 @@
 """What plugins get to work with: the cluster, writes, time, and each other's notices."""
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Protocol, TypeVar
@@ -26,6 +27,8 @@ from .outcome import FilterOutcome, Scores
 from .reservation_points import ReservationPoints
 from .status import Status
 from .waiting_pods import WaitingPods
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -193,10 +196,16 @@ class Handle:
         self._forget_handlers.append(handler)
 
     def forget_pod(self, pod: Pod, node_name: str) -> None:
-        """Take back an assumption and tell every forget handler, in order of registration."""
+        """Take back an assumption and tell every forget handler, in order of registration.
+
+        One that raises is logged, and does not keep the others from hearing of it.
+        """
         self.nodes.forget(pod.metadata.uid)
         for handler in self._forget_handlers:
-            handler(pod, node_name)
+            try:
+                handler(pod, node_name)
+            except Exception:
+                log.exception("a forget handler raised for pod %s on %s", pod.metadata.key, node_name)
 
     def on_failure(self, handler: FailureHandler, *, claims: bool = False) -> None:
         """Call a handler when an attempt of this profile failed.

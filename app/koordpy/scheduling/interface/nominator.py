@@ -14,6 +14,7 @@ class Nominator:
     """Follows nominations in the pod store; plugins and the embedded scheduler may add their own."""
 
     def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._nodes: dict[str, dict[str, Pod]] = {}
         self._node_of: dict[str, str] = {}
         cluster.store(Pod).subscribe(
@@ -55,6 +56,12 @@ class Nominator:
             if not pods:
                 del self._nodes[node_name]
 
+    def resume(self, pod: Pod) -> None:
+        """Nominate a pod again as the API server has it, after an assumption was taken back."""
+        live = self._cluster.store(Pod).by_key(pod.metadata.key)
+        if live is not None and live.metadata.uid == pod.metadata.uid:
+            self._observe(live)
+
     def _updated(self, old: Pod, pod: Pod) -> None:
         """Take a change; one that says nothing of nominations may be older than one made here."""
         node_name = self._node_of.get(pod.metadata.uid)
@@ -66,7 +73,8 @@ class Nominator:
 
     def _observe(self, pod: Pod) -> None:
         node_name = pod.status.nominated_node_name
-        if node_name and not pod.spec.node_name and not pod.is_terminal:
+        placed = self._cluster.nodes.placed_on(pod.metadata.uid)  # an assumed pod is counted already
+        if node_name and placed is None and not pod.spec.node_name and not pod.is_terminal:
             self.add(pod, node_name)
         else:
             self.delete(pod.metadata.uid)

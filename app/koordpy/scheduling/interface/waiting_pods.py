@@ -19,6 +19,8 @@ class WaitingPod:
     def __init__(self, pod: Pod, node_name: str, timeouts: Mapping[str, float]) -> None:
         self.pod = pod
         self.node_name = node_name
+        self.timeouts = timeouts
+        """Seconds at most by plugin, as the wait began."""
         self._outcome: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
         loop = asyncio.get_running_loop()
         self._timers = {
@@ -75,20 +77,21 @@ class WaitingPods:
         """Return a waiting pod."""
         return self._pods.get(uid)
 
+    def add(self, pod: Pod, node_name: str, timeouts: Mapping[str, float]) -> WaitingPod:
+        """Let a pod wait, at most the plugins' timeouts (seconds), until it is removed."""
+        waiting = self._pods[pod.metadata.uid] = WaitingPod(pod, node_name, timeouts)
+        return waiting
+
+    def remove(self, waiting: WaitingPod) -> None:
+        """Forget a pod that does not wait any more; another wait of the same pod stays."""
+        uid = waiting.pod.metadata.uid
+        if self._pods.get(uid) is waiting:
+            del self._pods[uid]
+
     def reject(self, uid: str, message: str = "removed") -> bool:
-        """Reject a pod on nobody's behalf; return whether it was waiting."""
+        """Reject a pod in no plugin's name; return whether it was waiting."""
         waiting = self._pods.get(uid)
         if waiting is None:
             return False
         waiting.reject("", message)
         return True
-
-    async def wait(self, pod: Pod, node_name: str, timeouts: Mapping[str, float]) -> Status:
-        """Let a pod wait, at most the plugins' timeouts (seconds), and return what came of it."""
-        uid = pod.metadata.uid
-        waiting = self._pods[uid] = WaitingPod(pod, node_name, timeouts)
-        try:
-            return await waiting.outcome()
-        finally:
-            if self._pods.get(uid) is waiting:
-                del self._pods[uid]

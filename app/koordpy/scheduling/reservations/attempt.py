@@ -1,9 +1,10 @@
 """One try to place one reserve pod."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from koordpy.api.core import Pod
 from koordpy.api.reservation import Reservation
+from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.explain.decisions import Decision
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import QueuedPod
@@ -25,14 +26,22 @@ class Attempt:
     """Monotonic seconds."""
     term: int
     """The fence's, when the attempt began."""
-    node_name: str = ""
-    """Where resources were taken for it."""
+    placement: Placement | None = None
+    """What has been taken for it, once a node is found."""
     took: float = 0.0
     """Seconds that it took to find a node."""
-    waits: dict[str, float] = field(default_factory=dict)
-    """How many seconds it waits at most for each Permit plugin that said so."""
 
     @property
     def uid(self) -> str:
         """The Reservation's UID, which is the reserve pod's."""
         return self.pod.metadata.uid
+
+    @property
+    def node_name(self) -> str:
+        """The node that was found; empty as long as there is none."""
+        return "" if self.placement is None else self.placement.node_name
+
+    def give_back(self) -> None:
+        """Give back what was taken, if anything was."""
+        if self.placement is not None:
+            self.placement.give_back()

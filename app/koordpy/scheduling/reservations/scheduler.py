@@ -11,6 +11,7 @@ One process of a cluster runs this at a time, the one that leads.
 import asyncio
 import logging
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from koordpy.cluster.events import NORMAL, Recorder
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.cycle.fence import Fence
+from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.cycle.queue import SchedulingQueue
 from koordpy.scheduling.explain.decisions import Decision, Decisions, Outcome
 from koordpy.scheduling.framework.framework import Framework
@@ -87,9 +89,7 @@ class ReservationScheduler:
         self._binder = Binder(
             cluster,
             client,
-            handle.waiting_pods,
             self._fence,
-            handle.rng,
             checks_scheduler=gates.enabled(DYNAMIC_SCHEDULER_CHECK),
         )
         self._checks_scheduler = gates.enabled(DYNAMIC_SCHEDULER_CHECK)
@@ -213,9 +213,10 @@ class ReservationScheduler:
         if status.is_success:
             task = asyncio.create_task(self._bind(attempt))
             self._binding[attempt.uid] = task
+            task.add_done_callback(partial(self._bind_ended, attempt))
         else:
-            node_name = self._give_back(attempt)
-            failure = Failure(attempt.pod, status, nomination, node_name, attempt.state, outcome)
+            attempt.give_back()
+            failure = Failure(attempt.pod, status, nomination, attempt.node_name, attempt.state, outcome)
             await self._failed(attempt, failure)
 
     def _place(self, attempt: Attempt) -> tuple[Status, FilterOutcome | None]:
@@ -234,19 +235,15 @@ class ReservationScheduler:
         if not outcome.prefilter.is_success or not outcome.feasible.any():
             return outcome.prefilter, outcome
         node_name, status = self._best(attempt, outcome.kept)
-        if status.is_success:
-            status = framework.nominate_reservation(state, pod, node_name)
         if not status.is_success:
             return Status.failed(status.message), None
-        attempt.pod, status = framework.run_resize_pod(state, pod, node_name)
-        if not status.is_success:
-            return Status.failed(status.message), None
-        attempt.node_name = node_name
+        placement = attempt.placement = Placement(framework, state, pod, node_name)
         attempt.decision.become("binding", node_name)
-        self._take_back_promise(attempt.uid)
-        status = framework.run_reserve(state, attempt.pod, node_name)
+        status = placement.reserve()
+        attempt.pod = placement.pod
         if status.is_success:
-            status, attempt.waits = framework.run_permit(state, attempt.pod, node_name)
+            self._promised.discard(attempt.uid)
+            status = placement.permit()
         return (SUCCESS if status.code is Code.WAIT else status), None
 
     def _best(self, attempt: Attempt, nodes: NodeSet) -> tuple[str, Status]:
@@ -266,11 +263,10 @@ class ReservationScheduler:
         return Status.unschedulable(outcome.message(after.message)), nomination
 
     async def _bind(self, attempt: Attempt) -> None:
+        assert attempt.placement is not None
         try:
-            status = await self._binder.bind(attempt)
-        except asyncio.CancelledError:
-            self._give_back(attempt)
-            raise
+            with attempt.placement:
+                status = await self._binder.bind(attempt, attempt.placement)
         except Exception as error:
             log.exception("binding reservation %s failed", attempt.reservation.metadata.name)
             status = Status.failed(error)
@@ -279,10 +275,15 @@ class ReservationScheduler:
         if status.is_success:
             self._bound(attempt)
             return
-        node_name = self._give_back(attempt)
-        nomination = taken_over(status, CLEARED, node_name)
-        failure = Failure(attempt.pod, status, nomination, node_name, attempt.state)
+        nomination = taken_over(status, CLEARED, attempt.node_name)
+        failure = Failure(attempt.pod, status, nomination, attempt.node_name, attempt.state)
         await self._failed(attempt, failure, freed=True)
+
+    def _bind_ended(self, attempt: Attempt, task: asyncio.Task[None]) -> None:
+        """Clear up after a task, which was perhaps cancelled before it began."""
+        attempt.give_back()
+        if self._binding.get(attempt.uid) is task:
+            del self._binding[attempt.uid]
 
     def _bound(self, attempt: Attempt) -> None:
         self.queue.done(attempt.uid)
@@ -291,16 +292,9 @@ class ReservationScheduler:
         note = f"Successfully assigned {name} to {node_name}"
         recorder = self._events[attempt.framework.profile_name]
         recorder.event(attempt.reservation, NORMAL, "Scheduled", note, action="Binding")
-        attempt.framework.run_post_bind(attempt.state, attempt.pod, node_name)
+        assert attempt.placement is not None
+        attempt.placement.post_bind()
         self._observe(attempt, "scheduled")
-
-    def _give_back(self, attempt: Attempt) -> str:
-        """Give back what Reserve took, once; return where that was."""
-        node_name, attempt.node_name = attempt.node_name, ""
-        if node_name:
-            attempt.framework.run_unreserve(attempt.state, attempt.pod, node_name)
-            attempt.framework.handle.forget_pod(attempt.pod, node_name)
-        return node_name
 
     # --- failures --------------------------------------------------------------------------------
 

@@ -55,6 +55,8 @@ class OneANode(Plugin, Filter, Reserve, ReservationPreBind, Bind, Permit, PostFi
         self.waits = 0.0
         self.promises = ""
         self.writes: dict[str, str] = {}
+        self.labels: dict[str, str] = {}
+        self.refuses_binds = False
         handle.on(Reservation, self._seen, lambda _, new: self._seen(new), self._gone)
 
     def _seen(self, reservation: Reservation) -> None:
@@ -94,12 +96,15 @@ class OneANode(Plugin, Filter, Reserve, ReservationPreBind, Bind, Permit, PostFi
     ) -> Status:
         assert reservation.node_name == node_name
         binding.annotations.update(self.writes)
+        binding.labels.update(self.labels)
         return SUCCESS
 
     async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
         reservation = self.handle.cluster.store(Reservation).by_key(reservation_name_of(pod))
         assert reservation is not None
         assert self.handle.client is not None
+        if self.refuses_binds:
+            return Status.failed("not now")
         try:
             await write_status(
                 self.handle.client,

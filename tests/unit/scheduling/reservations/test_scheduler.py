@@ -115,6 +115,36 @@ async def test_annotations_of_pre_bind_are_written_before_the_status() -> None:
         assert found.metadata.annotations == stage.plugin.writes
 
 
+async def test_labels_of_pre_bind_are_written_in_the_same_patch() -> None:
+    patches: list[str] = []
+
+    def faults(method: str, path: str) -> Fault | None:
+        if method == "PATCH":
+            patches.append(path.partition("?")[0].rpartition("reservations/")[2])
+        return None
+
+    async with staged("n1", faults=faults) as stage:
+        stage.plugin.writes, stage.plugin.labels = {"test/a": "1"}, {"test/l": "2"}
+        await stage.add("r")
+        await stage.node_of("r")
+        meta = (await stage.get("r")).metadata
+        assert (meta.annotations, meta.labels) == ({"test/a": "1"}, {"test/l": "2"})
+        assert (patches[0], patches.count("r")) == ("r", 1)
+
+
+async def test_what_pre_bind_has_written_is_taken_back_when_the_bind_fails() -> None:
+    async with staged("n1") as stage:
+        stage.plugin.writes, stage.plugin.labels = {"test/a": "1"}, {"test/l": "2"}
+        stage.plugin.refuses_binds = True
+        await stage.add("r", metadata={"labels": {"test/l": "before"}})
+        assert "not now" in await stage.message_of("r")
+        stage.plugin.writes, stage.plugin.labels = {}, {}
+        stage.plugin.refuses_binds = False
+        await stage.node_of("r")
+        meta = (await stage.get("r")).metadata
+        assert (meta.annotations, meta.labels) == ({}, {"test/l": "before"})
+
+
 async def test_conflicts_and_a_busy_server_are_tried_again() -> None:
     failures = iter((409, 429, 409))
 

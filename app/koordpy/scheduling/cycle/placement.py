@@ -1,0 +1,258 @@
+"""One pod on its way to one node: what is taken for it step by step, and the way back.
+
+The steps are kube-scheduler's and Koordinator's, in their order: a reservation is nominated, ResizePod, the
+pod is assumed on its node, Reserve, Permit and its wait, PreBind, the write, PostBind. The caller has found
+the node; what is written, and what follows a failure, is the caller's too.
+
+There is one way back: `give_back`. It undoes exactly what was done, once, and may be called at any moment:
+after any step, from outside while the pod waits in Permit, twice, after a cancellation. A placement that
+was given back takes no further step, however late Permit's answer comes. As a context manager a placement
+gives back on leaving, unless the pod is bound.
+
+What a failure undoes is what the originals undo (Kubernetes `pkg/scheduler/schedule_one.go`, Koordinator
+`pkg/scheduler/frameworkext/framework_extender_factory.go`):
+
+| fails | Unreserve | forget |
+|---|---|---|
+| nomination of a reservation | no | no |
+| ResizePod (its plugins may have taken something already) | yes | no |
+| assume | no | no |
+| Reserve, Permit, the wait, PreBind, the write | yes | yes |
+
+Nothing up to Permit's answer waits, so nothing gets in between; several placements of one plan are reserved
+one after the other, and given back in reverse.
+"""
+
+from collections.abc import Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from koordpy.api.core import Pod
+from koordpy.api.reserve_pod import is_reserve_pod
+from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.interface import Binding
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.status import SUCCESS, Code, Status
+from koordpy.scheduling.interface.waiting_pods import WaitingPod
+
+from .marks import Marked, Marks
+
+GIVEN_BACK = "what the pod had taken was given back"
+"""Why a placement takes no further step, where nothing else is said."""
+
+
+class Placement:
+    """A pod, the node that was found for it, and what has been taken for it so far.
+
+    Each step returns Success, or why it failed; after a failure nothing but `give_back` may follow.
+    """
+
+    __slots__ = (
+        "_assumed",
+        "_bound",
+        "_marks",
+        "_nominated",
+        "_unreserve",
+        "_waiting",
+        "_writing",
+        "binding",
+        "ended",
+        "framework",
+        "node_name",
+        "pod",
+        "state",
+    )
+
+    def __init__(self, framework: Framework, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.framework, self.state = framework, state
+        self.pod = pod
+        """As ResizePod has left it."""
+        self.node_name = node_name
+        self.binding = Binding(pod, node_name)
+        """What is going to be written; PreBind adds to it."""
+        self.ended = ""
+        """Why the placement was given back; empty while it was not."""
+        self._nominated = False
+        self._unreserve = False
+        """Whether plugins may have taken something."""
+        self._assumed = False
+        self._waiting: WaitingPod | None = None
+        self._writing = False
+        self._marks: Marks | None = None
+        self._bound = False
+
+    def __repr__(self) -> str:
+        return f"Placement({self.pod.metadata.key} on {self.node_name})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._bound:
+            self.give_back()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether Permit lets the pod wait."""
+        return self._waiting is not None
+
+    @property
+    def waits(self) -> Mapping[str, float]:
+        """The seconds that the pod may wait at most for each Permit plugin that lets it wait."""
+        return {} if self._waiting is None else self._waiting.timeouts
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the write has succeeded."""
+        return self._bound
+
+    # --- taking ----------------------------------------------------------------------------------
+
+    def reserve(self) -> Status:
+        """Nominate a reservation, resize the pod, assume it on its node and run Reserve.
+
+        A rejection of one of the first two is an Error, as in Koordinator: the pod is tried again soon.
+        """
+        if self.ended:
+            return Status.failed(self.ended)
+        framework, uid = self.framework, self.pod.metadata.uid
+        handle = framework.handle
+        known = handle.nodes.placed_on(uid)
+        if known is not None:
+            # Another placement's, or bound: what plugins hold for it is not ours to give back.
+            return Status.failed(
+                f"pod {self.pod.metadata.key} cannot be assumed on {self.node_name}: it is on {known}"
+            )
+        self._nominated = True
+        status = framework.nominate_reservation(self.state, self.pod, self.node_name)
+        if not status.is_success:
+            return _as_error(status)
+        pod, status = framework.run_resize_pod(self.state, self.pod, self.node_name)
+        if not status.is_success:
+            self._unreserve = True
+            return _as_error(status)
+        self.pod = self.binding.pod = pod
+        if not is_reserve_pod(pod):  # these the Reservation plugin counts on their node, in Reserve
+            try:
+                handle.nodes.assume(pod, self.node_name)
+            except ValueError as error:
+                return Status.failed(error)
+        self._assumed = True
+        handle.nominator.delete(uid)
+        self._unreserve = True
+        return framework.run_reserve(self.state, pod, self.node_name)
+
+    def permit(self) -> Status:
+        """Run Permit: Success, Wait, or a failure. With Wait `allowed` has the answer.
+
+        The pod is among the waiting ones as soon as this returns, so that no answer comes too early.
+        """
+        if self.ended:
+            return Status.failed(self.ended)
+        status, waits = self.framework.run_permit(self.state, self.pod, self.node_name)
+        if status.code is Code.WAIT:
+            self._waiting = self.framework.handle.waiting_pods.add(self.pod, self.node_name, waits)
+        return status
+
+    async def allowed(self) -> Status:
+        """Wait for the plugins that let the pod wait; Success at once where none did."""
+        waiting = self._waiting
+        if waiting is not None and not self.ended:
+            status = await waiting.outcome()
+            self._stop_waiting()
+            if not self.ended:
+                return status
+        return Status.failed(self.ended) if self.ended else SUCCESS
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    async def pre_bind(self) -> Status:
+        """Run PreBind, which says in `binding` what is to be written of the pod."""
+        if self.ended:
+            return Status.failed(self.ended)
+        return await self.framework.run_pre_bind(self.state, self.pod, self.binding)
+
+    async def write(self, work: Coroutine[Any, Any, Status]) -> Status:
+        """Carry out what binds the pod; when it succeeds the pod is bound, and keeps what it has.
+
+        While it is under way nothing is given back: what comes of it is not known.
+        """
+        if self.ended:
+            work.close()
+            return Status.failed(self.ended)
+        self._writing = True
+        try:
+            status = await work
+        finally:
+            self._writing = False
+        self._bound = status.is_success
+        return status
+
+    async def bind(self) -> Status:
+        """Set the labels that PreBind wants, then run the Bind plugins; Skip when none binds the pod.
+
+        This, `mark` and `unmark` are to be used within `write`.
+        """
+        status = await self.mark(self.pod)
+        if not status.is_success:
+            return status
+        return await self.framework.run_bind(self.state, self.pod, self.binding)
+
+    async def mark(self, target: Marked, *, annotations: bool = False) -> Status:
+        """Set what PreBind wants on the pod, or on the Reservation that it stands for, before it is bound.
+
+        With `annotations` these too: where what binds it does not carry them.
+        """
+        handle, binding = self.framework.handle, self.binding
+        if self._marks is not None or not (binding.labels or (annotations and binding.annotations)):
+            return SUCCESS
+        also = binding.annotations if annotations else {}
+        self._marks = Marks(target, binding.labels, also, handle.client, handle.rng)
+        return await self._marks.set()
+
+    async def unmark(self) -> None:
+        """Take back what `mark` has set, after what binds the pod has failed."""
+        marks, self._marks = self._marks, None
+        if marks is not None:
+            await marks.take_back()
+
+    def post_bind(self) -> None:
+        """Tell the PostBind plugins of a bound pod."""
+        self.framework.run_post_bind(self.state, self.pod, self.node_name)
+
+    # --- the way back ----------------------------------------------------------------------------
+
+    def give_back(self, why: str = GIVEN_BACK) -> bool:
+        """Give back all that was taken; return whether nothing is held now.
+
+        It is too late for a pod that is bound, and for one that is being written: where the write fails, the
+        one who writes gives back. Plugins and handlers that raise are logged, and keep nothing from the rest.
+        """
+        if self._bound or self._writing:
+            return False
+        if self.ended:
+            return True
+        self.ended = why
+        framework, handle = self.framework, self.framework.handle
+        if self._waiting is not None:
+            self._waiting.reject("", why)
+            self._stop_waiting()
+        if self._unreserve:
+            framework.run_unreserve(self.state, self.pod, self.node_name)
+        if self._assumed:
+            handle.forget_pod(self.pod, self.node_name)
+            handle.nominator.resume(self.pod)
+        if self._nominated:
+            framework.delete_nominated_reservation(self.pod)
+        return True
+
+    def _stop_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            self.framework.handle.waiting_pods.remove(waiting)
+
+
+def _as_error(status: Status) -> Status:
+    return Status(Code.ERROR, status.reasons, status.plugin, error=status.error)

@@ -1,0 +1,110 @@
+"""Labels that PreBind plugins set, against an API server of this process."""
+
+import random
+from collections.abc import Mapping
+
+import pytest
+
+from koordpy.api.core import Pod
+from koordpy.api.scheme import resource_of
+from koordpy.cluster.client import Client
+from koordpy.embedded.apiserver import ApiServer, Fault
+from koordpy.scheduling.cycle.marks import Marks
+from koordpy.simulation.inprocess import ServerChannel
+
+from ..worlds import pod, pod_document
+
+
+class Stage:
+    """An API server with one pod, whose writes may fail."""
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+        self.writes = 0
+        self.server = ApiServer(faults=self._fault)
+        self.client = Client(ServerChannel(self.server), rng=random.Random(1))
+
+    def _fault(self, method: str, path: str) -> Fault | None:
+        if method != "PATCH":
+            return None
+        self.writes += 1
+        return self.faults.pop(0) if self.faults else None
+
+    async def live(self) -> Pod:
+        return await self.client.get(Pod, "default", "p")
+
+    async def labels(self) -> Mapping[str, str]:
+        return (await self.live()).metadata.labels
+
+    def marks(self, pod: Pod, **labels: str) -> Marks:
+        return Marks(pod, labels, {}, self.client, random.Random(1))
+
+
+@pytest.fixture
+async def stage() -> Stage:
+    made = Stage()
+    await made.server.load()
+    document = pod_document("p")
+    document["metadata"]["labels"] = {"app": "web", "tier": "old"}
+    del document["spec"]["nodeName"]
+    document["spec"]["containers"][0]["image"] = "i"
+    await made.client.create_raw(resource_of(Pod), "default", document)
+    return made
+
+
+async def test_only_labels_that_are_not_so_yet_are_written(stage: Stage) -> None:
+    assert (await stage.marks(await stage.live(), app="web").set()).is_success
+    assert stage.writes == 0
+    assert (await stage.marks(await stage.live(), app="web", tier="new").set()).is_success
+    assert stage.writes == 1
+    assert await stage.labels() == {"app": "web", "tier": "new"}
+
+
+async def test_what_was_set_is_taken_back(stage: Stage) -> None:
+    marks = stage.marks(await stage.live(), tier="new", extra="yes")
+    await marks.set()
+    assert await stage.labels() == {"app": "web", "tier": "new", "extra": "yes"}
+    await marks.take_back()
+    await marks.take_back()
+    assert await stage.labels() == {"app": "web", "tier": "old"}
+    assert stage.writes == 2
+
+
+async def test_a_write_whose_answer_is_lost_is_taken_back_too(stage: Stage) -> None:
+    stage.faults = [Fault(status=403, after=True)]
+    marks = stage.marks(await stage.live(), extra="yes")
+    assert not (await marks.set()).is_success
+    await marks.take_back()
+    assert await stage.labels() == {"app": "web", "tier": "old"}
+
+
+async def test_what_was_changed_since_stays(stage: Stage) -> None:
+    marks = stage.marks(await stage.live(), tier="new", extra="yes")
+    await marks.set()
+    await stage.client.patch(Pod, "default", "p", {"metadata": {"labels": {"tier": "newer"}}})
+    await marks.take_back()
+    assert await stage.labels() == {"app": "web", "tier": "newer"}
+
+
+async def test_a_bound_pod_keeps_its_labels(stage: Stage) -> None:
+    marks = stage.marks(await stage.live(), extra="yes")
+    await marks.set()
+    await stage.client.bind(await stage.live(), "n")
+    await marks.take_back()
+    assert (await stage.labels())["extra"] == "yes"
+
+
+async def test_a_pod_in_the_place_of_another_is_not_marked(stage: Stage) -> None:
+    old = await stage.live()
+    await stage.client.delete(Pod, "default", "p", grace_period_seconds=0)
+    document = pod_document("p", uid="")
+    del document["metadata"]["uid"], document["spec"]["nodeName"]
+    document["spec"]["containers"][0]["image"] = "i"
+    await stage.client.create_raw(resource_of(Pod), "default", document)
+    assert not (await stage.marks(old, extra="yes").set()).is_success
+    assert await stage.labels() == {}
+
+
+async def test_without_a_client_labels_cannot_be_set() -> None:
+    status = await Marks(pod("p"), {"a": "b"}, {}, None, random.Random(1)).set()
+    assert status.message == "there is no client to write labels of p with: {'a': 'b'}"
