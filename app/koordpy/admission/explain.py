@@ -14,9 +14,8 @@ from koordpy.api.scheme import RESOURCES, DecodeError, decode
 from koordpy.cluster.cluster import Cluster
 
 from .chain import Chain
-from .config import AdmissionConfig, build_chains
 from .explanation import Explanation
-from .handler import CREATE, GroupVersionKind, GroupVersionResource, Handle, Request
+from .handler import CREATE, GroupVersionKind, GroupVersionResource, Request
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -114,30 +113,6 @@ def explain(
         patch=msgspec.json.decode(response.patch) if response.patch else [],
         result=request.document.raw if response.allowed and request.document is not None else None,
     )
-
-
-def explain_documents(
-    documents: Iterable[Mapping[str, Any]],
-    handle: Handle,
-    config: AdmissionConfig | None = None,
-    *,
-    path: str = "/mutate-pod",
-    namespace: str = "default",
-) -> list[AdmissionExplanation]:
-    """Explain every pod among documents, in a cluster that the other documents are added to.
-
-    `handle` brings the cluster (empty when offline), the gates and the rolls of probabilities. Raises
-    DecodeError, ConfigError, PluginLoadError, and LookupError where no webhook is served at `path`.
-    """
-    left = feed(handle.cluster, documents)
-    chain = build_chains(config or AdmissionConfig(), handle).get(path)
-    if chain is None:
-        raise LookupError(f"no admission webhook at {path}: its feature gate is off or it has no handlers")
-    return [
-        explain(chain, document, namespace=namespace)
-        for document in left
-        if document.get("kind") == chain.path.kind
-    ]
 
 
 def feed(cluster: Cluster, documents: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

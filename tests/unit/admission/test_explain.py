@@ -1,8 +1,8 @@
 import random
+from typing import Any
 
-import pytest
-
-from koordpy.admission.explain import explain_documents
+from koordpy.admission.config import AdmissionConfig, build_chains
+from koordpy.admission.explain import AdmissionExplanation, explain, feed
 from koordpy.admission.gates import feature_gates
 from koordpy.admission.handler import Handle
 from koordpy.cluster.cluster import Cluster
@@ -35,8 +35,14 @@ def handle(**gates: bool) -> Handle:
     return Handle(Cluster(), feature_gates(gates), random.Random(1))
 
 
+def explained(documents: list[dict[str, Any]], to: Handle) -> AdmissionExplanation:
+    """Explain the one pod among documents, in a cluster that the others are added to."""
+    [pod] = feed(to.cluster, documents)
+    return explain(build_chains(AdmissionConfig(), to)["/mutate-pod"], pod)
+
+
 def test_every_profile_says_why_it_applied_or_not() -> None:
-    (told,) = explain_documents([{"kind": "List", "items": [*PROFILES, POD]}], handle())
+    told = explained([{"kind": "List", "items": [*PROFILES, POD]}], handle())
     assert [(rule.subject, rule.applied, rule.reason) for rule in told.rules] == [
         ("other", False, "selector 'app=web' does not match the labels"),
         ("batch", True, "selector 'app=spark' matches"),
@@ -46,7 +52,7 @@ def test_every_profile_says_why_it_applied_or_not() -> None:
 
 
 def test_every_change_has_its_cause() -> None:
-    (told,) = explain_documents([*PROFILES, POD], handle())
+    told = explained([*PROFILES, POD], handle())
     changes = [(change.cause, change.path, change.before, change.after) for change in told.changes]
     assert changes[:2] == [
         ("ClusterColocationProfile batch: schedulerName", "/spec/schedulerName", "default", "k"),
@@ -70,17 +76,12 @@ def test_refusal_shows_the_verdict_and_no_patch() -> None:
         "metadata": {"name": "z"},
         "spec": {"priorityClassName": "gone"},
     }
-    (told,) = explain_documents([*PROFILES, broken, POD], handle())
+    told = explained([*PROFILES, broken, POD], handle())
     assert (told.allowed, told.code, told.patch, told.result) == (False, 500, [], None)
     assert "gone" in told.message
     assert told.changes
 
 
 def test_explanation_is_json() -> None:
-    (told,) = explain_documents([*PROFILES, POD], handle())
+    told = explained([*PROFILES, POD], handle())
     assert '"namespace":"default"' in told.model_dump_json()
-
-
-def test_path_that_is_not_served_is_an_error() -> None:
-    with pytest.raises(LookupError, match="no admission webhook at /mutate-pod"):
-        explain_documents([POD], handle(PodMutatingWebhook=False))

@@ -64,11 +64,6 @@ class Served:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
-    def group_resource(self) -> str:
-        """`pods` or `deployments.apps`."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
-
-    @property
     def stored(self) -> bool:
         """Whether there are objects of it; reviews and bindings are only ever created."""
         return self.verbs != ("create",)

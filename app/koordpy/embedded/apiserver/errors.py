@@ -38,11 +38,6 @@ def invalid_value(field: str, value: Any, detail: str) -> Cause:
     return Cause(field, "FieldValueInvalid", f"Invalid value: {show(value)}: {detail}")
 
 
-def type_invalid(field: str, value: Any, detail: str) -> Cause:
-    """A value of the wrong JSON type."""
-    return Cause(field, "FieldValueTypeInvalid", f"Invalid value: {show(value)}: {detail}")
-
-
 def required(field: str, detail: str = "") -> Cause:
     """A field that must be there and is not."""
     return Cause(field, "FieldValueRequired", f"Required value: {detail}" if detail else "Required value")
@@ -69,11 +64,6 @@ def forbidden_field(field: str, detail: str) -> Cause:
 def too_long(field: str, limit: int) -> Cause:
     """Text that is longer than `limit` bytes."""
     return Cause(field, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
-
-
-def too_many(field: str, count: int, limit: int) -> Cause:
-    """A list or map with more than `limit` entries."""
-    return Cause(field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} items")
 
 
 class ApiError(Exception):

@@ -98,7 +98,6 @@ class ApiServer:
         self.clock = clock or SystemClock()
         self._rng = rng or random.Random()
         self._window = window
-        self._with_controllers = controllers
         self._snapshot = Path(snapshot) if snapshot else None
         self._snapshot_interval = snapshot_interval
         self._server: asyncio.Server | None = None

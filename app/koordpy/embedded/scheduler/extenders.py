@@ -307,11 +307,6 @@ def in_order(configs: Sequence[ExtenderConfig], connect: Connect | None = None) 
     return [Extender(config, connect) for config in sorted(configs, key=lambda config: config.ignorable)]
 
 
-def interested(extenders: Sequence[Extender], pod: Pod) -> list[Extender]:
-    """Return the extenders that want to hear of a pod, in the order of the configuration."""
-    return [extender for extender in extenders if extender.is_interested(pod)]
-
-
 def without_ignored_resources(config: SchedulerConfiguration) -> SchedulerConfiguration:
     """Have NodeResourcesFit ignore the resources that extenders say they look after themselves."""
     ignored = sorted(

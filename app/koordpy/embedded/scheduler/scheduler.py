@@ -95,7 +95,6 @@ class Scheduler:
         profiles = build(
             without_ignored_resources(config), self._handle, place=Place.SCHEDULER, skip_missing=True
         )
-        self.missing_plugins = profiles.missing
         self._profiles = profiles.frameworks
         self._search = NodeSearch(config, self._nodes, self._extenders, self._rng)
         sort = next(iter(self._profiles.values())).queue_sort

@@ -186,7 +186,6 @@ class Histories:
         self.began = handle.clock.now()
         self.calls = 0
         """Filter calls so far, about any pod."""
-        self.last_call: datetime | None = None
         self.bound_elsewhere: Counter[str] = Counter()
         """Pods that were seen waiting and then bound without koordpy having been asked, by schedulerName."""
         if pods:
@@ -214,7 +213,6 @@ class Histories:
     def filtered(self, pod: Pod, at: datetime, outcome: FilterOutcome, feasible: int, message: str) -> None:
         """Note what a filter call came to: nodes, or none and the message that says why."""
         self.calls += 1
-        self.last_call = at
         life = self._life(pod, at)
         if life is None:
             return
@@ -227,7 +225,7 @@ class Histories:
     def broke(self, pod: Pod, message: str) -> None:
         """Note a filter call that ended with an error."""
         self.calls += 1
-        self.last_call = at = self._clock.now()
+        at = self._clock.now()
         life = self._life(pod, at)
         if life is not None:
             life.cycles += 1
