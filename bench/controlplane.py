@@ -39,6 +39,9 @@ RESERVATIONS = 1_000
 
 GOAL = "0.50 at least; koord-scheduler reaches 0.38 of kube-scheduler"
 
+ALONE_ELSEWHERE = "on a quiet machine 500/s (450 to 585), and koord-scheduler 190/s (84 to 226)"
+"""Taken with the same nodes and pods on a machine of the same kind."""
+
 _AT_ONCE = 32
 _PATIENCE = 120.0
 
@@ -51,7 +54,7 @@ class Who(enum.Enum):
     ALONE = "kube-scheduler alone"
     CHOOSING = "with koordpy, which chooses the node: filter, bind"
     FULL = "the same with the full chain among 1,000 Reservations"
-    UNLIKE = "the same, and every pod looked at alone, as if no two were the same"
+    UNLIKE = "the same, and every pod filtered alone, as if no two were the same"
     SCORING = "with koordpy, kube-scheduler chooses: filter, prioritize, bind"
     LIGHT = "with koordpy in light mode, which chooses the node: filter"
     BARE = "floor: with an extender that does nothing: filter, prioritize"
@@ -82,14 +85,19 @@ def run(rounds: int = 3, sizes: Sequence[int] = SIZES, pods: int = PODS) -> Resu
                     found = bench.measure(who)
                     if who is Who.ALONE:
                         alone = found["rate"]
-                    goal = GOAL if who in (Who.CHOOSING, Who.FULL) else ""
-                    row = result.row(f"{size:,} nodes: {who.value}", goal)
+                    row = result.row(f"{size:,} nodes: {who.value}", _compare(who, size))
                     row.add(**found, ratio=found["rate"] / alone)
     result.notes.append(
-        f"{pods:,} waiting pods of 100m and 200Mi, all the same: where koordpy chooses the node, one look "
-        "at the nodes serves many of them, unless said otherwise."
+        f"{pods:,} waiting pods of 100m and 200Mi, all the same: where koordpy chooses the node, one pass "
+        "over the nodes serves many of them, unless said otherwise."
     )
     return result
+
+
+def _compare(who: Who, size: int) -> str:
+    if who in (Who.CHOOSING, Who.FULL):
+        return GOAL
+    return ALONE_ELSEWHERE if who is Who.ALONE and size == SIZES[0] else ""
 
 
 class Bench:

@@ -1,20 +1,18 @@
-"""Results on disk and in the documentation.
+"""What a benchmark found in one run: a table of rows (what was measured) and columns (quantities).
 
-A result is a table: rows are what was measured, columns quantities, a cell the values of all rounds. Shown
-are the median and, below it, the range. `docs/performance.md` has a marked place for each table.
+A cell holds the values of all rounds; shown are their median and range. `bench.kept` keeps runs on disk,
+`bench.pages` shows them in the documentation.
 """
 
 import statistics
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 
-from bench import machine
+from bench import machine, provenance
 from bench.machine import Machine
-
-RESULTS = Path(__file__).parent / "results"
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+from bench.provenance import Provenance
 
 
 class Row(msgspec.Struct):
@@ -31,10 +29,11 @@ class Row(msgspec.Struct):
 
 
 class Result(msgspec.Struct):
-    """What one benchmark found."""
+    """One run of a benchmark."""
 
     benchmark: str
     date: str
+    """Day and minute, UTC; of runs of an unknown commit the day alone."""
     machine: Machine
     load_average: float
     """Before the benchmark; more than about 0.3 means that others were at work."""
@@ -42,16 +41,18 @@ class Result(msgspec.Struct):
     """Column keys and their headings."""
     rows: list[Row] = []
     notes: list[str] = []
+    sources: Provenance = Provenance()
 
     @classmethod
     def begin(cls, benchmark: str, **columns: str) -> "Result":
         """Begin to collect."""
         return cls(
             benchmark,
-            datetime.now(UTC).strftime("%Y-%m-%d"),
+            datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
             machine.this(),
             machine.load_average(),
             columns,
+            sources=provenance.this(),
         )
 
     def row(self, label: str, compare: str = "") -> Row:
@@ -62,53 +63,62 @@ class Result(msgspec.Struct):
         self.rows.append(Row(label, {}, compare))
         return self.rows[-1]
 
-    def save(self) -> None:
-        """Write the result's file, and its table into the documentation."""
-        RESULTS.mkdir(exist_ok=True)
-        text = msgspec.json.format(msgspec.json.encode(self), indent=1)
-        (RESULTS / f"{self.benchmark}.json").write_bytes(text + b"\n")
-        _replace(self.benchmark, self.markdown())
-
-    def markdown(self) -> str:
-        """Return the table with its heading line."""
-        with_compare = any(row.compare for row in self.rows)
-        headings = ["", *self.columns.values(), *(["for comparison"] if with_compare else [])]
-        lines = [_line(headings), _line(["---", *["---:"] * len(self.columns), *["---"] * with_compare])]
-        for row in self.rows:
-            cells = [shown(row.cells.get(column, [])) for column in self.columns]
-            lines.append(_line([row.label, *cells, *([row.compare] if with_compare else [])]))
+    @property
+    def about(self) -> str:
+        """What was measured, where and when."""
         rounds = max((len(values) for row in self.rows for values in row.cells.values()), default=0)
-        about = (
-            f"{self.date}, {self.machine}; load average before: {self.load_average}; "
-            f"{rounds} round{'s' if rounds != 1 else ''}, median (range)."
+        return (
+            f"{self.sources}, {self.date}, {self.machine}; load average before: {self.load_average}; "
+            f"{rounds} round{'s' if rounds != 1 else ''}"
         )
-        return "\n".join([about, "", *lines, *(["", *self.notes] if self.notes else [])])
 
 
-def shown(values: list[float]) -> str:
+def table(runs: Sequence[Result]) -> str:
+    """Return one table of all runs of a benchmark, the latest first: a line for each row of each run.
+
+    Columns and notes are those of the latest run. There has to be a run.
+    """
+    latest = runs[0]
+    rows = {run: {row.label: row for row in runs[run].rows} for run in range(len(runs))}
+    labels = list(dict.fromkeys(label for of_run in rows.values() for label in of_run))
+    compares = {row.label: row.compare for run in reversed(runs) for row in run.rows if row.compare}
+    several = ["run"] if len(runs) > 1 else []
+    with_compare = ["for comparison"] if compares else []
+    headings = ["", *several, *latest.columns.values(), *with_compare]
+    align = ["---", *["---:" for _ in (*several, *latest.columns)], *["---" for _ in with_compare]]
+    lines = [_line(headings), _line(align)]
+    for label in labels:
+        for run, of_run in rows.items():
+            if label in of_run:
+                cells = [shown(of_run[label].cells.get(column, [])) for column in latest.columns]
+                number = [str(run + 1)] if several else []
+                lines.append(
+                    _line([label, *number, *cells, *[compares.get(label, "") for _ in with_compare]])
+                )
+    return "\n".join([*_abouts(runs), "", *lines, *(["", *latest.notes] if latest.notes else [])])
+
+
+def _abouts(runs: Sequence[Result]) -> Iterable[str]:
+    if len(runs) == 1:
+        return [f"{runs[0].about}. Cells: median (range)."]
+    listed = [f"{number}. {run.about}" for number, run in enumerate(runs, 1)]
+    return ["Runs; cells are median (range) of one.", "", *listed]
+
+
+def shown(values: Sequence[float]) -> str:
     """Return the median and the range of some values."""
     if not values:
         return ""
-    low, middle, high = (_number(f(values)) for f in (min, statistics.median, max))
+    low, middle, high = (number(f(values)) for f in (min, statistics.median, max))
     return middle if low == high else f"{middle} ({low} to {high})"
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Return a value with three digits, or all that it has before the point."""
     if value >= 1000:
         return f"{value:,.0f}"
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _line(cells: list[str]) -> str:
+def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _replace(benchmark: str, table: str) -> None:
-    """Put a table between its marks. Raises ValueError when the page has no place for it."""
-    begin, end = f"<!-- bench:{benchmark} -->", f"<!-- end:{benchmark} -->"
-    page = PAGE.read_text(encoding="utf-8")
-    before, found, rest = page.partition(begin)
-    _, closed, after = rest.partition(end)
-    if not found or not closed:
-        raise ValueError(f"{PAGE} has no lines {begin} and {end}")
-    PAGE.write_text(f"{before}{begin}\n{table}\n{end}{after}", encoding="utf-8")
