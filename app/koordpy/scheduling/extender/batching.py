@@ -17,6 +17,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -78,8 +79,9 @@ class Ranking:
         self._taken = np.zeros(table.capacity, np.bool_)
         # A pod makes a node a little better now and then, where it evens out what is left of the resources.
         gain = max((after - int(self._worth[row]) for row, after in worth_after.items()), default=0)
+        self._gain = max(gain, 0)
         self._bound = self._worth.copy()
-        self._bound[rows] += max(gain, 0)
+        self._bound[rows] += self._gain
         self._worth_after = worth_after
 
     def best(self, candidates: Candidates, table: NodeTable, promised: list[int]) -> int | None:
@@ -89,12 +91,12 @@ class Ranking:
         """
         if table.capacity != len(self._worth):
             return None
-        lost = table.generation > self.moment[0]
-        lost |= table.pods_generation > self.moment[1]
-        lost |= self._taken
-        lost |= ~table.present  # the generations of a row that is free begin anew
+        changed = table.generation > self.moment[0]
+        changed |= table.pods_generation > self.moment[1]
+        changed |= ~table.present  # the generations of a row that is free begin anew
+        lost = changed | self._taken
         lost[promised] = True
-        row = self._first(candidates, table, lost)
+        row = self._first(candidates, table, changed, lost)
         if row is None:
             return None
         rivals = np.flatnonzero(lost & table.present & (self._bound > self._worth[row])).tolist()
@@ -102,11 +104,11 @@ class Ranking:
             return None
         return row
 
-    def _first(self, candidates: Candidates, table: NodeTable, lost: Bool) -> int | None:
-        """Return the first candidate in order that has not changed. Mostly it is one of the first few."""
+    def _first(self, candidates: Candidates, table: NodeTable, changed: Bool, lost: Bool) -> int | None:
+        """Return the first candidate in order that is not lost. Mostly it is one of the first few."""
         order = self._order
-        while order and lost[order[-1]]:
-            self._taken[order.pop()] = True  # for good, also where a promise is taken back
+        while order and changed[order[-1]]:  # for good, while what is taken may be given back
+            order.pop()
         looked_for = 0
         for row in reversed(order):
             if lost[row]:
@@ -125,9 +127,14 @@ class Ranking:
         return int(rows[best]) if len(worth) and worth[best] >= 0 else None
 
     def take(self, row: int) -> None:
-        """Note that a pod was given a node, which has changed thereby."""
+        """Note that a node was named for a pod, which counts on it from now on."""
         self._taken[row] = True
         self._bound[row] = self._worth_after.get(row, self._bound[row])
+
+    def give_back(self, row: int) -> None:
+        """Note that the pod for which a node was named is not going there: it is tried again, or gone."""
+        self._taken[row] = False
+        self._bound[row] = self._worth[row] + self._gain
 
 
 @dataclass(slots=True)
@@ -172,7 +179,6 @@ class Batches:
         signature = whole.signer.sign(pod)
         if signature is None:
             return None
-        self._chooser.withdraw(pod)
         workload = self._workload(signature)
         found = self._best(workload, candidates)
         if found is None and self._is_worthwhile(workload, candidates):
@@ -190,7 +196,7 @@ class Batches:
         ranking, row = found
         ranking.take(row)
         workload.served = (workload.served or 0) + 1
-        self._chooser.promise(pod, self._nodes.name_of(row))
+        self._chooser.promise(pod, self._nodes.name_of(row), partial(ranking.give_back, row))
         return found
 
     def _workload(self, signature: Hashable) -> _Workload:

@@ -47,6 +47,7 @@ from .batching import Batches, Ranking
 from .bind_cycle import BindCycle, Gone
 from .candidates import Candidates
 from .node_choice import Chooser, NodeChoice
+from .scoring import score_kept, score_others
 from .victims import known_victims
 from .wire import BadBody
 
@@ -137,6 +138,8 @@ class Extender:
         if refusal:
             return wire.error_result(refusal), None
         self.binds.forget_vanished()
+        if self._chooser is not None:
+            self._chooser.withdraw(pod)
         framework = self.profiles.of(pod.spec.scheduler_name)
         if framework is None:
             self.histories.broke(pod, self._no_profile(pod))
@@ -239,7 +242,7 @@ class Extender:
     def score_ahead(self, attempt: Attempt) -> None:
         """Score while kube-scheduler is busy with its own plugins, so that prioritize finds the answer."""
         if attempt.scores is None and attempt.placement is None and attempt.kept is not None:
-            self._score(attempt, attempt.kept)
+            score_kept(attempt, attempt.kept)
         self.decisions.tidy()
 
     def _unsynced(self) -> str:
@@ -266,7 +269,7 @@ class Extender:
         attempt = self.attempts.get(args.pod.metadata.uid)
         if attempt is not None and attempt.kept is not None and bytes(args.node_names) == attempt.kept_names:
             if not attempt.priorities:
-                self._score(attempt, attempt.kept)
+                score_kept(attempt, attempt.kept)
             attempt.decision.took("prioritize", time.perf_counter() - began)
             return attempt.priorities
         return self._prioritize_others(body, attempt)
@@ -279,39 +282,15 @@ class Extender:
         candidates = Candidates(args, self.nodes)
         names = candidates.names
         framework = self.profiles.of(pod.spec.scheduler_name)
-        nodes, unknown = candidates.selected
+        nodes, _ = candidates.selected
         if framework is None or self._unsynced():
             return wire.host_priorities(names, [0] * len(names))
         if attempt is None:
             decision = Decision(pod, framework.profile_name, self.clock.now(), framework.weights)
             attempt = Attempt(pod, framework, framework.new_state(), decision, self.clock.monotonic())
             framework.run_pre_filter(attempt.state, pod, nodes)
-        self._score(attempt, nodes)
-        if not unknown:
-            return attempt.priorities
-        known = (
-            {}
-            if attempt.scores is None
-            else dict(zip(nodes.names, attempt.scores.total.tolist(), strict=True))
-        )
+        known = score_others(attempt, nodes)
         return wire.host_priorities(names, [known.get(name, 0) for name in names])
-
-    def _score(self, attempt: Attempt, nodes: NodeSet) -> None:
-        began = time.perf_counter()
-        attempt.state.skip_score.clear()
-        scores, status = attempt.framework.run_score(attempt.state, attempt.pod, nodes)
-        if scores is None:
-            log.warning("pod %s: no scores: %s", attempt.pod.metadata.key, status.message)
-            attempt.decision.message = status.message
-            attempt.scores = None
-            attempt.priorities = wire.host_priorities(nodes.names, [0] * len(nodes))
-        else:
-            attempt.scores = scores
-            attempt.decision.scored(scores)
-            attempt.priorities = wire.host_priorities(nodes.names, scores.total.tolist())
-        took = time.perf_counter() - began
-        attempt.decision.took("score", took)
-        histogram(POINT_DURATION, "Score", status.code.label, attempt.framework.profile_name).observe(took)
 
     # --- preempt ---------------------------------------------------------------------------------
 
@@ -329,7 +308,7 @@ class Extender:
         if framework is None or whole is None or self._unsynced():
             return wire.preemption_result({})
         attempt = self.attempts.get(pod.metadata.uid)
-        state = attempt.state if attempt is not None else framework.new_state()
+        state = attempt.state.clone() if attempt is not None else framework.new_state()
         proposal = self._recheck.look(whole, pod, victims)
         agreed, status = framework.run_preempt(state, pod, proposal)
         if not status.is_success:
@@ -365,6 +344,8 @@ class Extender:
     # --- bookkeeping -----------------------------------------------------------------------------
 
     def _pod_deleted(self, pod: Pod) -> None:
+        if self._chooser is not None:
+            self._chooser.withdraw(pod)
         attempt = self.attempts.get(pod.metadata.uid)
         if attempt is None:
             return

@@ -11,6 +11,7 @@ configuration, and a filter extender after koordpy can only accept the node or r
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,6 +47,8 @@ class _Presumed:
     pod: Pod
     node_name: str
     since: float
+    withdrawn: Callable[[], None] | None = None
+    """To be called when the pod is not going there."""
 
 
 class Chooser:
@@ -78,7 +81,6 @@ class Chooser:
         whole = self._profiles.whole_of(pod.spec.scheduler_name)
         if whole is None or not self.can_choose(whole, pod):
             return None
-        self.withdraw(pod)
         scores = self.score(whole, attempt.state, pod, nodes)
         if scores is None:
             return None
@@ -102,16 +104,19 @@ class Chooser:
         return scores
 
     def withdraw(self, pod: Pod) -> None:
-        """Count a pod on no node: it is tried again."""
-        self._presumed.pop(pod.metadata.uid, None)
+        """Count a pod on no node: it is tried again, or gone. The node is as good for others as before."""
+        presumed = self._presumed.pop(pod.metadata.uid, None)
+        if presumed is not None and presumed.withdrawn is not None:
+            presumed.withdrawn()
 
-    def promise(self, pod: Pod, node_name: str) -> None:
-        """Count a pod on a node from now on."""
+    def promise(self, pod: Pod, node_name: str, withdrawn: Callable[[], None] | None = None) -> None:
+        """Count a pod on a node from now on; `withdrawn` is called when it turns out not to go there."""
         self.withdraw(pod)  # the latest promise comes last
         if len(self._presumed) >= MOST_PRESUMED:
             del self._presumed[next(iter(self._presumed))]
         self.promises += 1
-        self._presumed[pod.metadata.uid] = _Presumed(self.promises, pod, node_name, self._clock.monotonic())
+        presumed = _Presumed(self.promises, pod, node_name, self._clock.monotonic(), withdrawn)
+        self._presumed[pod.metadata.uid] = presumed
 
     def promised_since(self, promises: int) -> list[str]:
         """Return the nodes of the promises after the first so many whose pods are not there yet."""
