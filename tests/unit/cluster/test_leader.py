@@ -2,32 +2,39 @@
 
 import asyncio
 import json
+import os
 import random
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
+from koordpy.api.meta import format_micro_time
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
-from koordpy.cluster.leader import CLAIM, LeaderElector
+from koordpy.cluster.leader import CLAIM, LeaderElector, identity
 from koordpy.lib.clock import FakeClock
 from tests.servers.collection import status
 from tests.servers.raw import Exchange, RawServer
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
 
 
 class LeaseServer(RawServer):
-    """Holds a Lease, and refuses writes while `broken`."""
+    """Holds a Lease. Refuses writes while `broken`, and lets them wait for ever once it is `silent`."""
 
     def __init__(self) -> None:
         super().__init__(self._serve)
         self.lease: dict[str, Any] | None = None
         self.version = 0
-        self.broken = False
+        self.broken = self.silent = False
+        self.on_read: Callable[[], None] = lambda: None
+        """Called after each answer to a GET: what another candidate does at that moment."""
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -53,6 +60,11 @@ class LeaseServer(RawServer):
     async def _serve(self, exchange: Exchange) -> None:
         request = exchange.request
         document = json.loads(request.body) if request.body else {}
+        if request.target.partition("?")[0] != (LEASES if request.method == "POST" else f"{LEASES}/l"):
+            await exchange.reply(400, status(400, "BadRequest"))
+            return
+        if self.silent and request.method != "GET":
+            await asyncio.Event().wait()
         if self.broken and request.method != "GET":
             await exchange.reply(500, status(500, "InternalError"))
             return
@@ -70,7 +82,10 @@ class LeaseServer(RawServer):
                 await exchange.reply(409, status(409, "Conflict"))
                 return
             self.write(metadata.get("annotations"), **document.get("spec", {}))
-        await exchange.reply(200, json.dumps(self.lease).encode())
+        answer = json.dumps(self.lease).encode()
+        if request.method == "GET":
+            self.on_read()
+        await exchange.reply(200, answer)
 
 
 class Candidate:
@@ -140,10 +155,17 @@ async def test_first_candidate_creates_the_lease_and_leads() -> None:
         async with running(me):
             await me.led.wait()
             assert me.elector.is_leader
+            assert _gauge() == 1
             assert server.spec["holderIdentity"] == "me"
             assert server.spec["leaseDurationSeconds"] == 15
+            assert server.spec["acquireTime"] == format_micro_time(START)
             assert server.spec.get("leaseTransitions", 0) == 0
         assert me.leaders == ["me"]
+        assert _gauge() == 0
+
+
+def _gauge() -> float | None:
+    return REGISTRY.get_sample_value("koordpy_leader", {"lease": "ns/l"})
 
 
 async def test_leader_renews_and_keeps_the_time_it_acquired() -> None:
@@ -167,7 +189,40 @@ async def test_lease_is_released_on_exit_after_the_work_has_stopped() -> None:
         assert me.stopped
         assert server.spec["holderIdentity"] == ""
         assert server.spec["leaseDurationSeconds"] == 1
+        assert server.spec["acquireTime"] == format_micro_time(me.clock.now())
+        assert server.spec["renewTime"] == format_micro_time(me.clock.now())
         assert not me.elector.is_leader
+
+
+async def test_a_release_that_is_not_answered_is_given_up() -> None:
+    async with LeaseServer() as server:
+        me = Candidate(server, "me", lease_duration=1, renew_deadline=0.3, retry_period=0.1)
+        async with running(me) as (task,):
+            await me.led.wait()
+            server.silent = True
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert me.stopped
+
+
+async def test_candidates_wait_between_one_and_two_periods_and_a_fifth_between_tries() -> None:
+    async with LeaseServer() as server:
+        server.write(holderIdentity="other", leaseDurationSeconds=3600)
+        me = Candidate(server, "me")
+        async with running(me):
+            while len(me.slept) < 50:
+                await asyncio.sleep(0.001)
+        assert all(2 <= seconds < 4.4 for seconds in me.slept)
+        assert min(me.slept) < 2.5
+        assert max(me.slept) > 3.9
+
+
+def test_no_two_candidates_have_the_same_identity() -> None:
+    start = f"{socket.gethostname()}_{os.getpid()}_"
+    assert all(identity().startswith(start) for _ in range(3))
+    assert len({identity() for _ in range(10)}) == 10
+    assert len(identity()) == len(start) + 8
 
 
 async def test_lease_is_kept_on_exit_when_told_so() -> None:
@@ -309,6 +364,21 @@ async def test_a_claim_is_laid_on_the_lease_and_asked_for_often() -> None:
             assert server.claimant is None
 
 
+async def test_a_claim_beside_a_renewal_is_laid_all_the_same() -> None:
+    async with LeaseServer() as server:
+        server.write(holderIdentity="other", leaseDurationSeconds=15)
+        server.on_read = lambda: server.write(renewTime=f"t{server.version}")
+        me = Candidate(server, "me")
+        me.claims = True
+        async with running(me):
+            while server.claimant != "me":
+                await asyncio.sleep(0.001)
+            server.on_read = lambda: None
+            since = sum(me.slept)
+            await me.led.wait()
+            assert sum(me.slept) - since >= 15 - 0.5
+
+
 async def test_the_leader_hears_of_a_claim_and_keeps_the_lease_until_it_ends() -> None:
     async with LeaseServer() as server:
         me = Candidate(server, "me")
@@ -329,7 +399,7 @@ async def test_a_free_lease_is_left_for_a_while_to_who_claimed_it(claims: bool, 
         me.claims = claims
         async with running(me):
             await me.led.wait()
-            assert patience <= sum(me.slept) < patience + 5
+            assert patience <= sum(me.slept) < patience + (0.5 if claims else 5)
             assert server.claimant is None
 
 
