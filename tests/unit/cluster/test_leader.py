@@ -26,13 +26,14 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
 
 
 class LeaseServer(RawServer):
-    """Holds a Lease. Refuses writes while `broken`, and lets them wait for ever once it is `silent`."""
+    """Holds a Lease. Refuses writes while `broken`, answers none once it is `silent`, all after `delay`."""
 
     def __init__(self) -> None:
         super().__init__(self._serve)
         self.lease: dict[str, Any] | None = None
         self.version = 0
         self.broken = self.silent = False
+        self.delay = 0.0
         self.on_read: Callable[[], None] = lambda: None
         """Called after each answer to a GET: what another candidate does at that moment."""
 
@@ -65,6 +66,7 @@ class LeaseServer(RawServer):
             return
         if self.silent and request.method != "GET":
             await asyncio.Event().wait()
+        await asyncio.sleep(self.delay)
         if self.broken and request.method != "GET":
             await exchange.reply(500, status(500, "InternalError"))
             return
@@ -72,6 +74,7 @@ class LeaseServer(RawServer):
             if self.lease is not None:
                 await exchange.reply(409, status(409, "AlreadyExists"))
                 return
+            assert (document["metadata"]["name"], document["metadata"]["namespace"]) == ("l", "ns")
             self.write(**document["spec"])
         elif self.lease is None:
             await exchange.reply(404, status(404, "NotFound"))
@@ -261,6 +264,7 @@ async def test_lease_that_is_renewed_is_never_taken() -> None:
                 while len(me.slept) <= slept:
                     await asyncio.sleep(0.001)
             assert not me.led.is_set()
+            assert server.claimant is None
         assert server.spec["holderIdentity"] == "other"
 
 
@@ -274,17 +278,83 @@ async def test_released_lease_is_taken_at_the_next_try() -> None:
             assert server.spec["leaseTransitions"] == 2
 
 
-async def test_leader_that_cannot_renew_stops_before_the_lease_ends() -> None:
+async def test_leader_that_cannot_renew_stops_at_the_renew_deadline() -> None:
     async with LeaseServer() as server:
         me = Candidate(server, "me")
         async with running(me) as (task,):
-            await me.led.wait()
+            while len(me.held) < 5:
+                await asyncio.sleep(0)
             server.broken = True
-            renewed_at = me.clock.monotonic()
+            renewed = len(me.held)
             await task
+        assert len(me.held) == renewed
         assert me.cancelled
         assert me.stopped
-        assert me.clock.monotonic() - renewed_at < 15
+        assert me.clock.monotonic() - me.held[-1] == 10
+        assert "InternalError" in me.elector.problem
+
+
+async def test_leader_stops_when_its_renewals_are_not_answered() -> None:
+    async with LeaseServer() as server:
+        me = Candidate(server, "me", lease_duration=1, renew_deadline=0.3, retry_period=0.1)
+        async with running(me) as (task,):
+            await me.led.wait()
+            server.silent = True
+            await task
+        assert me.cancelled
+        assert me.elector.problem == "no answer in time"
+
+
+async def test_leader_goes_on_for_long_by_one_request_a_renewal() -> None:
+    async with LeaseServer() as server:
+        me = Candidate(server, "me")
+        async with running(me):
+            await me.led.wait()
+            server.delay = 0.02
+            requests = len(server.requests)
+            while me.clock.monotonic() < 60:
+                await asyncio.sleep(0.001)
+            assert me.elector.is_leader
+            assert me.elector.problem == ""
+            assert {request.method for request in server.requests[requests:]} == {"PATCH"}
+
+
+async def test_lease_is_kept_until_the_work_has_come_to_its_end() -> None:
+    holders: list[str] = []
+
+    async with LeaseServer() as server:
+        me = Candidate(server, "me")
+
+        async def lead() -> None:
+            me.led.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                for _ in range(10):
+                    await asyncio.sleep(0.002)
+                    holders.append(server.spec["holderIdentity"])
+
+        leading = asyncio.create_task(me.elector.run(lead))
+        await me.led.wait()
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
+        await me.client.close()
+        assert holders == ["me"] * 10
+        assert server.spec["holderIdentity"] == ""
+
+
+async def test_an_elector_can_lead_without_being_asked_for_anything_else() -> None:
+    async with LeaseServer() as server:
+        client = Client(Connection.to(Access(server.url)), attempts=1)
+        led: list[str] = []
+
+        async def lead() -> None:
+            led.append(server.spec["holderIdentity"])
+
+        await LeaderElector(client, "ns", "l", "me").run(lead)
+        await client.close()
+        assert led == ["me"]
+        assert server.spec["holderIdentity"] == ""
 
 
 async def test_leader_survives_a_short_outage() -> None:
