@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from koordpy import __version__
+from koordpy.commands import qos_flags
 from koordpy.commands.asking import address, server_option
 from koordpy.commands.doctor import doctor
 from koordpy.commands.features import features
@@ -19,6 +20,7 @@ from koordpy.commands.options import Failure, output_option
 from koordpy.commands.output import Format, console, emit
 from koordpy.commands.plugin import plugin
 from koordpy.commands.profile import profile
+from koordpy.commands.qos_flags import QOSFlagsCommand
 from koordpy.commands.record import record
 from koordpy.commands.simulate import simulate
 from koordpy.commands.whatif import whatif
@@ -98,7 +100,7 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
     runtime.serve(process_settings.load(options["config"], overrides, os.environ))
 
 
-@cli.command()
+@cli.command(cls=QOSFlagsCommand)
 @_process_options
 @click.option("--descheduler", is_flag=True, help="Host the descheduler (leader-elected).")
 @click.option(
@@ -139,7 +141,10 @@ def worker(obj: dict[str, Any], /, **options: Any) -> None:
             "dryRun": True if options["dry_run"] else None,
             "substituteEvictors": substitutes or None,
         },
-        "qos": {"nodeName": options["node_name"]},
+        "qos": {
+            "nodeName": options["node_name"],
+            "flags": qos_flags.given(click.get_current_context()) or None,
+        },
         "controllers": {
             "selection": _controllers(options["controllers"]),
             "args": _controller_args(options["controller_arg"]),

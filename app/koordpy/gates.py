@@ -12,7 +12,7 @@ from koordpy.admission import config as handlers
 from koordpy.admission import gates as admission_gates
 from koordpy.controllers import host as controllers
 from koordpy.lib.feature_gates import FeatureGateError, FeatureGates, FeatureSpec
-from koordpy.qos.manager import QOSPlugins
+from koordpy.qos import manager as qos
 from koordpy.scheduling.interface import gates as scheduling_gates
 
 _SERVING: Mapping[str, FeatureSpec] = {**admission_gates.SPECS, **scheduling_gates.SPECS}
@@ -113,6 +113,6 @@ def _known() -> Mapping[str, FeatureSpec]:
     parts = (
         serving(),
         controllers.installed().feature_gates({}),
-        QOSPlugins.installed().gates().specs,
+        qos.gate_specs(qos.installed()),
     )
     return {name: spec for part in parts for name, spec in part.items()}

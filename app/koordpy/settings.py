@@ -176,6 +176,9 @@ class QOSSettings(ConfigModel):
     proc_root: str = "/proc"
     sys_root: str = "/sys"
     flags: dict[str, int | float | bool | str] = {}
+    """Flags of plugins, without the two hyphens."""
+    args: dict[str, dict[str, Any]] = {}
+    """Arguments of plugins by their names."""
     sync_timeout: Seconds = 120.0
 
 

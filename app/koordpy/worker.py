@@ -33,12 +33,14 @@ from koordpy.http.server.listener import Listener
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.health import Health
+from koordpy.qos import manager as qos_manager
 from koordpy.qos import paths
 from koordpy.qos.cgroup import CgroupFiles
 from koordpy.qos.collectors import Collectors
 from koordpy.qos.executor import Executor
-from koordpy.qos.interface import QOSHandle
-from koordpy.qos.manager import QOSManager, QOSPlugins
+from koordpy.qos.interface import Handle as QOSHandle
+from koordpy.qos.interface import QOSPlugin
+from koordpy.qos.manager import QOSManager
 from koordpy.qos.metric_cache import MetricCache
 from koordpy.qos.states import StatesInformer
 from koordpy.settings import Settings
@@ -80,7 +82,7 @@ class Worker:
         self.descheduler: Descheduler | None = None
         self.qos: QOSManager | None = None
         self.controllers: ControllerHost | None = None
-        qos_plugins = QOSPlugins.installed() if qos else None
+        qos_plugins = qos_manager.installed() if qos else None
         catalogue = controller_host.installed() if controllers else None
         if descheduler:
             self._host_descheduler()
@@ -136,7 +138,7 @@ class Worker:
         self.controllers = host
         self._follow("controllers", Informers(cluster, self.client))
 
-    def _host_qos(self, plugins: QOSPlugins) -> None:
+    def _host_qos(self, catalogue: Catalogue[QOSPlugin]) -> None:
         settings = self.settings.worker.qos
         node_name = settings.node_name or os.environ.get("NODE_NAME")
         if not node_name:
@@ -148,19 +150,20 @@ class Worker:
         states = StatesInformer(cluster, node_name, paths.detect(root))
         metrics = MetricCache(self._clock)
         files = CgroupFiles(root)
-        for name, value in settings.flags.items():
-            plugins.flags.set(name, value)
+        executor = Executor(files, self._clock)
         handle = QOSHandle(
-            node_name,
-            states,
-            metrics,
-            files,
-            Executor(files, self._clock),
-            gates.chosen(plugins.gates().specs, self.settings.feature_gates),
-            plugins.flags,
-            self._clock,
-            self.client,
-            self._events,
+            node_name=node_name,
+            states=states,
+            metrics=metrics,
+            layout=states.layout,
+            cgroups=files,
+            executor=executor,
+            cluster=cluster,
+            gates=gates.chosen(qos_manager.gate_specs(catalogue), self.settings.feature_gates),
+            flags=qos_manager.flags_of(catalogue.values(), settings.flags),
+            clock=self._clock,
+            client=self.client,
+            events=self._events,
         )
         collectors = Collectors(
             states,
@@ -170,7 +173,8 @@ class Worker:
             proc_root=Path(settings.proc_root),
             sys_root=Path(settings.sys_root),
         )
-        self.qos = QOSManager(plugins, handle, collectors)
+        plugins = qos_manager.build(catalogue, settings.args, handle)
+        self.qos = QOSManager(plugins, handle, states=states, executor=executor, collectors=collectors)
         self.qos.setup()
         self._follow("qos", Informers(cluster, self.client))
 

@@ -52,7 +52,7 @@ def test_version_lists_the_installed_plugins():
     plugins = json.loads(done.stdout)["plugins"]
     assert "LoadAwareScheduling" in plugins["scheduling"]
     assert "LowNodeLoad" in plugins["descheduling"]
-    assert "CPUSuppress" in plugins["qos"]
+    assert "CPUSuppresss" in plugins["qos"]
     assert "colocationprofile" in plugins["controllers"]
 
 

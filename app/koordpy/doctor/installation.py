@@ -25,7 +25,7 @@ from koordpy.features.feature import Feature, Part, followed, following
 from koordpy.lib.clock import Clock
 from koordpy.lib.entry_points import PluginLoadError
 from koordpy.lib.feature_gates import FeatureGateError
-from koordpy.qos.manager import QOSPlugins
+from koordpy.qos import manager as qos_manager
 from koordpy.scheduling.extender import light
 from koordpy.scheduling.interface import Plugin
 from koordpy.scheduling.interface.handle import Handle as SchedulingHandle
@@ -146,9 +146,16 @@ class Installation:
         self._add(Part.DESCHEDULER, {substitutes.get(name, name) for name in names})
 
     def _qos(self) -> None:
-        installed = QOSPlugins.installed()
-        chosen = gates.chosen(installed.gates().specs, self.settings.feature_gates)
-        self._add(Part.QOS, {plugin.name for plugin in installed if chosen.enabled(plugin.feature)})
+        installed = qos_manager.installed()
+        chosen = gates.chosen(qos_manager.gate_specs(installed), self.settings.feature_gates)
+        self._add(
+            Part.QOS,
+            {
+                name
+                for name, type_ in installed.items()
+                if type_.feature is None or chosen.enabled(type_.feature)
+            },
+        )
 
     def _add(self, part: Part, names: Iterable[str]) -> None:
         wanted = set(names)

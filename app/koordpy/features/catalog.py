@@ -7,6 +7,7 @@ nothing happens. Third parties' plugins are found like the in-tree ones.
 import random
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from pathlib import Path
 
 from koordpy import data
 from koordpy.admission import config as admission_config
@@ -15,8 +16,6 @@ from koordpy.admission.handler import Handle as AdmissionHandle
 from koordpy.admission.handler import Handler
 from koordpy.admission.paths import webhook_path
 from koordpy.api.core import Node, Pod
-from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
-from koordpy.api.meta import KubeObject
 from koordpy.api.needs import Needs
 from koordpy.api.plugin import PluginArgs as BaseArgs
 from koordpy.api.scheme import Resource
@@ -33,7 +32,13 @@ from koordpy.descheduling.interface import PluginFactory
 from koordpy.descheduling.limiter import EvictionLimiter
 from koordpy.descheduling.registry import Registry as DeschedulingRegistry
 from koordpy.lib.feature_gates import FeatureGates
-from koordpy.qos.manager import QOSPlugins
+from koordpy.qos import manager as qos_manager
+from koordpy.qos.cgroup import CgroupFiles, Version
+from koordpy.qos.executor import Executor
+from koordpy.qos.interface import CgroupLayout, FlagSet, QOSPlugin
+from koordpy.qos.interface import Handle as QOSHandle
+from koordpy.qos.metric_cache import MetricCache
+from koordpy.qos.states import StatesInformer
 from koordpy.scheduling.extender import light
 from koordpy.scheduling.interface import (
     BeforeFilter,
@@ -63,9 +68,6 @@ _BIND = (*(role for _, role in light.NOT_CALLED), ResizePod)
 
 NO_CHANCE = random.Random(0)
 """For what is made to be looked at, and decides nothing."""
-
-OF_A_NODE: tuple[type[KubeObject], ...] = (Node, NodeResourceTopology, NodeSLO, Pod)
-"""What the QoS manager follows, each narrowed to its own node."""
 
 
 def features() -> list[Feature]:
@@ -239,15 +241,40 @@ def _offline(cluster: Cluster) -> DeschedulingHandle:
 
 
 def _qos() -> Iterator[Feature]:
-    installed = QOSPlugins.installed()
-    gates: FeatureGates = installed.gates()
-    for plugin in installed:
+    installed = qos_manager.installed()
+    gates = FeatureGates(qos_manager.gate_specs(installed))
+    for name, type_ in installed.items():
+        cluster = Cluster()
+        handle = _on_a_node(cluster, gates, qos_manager.flags_of([type_]))
+        elsewhere = _elsewhere(type_.needs, partial(_set_up_on_a_node, type_, handle))
         yield Feature(
             part=Part.QOS,
-            name=plugin.name,
-            follows=followed({*OF_A_NODE, *plugin.needs.later}),
-            rights=plugin.needs.rights,
-            gates=(plugin.feature,),
-            on_by_default=gates.enabled(plugin.feature),
-            elsewhere=plugin.needs.elsewhere,
+            name=name,
+            follows=followed({store.type for store in cluster.stores} | set(type_.needs.later)),
+            rights=type_.needs.rights,
+            gates=(type_.feature,) if type_.feature else (),
+            on_by_default=type_.feature is None or gates.enabled(type_.feature),
+            elsewhere=elsewhere,
         )
+
+
+def _set_up_on_a_node(type_: type[QOSPlugin], handle: QOSHandle) -> None:
+    type_(type_.read_args(None, "args"), handle).setup()
+
+
+def _on_a_node(cluster: Cluster, gates: FeatureGates, flags: FlagSet) -> QOSHandle:
+    """Return a handle for QoS plugins that are made to see what they follow; no node is behind it."""
+    layout, files = CgroupLayout(systemd=True), CgroupFiles(Path("/sys/fs/cgroup"), Version.V2)
+    return QOSHandle(
+        node_name="node",
+        states=StatesInformer(cluster, "node", layout),
+        metrics=MetricCache(cluster.clock),
+        layout=layout,
+        cgroups=files,
+        executor=Executor(files, cluster.clock),
+        cluster=cluster,
+        gates=gates,
+        flags=flags,
+        clock=cluster.clock,
+        rng=NO_CHANCE,
+    )

@@ -11,20 +11,10 @@ from pathlib import Path
 
 from koordpy.lib import cpuset
 
+from .interface.cgroups import CgroupError, InvalidValueError, UnsupportedError
+
 MAX_INT64 = 2**63 - 1
 CFS_PERIOD_US = 100_000
-
-
-class CgroupError(OSError):
-    """A cgroup file cannot be read or written; the message names the file and why."""
-
-
-class UnsupportedError(CgroupError):
-    """This node's kernel or cgroup version has no such resource."""
-
-
-class InvalidValueError(CgroupError, ValueError):
-    """A value is outside of what the kernel takes for the resource."""
 
 
 class Version(Enum):

@@ -13,8 +13,10 @@ from pathlib import Path
 from koordpy.lib.clock import Clock
 
 from . import node_info
-from .cgroup import CgroupError, CgroupFiles
-from .metric_cache import MetricCache, Sample
+from .cgroup import CgroupFiles
+from .interface.cgroups import CgroupError
+from .interface.metrics import NODE_CPU_INFO, Sample
+from .metric_cache import MetricCache
 from .states import StatesInformer
 
 log = logging.getLogger(__name__)
@@ -88,7 +90,7 @@ class Collectors:
     def collect_node_info(self) -> None:
         """Read the node's processors. Raises CollectError when sysfs is not as expected."""
         try:
-            self._metrics.set(node_info.FACT, node_info.read(self._sys))
+            self._metrics.set_fact(NODE_CPU_INFO, node_info.read(self._sys))
         except (OSError, ValueError) as error:
             raise CollectError(f"cannot read the CPU topology below {self._sys}: {error}") from None
 

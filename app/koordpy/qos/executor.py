@@ -15,23 +15,14 @@ from prometheus_client import Counter
 from koordpy.lib import cpuset
 from koordpy.lib.clock import Clock
 
-from .cgroup import CgroupError, CgroupFiles, UnsupportedError, comparable
+from .cgroup import CgroupFiles, comparable
+from .interface.cgroups import CgroupError, UnsupportedError, Update
 
 log = logging.getLogger(__name__)
 
 UPDATES = Counter("koordlet_resource_updates_total", "Writes to cgroup files.", ["resource", "status"])
 
 CACHE_TTL = timedelta(minutes=2)
-
-
-@dataclass(frozen=True)
-class Update:
-    """A value wanted in one cgroup file. The reason ends in the log, once per real write."""
-
-    resource: str
-    directory: str
-    value: str
-    reason: str = "UpdateCgroups"
 
 
 @dataclass(frozen=True)

@@ -1,106 +1,115 @@
-"""Host the QoS plugins of one node: register, set up, start behind feature gates, keep alive, stop.
+"""Host the QoS plugins of one node: find, set up, start behind feature gates, keep alive, stop.
 
-The order is Koordinator's (pkg/koordlet/qosmanager): every registered plugin is set up, enabled or not; the
+The order is Koordinator's (pkg/koordlet/qosmanager): every installed plugin is set up, enabled or not; the
 states must be known; then those whose gate is on run. A plugin that raises is logged, counted, backed off
 and run again, and never takes the others down.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any, Final
 
-from koordpy.lib import entry_points, supervise
-from koordpy.lib.feature_gates import FeatureGates, FeatureSpec
+from koordpy.api.catalogue import Catalogue
+from koordpy.lib import supervise
+from koordpy.lib.feature_gates import FeatureSpec
 
 from .collectors import CollectError, Collectors
+from .executor import Executor
 from .gates import GATES
-from .interface import ExtensionPlugin, FlagSet, QOSHandle
+from .interface.flags import FlagSet, FlagValue
+from .interface.handle import Handle
+from .interface.metrics import COLLECT_INTERVAL
+from .interface.plugin import QOSPlugin
+from .states import StatesInformer
 
 log = logging.getLogger(__name__)
 
-GROUP = "koordpy.qos"
+GROUP: Final = "koordpy.qos"
+_ARGS: Final = "worker.qos.args"
 SYNC_TIMEOUT_SECONDS = 120.0
 NODE_INFO_SECONDS = 60.0
 
 
 class QOSManagerError(Exception):
-    """The manager cannot start: a plugin is unfit, or the states did not sync in time."""
+    """The manager cannot start: a plugin cannot be set up, or the states did not sync in time."""
 
 
-class QOSPlugins:
-    """The registered plugins, with the gates and flags that they bring."""
+def installed() -> Catalogue[QOSPlugin]:
+    """Return the installed QoS plugins. Raises DuplicateName."""
+    return Catalogue(GROUP, QOSPlugin)  # type: ignore[type-abstract]
 
-    def __init__(self) -> None:
-        self._plugins: dict[str, ExtensionPlugin] = {}
-        self._specs: dict[str, FeatureSpec] = dict(GATES)
-        self.flags = FlagSet()
 
-    @classmethod
-    def installed(cls) -> "QOSPlugins":
-        """Return all plugins that are installed as entry points of `koordpy.qos`."""
-        plugins = cls()
-        for name, point in entry_points.find(GROUP).items():
-            factory = entry_points.load(GROUP, name, {name: point})
-            if not (isinstance(factory, type) and issubclass(factory, ExtensionPlugin)):
-                raise QOSManagerError(f"QoS plugin {name!r}: {point.value} is not an ExtensionPlugin class")
-            plugins.register(factory())
-        return plugins
+def gate_specs(catalogue: Catalogue[QOSPlugin]) -> dict[str, FeatureSpec]:
+    """Return the gates of the node agent, with those that plugins bring along. Raises PluginError."""
+    return catalogue.feature_gates(GATES)
 
-    def register(self, plugin: ExtensionPlugin) -> None:
-        """Add a plugin. Raises QOSManagerError for a name or a gate that is taken, or a gate nobody knows."""
-        if plugin.name in self._plugins:
-            raise QOSManagerError(f"QoS plugin {plugin.name!r} is already registered")
-        if plugin.feature_spec is not None:
-            if plugin.feature in self._specs:
-                raise QOSManagerError(f"{plugin.feature} extension plugin already registered")
-            self._specs[plugin.feature] = plugin.feature_spec
-        elif plugin.feature not in self._specs:
-            raise QOSManagerError(
-                f"QoS plugin {plugin.name!r}: gate {plugin.feature!r} is not known; set feature_spec"
-            )
-        self._plugins[plugin.name] = plugin
-        plugin.init_flags(self.flags)
 
-    def gates(self, settings: Mapping[str, bool] | None = None) -> FeatureGates:
-        """Return the gates of all plugins with some of them set; raises FeatureGateError for unknown ones."""
-        return FeatureGates(self._specs, settings)
+def flags_of(types: Iterable[type[QOSPlugin]], settings: Mapping[str, FlagValue] | None = None) -> FlagSet:
+    """Return the flags of the manager and of plugins, some of them set. Raises FlagError."""
+    flags = FlagSet()
+    flags.declare(COLLECT_INTERVAL, timedelta(seconds=1), "time between two measurements of what is used")
+    for type_ in types:
+        type_.init_flags(flags)
+    for name, value in (settings or {}).items():
+        flags.set(name, value)
+    return flags
 
-    def __iter__(self) -> Iterator[ExtensionPlugin]:
-        return iter(self._plugins.values())
+
+def build(
+    catalogue: Catalogue[QOSPlugin], args: Mapping[str, Mapping[str, Any]], handle: Handle
+) -> list[QOSPlugin]:
+    """Make all plugins, with their arguments by name. Raises ConfigError."""
+    for name in args:
+        catalogue.load(name, _ARGS)
+    return [
+        catalogue.make(name, type_.read_args(args.get(name), path := f"{_ARGS}.{name}"), handle, path)
+        for name, type_ in catalogue.items()
+    ]
 
 
 class QOSManager:
     """The plugins of one node at work."""
 
-    def __init__(self, plugins: QOSPlugins, handle: QOSHandle, collectors: Collectors) -> None:
-        self._plugins, self._handle, self._collectors = plugins, handle, collectors
+    def __init__(
+        self,
+        plugins: Iterable[QOSPlugin],
+        handle: Handle,
+        *,
+        states: StatesInformer,
+        executor: Executor,
+        collectors: Collectors,
+    ) -> None:
+        self.plugins = tuple(plugins)
+        self._handle, self._states, self._executor, self._collectors = handle, states, executor, collectors
         self.running: list[str] = []
         """Names of the plugins that were started."""
 
     def setup(self) -> None:
         """Set up every plugin. Raises QOSManagerError naming the one that fails."""
-        for plugin in self._plugins:
+        for plugin in self.plugins:
             try:
-                plugin.setup(self._handle)
+                plugin.setup()
             except Exception as error:
                 raise QOSManagerError(f"QoS plugin {plugin.name!r}: setup failed: {error}") from error
 
     async def run(self, *, sync_timeout: float = SYNC_TIMEOUT_SECONDS) -> None:
         """Wait for the states, then run collectors and enabled plugins until cancelled, then stop them."""
-        interval = self._handle.flags.integer("collect-res-used-interval")
+        interval = self._handle.flags.duration(COLLECT_INTERVAL).total_seconds()
         if interval < 1:
-            log.warning("QoS manager is off: --collect-res-used-interval is %d", interval)
+            log.warning("QoS manager is off: --%s is %g s, less than a second", COLLECT_INTERVAL, interval)
             return
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._handle.states.run())
+            tasks.create_task(self._states.run())
             await self._synced(sync_timeout)
             tasks.create_task(supervise.forever("qos-node-info", self._collect_node_info))
             tasks.create_task(supervise.forever("qos-collectors", lambda: self._collect(interval)))
             tasks.create_task(supervise.forever("qos-executor-cache", self._collect_cache))
             try:
                 async with asyncio.TaskGroup() as running:
-                    for plugin in self._plugins:
-                        if self._handle.gates.enabled(plugin.feature):
+                    for plugin in self.plugins:
+                        if plugin.feature is None or self._handle.gates.enabled(plugin.feature):
                             running.create_task(supervise.forever(f"qos-{plugin.name}", plugin.run))
                             self.running.append(plugin.name)
                     log.info("QoS plugins running: %s", ", ".join(self.running) or "none")
@@ -111,7 +120,7 @@ class QOSManager:
     async def _synced(self, timeout: float) -> None:
         try:
             async with asyncio.timeout(timeout):
-                while not self._handle.states.synced:
+                while not self._states.synced:
                     await asyncio.sleep(0.05)
         except TimeoutError:
             raise QOSManagerError(
@@ -119,7 +128,7 @@ class QOSManager:
                 f"its pods and NodeSLOs were not all seen within {timeout:.0f} s"
             ) from None
 
-    async def _collect(self, interval: int) -> None:
+    async def _collect(self, interval: float) -> None:
         while True:
             try:
                 self._collectors.collect()
@@ -135,10 +144,10 @@ class QOSManager:
     async def _collect_cache(self) -> None:
         while True:
             await asyncio.sleep(60)
-            self._handle.executor.collect()
+            self._executor.collect()
 
     async def _stop(self) -> None:
-        for plugin in self._plugins:
+        for plugin in self.plugins:
             if plugin.name in self.running:
                 try:
                     await plugin.stop()

@@ -8,57 +8,16 @@ import bisect
 import math
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from koordpy.lib.clock import Clock
 
+from .interface.metrics import PROPERTIES, Aggregation, Fact, MetricError, Sample
+
+F = TypeVar("F")
+
 RETENTION = timedelta(hours=12)
-
-PROPERTIES: dict[str, tuple[str, ...]] = {
-    "node_cpu_usage": (),
-    "node_memory_usage": (),
-    "sys_cpu_usage": (),
-    "sys_memory_usage": (),
-    "node_be": ("be_resource", "be_allocation"),
-    "pod_cpu_usage": ("pod_uid",),
-    "pod_memory_usage": ("pod_uid",),
-    "pod_cpu_throttled": ("pod_uid",),
-    "container_cpu_usage": ("container_id",),
-    "container_memory_usage": ("container_id",),
-    "container_cpu_throttled": ("container_id",),
-    "host_application_cpu_usage": ("host_app_name",),
-    "host_application_memory_usage": ("host_app_name",),
-}
-"""The properties of each kind. CPU is in cores (node_be: milli-cores), memory in bytes."""
-
-
-class MetricError(ValueError):
-    """A sample or a query does not fit its kind, or a query found nothing."""
-
-
-class Aggregation(StrEnum):
-    """How the points of a query become one number."""
-
-    AVG = "avg"
-    P50 = "p50"
-    P90 = "p90"
-    P95 = "p95"
-    P99 = "p99"
-    LAST = "last"
-    COUNT = "count"
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One measured value."""
-
-    kind: str
-    value: float
-    time: datetime
-    properties: Mapping[str, str]
 
 
 class _Series:
@@ -140,13 +99,14 @@ class MetricCache:
                 if not series.times:
                     del by_identity[identity]
 
-    def set(self, key: str, fact: Any) -> None:
-        """Remember the latest value of a fact, e.g. `node_cpu_info`."""
-        self._facts[key] = fact
+    def set_fact(self, fact: Fact[F], value: F) -> None:
+        """Remember the newest value of a fact."""
+        self._facts[fact.key] = value
 
-    def get(self, key: str) -> Any | None:
-        """Return a fact, None while it was not collected."""
-        return self._facts.get(key)
+    def fact(self, fact: Fact[F]) -> F | None:
+        """Return a fact; None while it is not known."""
+        found: F | None = self._facts.get(fact.key)
+        return found
 
 
 def aggregate(how: Aggregation, times: list[float], values: list[float], what: str = "metric") -> float:

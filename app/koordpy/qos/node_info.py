@@ -1,29 +1,10 @@
 """The processors of this node, from sysfs (Koordinator's `node_cpu_info`)."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from koordpy.lib import cpuset
 
-FACT = "node_cpu_info"
-"""Under this key the metric cache holds a NodeCPUInfo."""
-
-
-@dataclass(frozen=True)
-class Processor:
-    """One logical CPU and where it is."""
-
-    cpu: int
-    core: int
-    socket: int
-    node: int
-
-
-@dataclass(frozen=True)
-class NodeCPUInfo:
-    """All online processors, ordered by NUMA node, socket, core and CPU."""
-
-    processors: tuple[Processor, ...]
+from .interface.metrics import NodeCPUInfo, Processor
 
 
 def read(sys_root: Path) -> NodeCPUInfo:

@@ -1,4 +1,4 @@
-"""What this node is and runs, and callbacks for those who must know of changes (states informer).
+"""What this node is and runs, and callbacks on changes (states informer).
 
 Node, NodeSLO, pods and NodeResourceTopology come from the cluster's stores. Only what is about the own node
 is wanted of them; a process that wants more has more in them. `send_callback` never blocks: a type has one
@@ -7,53 +7,20 @@ slot, and a run that is waiting sees the newest state.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
-from koordpy.api.slo.host_application import HostApplicationSpec
 from koordpy.api.slo.node_slo import NodeSLOSpec, completed
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.selector import Selector
 
-from .paths import CgroupLayout
+from .interface.layout import CgroupLayout
+from .interface.states import Callback, CallbackError, CallbackTarget, PodMeta, StateType
 
 log = logging.getLogger(__name__)
-
-
-class StateType(StrEnum):
-    """What a callback is about."""
-
-    NODE_SLO_SPEC = "NodeSLOSpec"
-    ALL_PODS = "AllPods"
-    NODE_TOPOLOGY = "NodeTopology"
-    NODE_METADATA = "NodeMetadata"
-
-
-@dataclass(frozen=True)
-class PodMeta:
-    """A pod of this node and its cgroup directory, relative to a subsystem's root."""
-
-    pod: Pod
-    cgroup_dir: str
-
-
-@dataclass(frozen=True)
-class CallbackTarget:
-    """What all callbacks of one run share."""
-
-    pods: list[PodMeta]
-    host_applications: list[HostApplicationSpec]
-
-
-Callback = Callable[[StateType, Any, CallbackTarget], None]
-
-
-class CallbackError(ValueError):
-    """A callback was registered for an unknown type, or twice under one name."""
 
 
 @dataclass

@@ -11,7 +11,7 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.slo.host_application import HostApplicationSpec
 from koordpy.lib import cpuset
 
-from .states import PodMeta
+from .interface.states import PodMeta
 
 log = logging.getLogger(__name__)
 

@@ -1,56 +1,73 @@
-"""Set up one QoS plugin on a machine made of files in a test's folder."""
+"""Run one QoS plugin on a node made of files in a test's folder."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from koordpy.cluster.cluster import Cluster
-from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, Stage
+from koordpy.lib.feature_gates import FeatureGates
+from koordpy.qos import manager
 from koordpy.qos.cgroup import CgroupFiles, Version
 from koordpy.qos.executor import Executor
-from koordpy.qos.interface import ExtensionPlugin, FlagSet, QOSHandle
+from koordpy.qos.gates import GATES
+from koordpy.qos.interface import CgroupLayout, FlagValue, Handle, QOSPlugin
 from koordpy.qos.metric_cache import MetricCache
-from koordpy.qos.paths import CgroupLayout
 from koordpy.qos.states import StatesInformer
 
 from .cluster import settle
 
+P = TypeVar("P", bound=QOSPlugin)
+
+
+@dataclass(frozen=True)
+class PluginOnNode(Generic[P]):
+    """A plugin that is set up, and its node."""
+
+    plugin: P
+    handle: Handle
+    root: Path
+    """The root of the node's cgroup v2 file system."""
+
+    def cgroup(self, directory: str, files: Mapping[str, str] | None = None) -> Path:
+        """Make a cgroup with some files, given by their names in the file system; return its folder."""
+        folder = self.root / directory
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in (files or {}).items():
+            (folder / name).write_text(text, encoding="ascii")
+        return folder
+
 
 def set_up(
-    plugin: ExtensionPlugin,
+    plugin: type[P],
     cluster: Cluster,
     node_name: str,
     root: Path,
     *,
-    flags: Mapping[str, int | float | bool | str] | None = None,
-) -> QOSHandle:
-    """Take a plugin through `init_flags` and `setup` on a node of the cluster; return what it was given.
+    args: Mapping[str, Any] | None = None,
+    flags: Mapping[str, FlagValue] | None = None,
+    gates: Mapping[str, bool] | None = None,
+) -> PluginOnNode[P]:
+    """Take a plugin through `init_flags`, construction and `setup` on a node of the cluster.
 
-    `root` becomes the root of a cgroup v2 file system with systemd's names. Raises FlagError.
+    `root` becomes the root of a cgroup v2 file system with systemd's names; `args` are as in a configuration
+    file. Raises ConfigError, FlagError, FeatureGateError.
     """
-    declared = FlagSet()
-    plugin.init_flags(declared)
-    for name, value in (flags or {}).items():
-        declared.set(name, value)
     files = CgroupFiles(root, Version.V2)
-    handle = QOSHandle(
+    layout = CgroupLayout(systemd=True)
+    handle = Handle(
         node_name=node_name,
-        states=StatesInformer(cluster, node_name, CgroupLayout(systemd=True)),
+        states=StatesInformer(cluster, node_name, layout),
         metrics=MetricCache(cluster.clock),
+        layout=layout,
         cgroups=files,
         executor=Executor(files, cluster.clock),
-        gates=FeatureGates({plugin.feature: plugin.feature_spec or FeatureSpec(True, Stage.ALPHA)}),
-        flags=declared,
+        cluster=cluster,
+        gates=FeatureGates({**GATES, **plugin.feature_gates}, gates),
+        flags=manager.flags_of([plugin], flags),
         clock=cluster.clock,
     )
+    made = plugin(plugin.read_args(args, "args"), handle)
+    made.setup()
     settle(cluster)
-    plugin.setup(handle)
-    return handle
-
-
-def cgroup(handle: QOSHandle, directory: str, files: Mapping[str, str] | None = None) -> Path:
-    """Make a cgroup with some files, given by their names in the file system; return its folder."""
-    folder = handle.cgroups.root / directory
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in (files or {}).items():
-        (folder / name).write_text(text, encoding="ascii")
-    return folder
+    return PluginOnNode(made, handle, root)

@@ -33,22 +33,23 @@ import asyncio
 from pathlib import Path
 
 from koordpy.lib.feature_gates import FeatureSpec, Stage
-from koordpy.qos.interface import ExtensionPlugin
+from koordpy.qos.interface import QOSPlugin
 
 
-class Stumbler(ExtensionPlugin):
+class Stumbler(QOSPlugin):
     """Raises the first two times that it runs, and writes down what happens to it."""
 
     name = "Stumbler"
     feature = "Stumbling"
-    feature_spec = FeatureSpec(default=True, stage=Stage.ALPHA)
+    feature_gates = {"Stumbling": FeatureSpec(default=True, stage=Stage.ALPHA)}
     diary = Path(__file__).with_name("diary")
 
-    def init_flags(self, flags):
+    @classmethod
+    def init_flags(cls, flags):
         flags.declare("stumbler-height", 3, "how far to fall")
 
-    def setup(self, handle):
-        self.note("setup", handle.node_name, handle.flags.integer("stumbler-height"))
+    def setup(self):
+        self.note("setup", self.handle.node_name, self.handle.flags.integer("stumbler-height"))
 
     async def run(self):
         self.note("run")
@@ -207,7 +208,7 @@ async def test_a_worker_of_an_unknown_node_gives_up_and_says_so(tmp_path: Path, 
     ("changes", "gates", "error", "message"),
     [
         ({"flags": {"no-such-flag": 1}}, {}, FlagError, "unknown flag 'no-such-flag'"),
-        ({"flags": {"cpu-suppress-interval-seconds": "often"}}, {}, FlagError, "expected int, got 'often'"),
+        ({"flags": {"cpu-suppress-interval-seconds": "often"}}, {}, FlagError, "got 'often', expected int"),
         ({}, {"NoSuchGate": True}, FeatureGateError, "unrecognized feature gate 'NoSuchGate'"),
         ({"nodeName": None}, {}, WorkerError, "worker.qos.nodeName or the environment variable NODE_NAME"),
     ],

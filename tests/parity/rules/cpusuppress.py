@@ -6,19 +6,27 @@ from typing import Any
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology
+from koordpy.api.plugin import NoArgs
 from koordpy.api.scheme import decode
 from koordpy.api.slo.node_slo import NodeSLOSpec
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import SystemClock
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.qos import gates
-from koordpy.qos.cgroup import CgroupFiles, UnsupportedError, Version
-from koordpy.qos.executor import Executor, Update
-from koordpy.qos.interface import FlagSet, QOSHandle
+from koordpy.qos.cgroup import CgroupFiles, Version
+from koordpy.qos.executor import Executor
+from koordpy.qos.interface import (
+    CgroupLayout,
+    Handle,
+    NodeCPUInfo,
+    PodMeta,
+    Processor,
+    UnsupportedError,
+    Update,
+)
+from koordpy.qos.manager import flags_of
 from koordpy.qos.metric_cache import MetricCache
-from koordpy.qos.node_info import NodeCPUInfo, Processor
-from koordpy.qos.paths import CgroupLayout
-from koordpy.qos.states import PodMeta, StatesInformer
+from koordpy.qos.states import StatesInformer
 from koordpy_plugins.qos.cpusuppress.plugin import CPUSuppress, Inputs, suppress_milli
 
 BEST_EFFORT = "kubepods.slice/kubepods-besteffort.slice"
@@ -78,12 +86,21 @@ def run(case: dict[str, Any], tag: str | None) -> Any:
     files = MemoryFiles(case["cgroupDirs"], {k: str(v) for k, v in contents.items() if v is not None})
     executor = RecordingExecutor(files)
     feature_gates = FeatureGates(gates.GATES, {gates.BE_CPU_MANAGER: case["beCPUManager"]})
-    flags = FlagSet()
-    plugin = CPUSuppress()
-    plugin.init_flags(flags)
     clock = SystemClock()
-    states = StatesInformer(Cluster(clock), "n", CgroupLayout(systemd=True))
-    plugin.setup(QOSHandle("n", states, MetricCache(clock), files, executor, feature_gates, flags, clock))
+    cluster, layout = Cluster(clock), CgroupLayout(systemd=True)
+    handle = Handle(
+        node_name="n",
+        states=StatesInformer(cluster, "n", layout),
+        metrics=MetricCache(clock),
+        layout=layout,
+        cgroups=files,
+        executor=executor,
+        cluster=cluster,
+        gates=feature_gates,
+        flags=flags_of([CPUSuppress]),
+        clock=clock,
+    )
+    plugin = CPUSuppress(NoArgs(), handle)
     inputs = Inputs(
         slo=None,
         node=decode(Node, case["node"]) if case["node"] else None,

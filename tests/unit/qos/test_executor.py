@@ -3,8 +3,9 @@ from datetime import UTC, datetime
 import pytest
 
 from koordpy.lib.clock import FakeClock
-from koordpy.qos.cgroup import CgroupFiles, InvalidValueError, Version
-from koordpy.qos.executor import Executor, Update
+from koordpy.qos.cgroup import CgroupFiles, Version
+from koordpy.qos.executor import Executor
+from koordpy.qos.interface import InvalidValueError, Update
 
 
 class Tree:

@@ -3,37 +3,60 @@ from datetime import UTC, datetime
 
 import pytest
 
+from koordpy.api.catalogue import Catalogue
+from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
+from koordpy.api.plugin import PluginArgs
+from koordpy.api.plugin_errors import DuplicateName, GateConflict
 from koordpy.api.scheme import decode
 from koordpy.api.slo.host_application import HostApplicationSpec
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
-from koordpy.lib.feature_gates import FeatureGateError, FeatureSpec, Stage
+from koordpy.lib.feature_gates import FeatureGateError, FeatureGates, FeatureSpec, Stage
 from koordpy.qos.cgroup import CgroupFiles, Version
 from koordpy.qos.collectors import Collectors
 from koordpy.qos.executor import Executor
-from koordpy.qos.interface import ExtensionPlugin, QOSHandle
-from koordpy.qos.manager import QOSManager, QOSManagerError, QOSPlugins
-from koordpy.qos.metric_cache import Aggregation, MetricCache
-from koordpy.qos.paths import CgroupLayout
-from koordpy.qos.states import CallbackError, StatesInformer, StateType
+from koordpy.qos.interface import (
+    Aggregation,
+    CallbackError,
+    CgroupLayout,
+    Handle,
+    QOSPlugin,
+    StateType,
+)
+from koordpy.qos.manager import (
+    GROUP,
+    QOSManager,
+    QOSManagerError,
+    build,
+    flags_of,
+    gate_specs,
+)
+from koordpy.qos.metric_cache import MetricCache
+from koordpy.qos.states import StatesInformer
 from tests.eventually import PATIENCE
 
 
-class Greeter(ExtensionPlugin):
+class GreeterArgs(PluginArgs):
+    loud: bool = False
+
+
+class Greeter(QOSPlugin):
     name = "Greeter"
     feature = "Greeting"
-    feature_spec = FeatureSpec(default=True, stage=Stage.ALPHA)
+    feature_gates = {"Greeting": FeatureSpec(default=True, stage=Stage.ALPHA)}
+    args: GreeterArgs
 
-    def __init__(self):
+    def __init__(self, args, handle):
+        super().__init__(args, handle)
         self.calls = []
 
-    def init_flags(self, flags):
+    @classmethod
+    def init_flags(cls, flags):
         flags.declare("greeting", "hello", "what to say")
-        flags.declare("collect-res-used-interval", 1, "seconds between collections of usage")
 
-    def setup(self, handle):
+    def setup(self):
         self.calls.append("setup")
 
     async def run(self):
@@ -49,7 +72,7 @@ class Greeter(ExtensionPlugin):
 class Node1:
     """A node's states, with cgroup and proc files in a temporary folder."""
 
-    def __init__(self, root, plugins, gates=None):
+    def __init__(self, root, *types, gates=None, args=None):
         self.clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
         self.cluster = Cluster(self.clock)
         self.states = StatesInformer(self.cluster, "n1", CgroupLayout(systemd=True))
@@ -59,20 +82,27 @@ class Node1:
         self.proc.mkdir()
         self.stat(0)
         (self.proc / "meminfo").write_text("MemTotal: 1000 kB\nMemAvailable: 400 kB\n")
-        handle = QOSHandle(
-            "n1",
-            self.states,
-            self.metrics,
-            self.files,
-            Executor(self.files, self.clock),
-            plugins.gates(gates),
-            plugins.flags,
-            self.clock,
+        executor = Executor(self.files, self.clock)
+        known = catalogue(*types)
+        handle = Handle(
+            node_name="n1",
+            states=self.states,
+            metrics=self.metrics,
+            layout=self.states.layout,
+            cgroups=self.files,
+            executor=executor,
+            cluster=self.cluster,
+            gates=FeatureGates(gate_specs(known), gates),
+            flags=flags_of(types),
+            clock=self.clock,
         )
         self.collectors = Collectors(
             self.states, self.metrics, self.files, self.clock, proc_root=self.proc, sys_root=root / "sys"
         )
-        self.manager = QOSManager(plugins, handle, self.collectors)
+        self.plugins = build(known, args or {}, handle)
+        self.manager = QOSManager(
+            self.plugins, handle, states=self.states, executor=executor, collectors=self.collectors
+        )
 
     def stat(self, jiffies):
         (self.proc / "stat").write_text(f"cpu  {jiffies} 0 0 999 0 0 0 0 0 0\ncpu0 0\n")
@@ -89,11 +119,8 @@ class Node1:
         (path / "memory.stat").write_text("inactive_anon 1\nactive_anon 2\nunevictable 4\nfile 100\n")
 
 
-def registered(*plugins):
-    every = QOSPlugins()
-    for plugin in plugins:
-        every.register(plugin)
-    return every
+def catalogue(*types):
+    return Catalogue.of(GROUP, QOSPlugin, types)
 
 
 async def until(condition):
@@ -103,8 +130,8 @@ async def until(condition):
 
 
 async def test_a_plugin_that_raises_is_run_again_and_stopped_at_the_end(tmp_path):
-    plugin = Greeter()
-    node = Node1(tmp_path, registered(plugin))
+    node = Node1(tmp_path, Greeter)
+    [plugin] = node.plugins
     node.sync()
     node.manager.setup()
     running = asyncio.create_task(node.manager.run())
@@ -115,12 +142,12 @@ async def test_a_plugin_that_raises_is_run_again_and_stopped_at_the_end(tmp_path
 
 
 async def test_a_disabled_plugin_is_set_up_but_does_not_run(tmp_path):
-    plugin = Greeter()
-    node = Node1(tmp_path, registered(plugin), gates={"Greeting": False})
+    node = Node1(tmp_path, Greeter, gates={"Greeting": False})
+    [plugin] = node.plugins
     node.sync()
     node.manager.setup()
     running = asyncio.create_task(node.manager.run())
-    await until(lambda: node.metrics.get("x") is None and node.states.synced)
+    await until(lambda: node.states.synced)
     await asyncio.sleep(0.05)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -128,8 +155,8 @@ async def test_a_disabled_plugin_is_set_up_but_does_not_run(tmp_path):
 
 
 async def test_nothing_runs_before_the_states_are_synced(tmp_path):
-    plugin = Greeter()
-    node = Node1(tmp_path, registered(plugin))
+    node = Node1(tmp_path, Greeter)
+    [plugin] = node.plugins
     node.manager.setup()
     with pytest.raises(ExceptionGroup) as raised:
         await node.manager.run(sync_timeout=0.1)
@@ -137,25 +164,59 @@ async def test_nothing_runs_before_the_states_are_synced(tmp_path):
     assert plugin.calls == ["setup"]
 
 
+async def test_a_plugin_without_a_gate_always_runs(tmp_path):
+    class Always(Greeter):
+        name = "Always"
+        feature = None
+        feature_gates = {}
+
+    node = Node1(tmp_path, Always)
+    node.sync()
+    node.manager.setup()
+    running = asyncio.create_task(node.manager.run())
+    await until(lambda: node.manager.running == ["Always"])
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
 def test_a_name_or_gate_is_registered_once():
-    plugins = registered(Greeter())
-    with pytest.raises(QOSManagerError, match="'Greeter' is already registered"):
-        plugins.register(Greeter())
+    with pytest.raises(DuplicateName, match='"Greeter"'):
+        catalogue(Greeter, Greeter)
 
     class Other(Greeter):
         name = "Other"
 
-    with pytest.raises(QOSManagerError, match="Greeting extension plugin already registered"):
-        plugins.register(Other())
+    with pytest.raises(GateConflict, match=r'"Other".*feature gate "Greeting" is declared already'):
+        gate_specs(catalogue(Greeter, Other))
 
 
-def test_an_unknown_gate_is_refused():
+def test_an_unknown_gate_is_refused(tmp_path):
     with pytest.raises(FeatureGateError, match="Nonsense"):
-        registered(Greeter()).gates({"Nonsense": True})
+        Node1(tmp_path, Greeter, gates={"Nonsense": True})
+
+
+def test_plugins_get_their_arguments(tmp_path):
+    [plugin] = Node1(tmp_path, Greeter, args={"Greeter": {"loud": True}}).plugins
+    assert plugin.args == GreeterArgs(loud=True)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ({"Greeter": {"loud": 3}}, r"^worker\.qos\.args\.Greeter\.loud: got 3, expected a valid boolean$"),
+        (
+            {"Greter": {}},
+            r'^worker\.qos\.args: got "Greter", .* koordpy\.qos: Greeter; did you mean Greeter\?$',
+        ),
+    ],
+)
+def test_wrong_arguments_are_named(tmp_path, args, message):
+    with pytest.raises(ConfigError, match=message):
+        Node1(tmp_path, Greeter, args=args)
 
 
 def test_usage_is_measured_from_the_second_reading_on(tmp_path):
-    node = Node1(tmp_path, registered(Greeter()))
+    node = Node1(tmp_path, Greeter)
     node.sync()
     pod = {"metadata": {"name": "p", "namespace": "d", "uid": "u-1"}, "spec": {"nodeName": "n1"}}
     node.cluster.store(Pod).apply(decode(Pod, pod))
@@ -179,7 +240,7 @@ def test_usage_is_measured_from_the_second_reading_on(tmp_path):
 
 
 def test_callback_names_are_unique_within_a_type(tmp_path):
-    states = Node1(tmp_path, registered(Greeter())).states
+    states = Node1(tmp_path, Greeter).states
     states.register_callbacks(StateType.ALL_PODS, "a", "first", lambda *_: None)
     states.register_callbacks(StateType.NODE_SLO_SPEC, "a", "other type", lambda *_: None)
     with pytest.raises(CallbackError, match="registered already: first"):
@@ -187,7 +248,7 @@ def test_callback_names_are_unique_within_a_type(tmp_path):
 
 
 async def test_callbacks_see_the_newest_state_once(tmp_path):
-    node = Node1(tmp_path, registered(Greeter()))
+    node = Node1(tmp_path, Greeter)
     seen = []
     node.states.register_callbacks(
         StateType.NODE_SLO_SPEC,

@@ -3,7 +3,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from koordpy.lib.clock import FakeClock
-from koordpy.qos.metric_cache import Aggregation, MetricCache, MetricError, Sample
+from koordpy.qos.interface import Aggregation, MetricError, Sample
+from koordpy.qos.metric_cache import MetricCache
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, ClassVar
 
 from prometheus_client import Gauge
@@ -20,17 +19,25 @@ from koordpy.api import extension, qos, quantity
 from koordpy.api.core import Node
 from koordpy.api.koordinator import NodeResourceTopology
 from koordpy.api.needs import Needs
+from koordpy.api.plugin import PluginArgs
 from koordpy.api.slo.node_slo import NodeSLOSpec
 from koordpy.api.slo.threshold import CFS_QUOTA, CPUSET, ResourceThresholdStrategy
 from koordpy.lib import cpuset
 from koordpy.qos import usage
-from koordpy.qos.cgroup import CgroupError
-from koordpy.qos.executor import Update
 from koordpy.qos.gates import BE_CPU_MANAGER, BE_CPU_SUPPRESS, is_feature_disabled
-from koordpy.qos.interface import ExtensionPlugin, FlagSet, QOSHandle
-from koordpy.qos.metric_cache import Aggregation, MetricError
-from koordpy.qos.node_info import FACT, NodeCPUInfo
-from koordpy.qos.states import PodMeta
+from koordpy.qos.interface import (
+    COLLECT_INTERVAL,
+    NODE_CPU_INFO,
+    Aggregation,
+    CgroupError,
+    FlagSet,
+    Handle,
+    MetricError,
+    NodeCPUInfo,
+    PodMeta,
+    QOSPlugin,
+    Update,
+)
 
 from . import allowance, cpu_selection
 
@@ -65,11 +72,11 @@ class Inputs:
         return section or ResourceThresholdStrategy()
 
 
-class CPUSuppress(ExtensionPlugin):
+class CPUSuppress(QOSPlugin):
     """The CPU suppress strategy."""
 
     name: ClassVar[str] = "CPUSuppresss"  # Koordinator's spelling
-    feature: ClassVar[str] = BE_CPU_SUPPRESS
+    feature: ClassVar[str | None] = BE_CPU_SUPPRESS
     needs: ClassVar[Needs] = Needs(
         elsewhere=(
             "cgroup files of the node, writable",
@@ -77,19 +84,16 @@ class CPUSuppress(ExtensionPlugin):
         )
     )
 
-    def __init__(self) -> None:
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
         self.policies: dict[str, str] = {}
         """Policy to `using` or `recovered`; empty after a restart, so that both are put right once."""
+        self._best_effort = handle.layout.qos("BestEffort")
 
-    def init_flags(self, flags: FlagSet) -> None:
+    @classmethod
+    def init_flags(cls, flags: FlagSet) -> None:
         """Declare the interval between rounds."""
-        flags.declare("collect-res-used-interval", 1, "seconds between collections of usage")
         flags.declare(INTERVAL_FLAG, 1, "seconds between CPU suppress rounds; 0 or less switches it off")
-
-    def setup(self, handle: QOSHandle) -> None:
-        """Keep the handle."""
-        self.handle = handle
-        self._best_effort = handle.states.layout.qos("BestEffort")
 
     async def run(self) -> None:
         """Run rounds until cancelled."""
@@ -97,10 +101,9 @@ class CPUSuppress(ExtensionPlugin):
         if interval <= 0:
             log.info("%s is off: --%s is %d", self.name, INTERVAL_FLAG, interval)
             await asyncio.Event().wait()
-        sleep = self.handle.sleep or asyncio.sleep
         while True:
             self.round(self.observe())
-            await sleep(interval)
+            await self.handle.sleep(interval)
 
     def observe(self) -> Inputs:
         """Collect the inputs of one round."""
@@ -114,7 +117,7 @@ class CPUSuppress(ExtensionPlugin):
             node=states.node(),
             topology=states.topology(),
             pods=pods,
-            cpus=self.handle.metrics.get(FACT),
+            cpus=self.handle.metrics.fact(NODE_CPU_INFO),
             node_used=self._last("node_cpu_usage", {}),
             pod_used=self._lasts("pod_cpu_usage", "pod_uid", uids),
             application_used=self._lasts("host_application_cpu_usage", "host_app_name", names),
@@ -244,7 +247,7 @@ class CPUSuppress(ExtensionPlugin):
 
     def _last(self, kind: str, properties: Mapping[str, str]) -> float | None:
         now = self.handle.clock.now()
-        window = timedelta(seconds=2 * self.handle.flags.integer("collect-res-used-interval"))
+        window = 2 * self.handle.flags.duration(COLLECT_INTERVAL)
         try:
             return self.handle.metrics.query(kind, Aggregation.LAST, now - window, now, properties)
         except MetricError:

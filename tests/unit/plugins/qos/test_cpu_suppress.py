@@ -10,18 +10,19 @@ import pytest
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeResourceTopology
+from koordpy.api.plugin import NoArgs
 from koordpy.api.scheme import decode
 from koordpy.api.slo.node_slo import NodeSLOSpec, completed
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
+from koordpy.lib.feature_gates import FeatureGates
 from koordpy.qos.cgroup import CgroupFiles, Version
 from koordpy.qos.executor import Executor
-from koordpy.qos.interface import QOSHandle
-from koordpy.qos.manager import QOSPlugins
+from koordpy.qos.gates import GATES
+from koordpy.qos.interface import CgroupLayout, Handle, NodeCPUInfo, PodMeta, Processor
+from koordpy.qos.manager import flags_of
 from koordpy.qos.metric_cache import MetricCache
-from koordpy.qos.node_info import NodeCPUInfo, Processor
-from koordpy.qos.paths import CgroupLayout
-from koordpy.qos.states import PodMeta, StatesInformer
+from koordpy.qos.states import StatesInformer
 from koordpy_plugins.qos.cpusuppress import CPUSuppress
 from koordpy_plugins.qos.cpusuppress.plugin import Inputs
 
@@ -46,14 +47,20 @@ class Stage:
                 folder = root / subsystem / directory
                 folder.mkdir(parents=True)
                 (folder / name).write_text(text)
-        self.plugin = CPUSuppress()
-        plugins = QOSPlugins()
-        plugins.register(self.plugin)
-        states = StatesInformer(Cluster(clock), "n", CgroupLayout(systemd=True))
-        executor = Executor(files, clock)
-        metrics = MetricCache(clock)
-        handle = QOSHandle("n", states, metrics, files, executor, plugins.gates(gates), plugins.flags, clock)
-        self.plugin.setup(handle)
+        cluster, layout = Cluster(clock), CgroupLayout(systemd=True)
+        handle = Handle(
+            node_name="n",
+            states=StatesInformer(cluster, "n", layout),
+            metrics=MetricCache(clock),
+            layout=layout,
+            cgroups=files,
+            executor=Executor(files, clock),
+            cluster=cluster,
+            gates=FeatureGates(GATES, gates),
+            flags=flags_of([CPUSuppress]),
+            clock=clock,
+        )
+        self.plugin = CPUSuppress(NoArgs(), handle)
 
     def set_cpus(self, text: str) -> None:
         for directory in (ROOT, POD, CONTAINER):

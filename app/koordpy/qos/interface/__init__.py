@@ -1,0 +1,64 @@
+"""What a QoS plugin implements and what it is given.
+
+A plugin is a `QOSPlugin` that is installed as an entry point of the group `koordpy.qos` and switched by a
+feature gate. On every node it lives through four steps:
+
+1. `init_flags` declares its command line flags.
+2. It is constructed with its arguments and a `Handle`, and set up, whether its gate is on or not.
+3. `run` works, once the states of the node are known, if the gate is on.
+4. `stop` finishes what must not be left behind.
+
+The handle has the states of the node, what was measured on it, its cgroup files to read and the one executor
+that writes them. Source: Koordinator, `pkg/koordlet/qosmanager/framework`.
+"""
+
+from .cgroups import CgroupError, Cgroups, Executor, InvalidValueError, UnsupportedError, Update
+from .flags import Flag, FlagError, FlagSet, FlagValue
+from .handle import Handle
+from .layout import CgroupLayout
+from .metrics import (
+    COLLECT_INTERVAL,
+    NODE_CPU_INFO,
+    PROPERTIES,
+    Aggregation,
+    Fact,
+    MetricError,
+    Metrics,
+    NodeCPUInfo,
+    Processor,
+    Sample,
+)
+from .plugin import QOSPlugin
+from .states import Callback, CallbackError, CallbackTarget, PodMeta, States, StateType
+
+__all__ = [
+    "COLLECT_INTERVAL",
+    "NODE_CPU_INFO",
+    "PROPERTIES",
+    "Aggregation",
+    "Callback",
+    "CallbackError",
+    "CallbackTarget",
+    "CgroupError",
+    "CgroupLayout",
+    "Cgroups",
+    "Executor",
+    "Fact",
+    "Flag",
+    "FlagError",
+    "FlagSet",
+    "FlagValue",
+    "Handle",
+    "InvalidValueError",
+    "MetricError",
+    "Metrics",
+    "NodeCPUInfo",
+    "PodMeta",
+    "Processor",
+    "QOSPlugin",
+    "Sample",
+    "StateType",
+    "States",
+    "UnsupportedError",
+    "Update",
+]

@@ -1,0 +1,123 @@
+"""Flags of QoS plugins: declared by the plugins, set on the command line or in the configuration file.
+
+The names, and how values are written, are those of koordlet's flags, so that a koordlet's command line moves
+over as it is.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from koordpy.lib import duration
+
+V = TypeVar("V", int, float, bool, str, timedelta)
+
+FlagValue = int | float | bool | str | timedelta
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_BOOLEANS = {"true": True, "false": False}
+
+
+class FlagError(ValueError):
+    """A flag that is not declared, is declared twice, or has a value of the wrong type."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag; the type of its values is the type of the default."""
+
+    name: str
+    default: FlagValue
+    description: str
+
+    def parse(self, given: FlagValue) -> FlagValue:
+        """Return a value of the flag's type; text is read as on a command line. Raises FlagError."""
+        wanted = type(self.default)
+        try:
+            if wanted is timedelta and isinstance(given, str):
+                return timedelta(microseconds=duration.parse(given) / 1000)
+            if isinstance(given, str) and wanted is bool:
+                return _BOOLEANS[given.lower()]
+            if isinstance(given, str) and wanted in (int, float):
+                return wanted(given)
+        except (ValueError, KeyError):
+            raise FlagError(self._unfit(given)) from None
+        if type(given) is int and wanted is float:
+            return float(given)
+        if type(given) in (int, float) and wanted is timedelta:
+            return timedelta(seconds=float(given))  # type: ignore[arg-type]
+        if type(given) is not wanted:
+            raise FlagError(self._unfit(given))
+        return given
+
+    def _unfit(self, given: FlagValue) -> str:
+        expected = (
+            "duration, such as 90s or 1h30m"
+            if type(self.default) is timedelta
+            else type(self.default).__name__
+        )
+        return f"flag {self.name}: got {given!r}, expected {expected}"
+
+
+class FlagSet:
+    """The flags of all plugins of a node."""
+
+    def __init__(self) -> None:
+        self._flags: dict[str, Flag] = {}
+        self._values: dict[str, FlagValue] = {}
+
+    def declare(self, name: str, default: FlagValue, description: str) -> None:
+        """Declare a flag. Raises FlagError for a bad name, or another default than declared before."""
+        if not _NAME.fullmatch(name):
+            raise FlagError(f"flag {name!r}: expected lower case words joined by hyphens")
+        known = self._flags.get(name)
+        if known is not None and known.default != default:
+            raise FlagError(f"flag {name} is declared twice, with defaults {known.default!r} and {default!r}")
+        self._flags[name] = Flag(name, default, description)
+
+    def set(self, name: str, value: FlagValue) -> None:
+        """Set a declared flag. Raises FlagError for an unknown name or a value of another type."""
+        flag = self._flags.get(name)
+        if flag is None:
+            raise FlagError(f"unknown flag {name!r}; there are: {', '.join(sorted(self._flags)) or 'none'}")
+        self._values[name] = flag.parse(value)
+
+    def integer(self, name: str) -> int:
+        """Return the value of an integer flag. Raises FlagError for another type or an undeclared flag."""
+        return self._value(name, int)
+
+    def number(self, name: str) -> float:
+        """Return the value of a flag that is a floating point number. Raises FlagError."""
+        return self._value(name, float)
+
+    def boolean(self, name: str) -> bool:
+        """Return the value of a boolean flag. Raises FlagError."""
+        return self._value(name, bool)
+
+    def text(self, name: str) -> str:
+        """Return the value of a text flag. Raises FlagError."""
+        return self._value(name, str)
+
+    def duration(self, name: str) -> timedelta:
+        """Return the value of a duration flag. Raises FlagError."""
+        return self._value(name, timedelta)
+
+    @property
+    def flags(self) -> list[Flag]:
+        """All flags, by name."""
+        return [self._flags[name] for name in sorted(self._flags)]
+
+    @property
+    def values(self) -> dict[str, FlagValue]:
+        """All flags with their values in force."""
+        return {flag.name: self._values.get(flag.name, flag.default) for flag in self.flags}
+
+    def _value(self, name: str, wanted: type[V]) -> V:
+        flag = self._flags.get(name)
+        if flag is None:
+            raise FlagError(f"flag {name!r} was not declared")
+        value = self._values.get(name, flag.default)
+        if type(value) is not wanted:
+            raise FlagError(f"flag {name} is no {wanted.__name__}: {value!r}")
+        return value

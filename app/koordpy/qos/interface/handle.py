@@ -1,0 +1,47 @@
+"""What a QoS plugin is given."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.events import Recorder
+from koordpy.lib.clock import Clock
+from koordpy.lib.feature_gates import FeatureGates
+
+from .cgroups import Cgroups, Executor
+from .flags import FlagSet
+from .layout import CgroupLayout
+from .metrics import Metrics
+from .states import States
+
+
+@dataclass(frozen=True)
+class Handle:
+    """What QoS plugins may use, on one node.
+
+    `client` is None where nothing can be written to the API server, `events` where no events are recorded.
+    """
+
+    node_name: str
+    states: States
+    """The node, its pods, NodeSLO and topology."""
+    metrics: Metrics
+    """What was measured on the node."""
+    layout: CgroupLayout
+    """Where the cgroups of pods are."""
+    cgroups: Cgroups
+    """Reads cgroup files."""
+    executor: Executor
+    """Writes cgroup files; nothing else does."""
+    cluster: Cluster
+    """Stores of other objects of the API server, for plugins that follow some."""
+    gates: FeatureGates
+    flags: FlagSet
+    clock: Clock
+    rng: random.Random = field(default_factory=random.Random)
+    client: Client | None = None
+    events: Recorder | None = None
+    sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep, repr=False)

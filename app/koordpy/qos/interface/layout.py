@@ -1,0 +1,68 @@
+"""Where Kubernetes puts the cgroups of pods (pkg/koordlet/util/system: both cgroup drivers).
+
+Paths are relative to the root of a subsystem and have no slash at the end.
+"""
+
+from dataclasses import dataclass
+
+from koordpy.api import qos as qos_classes
+from koordpy.api.core import Pod
+from koordpy.api.slo.host_application import CgroupPath, HostApplicationSpec
+
+_SYSTEMD_SCOPE = {"docker": "docker-", "containerd": "cri-containerd-", "pouch": "pouch-", "cri-o": "crio-"}
+
+
+@dataclass(frozen=True)
+class CgroupLayout:
+    """The layout of one cgroup driver: systemd's slices or cgroupfs' plain names."""
+
+    systemd: bool
+
+    @property
+    def kubepods(self) -> str:
+        """The parent of all pods."""
+        return "kubepods.slice" if self.systemd else "kubepods"
+
+    def qos(self, kube_qos: str) -> str:
+        """Return the directory of a Kubernetes QoS class; Guaranteed pods are right below the parent."""
+        if kube_qos not in ("Burstable", "BestEffort"):
+            return self.kubepods
+        name = kube_qos.lower()
+        return f"{self.kubepods}/kubepods-{name}.slice" if self.systemd else f"{self.kubepods}/{name}"
+
+    def pod(self, pod: Pod) -> str:
+        """Return a pod's directory."""
+        kube_qos = qos_classes.kube_qos(pod)
+        uid = pod.metadata.uid
+        if not self.systemd:
+            return f"{self.qos(kube_qos)}/pod{uid}"
+        infix = f"-{kube_qos.lower()}" if kube_qos in ("Burstable", "BestEffort") else ""
+        return f"{self.qos(kube_qos)}/kubepods{infix}-pod{uid.replace('-', '_')}.slice"
+
+    def container(self, pod_directory: str, container_id: str) -> str:
+        """Return a container's directory from its id, `runtime://id`. Raises ValueError for another form."""
+        runtime, mark, identifier = container_id.partition("://")
+        if not mark or not identifier:
+            raise ValueError(f"container id {container_id!r} is not RUNTIME://ID")
+        if not self.systemd:
+            return f"{pod_directory}/{identifier}"
+        prefix = _SYSTEMD_SCOPE.get(runtime)
+        if prefix is None:
+            known = ", ".join(_SYSTEMD_SCOPE)
+            raise ValueError(f"container id {container_id!r}: unknown runtime, expected one of {known}")
+        return f"{pod_directory}/{prefix}{identifier}.scope"
+
+    def host_application(self, application: HostApplicationSpec) -> str:
+        """Return the directory of an entry of NodeSLO `hostApplications`."""
+        path, name, qos = application.cgroup_path, application.name, application.qos
+        if path is None or path == CgroupPath():
+            if qos in ("LSE", "LSR", "LS"):
+                return f"host-latency-sensitive/{name}"
+            return f"host-best-effort/{name}" if qos == "BE" else name
+        bases = {
+            "Kubepods": self.kubepods,
+            "KubepodsBurstable": self.qos("Burstable"),
+            "KubepodsBesteffort": self.qos("BestEffort"),
+        }
+        parts = [bases.get(path.base, ""), path.parent_dir, path.relative_path]
+        return "/".join(part.strip("/") for part in parts if part.strip("/"))

@@ -1,0 +1,76 @@
+"""What a node is and runs, as plugins see it (koordlet's states informer)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from koordpy.api.core import Node, Pod
+from koordpy.api.koordinator import NodeResourceTopology
+from koordpy.api.slo.host_application import HostApplicationSpec
+from koordpy.api.slo.node_slo import NodeSLOSpec
+
+
+class StateType(StrEnum):
+    """What a callback is about."""
+
+    NODE_SLO_SPEC = "NodeSLOSpec"
+    ALL_PODS = "AllPods"
+    NODE_TOPOLOGY = "NodeTopology"
+    NODE_METADATA = "NodeMetadata"
+
+
+@dataclass(frozen=True)
+class PodMeta:
+    """A pod of this node and its cgroup directory, relative to a subsystem's root."""
+
+    pod: Pod
+    cgroup_dir: str
+
+
+@dataclass(frozen=True)
+class CallbackTarget:
+    """What all callbacks of one run share."""
+
+    pods: list[PodMeta]
+    host_applications: list[HostApplicationSpec]
+
+
+Callback = Callable[[StateType, Any, CallbackTarget], None]
+
+
+class CallbackError(ValueError):
+    """A callback was registered for an unknown type, or twice under one name."""
+
+
+class States(Protocol):
+    """The states of one node. Whatever is read is the newest that is known."""
+
+    @property
+    def node_name(self) -> str:
+        """The name of the node."""
+        ...
+
+    def node(self) -> Node | None:
+        """Return the Node object; None only before the states are known."""
+        ...
+
+    def node_slo(self) -> NodeSLOSpec | None:
+        """Return the spec of the node's NodeSLO with all defaults; None: every strategy is to do nothing."""
+        ...
+
+    def topology(self) -> NodeResourceTopology | None:
+        """Return the node's NodeResourceTopology."""
+        ...
+
+    def pods(self) -> list[PodMeta]:
+        """Return all pods that are bound to the node, in no particular order."""
+        ...
+
+    def register_callbacks(self, type_: StateType, name: str, description: str, callback: Callback) -> None:
+        """Call `callback(type, state, target)` after each change of a state.
+
+        Changes that come quickly may be one call, with the newest state. Raises CallbackError for a name that
+        the type has already.
+        """
+        ...

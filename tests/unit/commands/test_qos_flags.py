@@ -1,0 +1,123 @@
+"""Flags of QoS plugins are options of the command that hosts them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from koordpy.cli import cli
+from koordpy.commands.qos_flags import QOSFlagsCommand, given
+
+PLUGIN = """
+from datetime import timedelta
+
+from koordpy.qos.interface import QOSPlugin
+
+
+class Flagged(QOSPlugin):
+    name = "Flagged"
+
+    @classmethod
+    def init_flags(cls, flags):
+        flags.declare("flagged-cool-time", timedelta(seconds=4), "time between two rounds")
+        flags.declare("flagged-dry", False, "whether nothing is written")
+        flags.declare("{extra}", 1, "something else")
+
+    async def run(self):
+        pass
+"""
+
+Install = Callable[[str, str], None]
+
+
+@click.command(cls=QOSFlagsCommand)
+@click.option("--config")
+@click.pass_context
+def host(context: click.Context, config: str | None) -> None:
+    click.echo(f"{config} {sorted(given(context).items())}")
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    def install(code: str, module: str) -> None:
+        info = tmp_path / f"{module}-1.0.dist-info"
+        info.mkdir()
+        (tmp_path / f"{module}.py").write_text(code)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[koordpy.qos]\nFlagged = {module}:Flagged\n")
+        monkeypatch.syspath_prepend(tmp_path)
+
+    return install
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(host, arguments)
+
+
+def test_flags_are_given_as_a_koordlets_command_line_has_them(install: Install) -> None:
+    install(PLUGIN.format(extra="flagged-height"), "flagged_one")
+    result = run(
+        "--cpu-suppress-interval-seconds=5",
+        "--config",
+        "file",
+        "--flagged-cool-time",
+        "1m30s",
+        "--flagged-dry",
+        "--collect-res-used-interval=2s",
+    )
+    assert result.output.strip() == "file " + str(
+        [
+            ("collect-res-used-interval", "2s"),
+            ("cpu-suppress-interval-seconds", "5"),
+            ("flagged-cool-time", "1m30s"),
+            ("flagged-dry", "true"),
+        ]
+    )
+
+
+def test_flags_that_are_not_given_are_left_to_the_configuration_file() -> None:
+    assert run().output.strip() == "None []"
+
+
+def test_help_lists_flags_with_their_defaults(install: Install) -> None:
+    install(PLUGIN.format(extra="flagged-height"), "flagged_two")
+    text = " ".join(run("--help").output.split())
+    assert "--cpu-suppress-interval-seconds INT QoS: seconds between CPU suppress rounds" in text
+    assert "--flagged-cool-time DURATION QoS: time between two rounds (default: 4s)." in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--flagged-height=much"], "flag flagged-height: got 'much', expected int"),
+        (["--no-such-flag=1"], "No such option '--no-such-flag'"),
+    ],
+)
+def test_a_wrong_flag_is_named(install: Install, arguments: list[str], message: str) -> None:
+    install(PLUGIN.format(extra="flagged-height"), "flagged_three")
+    result = run(*arguments)
+    assert result.exit_code != 0
+    assert message in result.output
+
+
+def test_a_flag_of_a_broken_plugin_is_said_to_be_one(install: Install) -> None:
+    install("raise RuntimeError('no such kernel')", "flagged_four")
+    assert run("--config", "file").output.strip() == "file []"
+    result = run("--flagged-height=1")
+    assert result.exit_code != 0
+    assert 'plugin "Flagged"' in result.output
+    assert "no such kernel" in result.output
+
+
+def test_a_flag_may_not_take_the_name_of_an_option(install: Install) -> None:
+    install(PLUGIN.format(extra="config"), "flagged_five")
+    result = run()
+    assert result.exit_code != 0
+    assert "--config: a QoS plugin declares a flag with the name of this option" in result.output
+
+
+def test_the_worker_has_the_flags() -> None:
+    text = " ".join(CliRunner().invoke(cli, ["worker", "--help"]).output.split())
+    assert "--cpu-suppress-interval-seconds INT" in text
