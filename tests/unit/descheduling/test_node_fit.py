@@ -147,6 +147,86 @@ def test_upstream_required_anti_affinity_keeps_a_pod_away() -> None:
     assert fit.fits_any_other(shy, [node("n1"), node("n2")])
 
 
+@pytest.mark.parametrize(
+    ("requests", "reason"),
+    [
+        ({"cpu": "1", "memory": "4Gi"}, None),
+        ({"cpu": "1001m"}, "insufficient cpu"),
+        ({"memory": "4294967297"}, "insufficient memory"),
+        ({"ephemeral-storage": "1"}, "insufficient ephemeral-storage"),
+        ({"example.com/gpu": "3"}, None),
+        ({"example.com/gpu": "4"}, "insufficient example.com/gpu"),
+        ({}, None),
+    ],
+)
+def test_upstream_requests_must_fit_beside_the_pods_that_have_not_ended(
+    requests: dict[str, str], reason: str | None
+) -> None:
+    gpu = "example.com/gpu"
+    placed = pods_of(
+        pod("running", "n1", requests={"cpu": "2", gpu: "1"}),
+        pod("second", "n1", requests={"cpu": "1", gpu: "1"}),
+        pod("done", "n1", "Failed", requests={"cpu": "4"}),
+        pod("elsewhere", "n2", requests={"cpu": "4"}),
+    )
+    wide = node(pods="3", **{gpu: "5"})
+    assert UpstreamNodeFit(placed).reason_against(pod(requests=requests), wide) == reason
+    full = node(pods="2", **{gpu: "5"})
+    assert UpstreamNodeFit(placed).reason_against(pod(requests=requests), full) == "insufficient pods"
+
+
+def test_upstream_a_request_of_zero_does_not_fit_an_overcommitted_node() -> None:
+    fit = UpstreamNodeFit(pods_of(pod("big", "n1", requests={"cpu": "5"})))
+    assert fit.reason_against(pod(requests={"cpu": "0"}), node()) == "insufficient cpu"
+    assert fit.reason_against(pod(requests={}), node()) is None
+
+
+def test_upstream_a_node_that_lists_no_pods_takes_none() -> None:
+    bare = decode(Node, {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}})
+    assert UpstreamNodeFit(pods_of()).reason_against(pod(), bare) == "insufficient pods"
+    unlisted = decode(Node, {"metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "4"}}})
+    assert UpstreamNodeFit(pods_of()).reason_against(pod(), unlisted) == "insufficient cpu"
+    assert UpstreamNodeFit(pods_of()).reason_against(pod(requests={"cpu": "0"}), unlisted) is None
+
+
+def test_upstream_a_node_must_have_the_labels_that_a_pod_selects() -> None:
+    fit = UpstreamNodeFit(pods_of())
+    choosy = pod(nodeSelector={"zone": "n2"})
+    assert fit.reason_against(choosy, node("n1")) == "pod node selector does not match the node label"
+    assert fit.reason_against(choosy, node("n2")) is None
+    assert fit.fits_any(choosy, [node("n1"), node("n2")])
+    assert not fit.fits_any(choosy, [node("n1")])
+
+
+OTHER = {"name": "other", "node_name": "n1", "labels": {"app": "x"}}
+REPELLED = "pod violates its required anti-affinity on the node"
+
+
+@pytest.mark.parametrize(
+    ("term", "other", "reason"),
+    [
+        ({}, {}, REPELLED),
+        ({"topologyKey": "rack"}, {}, None),
+        ({"namespaces": ["a", "b"]}, {}, REPELLED),
+        ({"namespaces": ["b"]}, {}, None),
+        ({"labelSelector": {"matchLabels": {"app": "y"}}}, {}, None),
+        ({"labelSelector": {"matchExpressions": [{"key": "app", "operator": "Is"}]}}, {}, None),
+        ({}, {"name": "p"}, None),
+        ({}, {"phase": "Succeeded"}, None),
+        ({}, {"node_name": "n2"}, None),
+    ],
+)
+def test_upstream_anti_affinity_is_to_other_pods_of_the_node_that_a_term_matches(
+    term: dict[str, Any], other: dict[str, Any], reason: str | None
+) -> None:
+    usual = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone", **term}
+    harmless = {"labelSelector": {"matchLabels": {"app": "z"}}, "topologyKey": "zone"}
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": [harmless, usual]}
+    shy = pod(affinity={"podAntiAffinity": terms})
+    fit = UpstreamNodeFit(pods_of(pod(**{**OTHER, **other})))
+    assert fit.reason_against(shy, node("n1")) == reason
+
+
 # --- pods ----------------------------------------------------------------------------------------
 
 
