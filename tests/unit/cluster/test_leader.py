@@ -253,6 +253,18 @@ async def test_lease_of_another_is_taken_only_after_it_stood_still_for_its_durat
         assert me.leaders == ["other", "me"]
 
 
+@pytest.mark.parametrize(("duration", "waited"), [(2, 2.0), (None, 0.0)])
+async def test_lease_is_over_when_its_duration_has_passed(duration: int | None, waited: float) -> None:
+    async with LeaseServer() as server:
+        server.write({CLAIM: "me"}, holderIdentity="other", leaseDurationSeconds=duration)
+        me = Candidate(server, "me")
+        me.claims = True  # a try every half a second
+        assert me.elector.problem == ""
+        async with running(me):
+            await me.led.wait()
+            assert sum(me.slept) == waited
+
+
 async def test_lease_that_is_renewed_is_never_taken() -> None:
     async with LeaseServer() as server:
         server.write(holderIdentity="other", leaseDurationSeconds=15)
@@ -479,7 +491,10 @@ async def test_a_free_lease_is_left_for_a_while_to_who_claimed_it(claims: bool, 
         ({"lease_duration": 10.0}, "leaseDuration 10s must be above renewDeadline 10s"),
         ({"lease_duration": 10.9, "renew_deadline": 10.5}, "leaseDuration 10.9s must be above"),
         ({"renew_deadline": 2.4}, "renewDeadline 2.4s must be above 1.2 times retryPeriod 2s"),
-        ({"retry_period": 0.0}, "retryPeriod positive"),
+        (
+            {"retry_period": 0.0},
+            "^leaseDuration must be 1s or more, retryPeriod positive, identity not empty$",
+        ),
     ],
 )
 async def test_times_that_could_give_two_leaders_are_refused(times: dict[str, float], message: str) -> None:
