@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from koordpy import settings
-from koordpy.admission.serving.config import CertificateSettings
+from koordpy.admission.serving.config import CertificateSettings, Mode
 from koordpy.api.config_model import ConfigError
 
 
@@ -60,7 +60,7 @@ def test_koordinators_variables_are_defaults_below_the_file(tmp_path):
     found = settings.load(None, None, variables).admission
     assert (found.port, found.certificate_folder) == (1234, Path("/c"))
     assert found.certificates == CertificateSettings(
-        mode="secret", namespace="ns", secret_name="s", service_name="svc"
+        mode=Mode.SECRET, namespace="ns", secret_name="s", service_name="svc"
     )
     assert (found.registration.mutating, found.registration.validating) == ("m", "v")
     path = tmp_path / "koordpy.yaml"

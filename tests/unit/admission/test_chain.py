@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from prometheus_client import REGISTRY
 
@@ -29,7 +31,7 @@ LABELLING = Chain("/mutate-pod", [mutating(label)])
         {"operation": ""},
     ],
 )
-def test_what_is_no_creation_of_a_pod_is_allowed_unchanged(request_: dict[str, object]) -> None:
+def test_what_is_no_creation_of_a_pod_is_allowed_unchanged(request_: dict[str, Any]) -> None:
     assert ask(LABELLING, body(**request_)) == {"uid": "u1", "allowed": True, "status": {"code": 200}}
 
 

@@ -40,12 +40,12 @@ class LeaseServer(RawServer):
     @property
     def spec(self) -> dict[str, Any]:
         assert self.lease is not None
-        return self.lease["spec"]  # type: ignore[no-any-return]
+        return self.lease["spec"]
 
     @property
     def claimant(self) -> str | None:
         assert self.lease is not None
-        return self.lease["metadata"]["annotations"].get(CLAIM)  # type: ignore[no-any-return]
+        return self.lease["metadata"]["annotations"].get(CLAIM)
 
     def write(self, annotations: dict[str, str | None] | None = None, **spec: Any) -> None:
         self.version += 1

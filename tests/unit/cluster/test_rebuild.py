@@ -77,7 +77,7 @@ class NodeTableMachine(RuleBasedStateMachine):
         self.followed[self.table.name_of(row)].remove(pod.metadata.uid)
 
     @rule(name=NODES, amounts=AMOUNTS)
-    def put_node(self, name: str, amounts: dict[str, str]) -> None:
+    def put_node(self, name: str, amounts: dict[str, Any]) -> None:
         self.nodes.apply(Node(metadata=ObjectMeta(name=name), status=NodeStatus(allocatable=amounts)))
 
     @rule(name=NODES)

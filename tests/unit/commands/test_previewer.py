@@ -52,7 +52,7 @@ def changes(found: Preview) -> list[tuple[str, str, Any, Any]]:
     return [(change.op, change.path, change.before, change.after) for change in group.changes]
 
 
-SPARK = {"selector": {"matchLabels": {"app": "spark"}}}
+SPARK: dict[str, Any] = {"selector": {"matchLabels": {"app": "spark"}}}
 
 
 async def test_pods_that_a_new_profile_selects_are_told_by_workload() -> None:

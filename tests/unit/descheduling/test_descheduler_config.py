@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -114,7 +115,8 @@ def test_all_errors_are_collected() -> None:
 
 
 def test_leader_election_times_must_be_positive_and_ordered() -> None:
-    election = LeaderElection(lease_duration="0s", renew_deadline="0s", resource_name="")
+    times: dict[str, Any] = {"lease_duration": "0s", "renew_deadline": "0s"}
+    election = LeaderElection(**times, resource_name="")
     paths = [
         error.path for error in validate(set_defaults(DeschedulerConfiguration(leader_election=election)))
     ]

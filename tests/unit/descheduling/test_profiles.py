@@ -282,7 +282,7 @@ def test_dry_run_writes_nothing_and_counts_against_the_limits() -> None:
 
 
 def test_deschedule_plugins_of_all_profiles_run_before_any_balance_plugin() -> None:
-    both = {"deschedule": ["Other", "Greedy"], "balance": ["Greedy"]}
+    both: dict[str, Any] = {"deschedule": ["Other", "Greedy"], "balance": ["Greedy"]}
     run(descheduler(profile("b", **both), profile("a", balance=["Other"])))
     assert Greedy.log == [
         "Other deschedule n1 n2",
@@ -375,7 +375,8 @@ class Slow(Greedy):
 
 async def test_the_interval_is_counted_from_start_to_start() -> None:
     cluster = cluster_of()
-    config = DeschedulerConfiguration(profiles=[profile(balance=["Slow"])], descheduling_interval="10s")
+    times: dict[str, Any] = {"descheduling_interval": "10s"}
+    config = DeschedulerConfiguration(profiles=[profile(balance=["Slow"])], **times)
     target = Descheduler(config, Registry([Evictor, Slow]), cluster)
     slept: list[float] = []
     assert isinstance(cluster.clock, FakeClock)

@@ -9,7 +9,7 @@ import yaml
 from koordpy import settings
 from koordpy.admission.handler import Handle as AdmissionHandle
 from koordpy.admission.handler import Request, ValidatingHandler
-from koordpy.api.config_model import ConfigModel
+from koordpy.api import plugin
 from koordpy.api.core import ConfigMap, Pod
 from koordpy.api.koordinator import NodeSLO
 from koordpy.api.needs import Needs, Right
@@ -52,7 +52,7 @@ class ThirdPartyHandler(ValidatingHandler):
     path: ClassVar[str] = "/validate-node"
     needs: ClassVar[Needs] = Needs(rights=(Right("create", "configmaps"),))
 
-    def __init__(self, args: ConfigModel, handle: AdmissionHandle) -> None:
+    def __init__(self, args: plugin.PluginArgs, handle: AdmissionHandle) -> None:
         super().__init__(args, handle)
         handle.cluster.store(ConfigMap)
 

@@ -16,7 +16,7 @@ def test_questions_in_a_row_are_answered_once():
 
 
 def test_what_cannot_be_answered_is_not_remembered():
-    last = LastAnswer(lambda number: 1 // number, lambda old, new: old == new)
+    last: LastAnswer[int, int] = LastAnswer(lambda number: 1 // number, lambda old, new: old == new)
     assert last.of(1) == 1
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):

@@ -102,7 +102,12 @@ def test_a_tree_shrinks_from_the_leaves_and_grows_from_the_root(v1):
         v1.put("cpu.cfs_quota_us", directory, "5000")
     order = []
     write = v1.files.write
-    v1.files.write = lambda name, directory, text: (order.append(directory), write(name, directory, text))
+
+    def noting(name, directory, text):
+        order.append(directory)
+        return write(name, directory, text)
+
+    v1.files.write = noting
     levels = [[Update("cpu.cfs_quota_us", d, "3000")] for d in ("p", "p/c")]
     v1.executor.leveled_update_batch(levels)
     levels = [[Update("cpu.cfs_quota_us", d, "9000")] for d in ("p", "p/c")]

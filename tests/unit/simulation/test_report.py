@@ -3,6 +3,7 @@
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -16,7 +17,7 @@ from .scenarios import load
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> list[Result]:
     folder = tmp_path_factory.mktemp("scenario")
-    schedulers = [
+    schedulers: list[dict[str, Any]] = [
         {"name": name, "koordpy": False, "webhooks": False, "controllers": []} for name in ("one", "other")
     ]
     told = load(folder, schedulers=schedulers)

@@ -2,6 +2,7 @@
 
 import random
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,13 @@ def test_generated_name_is_a_short_dns_name(prefix: str, seed: int) -> None:
 
 def test_tidy_drops_nulls_empties_and_unknown_fields() -> None:
     unknown: list[str] = []
-    given_ = {"name": "a", "labels": {"x": None}, "annotations": None, "finalizers": [], "colour": "red"}
+    given_: dict[str, Any] = {
+        "name": "a",
+        "labels": {"x": None},
+        "annotations": None,
+        "finalizers": [],
+        "colour": "red",
+    }
     assert meta.tidy("Pod", "v1", given_, unknown) == {"name": "a", "labels": {"x": ""}}
     assert unknown == ["metadata.colour"]
 

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import httpx
 from fastapi import FastAPI
 
@@ -5,9 +7,13 @@ from koordpy.http.routes import health
 from koordpy.lib.health import Health
 
 
-def client(**ready):
+def problem(reason: str | None) -> Callable[[], str | None]:
+    return lambda: reason
+
+
+def client(**ready: str | None) -> httpx.AsyncClient:
     checks = Health()
-    checks.ready |= {name.replace("_", "-"): lambda reason=reason: reason for name, reason in ready.items()}
+    checks.ready |= {name.replace("_", "-"): problem(reason) for name, reason in ready.items()}
     app = FastAPI()
     app.include_router(health.router(checks))
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")

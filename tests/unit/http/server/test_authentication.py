@@ -34,6 +34,7 @@ class World:
         self.reviews: list[dict[str, Any]] = []
         self.server = RawServer(self._answer)
         self.refusal = 0
+        self.http: httpx.AsyncClient
 
     async def _answer(self, exchange: Exchange) -> None:
         review = json.loads(exchange.request.body)
@@ -179,5 +180,5 @@ async def test_tokens_are_neither_logged_nor_kept(world: World, caplog: pytest.L
 
 async def test_tokens_with_odd_bytes_are_just_wrong(world: World) -> None:
     for token in (b"\xff\xfe", b"a" * 20_000, b'"}', b"a b"):
-        answer = await world.http.get("/configz", headers={"authorization": b"Bearer " + token})
+        answer = await world.http.get("/configz", headers={b"authorization": b"Bearer " + token})
         assert answer.status_code == 401

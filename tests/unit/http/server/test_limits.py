@@ -173,7 +173,8 @@ async def test_a_body_of_single_bytes_takes_the_room_of_its_bytes():
     connection.send(CHUNKED)
     for _ in range(50):
         connection.send(b"1\r\nx\r\n")
-    [held] = connection.protocol.cycle.chunks
+    cycle: Any = connection.protocol.cycle
+    [held] = cycle.chunks
     assert held == b"x" * 50
     assert connection.memory.held == 50
     assert connection.send(b"0\r\n\r\n").endswith(b"\r\n\r\n" + b"x" * 50)

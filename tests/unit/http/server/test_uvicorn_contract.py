@@ -374,7 +374,7 @@ class Held:
 
     def _end(self) -> None:
         self._events.append("connection ended")
-        self._state.connections.discard(self)  # type: ignore[arg-type]
+        self._state.connections.discard(self)
 
 
 async def test_a_server_stops_accepting_then_connections_then_waits_for_them() -> None:

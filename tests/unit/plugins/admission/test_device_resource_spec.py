@@ -12,7 +12,7 @@ SHARED = "koordinator.sh/gpu.shared"
 
 
 def resources(*, requests: dict[str, str] | None, limits: dict[str, str] | None) -> dict[str, Any]:
-    lists = {"requests": requests, "limits": limits}
+    lists: dict[str, Any] = {"requests": requests, "limits": limits}
     out = mutated(pod(container(**{name: amounts for name, amounts in lists.items() if amounts is not None})))
     found: dict[str, Any] = out["spec"]["containers"][0]["resources"]
     return found

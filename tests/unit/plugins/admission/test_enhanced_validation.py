@@ -13,7 +13,7 @@ from koordpy_plugins.admission.enhanced_validation.rules import Rule, read
 
 from .pods import handle, pod, refusal
 
-GATE = {"EnablePodEnhancedValidator": True}
+GATE: dict[str, Any] = {"EnablePodEnhancedValidator": True}
 NAMESPACE = "koordinator-system"
 NAME = "pod-enhanced-validator-config"
 

@@ -10,9 +10,9 @@ from koordpy.cluster.cluster import Cluster
 
 from .pods import handle, namespace, priority_class
 
-SPARK = {"matchLabels": {"app": "spark"}}
+SPARK: dict[str, Any] = {"matchLabels": {"app": "spark"}}
 MANAGED = {"config.koordinator.sh/controller-managed": "true"}
-SOUND = {"selector": SPARK, "qosClass": "BE", "priorityClassName": "koord-batch"}
+SOUND: dict[str, Any] = {"selector": SPARK, "qosClass": "BE", "priorityClassName": "koord-batch"}
 
 
 def profile(name: str = "p", *, marks: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
@@ -104,7 +104,8 @@ def test_a_name_is_used_once() -> None:
 )
 @pytest.mark.parametrize("field", ["selector", "namespaceSelector"])
 def test_a_selector_that_nothing_can_match(field: str, selector: dict[str, Any]) -> None:
-    found = one(lint(profile(**{"selector": SPARK, "schedulerName": "s", field: selector})))
+    spec: dict[str, Any] = {"selector": SPARK, "schedulerName": "s", field: selector}
+    found = one(lint(profile(**spec)))
     assert found[:3] == ("error", "never-matches", f"spec.{field}")
 
 
@@ -271,7 +272,7 @@ def test_mappings_say_what_they_leave_empty() -> None:
 
 
 def test_mappings_are_no_chains() -> None:
-    spec = {"labels": {"a": "1", "b": "2"}, "labelKeysMapping": {"a": "b", "b": "c"}}
+    spec: dict[str, Any] = {"labels": {"a": "1", "b": "2"}, "labelKeysMapping": {"a": "b", "b": "c"}}
     found = {item.rule: item for item in lint(profile(selector=SPARK, **spec))}
     assert found["mapping-chain"].field == "spec.labelKeysMapping[a]"
 
@@ -482,6 +483,6 @@ def test_suffixes_are_lost_or_add_up() -> None:
 
 
 def test_a_profile_that_overwrites_itself() -> None:
-    spec = {"labels": {"koordinator.sh/qosClass": "BE"}, "qosClass": "LS"}
+    spec: dict[str, Any] = {"labels": {"koordinator.sh/qosClass": "BE"}, "qosClass": "LS"}
     found = one(lint(profile(selector=SPARK, **spec)))
     assert found[:3] == ("warning", "overwrites-itself", "spec.labels[koordinator.sh/qosClass]")

@@ -82,11 +82,13 @@ class World:
         if gates is None:
             gates = scheduling_gates()
             gates.set({RESIZE_POD: True})
+        enabled: list[type[Plugin]] = [Records, *classes]
+        known: list[type[Plugin]] = [*enabled, Binder]
         self.framework: Framework = build(
-            configuration([cls.name for cls in (Records, *classes)]),
+            configuration([cls.name for cls in enabled]),
             lambda _: self.handle,
             place=Place.EXTENDER,
-            classes={cls.name: cls for cls in (Records, *classes, Binder)},
+            classes={cls.name: cls for cls in known},
             gates=gates,
         ).frameworks["default-scheduler"]
 
@@ -198,7 +200,7 @@ async def test_plugins_and_handlers_that_raise_keep_nothing_from_the_rest(answer
     answers["unreserve"] = RuntimeError("unreserve")
     answers["delete nomination"] = RuntimeError("nomination")
     w = World()
-    w.handle.on_forget(lambda pod, node_name: 1 / 0)  # type: ignore[func-returns-value,arg-type,return-value]
+    w.handle.on_forget(lambda pod, node_name: 1 / 0)  # type: ignore[arg-type]
     placement = w.placement()
     placement.reserve()
     assert placement.give_back()

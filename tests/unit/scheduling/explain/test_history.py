@@ -23,7 +23,7 @@ from koordpy.scheduling.interface.status import SUCCESS, Status
 
 from ..worlds import bind_body, extender, filter_body, node, pod, pod_document, world
 
-GATE = {"schedulingGates": [{"name": "example.com/wait"}]}
+GATE: dict[str, Any] = {"schedulingGates": [{"name": "example.com/wait"}]}
 
 
 class OnlyA(Plugin, Filter):

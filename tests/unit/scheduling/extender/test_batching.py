@@ -122,7 +122,8 @@ def extender(
 ) -> Extender:
     Looks.seen = []
     handle = Handle(world(nodes, pods), rng=random.Random(seed))
-    classes = dict(installed()) | {cls.name: cls for cls in (Binder, Looks, *plugins)}
+    own: list[type[Plugin]] = [Binder, Looks, *plugins]
+    classes = dict(installed()) | {cls.name: cls for cls in own}
     config = configuration([Looks.name, *(cls.name for cls in plugins), *(args or {})], args)
     switched = FeatureGates(gates.SPECS, {gates.OPPORTUNISTIC_BATCHING: enabled})
     profiles = build(config, lambda _: handle, place=Place.EXTENDER, classes=classes, gates=switched)
@@ -252,12 +253,12 @@ def test_what_is_known_of_volumes_beside_their_names_counts(volume: dict[str, An
 
 # --- pods that are cases of their own ----------------------------------------------------------------
 
-SPREAD = {
+SPREAD: dict[str, Any] = {
     "topologySpreadConstraints": [
         {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
     ]
 }
-APART = {
+APART: dict[str, Any] = {
     "affinity": {
         "podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [

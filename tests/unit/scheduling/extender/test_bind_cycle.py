@@ -17,7 +17,7 @@ class Ledger(Plugin, Filter, Reserve, PreBind, PostBind):
 
     name = "Ledger"
 
-    def __init__(self, args, handle) -> None:  # type: ignore[no-untyped-def]
+    def __init__(self, args, handle) -> None:
         super().__init__(args, handle)
         self.held: dict[str, str] = {}
         self.bound: list[str] = []
@@ -97,7 +97,7 @@ class World:
         )
         return answer
 
-    async def bind(self, index: int, node_name: str = "a", gone=None) -> str:  # type: ignore[no-untyped-def]
+    async def bind(self, index: int, node_name: str = "a", gone=None) -> str:
         error: str = json.loads(await self.extender.bind(bind_body(self.documents[index], node_name), gone))[
             "Error"
         ]

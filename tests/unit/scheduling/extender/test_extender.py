@@ -134,7 +134,7 @@ def test_an_attempt_ends_with_its_pod() -> None:
 class SparesTheOld(Plugin, Preempt):
     name = "SparesTheOld"
 
-    def preempt(self, state, pod, victims):  # type: ignore[no-untyped-def]
+    def preempt(self, state, pod, victims):
         return {
             node: Victims([victim for victim in proposal.pods if victim.metadata.name != "old"], 0)
             for node, proposal in victims.items()

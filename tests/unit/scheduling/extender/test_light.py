@@ -1,6 +1,7 @@
 """Light mode: who may run in it, and what ends an attempt that nobody binds through us."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -60,10 +61,11 @@ class Resizes(Plugin, Score, ResizePod):
         return pod, SUCCESS
 
 
-def light(*classes: type[Plugin], **sets: object) -> Extender:
+def light(*classes: type[Plugin], **sets: Any) -> Extender:
     cluster = world([node("a"), node("b")])
     handle = Handle(cluster)
-    by_name = {cls.name: cls for cls in (LightBinder, *classes)}
+    installed: list[type[Plugin]] = [LightBinder, *classes]
+    by_name = {cls.name: cls for cls in installed}
     config = configuration([cls.name for cls in classes], **sets)
     profiles = build(config, lambda _: handle, place=Place.EXTENDER, classes=by_name)
     made = Extender(profiles, handle, is_light=True)

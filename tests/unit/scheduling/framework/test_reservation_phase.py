@@ -1,11 +1,11 @@
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from koordpy.api.core import Pod
+from koordpy.api.meta import ObjectMeta
+from koordpy.api.reservation import Reservation, ReservationStatus
 from koordpy.cluster.columns import Int64
 from koordpy.scheduling.interface import (
     Binding,
@@ -26,11 +26,10 @@ from koordpy.scheduling.toolkit.reservation_normalize import default_normalize, 
 from ..worlds import framework, node, pod, world
 
 
-@dataclass(frozen=True)
-class Reservation:
-    name: str
-    uid: str = ""
-    node_name: str = "a"
+def reservation(name: str) -> ReservationInfo:
+    return ReservationInfo(
+        Reservation(metadata=ObjectMeta(name=name), status=ReservationStatus(node_name="a"))
+    )
 
 
 class ByName(Plugin, ReservationFilter, ReservationScore, ReservationPreBind):
@@ -66,7 +65,7 @@ class ByName(Plugin, ReservationFilter, ReservationScore, ReservationPreBind):
 def test_a_refused_reservation_keeps_the_plugins_status(name: str, passes: bool) -> None:
     points = framework(world([node("a")]), ByName).reservations
     nodes = world([node("a")]).nodes.all()
-    pairs = ReservationPairs.of_pod(pod("p"), [Reservation(name)], NodeInfo(nodes, 0))
+    pairs = ReservationPairs.of_pod(pod("p"), [reservation(name)], NodeInfo(nodes, 0))
     status = points.filter(CycleState(), pairs).status(0)
     assert (status == SUCCESS) is passes
 
@@ -74,7 +73,7 @@ def test_a_refused_reservation_keeps_the_plugins_status(name: str, passes: bool)
 def test_reservations_are_scored_and_normalised() -> None:
     cluster = world([node("a")])
     pairs = ReservationPairs.of_pod(
-        pod("p"), [Reservation("a"), Reservation("abcd")], NodeInfo(cluster.nodes.all(), 0)
+        pod("p"), [reservation("a"), reservation("abcd")], NodeInfo(cluster.nodes.all(), 0)
     )
     scores, status = framework(cluster, ByName).reservations.score(CycleState(), pod("p"), pairs)
     assert {name: found.tolist() for name, found in scores.items()} == {"ByName": [25, 100]}
@@ -83,7 +82,7 @@ def test_reservations_are_scored_and_normalised() -> None:
 
 async def test_a_failure_before_binding_a_reservation_is_an_error() -> None:
     fw = framework(world([node("a")]), ByName)
-    status = await fw.run_pre_bind_reservation(CycleState(), Reservation("x"), Binding(pod("p"), "a"))
+    status = await fw.run_pre_bind_reservation(CycleState(), reservation("x"), Binding(pod("p"), "a"))
     assert status.code is Code.ERROR
     assert status.message == 'running ReservationPreBindPlugin plugin "ByName": is x'
 
@@ -134,7 +133,7 @@ class AtOnce(Plugin, ReservationFilter, ReservationScore):
 def test_one_reservation_is_asked_about_by_the_form_for_many() -> None:
     cluster = world([node("a")])
     plugin, state = AtOnce(NoArgs(), Handle(cluster)), CycleState()
-    node_a, x, long = NodeInfo(cluster.nodes.all(), 0), Reservation("x"), Reservation("long")
+    node_a, x, long = NodeInfo(cluster.nodes.all(), 0), reservation("x"), reservation("long")
     assert plugin.filter_reservation(state, pod("p"), x, node_a) == Status.unschedulable("is x")
     assert plugin.filter_nominate_reservation(state, pod("p"), long, "a") == SUCCESS
     assert plugin.score_reservation(state, pod("p"), long, "a") == 4
@@ -144,7 +143,7 @@ def test_one_reservation_is_asked_about_by_the_form_for_many() -> None:
 def test_a_node_that_is_gone_cannot_be_asked_about() -> None:
     plugin = AtOnce(NoArgs(), Handle(world([])))
     with pytest.raises(LookupError, match="node a is gone"):
-        plugin.score_reservation(CycleState(), pod("p"), Reservation("x"), "a")
+        plugin.score_reservation(CycleState(), pod("p"), reservation("x"), "a")
 
 
 def test_a_plugin_without_either_form_is_refused() -> None:

@@ -75,7 +75,7 @@ def terminating(name: str, node_name: str, priority: int = 0, **condition: str) 
     return made
 
 
-BY_SCHEDULER = {"status": "True", "reason": "PreemptionByScheduler"}
+BY_SCHEDULER: dict[str, Any] = {"status": "True", "reason": "PreemptionByScheduler"}
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from koordpy.api.config_model import ConfigError
@@ -12,10 +14,10 @@ from ..worlds import Binder, configuration, world
 class A(Plugin, PreFilter, Filter, Score):
     name = "A"
 
-    def filter(self, state, pod, node):  # type: ignore[no-untyped-def]
+    def filter(self, state, pod, node):
         raise NotImplementedError
 
-    def score(self, state, pod, node):  # type: ignore[no-untyped-def]
+    def score(self, state, pod, node):
         raise NotImplementedError
 
 
@@ -38,7 +40,7 @@ class LastPreBind(Plugin, PreBind):
 CLASSES = {cls.name: cls for cls in (A, B, C, Sort, Binder, LastPreBind)}
 
 
-def made(config: SchedulerConfiguration, place: Place = Place.EXTENDER, **options: bool) -> Profiles:
+def made(config: SchedulerConfiguration, place: Place = Place.EXTENDER, **options: Any) -> Profiles:
     cluster = world([])
     return build(config, lambda _: Handle(cluster), place=place, classes=CLASSES, **options)
 
@@ -73,7 +75,7 @@ def test_an_explicit_weight_wins_over_multi_point() -> None:
 
 
 def test_default_pre_bind_is_appended_unless_it_is_disabled() -> None:
-    def pre_binds(**sets: object) -> list[str]:
+    def pre_binds(**sets: Any) -> list[str]:
         profile = made(configuration([], **sets)).frameworks["default-scheduler"]
         return [name for name, _ in profile.enabled.at("pre_bind", PreBind)]
 

@@ -49,7 +49,7 @@ class OneANode(Plugin, Filter, Reserve, ReservationPreBind, Bind, Permit, PostFi
 
     name = "Reservation"
 
-    def __init__(self, args, handle) -> None:  # type: ignore[no-untyped-def]
+    def __init__(self, args, handle) -> None:
         super().__init__(args, handle)
         self.held: dict[str, str] = {}
         self.waits = 0.0

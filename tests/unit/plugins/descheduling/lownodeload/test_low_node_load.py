@@ -282,7 +282,8 @@ async def test_without_targets_nobody_is_asked() -> None:
 @given(st.lists(st.integers(1, 2000), max_size=12), st.integers(2001, 8000), st.integers(0, 1999))
 async def test_a_target_is_never_pushed_over_its_threshold(pods: list[int], used: int, taken: int) -> None:
     evictions = Evictions()
-    source = usage({"cpu": used}, **{f"p{i:02}": {"cpu": amount} for i, amount in enumerate(pods)})
+    metrics: dict[str, Any] = {f"p{i:02}": {"cpu": amount} for i, amount in enumerate(pods)}
+    source = usage({"cpu": used}, **metrics)
     target = usage({"cpu": taken}, "n2")
     await moved(evictions, source, target)
     assert target.usage["cpu"] <= target.high["cpu"]

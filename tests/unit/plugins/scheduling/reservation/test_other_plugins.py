@@ -1,6 +1,7 @@
 """Other plugins have a say about reservations: the same one at a time and all at once."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -188,7 +189,7 @@ def test_nodes_and_reservations_are_chosen_as_if_looked_at_one_by_one(seed: int,
             match,
             view,
             match.matched,
-            lambda info, name=view.name: refusal(opinions, wanted, info, name),
+            partial(refusal, opinions, wanted, node_name=view.name),
             required=prepared.required,
             skip_node=False,
         )
