@@ -28,7 +28,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return install(tmp_path_factory.mktemp("installed"))
 
 
-class Sharing(LoadScopeScheduling):  # type: ignore[misc]
+class Sharing(LoadScopeScheduling):
     """Keeps on one worker what shares a control plane or an installation; making two only costs time."""
 
     together: ClassVar[dict[str, tuple[str, ...]]] = {

@@ -169,17 +169,17 @@ def test_nothing_is_lost_or_given_twice_whatever_fails(
     for team in TEAMS[:20]:
         cluster.reserve(team, "8")
     creating.start()
-    cut_watches_until(cluster, lambda: bound(cluster) > OTHERS // 3)
+    cut_watches_until(cluster, plane, lambda: bound(cluster) > OTHERS // 3)
     cluster.koordpy.kill()
     for team in TEAMS[20:]:
         cluster.reserve(team, "8")
     cluster.koordpy.configure(extender={"nodeChoice": "koordpy"})  # so that both choices are made
     cluster.koordpy.start()
     creating.join(PATIENCE)
-    cut_watches_until(cluster, lambda: available(cluster) == len(TEAMS))
+    cut_watches_until(cluster, plane, lambda: available(cluster) == len(TEAMS))
     wait_until(lambda: offered(cluster) == len(TEAMS), lambda: f"{offered(cluster)} are offered")
     cluster.create_pods(owners)
-    cut_watches_until(cluster, lambda: bound(cluster) > OTHERS + len(owners) - 10)
+    cut_watches_until(cluster, plane, lambda: bound(cluster) > OTHERS + len(owners) - 10)
     plane.calm_down()
     found = cluster.wait_bound(OTHERS + len(owners), NAMESPACE, 60)
 
@@ -225,12 +225,14 @@ def waiting(cluster: StoryCluster) -> str:
     return "\n".join([*reservations, *pods, cluster.koordpy.log()])
 
 
-def cut_watches_until(cluster: StoryCluster, holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
+def cut_watches_until(
+    cluster: StoryCluster, plane: FailingPlane, holds: Callable[[], bool], seconds: float = PATIENCE
+) -> None:
     """Break all watches again and again, not so fast that koordpy waits long until it opens the next ones."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, waiting(cluster)
-        cluster.plane.to_api_server.cut_watches()
+        plane.to_api_server.cut_watches()
         for _ in range(10):
             if holds():
                 return

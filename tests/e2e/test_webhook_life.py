@@ -20,7 +20,7 @@ import kubernetes
 import pytest
 import yaml
 from cryptography import x509
-from kubernetes.client.rest import ApiException
+from kubernetes.client.exceptions import ApiException
 
 from koordpy import data
 from tests.e2e.controlplane.plane import ControlPlane

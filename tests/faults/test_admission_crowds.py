@@ -100,7 +100,7 @@ async def test_connections_cut_at_every_point_leave_nothing(stage: Stage) -> Non
         async with Caller(url, tls) as caller:
             await caller.send(request[:at])
     await until(lambda: connections(stage) == [])
-    assert stage.service.listeners["admission"]._server._account.held == 0
+    assert stage.service.listeners["admission"]._server._memory.held == 0
     async with Caller(url, tls) as caller:
         assert await is_allowed(caller, body)
 

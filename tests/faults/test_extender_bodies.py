@@ -55,7 +55,7 @@ def valid_bodies(stage_pod: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     pod, node = rich_pod(), {"metadata": {"name": "n0"}, "status": {"allocatable": {"cpu": "4"}}}
     meta = {"n0": {"Pods": [{"UID": "uid-a"}], "NumPDBViolations": 0}}
     victims = {"n0": {"Pods": [pod], "NumPDBViolations": 1}}
-    asked = [
+    asked: list[Any] = [
         {"Pod": pod, "NodeNames": ["n0", "n1", "n2"]},
         {"Pod": pod, "Nodes": {"items": [node]}, "NodeNames": None},
     ]

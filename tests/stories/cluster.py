@@ -11,13 +11,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import kubernetes
 import msgspec
 import yaml
-from kubernetes.client.rest import ApiException
+from kubernetes.client.exceptions import ApiException
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.reservation import Reservation
@@ -179,10 +180,11 @@ class StoryCluster:
         self.plane, self.folder = plane, folder
         self._api = plane.api()
         self._pool = ThreadPoolExecutor(4)
-        self.core = kubernetes.client.CoreV1Api(self._api)
-        self.custom = kubernetes.client.CustomObjectsApi(self._api)
-        self._scheduling = kubernetes.client.SchedulingV1Api(self._api)
-        self._registration = kubernetes.client.AdmissionregistrationV1Api(self._api)
+        # Documents are sent and raw answers read, which the client's types do not know of.
+        self.core: Any = kubernetes.client.CoreV1Api(self._api)
+        self.custom: Any = kubernetes.client.CustomObjectsApi(self._api)
+        self._scheduling: Any = kubernetes.client.SchedulingV1Api(self._api)
+        self._registration: Any = kubernetes.client.AdmissionregistrationV1Api(self._api)
         self.koordpy = KoordpyProcess(plane, folder)
 
     def close(self) -> None:
@@ -373,7 +375,7 @@ class StoryCluster:
                     amounts["pods"],
                 )
 
-            wait_until(agrees, lambda name=name: f"our view of {name} differs from the API objects")
+            wait_until(agrees, partial("our view of {} differs from the API objects".format, name))
 
 
 def pod(namespace: str, name: str, labels: dict[str, str], cpu: str, memory: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def tell(rest: Rest, server: list[str], folder: Path) -> None:
         ok(profiles.create(document), 201)
     with working(server, folder):
         for name in ("early-0", "early-1"):
-            assert eventually(lambda name=name: is_done(pods, name)), (folder / "worker.log").read_text()
+            assert eventually(partial(is_done, pods, name)), (folder / "worker.log").read_text()
         ok(pods.create(labelled(pod("new"), app="spark")), 201)
         assert eventually(lambda: is_done(pods, "new")), (folder / "worker.log").read_text()
     assert "team" not in ok(pods.get("other"))["metadata"]["labels"]

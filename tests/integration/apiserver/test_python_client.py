@@ -14,7 +14,7 @@ from tests.integration.apiserver.server import Server
 
 @pytest.fixture
 def api_client(apiserver: Server) -> Iterator[Any]:
-    made: Any = config.new_client_from_config(str(apiserver.kubeconfig))  # type: ignore[no-untyped-call]
+    made: Any = config.new_client_from_config(str(apiserver.kubeconfig))
     with made:
         yield made
 
@@ -50,7 +50,7 @@ def test_watch_goes_on_from_a_list(core: Any, namespace: str) -> None:
     for name in ("a", "b"):
         core.create_namespaced_config_map(namespace, config_map(name))
     core.delete_namespaced_config_map("a", namespace)
-    watcher: Any = watch.Watch()  # type: ignore[no-untyped-call]
+    watcher: Any = watch.Watch()
     stream = watcher.stream(
         core.list_namespaced_config_map, namespace, resource_version=version, timeout_seconds=1
     )

@@ -1,6 +1,7 @@
 """Whose place Reservations take, and how what they hold counts when others preempt."""
 
 import contextlib
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from koordpy.cluster.errors import AlreadyExists
 from tests.integration.reservations.stage import Stage
 
 PROTECTED = {"scheduling.koordinator.sh/disable-preemptible": "true"}
-AT_ONCE = {"terminationGracePeriodSeconds": 0}
+AT_ONCE: dict[str, Any] = {"terminationGracePeriodSeconds": 0}
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +27,7 @@ async def high(stage: Stage) -> None:
         await stage.client.create_raw(resource_of(PriorityClass), "", document)
 
 
-async def occupy(stage: Stage, node: str, count: int, cpu: str = "1", **labels: str) -> None:
+async def occupy(stage: Stage, node: str, count: int, cpu: str = "1", **labels: Any) -> None:
     """Put pods on a node, without a scheduler."""
     for i in range(count):
         await stage.add_pod(f"{node}-{i}", cpu, spec={"nodeName": node, **AT_ONCE}, **labels)

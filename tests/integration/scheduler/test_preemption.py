@@ -8,11 +8,11 @@ import pytest
 from tests.integration.scheduler.extender import Extender
 from tests.integration.scheduler.stage import Stage
 
-AT_ONCE = {"terminationGracePeriodSeconds": 0}
+AT_ONCE: dict[str, Any] = {"terminationGracePeriodSeconds": 0}
 """No kubelet runs here: pods that are given time to end stay until a test ends them."""
 
-LOW = {"priorityClassName": "low", **AT_ONCE}
-HIGH = {"priorityClassName": "high"}
+LOW: dict[str, Any] = {"priorityClassName": "low", **AT_ONCE}
+HIGH: dict[str, Any] = {"priorityClassName": "high"}
 
 
 @pytest.fixture(autouse=True)

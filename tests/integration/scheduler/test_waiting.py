@@ -1,6 +1,7 @@
 """Pods that cannot be placed yet: what they are told, and what brings them back."""
 
 import asyncio
+from typing import Any
 
 from koordpy.api.core import Pod
 from koordpy.cluster.client import PatchType
@@ -63,7 +64,8 @@ async def test_more_important_pods_go_first(stage: Stage) -> None:
     await stage.add_node("n1")
     await stage.add_node("n2")
     for name, priority in (("a", None), ("b", "low"), ("c", "high")):
-        await stage.add_pod(name, **({"priorityClassName": priority} if priority else {}))
+        spec: dict[str, Any] = {"priorityClassName": priority} if priority else {}
+        await stage.add_pod(name, **spec)
     async with Extender(filter=keep_all) as extender:
         await stage.start(extender.entry("filter"))
         await stage.all_bound(3)

@@ -220,7 +220,8 @@ async def test_a_workload_auditor_follows_pods_where_it_is_switched_on(tmp_path:
     async with serving(tmp_path, extender={"workloadAuditor": {"enabled": True}}) as stage:
         await stage.add_node("n0")
         pod = await stage.add_pod("p")
-        auditor = stage.service.observers and stage.service.observers.auditor
+        assert stage.service.observers is not None
+        auditor = stage.service.observers.auditor
         assert auditor is not None
         await until(lambda: len(auditor) == 1)
         await stage.filter(pod, "n0")

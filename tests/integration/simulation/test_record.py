@@ -18,6 +18,7 @@ from koordpy.embedded.apiserver import ApiServer
 from koordpy.lib.clock import FakeClock
 from koordpy.simulation import recorder, scenario, simulation
 from koordpy.simulation.masking import Masking
+from koordpy.simulation.result import Result
 from tests.eventually import PATIENCE
 
 GI = 1 << 30
@@ -120,7 +121,7 @@ async def recorded(tmp_path: Path, masking: Masking, seconds: float = 0.0, meanw
     return path
 
 
-async def replayed(path: Path) -> simulation.Result:
+async def replayed(path: Path) -> Result:
     told = scenario.load(path)
     return await asyncio.to_thread(simulation.simulate, told, told.schedulers[0], path.parent)
 

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -87,12 +88,15 @@ class World:
         await self.informers.wait_synced(PATIENCE)
         return made
 
+    def _is_at(self, type_: type[KubeObject], versions: object) -> bool:
+        return _versions(self.cluster.store(type_)) == versions
+
     async def seen(self) -> None:
         """Wait until the controller's view is that of the API server."""
         for type_ in (Pod, ClusterColocationProfile, Namespace):
             every = await self.client.list_all(type_)
             now = _versions(every)
-            await until(lambda type_=type_, now=now: _versions(self.cluster.store(type_)) == now)
+            await until(partial(self._is_at, type_, now))
 
 
 def _versions(objects: Iterable[KubeObject]) -> dict[str, str]:

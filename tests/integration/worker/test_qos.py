@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,10 @@ def qos_worker(server: ApiServer, files: NodeFiles, **changes: object) -> Worker
     return Worker(settings, descheduler=False, qos=True)
 
 
+def has_cpus(files: NodeFiles, directory: str, cpus: str) -> bool:
+    return files.cpus(directory) == cpus
+
+
 @pytest.mark.parametrize("version", [1, 2])
 async def test_best_effort_pods_are_kept_to_what_node_slo_leaves_them(
     tmp_path: Path, server: ApiServer, client: Client, version: int
@@ -125,7 +130,7 @@ async def test_best_effort_pods_are_kept_to_what_node_slo_leaves_them(
         await until(lambda: files.version == version and files.cpus() == "0-7")
         await set_slo(client, enable=True)
         for directory in (BEST_EFFORT, POD, CONTAINER):
-            await until(lambda directory=directory: files.cpus(directory) == "0-5")
+            await until(partial(has_cpus, files, directory, "0-5"))
         assert files.quota() == unlimited
         assert (await health.get("/readyz")).text == "ok"
 
@@ -140,7 +145,7 @@ async def test_best_effort_pods_are_kept_to_what_node_slo_leaves_them(
         await until(lambda: files.cpus() == "0-5")
         await set_slo(client, enable=False, new=False)
         for directory in (BEST_EFFORT, POD, CONTAINER):
-            await until(lambda directory=directory: files.cpus(directory) == "0-7")
+            await until(partial(has_cpus, files, directory, "0-7"))
 
 
 async def test_a_plugin_of_a_third_party_that_raises_is_restarted_and_stopped_at_the_end(

@@ -26,9 +26,11 @@ def answer(limiter: EvictionLimiter, event: dict[str, Any]) -> object:
         case "allow":
             return limiter.allow_evict(decode(Pod, event["pod"]))
         case "done":
-            return limiter.done(decode(Pod, event["pod"]))
+            limiter.done(decode(Pod, event["pod"]))
+            return None
         case "reset":
-            return limiter.reset()
+            limiter.reset()
+            return None
         case "nodeLimitExceeded":
             return limiter.node_limit_exceeded(event["node"])
         case "namespaceLimitExceeded":

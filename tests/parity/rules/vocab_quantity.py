@@ -69,7 +69,7 @@ def run(case_in: dict[str, Any], tag: str | None) -> dict[str, Any]:
 
 def same(ours: dict[str, Any], expected: dict[str, Any], case_in: dict[str, Any]) -> bool:
     """Compare every field that is expected; the canonical text only differs where it is given."""
-    wanted = {"canon": expected.get("s")} | expected if case_in["op"] == "parse" else expected
+    wanted: dict[str, Any] = {"canon": expected.get("s")} | expected if case_in["op"] == "parse" else expected
     if "err" in expected:
         return ours.get("err") is True
     return all(
