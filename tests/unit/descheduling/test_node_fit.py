@@ -169,9 +169,10 @@ def test_upstream_requests_must_fit_beside_the_pods_that_have_not_ended(
         pod("done", "n1", "Failed", requests={"cpu": "4"}),
         pod("elsewhere", "n2", requests={"cpu": "4"}),
     )
-    wide = node(pods="3", **{gpu: "5"})
+    gpus: dict[str, Any] = {gpu: "5"}
+    wide = node(pods="3", **gpus)
     assert UpstreamNodeFit(placed).reason_against(pod(requests=requests), wide) == reason
-    full = node(pods="2", **{gpu: "5"})
+    full = node(pods="2", **gpus)
     assert UpstreamNodeFit(placed).reason_against(pod(requests=requests), full) == "insufficient pods"
 
 

@@ -1,5 +1,6 @@
 import asyncio
 from datetime import UTC, datetime
+from typing import ClassVar
 
 import pytest
 
@@ -44,7 +45,7 @@ class GreeterArgs(PluginArgs):
 
 class Greeter(QOSPlugin):
     name = "Greeter"
-    feature = "Greeting"
+    feature: ClassVar[str | None] = "Greeting"
     feature_gates = {"Greeting": FeatureSpec(default=True, stage=Stage.ALPHA)}
     args: GreeterArgs
 
@@ -104,6 +105,12 @@ class Node1:
             self.plugins, handle, states=self.states, executor=executor, collectors=self.collectors
         )
 
+    @property
+    def greeter(self) -> Greeter:
+        [plugin] = self.plugins
+        assert isinstance(plugin, Greeter)
+        return plugin
+
     def stat(self, jiffies):
         (self.proc / "stat").write_text(f"cpu  {jiffies} 0 0 999 0 0 0 0 0 0\ncpu0 0\n")
 
@@ -131,7 +138,7 @@ async def until(condition):
 
 async def test_a_plugin_that_raises_is_run_again_and_stopped_at_the_end(tmp_path):
     node = Node1(tmp_path, Greeter)
-    [plugin] = node.plugins
+    plugin = node.greeter
     node.sync()
     node.manager.setup()
     running = asyncio.create_task(node.manager.run())
@@ -143,7 +150,7 @@ async def test_a_plugin_that_raises_is_run_again_and_stopped_at_the_end(tmp_path
 
 async def test_a_disabled_plugin_is_set_up_but_does_not_run(tmp_path):
     node = Node1(tmp_path, Greeter, gates={"Greeting": False})
-    [plugin] = node.plugins
+    plugin = node.greeter
     node.sync()
     node.manager.setup()
     running = asyncio.create_task(node.manager.run())
@@ -156,7 +163,7 @@ async def test_a_disabled_plugin_is_set_up_but_does_not_run(tmp_path):
 
 async def test_nothing_runs_before_the_states_are_synced(tmp_path):
     node = Node1(tmp_path, Greeter)
-    [plugin] = node.plugins
+    plugin = node.greeter
     node.manager.setup()
     with pytest.raises(ExceptionGroup) as raised:
         await node.manager.run(sync_timeout=0.1)
