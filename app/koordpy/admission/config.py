@@ -29,6 +29,7 @@ DEFAULT_HANDLERS: Final = (
     "mutate-pod.ExtendedResourceSpec",
     "mutate-pod.MultiQuotaTree",
     "mutate-pod.DeviceResourceSpec",
+    "mutate-pod.PreEnqueueGates",
     "mutate-reservation.ClusterColocationProfile",
     "validate-pod.ClusterReservation",
     "validate-pod.ClusterColocationProfile",

@@ -8,6 +8,7 @@ API server before they can answer are asynchronous, and only chains that have su
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Protocol, TypeVar
@@ -256,6 +257,8 @@ class Handle:
     """What handlers may use: the cluster as it is known, the gates, time and chance.
 
     `client` writes to the API server; it is None where nothing may be written (offline, in explanations).
+    `pre_enqueue_gates` returns the scheduling gates that a new pod needs beside its own, given the name of
+    its scheduler and a way to read the pod; None where no scheduler profile has a plugin that needs any.
     """
 
     cluster: Cluster
@@ -263,6 +266,7 @@ class Handle:
     rng: RandomSource
     clock: Clock = field(default_factory=SystemClock)
     client: Client | None = None
+    pre_enqueue_gates: Callable[[str, Callable[[], Pod]], Sequence[str]] | None = None
 
 
 class Handler(BasePlugin, ABC):

@@ -151,3 +151,19 @@ def _with_condition(reservation: Reservation, known: Condition, **changes: str) 
 
 def _with_status(reservation: Reservation, **changes: Any) -> Reservation:
     return msgspec.structs.replace(reservation, status=msgspec.structs.replace(reservation.status, **changes))
+
+
+def may_help_pods(old: Reservation | None, new: Reservation | None) -> bool:
+    """Whether a change of a Reservation may let a pod be placed that was refused because of reservations.
+
+    `old` is None for a new one, which offers nothing yet; `new` for one that is gone.
+    """
+    if old is None or new is None:
+        return new is None
+    return (
+        old.is_available != new.is_available
+        or old.spec != new.spec
+        or old.metadata.labels != new.metadata.labels
+        or old.metadata.annotations != new.metadata.annotations
+        or old.status.allocatable != new.status.allocatable
+    )

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterable
 
 from koordpy.api.core import Pod
 from koordpy.api.meta import parse_time
+from koordpy.api.pre_enqueue_gates import gate_of, plugins_of
 from koordpy.features.feature import Part
 
 from .finding import Area, Finding
@@ -27,11 +28,18 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
     broken: dict[str, list[Pod]] = defaultdict(list)
     strangers: dict[str, list[Pod]] = defaultdict(list)
     unseen: list[Pod] = []
+    orphaned: dict[str, list[Pod]] = defaultdict(list)
     waiting = await installation.client.list_all(Pod, field_selector=_WAITING)
     for pod in waiting:
         name = pod.spec.scheduler_name or "default-scheduler"
         told = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
-        if pod.metadata.deletion_timestamp or pod.spec.scheduling_gates:
+        if pod.metadata.deletion_timestamp:
+            continue
+        if pod.spec.scheduling_gates:
+            framework = served.get(name)
+            for plugin in plugins_of(pod):
+                if framework is None or plugin not in framework.pre_enqueue_plugins:
+                    orphaned[plugin].append(pod)
             continue
         if name not in served:
             strangers[name].append(pod)
@@ -54,13 +62,20 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
             f"kube-scheduler has not looked at them, the oldest for {_oldest(installation, unseen):.0f} s",
             "see that a kube-scheduler with a profile of their schedulerName runs and leads",
         )
+    for plugin, pods in orphaned.items():
+        yield AREA.problem(
+            _named(pods),
+            f"wait for the scheduling gate {gate_of(plugin)}, and no PreEnqueue plugin {plugin} runs in the "
+            "profile of their schedulerName",
+            f"enable {plugin} in the scheduler configuration, or remove the gate from the pods",
+        )
     for name, pods in strangers.items():
         yield AREA.note(
             _named(pods),
             f"wait for schedulerName {name!r}; koordpy's profiles are for {', '.join(served) or 'none'}",
             "see whether that scheduler runs, if it is not meant to be one of these",
         )
-    if not (broken or unseen):
+    if not (broken or unseen or orphaned):
         yield AREA.ok("pods", f"{len(waiting)} wait for a node, and kube-scheduler has looked at them")
 
 

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
+from typing import Final
 
 from koordpy import data
 from koordpy.admission import config as admission_config
@@ -16,7 +17,7 @@ from koordpy.admission.handler import Handle as AdmissionHandle
 from koordpy.admission.handler import Handler
 from koordpy.admission.paths import webhook_path
 from koordpy.api.core import Node, Pod
-from koordpy.api.needs import Needs
+from koordpy.api.needs import Needs, Right
 from koordpy.api.plugin import PluginArgs as BaseArgs
 from koordpy.api.scheme import Resource
 from koordpy.cluster.cluster import Cluster
@@ -45,10 +46,12 @@ from koordpy.scheduling.interface import (
     BeforePreFilter,
     BeforeScore,
     ControllerProvider,
+    EnqueueExtensions,
     Filter,
     FindOneNode,
     Plugin,
     Preempt,
+    PreEnqueue,
     PreFilter,
     PreScore,
     ResizePod,
@@ -62,7 +65,7 @@ from koordpy.scheduling.profiles import registry
 from .feature import Feature, Part, followed
 from .parts import NETWORK_TOPOLOGY, PARTS, SCHEDULE_EXPLANATIONS
 
-_FILTER = (PreFilter, Filter, BeforePreFilter, BeforeFilter, FindOneNode)
+_FILTER = (PreEnqueue, PreFilter, Filter, BeforePreFilter, BeforeFilter, FindOneNode)
 _PRIORITIZE = (PreScore, Score, BeforeScore)
 _BIND = (*(role for _, role in light.NOT_CALLED), ResizePod)
 
@@ -101,13 +104,29 @@ def scheduling_plugin(plugin: type[Plugin], args: PluginArgs | None = None) -> F
         part=Part.EXTENDER,
         name=plugin.name,
         follows=followed({store.type for store in cluster.stores} | set(plugin.needs.later)),
-        rights=plugin.needs.rights,
+        rights=tuple(sorted({*plugin.needs.rights, *_rights_of_points(plugin)})),
         verbs=verbs,
         elsewhere=elsewhere,
         on_by_default=plugin.name in shipped,
-        leads=plugin.needs.leads or issubclass(plugin, ControllerProvider),
+        leads=plugin.needs.leads or issubclass(plugin, LEADING_POINTS),
         in_light_mode=plugin.watch_suffices or "bind" not in verbs,
     )
+
+
+LEADING_POINTS: Final = (ControllerProvider, EnqueueExtensions, PreEnqueue)
+"""What is done for these is done by one process of several."""
+
+
+def _rights_of_points(plugin: type[Plugin]) -> Iterator[Right]:
+    """Yield what koordpy writes on behalf of a plugin that has certain points."""
+    if plugin.name in registry.IN_TREE:
+        return
+    if issubclass(plugin, EnqueueExtensions | PreEnqueue):
+        yield Right("patch", "pods")  # to be tried again; gates
+    if issubclass(plugin, PreEnqueue):
+        yield Right("patch", "pods/status")
+        yield Right("create", "events", "events.k8s.io")
+        yield Right("patch", "events", "events.k8s.io")
 
 
 def _elsewhere(needs: Needs, make: Callable[[], object]) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 from koordpy.api.core import Pod
 from koordpy.api.meta import format_time
+from koordpy.api.pre_enqueue_gates import gate_of, plugins_of
+from koordpy.scheduling.framework.framework import pre_enqueue
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.outcome import FilterOutcome
 from koordpy.scheduling.profiles.registry import IN_TREE, Profiles
@@ -65,14 +67,7 @@ class Causes:
                 else "kube-scheduler leaves it alone",
             )
         elif pod.spec.scheduling_gates:
-            gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
-            yield _cause(
-                "Gated",
-                Certainty.CERTAIN,
-                f"spec.schedulingGates: {gates}: kube-scheduler does not look at the pod while they are "
-                "there",
-                "whoever set the gates has to remove them",
-            )
+            yield from self._gated(pod)
         elif self._profiles.of(pod.spec.scheduler_name) is None:
             served = ", ".join(self._profiles.frameworks) or "none"
             yield _cause(
@@ -83,6 +78,48 @@ class Causes:
                 "another scheduler has to place the pod",
                 "see whether that scheduler runs; or give the pod a schedulerName that koordpy serves (a "
                 "ClusterColocationProfile can), or koordpy a profile of that name",
+            )
+
+    def _gated(self, pod: Pod) -> Iterator[Cause]:
+        """The pod has scheduling gates: those of PreEnqueue plugins first."""
+        framework = self._profiles.of(pod.spec.scheduler_name)
+        ours = set()
+        for name in plugins_of(pod):
+            ours.add(gate_of(name))
+            plugin = None if framework is None else framework.pre_enqueue_plugins.get(name)
+            if plugin is None:
+                yield _cause(
+                    "GateWithoutPlugin",
+                    Certainty.CERTAIN,
+                    f"the pod has the scheduling gate {gate_of(name)}, and no such PreEnqueue plugin runs in "
+                    f"the profile of schedulerName {pod.spec.scheduler_name!r}",
+                    "enable the plugin in the scheduler configuration, or remove the gate from the pod",
+                )
+                continue
+            status = pre_enqueue(name, plugin, pod)
+            if status.is_success:
+                yield _cause(
+                    "GateIsDue",
+                    Certainty.CERTAIN,
+                    f"PreEnqueue plugin {name} has no objection any more; its gate {gate_of(name)} is still "
+                    "there",
+                    "the koordpy that holds the lease removes it within a second or so; see that one does",
+                )
+            else:
+                yield _cause(
+                    "PreEnqueue",
+                    Certainty.CERTAIN,
+                    f"PreEnqueue plugin {name} keeps the pod out of the queue: "
+                    f"{status.message or status.code.name}",
+                    "koordpy removes the scheduling gate when that has changed",
+                )
+        others = [gate.name for gate in pod.spec.scheduling_gates if gate.name not in ours]
+        if others:
+            yield _cause(
+                "Gated",
+                Certainty.CERTAIN,
+                f"spec.schedulingGates: {', '.join(others)}: kube-scheduler waits until they are gone",
+                "the component that set the gates has to remove them",
             )
 
     def _between(self, pod: Pod, life: Life) -> Cause:

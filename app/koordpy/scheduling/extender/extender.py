@@ -155,7 +155,10 @@ class Extender:
             decision.fail("error", Status.failed(refusal))
             self.histories.broke(pod, refusal)
             return wire.error_result(refusal), None
-        found = None if self._batches is None else self._batches.find(pod, candidates)
+        enqueued = framework.run_pre_enqueue(pod)
+        found = None
+        if self._batches is not None and enqueued.is_success:
+            found = self._batches.find(pod, candidates)
         if found is not None:
             kept = self._take_over(attempt, *found)
             self._observe(framework.profile_name, began, found[0].outcome)
@@ -163,7 +166,10 @@ class Extender:
             return self._answer(attempt, kept, candidates), None
         nodes, unknown = candidates.selected
         attempt.moment = self.nodes.moment
-        outcome = framework.find_feasible(attempt.state, pod, nodes)
+        if enqueued.is_success:
+            outcome = framework.find_feasible(attempt.state, pod, nodes)
+        else:
+            outcome = _not_enqueued(enqueued, nodes)
         self.decisions.filtered(decision, outcome, attempt.state)
         self._observe(framework.profile_name, began, outcome)
         decision.took("filter", time.perf_counter() - began)
@@ -369,6 +375,14 @@ class Extender:
         histogram(POINT_DURATION, "Filter", status, profile).observe(time.perf_counter() - began)
         histogram(EVALUATED_NODES).observe(len(outcome.nodes))
         histogram(FEASIBLE_NODES).observe(int(outcome.feasible.sum()))
+
+
+def _not_enqueued(status: Status, nodes: NodeSet) -> FilterOutcome:
+    """Return that a pod fits no node because a PreEnqueue plugin refuses it: no eviction would help."""
+    if status.is_rejected:
+        status = Status.unresolvable(*status.reasons).by(status.plugin)
+    error = None if status.is_rejected else status
+    return FilterOutcome(nodes, np.zeros(len(nodes), np.bool_), prefilter=status, error=error)
 
 
 def _failures(outcome: FilterOutcome) -> tuple[dict[str, str], dict[str, str]]:

@@ -1,21 +1,28 @@
-"""Wakes pods that kube-scheduler has put aside, when reservations change.
+"""Has kube-scheduler try pods again that were refused, when something changes that it does not see.
 
-kube-scheduler tries a pod again that an extender refused as soon as anything happens that it watches.
-Reservations are none of that: a pod that was kept off what a Reservation held, or that waits for one, would
-stay aside for minutes after it could go. So it is annotated, which is a change that kube-scheduler sees.
-Koordinator moves such pods in its own queue (`pkg/scheduler/frameworkext/eventhandlers`).
+kube-scheduler tries a pod again that an extender refused as soon as anything happens that it follows.
+Reservations, NodeMetrics and the like are none of that: a pod would stay aside for minutes after it could go.
+So it is annotated, which is a change that kube-scheduler sees. Plugins say which changes may help
+(`EnqueueExtensions`), or name a pod themselves (`Handle.activate`). Koordinator moves such pods in its own
+queue (`pkg/scheduler/frameworkext/eventhandlers`).
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import Any
 
 from koordpy.api.core import Pod
-from koordpy.api.meta import format_micro_time
-from koordpy.api.reservation import Reservation
+from koordpy.api.meta import KubeObject, format_micro_time
 from koordpy.cluster.client import Client
 from koordpy.cluster.errors import ApiError, ConnectionFailed
 from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.framework.metrics import PODS_WOKEN, counter
+from koordpy.scheduling.interface import ChangeHelps, EnqueueExtensions, Plugin
 from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.handle import Handle
 
@@ -30,59 +37,68 @@ GATHERED_SECONDS = 1.0
 AT_A_TIME = 100
 """Pods woken after one change, the most important first. When one of them is placed, that is a change too."""
 
+EXAMINED_AT_ONCE = 500
+"""Refused pods that a plugin judges before other work gets its turn."""
+
 REMEMBERED = 10_000
-"""Pods that were refused, the latest last."""
+"""Pods refused by a plugin, and changed objects of a kind, the latest last."""
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """The pods that one plugin refused, and what changed since that may help them."""
+
+    plugin: EnqueueExtensions
+    names: frozenset[str]
+    """The plugin's name in refusals, and those of in-tree filters that run again on its behalf."""
+    refused: dict[str, Pod] = field(default_factory=dict)
+    changed: dict[type[KubeObject], dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
 
 
 class Waking:
-    """Remembers the pods that were refused with reservations in mind, and wakes them."""
+    """Remembers the pods that were refused, and wakes them; `run` while we lead."""
 
     def __init__(self, frameworks: Iterable[Framework], handle: Handle, client: Client) -> None:
         self._handle, self._client = handle, client
         self._pods = handle.cluster.store(Pod)
-        self._refused: dict[str, Pod] = {}
-        self._plugins: set[str] = set()
+        self._waiting: list[_Waiting] = []
+        self._activated: dict[str, Pod] = {}
         self._changed = asyncio.Event()
         for framework in frameworks:
-            looking = [plugin for plugin in framework.plugins if plugin.looks_again]
-            if looking:
-                self._plugins.update(
-                    name for plugin in looking for name in (plugin.name, *plugin.looks_again)
-                )
-                framework.handle.on_failure(self._failed)
-        if self._plugins:
-            handle.on(Reservation, None, self._updated, lambda _: self._changed.set())
+            waiting = [
+                _Waiting(plugin, frozenset((name, *_filters_again(plugin))))
+                for name, plugin in framework.enabled.having(EnqueueExtensions)
+            ]
+            for each in waiting:
+                for kind, helps in each.plugin.events_to_register().items():
+                    self._follow(each, kind, helps)
+            if waiting:
+                framework.handle.on_failure(partial(self._failed, waiting))
+            framework.handle.on_activate(self.activate)
+            self._waiting += waiting
 
-    def __bool__(self) -> bool:
-        return bool(self._plugins)
+    def activate(self, pod: Pod) -> None:
+        """Wake a pod soon, whoever refused it; one that is placed, gated or gone by then is left alone."""
+        _remember(self._activated, pod.metadata.uid, pod)
+        self._changed.set()
 
-    def _failed(self, failure: Failure) -> bool:
-        if self._has_to_do_with_reservations(failure):
-            self._refused.pop(failure.pod.metadata.uid, None)
-            self._refused[failure.pod.metadata.uid] = failure.pod
-            if len(self._refused) > REMEMBERED:
-                del self._refused[next(iter(self._refused))]
+    # --- what is refused, and what changes -------------------------------------------------------
+
+    def _follow(self, waiting: _Waiting, kind: type[KubeObject], helps: ChangeHelps) -> None:
+        def changed(old: Any, new: Any) -> None:
+            if waiting.refused and helps(old, new):
+                _remember(waiting.changed[kind], (new or old).metadata.key, None)
+                self._changed.set()
+
+        self._handle.on(kind, lambda new: changed(None, new), changed, lambda old: changed(old, None))
+
+    def _failed(self, waiting: list[_Waiting], failure: Failure) -> bool:
+        for each in waiting:
+            if each.names.intersection(_refusing(failure)):
+                _remember(each.refused, failure.pod.metadata.uid, failure.pod)
         return False
 
-    def _has_to_do_with_reservations(self, failure: Failure) -> bool:
-        if failure.status.plugin in self._plugins:
-            return True
-        outcome = failure.outcome
-        if outcome is None:
-            return False
-        return outcome.prefilter.plugin in self._plugins or any(
-            refusals.plugin in self._plugins for refusals in outcome.refusals
-        )
-
-    def _updated(self, old: Reservation, new: Reservation) -> None:
-        if (
-            old.is_available != new.is_available
-            or old.spec != new.spec
-            or old.metadata.labels != new.metadata.labels
-            or old.metadata.annotations != new.metadata.annotations
-            or old.status.allocatable != new.status.allocatable
-        ):
-            self._changed.set()
+    # --- waking ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Wake pods until cancelled."""
@@ -93,20 +109,81 @@ class Waking:
             await self._wake()
 
     async def _wake(self) -> None:
-        waiting = []
-        for uid, pod in list(self._refused.items()):
-            live = self._pods.by_key(pod.metadata.key)
-            if live is None or live.metadata.uid != uid or live.spec.node_name or live.is_terminal:
-                del self._refused[uid]
+        chosen: dict[str, Pod] = {}
+        activated, self._activated = self._activated, {}
+        for pod in activated.values():
+            live = self._still_waiting(pod)
+            if live is not None:
+                chosen[live.metadata.uid] = live
+        for waiting in self._waiting:
+            changed, waiting.changed = waiting.changed, defaultdict(dict)
+            if changed:
+                await self._choose(waiting, changed, chosen)
+        for pod in islice(chosen.values(), AT_A_TIME):
+            for waiting in self._waiting:
+                waiting.refused.pop(pod.metadata.uid, None)
+            await self._touch(pod)
+        for pod in islice(chosen.values(), AT_A_TIME, None):
+            if pod.metadata.uid in activated:
+                self.activate(pod)
+
+    async def _choose(
+        self, waiting: _Waiting, changed: dict[type[KubeObject], dict[str, None]], chosen: dict[str, Pod]
+    ) -> None:
+        """Add the refused pods that the plugin thinks may pass now, the most important first."""
+        live: list[Pod] = []
+        for uid, pod in list(waiting.refused.items()):
+            found = self._still_waiting(pod)
+            if found is None:
+                del waiting.refused[uid]
             else:
-                waiting.append(live)
-        waiting.sort(key=lambda pod: -(pod.spec.priority or 0))
+                live.append(found)
+        live.sort(key=lambda pod: -(pod.spec.priority or 0))
+        for start in range(0, len(live), EXAMINED_AT_ONCE):
+            if len(chosen) >= AT_A_TIME:
+                return
+            examined = live[start : start + EXAMINED_AT_ONCE]
+            for pod, may_pass in zip(examined, waiting.plugin.may_pass(examined, changed), strict=True):
+                if may_pass:
+                    chosen[pod.metadata.uid] = pod
+            await asyncio.sleep(0)
+
+    def _still_waiting(self, pod: Pod) -> Pod | None:
+        """Return a pod as it is now, None where no attempt is due."""
+        live = self._pods.by_key(pod.metadata.key)
+        if live is None or live.metadata.uid != pod.metadata.uid or live.spec.node_name or live.is_terminal:
+            return None
+        return None if live.spec.scheduling_gates or live.metadata.deletion_timestamp else live
+
+    async def _touch(self, pod: Pod) -> None:
+        meta = pod.metadata
         now = format_micro_time(self._handle.clock.now())
-        for pod in waiting[:AT_A_TIME]:
-            self._refused.pop(pod.metadata.uid, None)
-            meta = pod.metadata
-            patch = {"metadata": {"uid": meta.uid, "annotations": {WOKEN: now}}}
-            try:
-                await self._client.patch(Pod, meta.namespace, meta.name, patch)
-            except (ApiError, ConnectionFailed) as error:
-                log.warning("cannot wake pod %s: %s", meta.key, error)
+        patch = {"metadata": {"uid": meta.uid, "annotations": {WOKEN: now}}}
+        try:
+            await self._client.patch(Pod, meta.namespace, meta.name, patch)
+        except (ApiError, ConnectionFailed) as error:
+            counter(PODS_WOKEN, "error").inc()
+            log.warning("cannot wake pod %s: %s", meta.key, error)
+        else:
+            counter(PODS_WOKEN, "woken").inc()
+
+
+def _filters_again(plugin: object) -> tuple[str, ...]:
+    return plugin.looks_again if isinstance(plugin, Plugin) else ()
+
+
+def _refusing(failure: Failure) -> Iterator[str]:
+    """Yield the plugins that had a part in a failure."""
+    yield failure.status.plugin
+    if failure.outcome is not None:
+        yield failure.outcome.prefilter.plugin
+        for refusals in failure.outcome.refusals:
+            yield refusals.plugin
+
+
+def _remember(known: dict[str, Any], key: str, value: Any) -> None:
+    """Put an entry last, and drop the oldest of too many."""
+    known.pop(key, None)
+    known[key] = value
+    if len(known) > REMEMBERED:
+        del known[next(iter(known))]

@@ -25,7 +25,7 @@ from koordpy.scheduling.interface.status import SUCCESS, Status
 from .bind_phase import BindPhase
 from .enabled_plugins import EnabledPlugins
 from .filter_phase import FilterPhase
-from .plugin_call import Broken, call, timed, timed_async
+from .plugin_call import Broken, broken, call, timed, timed_async
 from .post_filter_phase import PostFilterPhase
 from .reservation_phase import ReservationPhase
 from .score_phase import ScorePhase
@@ -59,7 +59,7 @@ class Framework:
         self.enabled = by_point = EnabledPlugins(self.plugins, enabled)
         sorters = by_point.at("queue_sort", QueueSort)
         self.queue_sort: QueueSort | None = sorters[0][1] if sorters else None
-        self._pre_enqueue = by_point.at("pre_enqueue", PreEnqueue)
+        self.pre_enqueue_plugins = dict(by_point.at("pre_enqueue", PreEnqueue))
         self.next_pod: NextPod | None = next((p for _, p in by_point.having(NextPod)), None)
         self.numa_hint_providers = [p for _, p in by_point.having(NUMATopologyHintProvider)]
         self.reservations = ReservationPhase(self.plugins, handle.debug_flags)
@@ -126,8 +126,17 @@ class Framework:
 
     def run_pre_enqueue(self, pod: Pod) -> Status:
         """Return the first refusal to queue a pod, else Success."""
-        for name, plugin in self._pre_enqueue:
-            status = plugin.pre_enqueue(pod)
+        for name, plugin in self.pre_enqueue_plugins.items():
+            status = pre_enqueue(name, plugin, pod)
             if not status.is_success:
-                return status.by(name)
+                return status
         return SUCCESS
+
+
+def pre_enqueue(name: str, plugin: PreEnqueue, pod: Pod) -> Status:
+    """Return what one PreEnqueue plugin says to a pod; an Error where it raises."""
+    try:
+        status = plugin.pre_enqueue(pod)
+    except Exception as error:
+        return broken("PreEnqueue", name, error).status
+    return status if status.is_success else status.by(name)

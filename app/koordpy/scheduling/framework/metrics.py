@@ -73,6 +73,18 @@ WAITING_PODS = Gauge(
 ATTEMPTS_KEPT = Gauge(
     "koordpy_extender_attempts", "Attempts between filter and bind whose cycle state is kept."
 )
+PODS_WOKEN = Counter(
+    "koordpy_pods_woken_total",
+    "Pods that kube-scheduler was made to try again, because something changed that it does not see: woken, "
+    "error.",
+    ["result"],
+)
+GATED_PODS = Gauge("koordpy_gated_pods", "Pods that wait for a PreEnqueue plugin.", ["plugin"])
+GATES_REMOVED = Counter(
+    "koordpy_gates_removed_total",
+    "Scheduling gates of PreEnqueue plugins that koordpy removed, or could not remove: removed, error.",
+    ["plugin", "result"],
+)
 EXTENDER_DURATION = Histogram(
     "koordpy_extender_request_duration_seconds",
     "Time to answer an extender call; for bind the time in Permit and on the network included.",

@@ -33,7 +33,16 @@ from .filtering import (
 from .numa import NUMATopologyHint, NUMATopologyHintProvider
 from .plugin import Plugin
 from .providers import APIService, Controller, ControllerProvider
-from .queueing import NextPod, PreEnqueue, QueuedPod, QueueSort
+from .queueing import (
+    Changed,
+    ChangeHelps,
+    EnqueueExtensions,
+    NextPod,
+    PreEnqueue,
+    QueuedPod,
+    QueueSort,
+    any_change,
+)
 from .reservation_info import ReservationInfo
 from .reservation_pairs import ReservationPairs
 from .reservation_points import ReservationPoints
@@ -59,8 +68,11 @@ __all__ = [
     "BeforeScore",
     "Bind",
     "Binding",
+    "ChangeHelps",
+    "Changed",
     "Controller",
     "ControllerProvider",
+    "EnqueueExtensions",
     "ExplainsFailure",
     "ExtenderError",
     "Filter",
@@ -95,4 +107,5 @@ __all__ = [
     "Score",
     "SignPlugin",
     "Victims",
+    "any_change",
 ]

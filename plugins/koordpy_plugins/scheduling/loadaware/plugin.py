@@ -4,7 +4,7 @@ Usage comes from NodeMetric; pods that it has not seen yet count with an estimat
 `pkg/scheduler/plugins/loadaware`.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,14 @@ from numpy.typing import NDArray
 from koordpy.api import extension, qos
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
+from koordpy.api.meta import KubeObject
 from koordpy.api.needs import Lack, Needs
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface import (
     APIService,
+    Changed,
+    ChangeHelps,
+    EnqueueExtensions,
     Filter,
     Plugin,
     PreFilter,
@@ -42,7 +46,9 @@ REASON_EXPIRED = "node(s) nodeMetric expired"
 _ESTIMATE: StateKey[tuple[Pod, NDArray[np.int64]]] = StateKey("IncomingPodEstimatedLoadAwareScheduling")
 
 
-class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService, SignPlugin):
+class LoadAwareScheduling(
+    Plugin, PreFilter, Filter, Score, Reserve, EnqueueExtensions, APIService, SignPlugin
+):
     """Refuses nodes on which the pod would lift a resource over its threshold; scores what is left."""
 
     name = "LoadAwareScheduling"
@@ -176,6 +182,26 @@ class LoadAwareScheduling(Plugin, PreFilter, Filter, Score, Reserve, APIService,
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Stop counting it."""
         self.cache.unassign(node_name, pod.metadata.uid)
+
+    # --- pods that were refused -------------------------------------------------------------------
+
+    def events_to_register(self) -> Mapping[type[KubeObject], ChangeHelps]:
+        """Reports of nodes' usage; a node without one is no obstacle, so that its report's end may help."""
+        return {NodeMetric: lambda old, new: True}
+
+    def may_pass(self, pods: Sequence[Pod], changed: Changed) -> list[bool]:
+        """Return which pods would pass on one of the nodes whose usage was reported."""
+        nodes, _ = self.handle.nodes.select(list(changed.get(NodeMetric, ())))
+        now = self._now() if self.settings.filter_expired_node_metrics else None
+        return [self._passes(pod, nodes, now) for pod in pods]
+
+    def _passes(self, pod: Pod, nodes: NodeSet, now: int | None) -> bool:
+        if not len(nodes):
+            return False
+        prod = qos.priority_class(pod) is qos.PriorityClass.PROD
+        estimate = np.array(self.estimator.of_pod(pod), np.int64)
+        suspects = self.columns.suspects(nodes, estimate, now, prod=prod)
+        return suspects is None or not suspects.all()
 
     # --- beside the cycle -------------------------------------------------------------------------
 

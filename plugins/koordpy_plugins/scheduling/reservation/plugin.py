@@ -13,7 +13,10 @@ import numpy as np
 from koordpy.api import extension
 from koordpy.api import reservation_annotations as annotations
 from koordpy.api.core import Pod
+from koordpy.api.meta import KubeObject
 from koordpy.api.needs import Needs
+from koordpy.api.reservation import Reservation as ReservationObject
+from koordpy.api.reservation_status import may_help_pods
 from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.api.resources import pod_requests
 from koordpy.cluster.columns import Int64
@@ -25,8 +28,10 @@ from koordpy.scheduling.interface import (
     BeforeScore,
     Bind,
     Binding,
+    ChangeHelps,
     Controller,
     ControllerProvider,
+    EnqueueExtensions,
     ExplainsFailure,
     Filter,
     Plugin,
@@ -96,6 +101,7 @@ class Reservation(
     ReservationNominator,
     ReservationPreBind,
     SignPlugin,
+    EnqueueExtensions,
     ControllerProvider,
     APIService,
 ):
@@ -397,6 +403,10 @@ class Reservation(
         return await self._commit.bind(pod, binding.node_name)
 
     # --- beside the cycle ------------------------------------------------------------------------
+
+    def events_to_register(self) -> Mapping[type[KubeObject], ChangeHelps]:
+        """Reservations that become available, end, or offer something else to other pods."""
+        return {ReservationObject: may_help_pods}
 
     def controllers(self) -> Sequence[Controller]:
         """The one that keeps the status of placed Reservations true."""

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -7,14 +7,24 @@ import pytest
 
 from koordpy import data
 from koordpy.api.core import Pod
+from koordpy.api.koordinator import NodeMetric
+from koordpy.api.meta import KubeObject, ObjectMeta
 from koordpy.api.reservation import Reservation
+from koordpy.api.reservation_status import may_help_pods
 from koordpy.api.scheme import decode, resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.scheduling.extender import waking
 from koordpy.scheduling.extender.waking import WOKEN, Waking
-from koordpy.scheduling.interface import Filter, Plugin
+from koordpy.scheduling.interface import (
+    Changed,
+    ChangeHelps,
+    EnqueueExtensions,
+    Filter,
+    Plugin,
+    any_change,
+)
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.node_info import NodeInfo
@@ -25,7 +35,7 @@ from ..reservations.stage import reservation
 from ..worlds import framework, node, pod_document, world
 
 
-class Withholds(Plugin, Filter):
+class Withholds(Plugin, Filter, EnqueueExtensions):
     """Shows nodes with less on them."""
 
     name = "Withholds"
@@ -33,6 +43,24 @@ class Withholds(Plugin, Filter):
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
         return SUCCESS
+
+    def events_to_register(self) -> Mapping[type[KubeObject], ChangeHelps]:
+        return {Reservation: may_help_pods}
+
+
+class Quota(Plugin, Filter, EnqueueExtensions):
+    """Lets pods pass that are named by the label of a node that changed."""
+
+    name = "Quota"
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        return SUCCESS
+
+    def events_to_register(self) -> Mapping[type[KubeObject], ChangeHelps]:
+        return {NodeMetric: any_change}
+
+    def may_pass(self, pods: Sequence[Pod], changed: Changed) -> list[bool]:
+        return [pod.metadata.name in changed[NodeMetric] for pod in pods]
 
 
 def placed(phase: str = "Available", **labels: str) -> Reservation:
@@ -44,7 +72,7 @@ class Stage:
     def __init__(self, client: Client) -> None:
         self.client = client
         self.cluster: Cluster = world([node("n1")])
-        self.framework = framework(self.cluster, Withholds)
+        self.framework = framework(self.cluster, Withholds, Quota)
         self.waking = Waking([self.framework], self.framework.handle, client)
 
     async def add_pod(self, name: str, **spec: Any) -> Pod:
@@ -117,6 +145,28 @@ async def test_a_pod_is_left_alone_that_others_refused_or_that_is_bound_by_now(s
     await stage.see("bound")
     stage.change(placed(), placed("Failed"))
     assert await stage.woken() == []
+
+
+async def test_a_plugin_chooses_which_of_its_pods_a_change_may_help(stage: Stage) -> None:
+    for name in ("a", "b"):
+        stage.refuse(await stage.add_pod(name), "Quota")
+    stage.refuse(await stage.add_pod("other"), "Withholds")
+    stage.cluster.store(NodeMetric).apply(NodeMetric(metadata=ObjectMeta(name="b", uid="uid-b")))
+    assert await stage.woken() == ["b"]
+
+
+async def test_what_happened_before_a_pod_was_refused_does_not_wake_it(stage: Stage) -> None:
+    stage.cluster.store(NodeMetric).apply(NodeMetric(metadata=ObjectMeta(name="a", uid="uid-a")))
+    stage.refuse(await stage.add_pod("a"), "Quota")
+    assert await stage.woken() == []
+
+
+async def test_a_pod_that_a_plugin_activates_is_woken_unless_it_is_gated(stage: Stage) -> None:
+    plain = await stage.add_pod("plain")
+    gated = await stage.add_pod("gated", schedulingGates=[{"name": "example.com/wait"}])
+    stage.framework.handle.activate(plain)
+    stage.framework.handle.activate(gated)
+    assert await stage.woken() == ["plain"]
 
 
 async def test_a_change_that_frees_nothing_wakes_nobody(stage: Stage) -> None:

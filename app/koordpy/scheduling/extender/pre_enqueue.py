@@ -1,0 +1,263 @@
+"""PreEnqueue beside kube-scheduler: scheduling gates, set at admission and removed here.
+
+`gates_for` says which gates a new pod gets. `PreEnqueueGates` removes a gate when its plugin has no objection
+to the pod any more; until then the pod's PodScheduled condition says what the plugin waits for, as
+kube-scheduler says it of its own PreEnqueue plugins (KEP-5501). Nothing else removes these gates, but a gate
+whose plugin does not run (any more) is removed as well: nobody would ever have an opinion on it.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from koordpy.api.core import Pod
+from koordpy.api.meta import Condition, KubeObject, format_time
+from koordpy.api.pre_enqueue_gates import NOT_READY, gate_of, plugins_of
+from koordpy.cluster.client import Client, PatchType
+from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
+from koordpy.cluster.events import WARNING, Recorder, truncate
+from koordpy.scheduling.framework.framework import Framework, pre_enqueue
+from koordpy.scheduling.framework.metrics import GATED_PODS, GATES_REMOVED, counter
+from koordpy.scheduling.interface import PreEnqueue
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.profiles.registry import IN_TREE, Profiles
+
+log = logging.getLogger(__name__)
+
+GATHERED_SECONDS = 0.5
+"""Changes come together; so long they are gathered into one."""
+
+CHECKED_AGAIN_SECONDS = 30.0
+"""Every gated pod is checked so often, whatever happens: plugins may depend on time."""
+
+CONDITION_SECONDS = 5.0
+"""The condition of a pod is not written more often: reasons may count something that changes all the time."""
+
+AT_ONCE = 200
+"""Pods checked before other work gets its turn."""
+
+SCHEDULING_GATED = "SchedulingGated"
+_GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
+
+
+GatesFor = Callable[[str, Callable[[], Pod]], list[str]]
+
+
+def gates_for(profiles: Profiles) -> GatesFor | None:
+    """Return a function from a new pod's scheduler name, and a way to read the pod, to the gates it needs.
+
+    None where no profile has a plugin that needs gates. The plugins of `profiles` are asked about the pod
+    alone, so they need not see the cluster.
+    """
+    by_scheduler = {
+        name: plugins
+        for name, framework in profiles.frameworks.items()
+        if (plugins := gated_plugins(framework))
+    }
+    if not by_scheduler:
+        return None
+
+    def gates(scheduler_name: str, read: Callable[[], Pod]) -> list[str]:
+        plugins = by_scheduler.get(scheduler_name or "default-scheduler")
+        if plugins is None:
+            return []
+        pod = read()
+        present = set(plugins_of(pod))
+        return [
+            gate_of(name)
+            for name, plugin in plugins.items()
+            if name not in present and not pod.spec.node_name and plugin.may_refuse(pod)
+        ]
+
+    return gates
+
+
+def gated_plugins(framework: Framework) -> Mapping[str, PreEnqueue]:
+    """Return the PreEnqueue plugins of a profile that kube-scheduler does not run itself."""
+    return {name: each for name, each in framework.pre_enqueue_plugins.items() if name not in IN_TREE}
+
+
+class PreEnqueueGates:
+    """The pods that wait for PreEnqueue plugins; `run` while we lead."""
+
+    def __init__(
+        self, profiles: Profiles, handle: Handle, client: Client, events: Mapping[str, Recorder]
+    ) -> None:
+        self._profiles, self._handle, self._client, self._events = profiles, handle, client, events
+        self._pods = handle.cluster.store(Pod)
+        self._gated: dict[str, str] = {}
+        """UIDs and keys of pods with gates of ours."""
+        self._due: dict[str, None] = {}
+        self._written: dict[str, float] = {}
+        """When the condition of a pod was written last, monotonic."""
+        self._wake = asyncio.Event()
+        plugins = [
+            each for framework in profiles.frameworks.values() for each in gated_plugins(framework).items()
+        ]
+        self._names = {name for name, _ in plugins}
+        if self._names:
+            handle.on(Pod, self._pod_added, self._pod_updated, self._pod_deleted)
+        for kind in {kind for _, plugin in plugins for kind in plugin.pre_enqueue_events}:
+            self._follow(kind)
+        for framework in profiles.frameworks.values():
+            framework.handle.on_activate(self._activated)
+
+    def __bool__(self) -> bool:
+        return bool(self._names)
+
+    # --- which pods, and when --------------------------------------------------------------------
+
+    def _follow(self, kind: type[KubeObject]) -> None:
+        self._handle.on(kind, self._anything, lambda _, new: self._anything(new), self._anything)
+
+    def _anything(self, _: KubeObject) -> None:
+        if self._gated:
+            self._due.update(dict.fromkeys(self._gated))
+            self._wake.set()
+
+    def _pod_added(self, pod: Pod) -> None:
+        self._note(pod)
+        self._anything(pod)
+
+    def _pod_updated(self, old: Pod, new: Pod) -> None:
+        if self._note(new):
+            self._due[new.metadata.uid] = None
+            self._wake.set()
+        if (
+            old.metadata.labels != new.metadata.labels
+            or old.metadata.annotations != new.metadata.annotations
+            or old.spec.node_name != new.spec.node_name
+            or old.is_terminal != new.is_terminal
+        ):
+            self._anything(new)
+
+    def _pod_deleted(self, pod: Pod) -> None:
+        self._forget(pod.metadata.uid)
+        self._anything(pod)
+
+    def _note(self, pod: Pod) -> bool:
+        """Remember whether a pod is gated by us, and say so."""
+        uid = pod.metadata.uid
+        if pod.metadata.deletion_timestamp or not any(plugins_of(pod)):
+            self._forget(uid)
+            return False
+        self._gated[uid] = pod.metadata.key
+        return True
+
+    def _forget(self, uid: str) -> None:
+        self._gated.pop(uid, None)
+        self._due.pop(uid, None)
+        self._written.pop(uid, None)
+
+    def _activated(self, pod: Pod) -> None:
+        if pod.metadata.uid in self._gated:
+            self._due[pod.metadata.uid] = None
+            self._wake.set()
+
+    # --- checking --------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Check gated pods until cancelled: all at first and now and then, else those that may pass."""
+        while True:
+            self._due.update(dict.fromkeys(self._gated))
+            until = self._handle.clock.monotonic() + CHECKED_AGAIN_SECONDS
+            while (left := until - self._handle.clock.monotonic()) > 0:
+                await self._check_due()
+                try:
+                    async with asyncio.timeout(left):
+                        await self._wake.wait()
+                except TimeoutError:
+                    break
+                self._wake.clear()
+                await asyncio.sleep(GATHERED_SECONDS)
+
+    async def _check_due(self) -> None:
+        due, self._due = self._due, {}
+        for number, uid in enumerate(due):
+            pod = self._pods.by_key(self._gated.get(uid, ""))
+            if pod is not None and pod.metadata.uid == uid:
+                await self._check(pod)
+            if number % AT_ONCE == AT_ONCE - 1:
+                await asyncio.sleep(0)
+        waiting = Counter(
+            name
+            for key in self._gated.values()
+            if (pod := self._pods.by_key(key)) is not None
+            for name in plugins_of(pod)
+        )
+        for name in self._names:
+            GATED_PODS.labels(name).set(waiting[name])
+
+    async def _check(self, pod: Pod) -> None:
+        framework = self._profiles.of(pod.spec.scheduler_name)
+        plugins = {} if framework is None else gated_plugins(framework)
+        open_, refusal = [], ""
+        for name in plugins_of(pod):
+            plugin = plugins.get(name)
+            if plugin is None:
+                log.warning(
+                    "pod %s waits for PreEnqueue plugin %s, which does not run", pod.metadata.key, name
+                )
+                open_.append(name)
+                continue
+            status = pre_enqueue(name, plugin, pod)
+            if status.is_success:
+                open_.append(name)
+            elif not refusal:
+                refusal = f"{name}: {status.message or status.code.name}"
+        try:
+            if open_:
+                await self._remove(pod, open_)
+            if refusal or open_:
+                await self._report(pod, refusal, open_)
+        except NotFound:
+            pass
+        except (ApiError, ConnectionFailed) as error:
+            log.warning("pod %s, whose gates %s are to be removed: %s", pod.metadata.key, open_, error)
+            for name in open_:
+                counter(GATES_REMOVED, name, "error").inc()
+
+    async def _remove(self, pod: Pod, plugins: Iterable[str]) -> None:
+        meta, names = pod.metadata, list(plugins)
+        gates = [{"name": gate_of(name), "$patch": "delete"} for name in names]
+        patch = {"metadata": {"uid": meta.uid}, "spec": {"schedulingGates": gates}}
+        await self._client.patch(Pod, meta.namespace, meta.name, patch, PatchType.STRATEGIC)
+        for name in names:
+            counter(GATES_REMOVED, name, "removed").inc()
+
+    async def _report(self, pod: Pod, refusal: str, removed: list[str]) -> None:
+        """Bring the PodScheduled condition to what is still in the way, and an event when that is new."""
+        meta = pod.metadata
+        told = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
+        left = [gate for gate in pod.spec.scheduling_gates if gate.name not in map(gate_of, removed)]
+        if refusal:
+            wanted = Condition("PodScheduled", "False", NOT_READY, truncate(refusal))
+        elif told is None or told.reason != NOT_READY:
+            return
+        elif left:
+            wanted = Condition("PodScheduled", "False", SCHEDULING_GATED, _GATED_MESSAGE)
+        else:
+            wanted = None
+        if wanted is not None and told is not None:
+            if (told.reason, told.message) == (wanted.reason, wanted.message):
+                return
+            now = self._handle.clock.monotonic()
+            if told.reason == wanted.reason and now < self._written.get(meta.uid, 0.0) + CONDITION_SECONDS:
+                return
+        condition: dict[str, object] = {"type": "PodScheduled", "$patch": "delete"}
+        if wanted is not None:
+            now_text = format_time(self._handle.clock.now())
+            condition = {
+                "type": wanted.type,
+                "status": wanted.status,
+                "reason": wanted.reason,
+                "message": wanted.message,
+                "lastTransitionTime": told.last_transition_time if told is not None else now_text,
+            }
+            self._written[meta.uid] = self._handle.clock.monotonic()
+        patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
+        await self._client.patch_status(Pod, meta.namespace, meta.name, patch, PatchType.STRATEGIC)
+        recorder = self._events.get(pod.spec.scheduler_name or "default-scheduler")
+        if wanted is not None and wanted.reason == NOT_READY and recorder is not None:
+            recorder.event(pod, WARNING, NOT_READY, wanted.message, action="Scheduling")

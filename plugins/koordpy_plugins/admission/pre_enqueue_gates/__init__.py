@@ -1,0 +1,1 @@
+"""Scheduling gates for PreEnqueue plugins."""

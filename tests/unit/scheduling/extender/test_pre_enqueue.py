@@ -1,0 +1,215 @@
+"""PreEnqueue plugins beside kube-scheduler: gates that are set, removed, and reported on."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import ClassVar
+
+import pytest
+
+from koordpy.api.core import ConfigMap, Pod
+from koordpy.api.meta import KubeObject, ObjectMeta
+from koordpy.api.pre_enqueue_gates import gate_of
+from koordpy.api.scheme import resource_of
+from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
+from koordpy.embedded.apiserver import ApiServer
+from koordpy.scheduling.extender import pre_enqueue
+from koordpy.scheduling.extender.pre_enqueue import PreEnqueueGates, gates_for
+from koordpy.scheduling.interface import Plugin, PreEnqueue
+from koordpy.scheduling.interface.status import SUCCESS, Status
+from koordpy.scheduling.profiles.registry import Profiles
+from koordpy.simulation.inprocess import ServerChannel
+from tests.eventually import PATIENCE
+
+from ..worlds import extender, filter_body, framework, node, pod_document, world
+
+
+class Team(Plugin, PreEnqueue):
+    """Lets a team's pods go once there are two of them."""
+
+    name = "Team"
+
+    def may_refuse(self, pod: Pod) -> bool:
+        return "team" in pod.metadata.labels
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        team = pod.metadata.labels.get("team")
+        known = sum(each.metadata.labels.get("team") == team for each in self.handle.cluster.store(Pod))
+        return SUCCESS if team is None or known > 1 else Status.unschedulable(f"{known} of 2 pods of {team}")
+
+
+class Opening(Plugin, PreEnqueue):
+    """Lets pods go once there is a ConfigMap named open."""
+
+    name = "Opening"
+    pre_enqueue_events: ClassVar[tuple[type[KubeObject], ...]] = (ConfigMap,)
+    by_hand: ClassVar[bool] = False
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        is_open = self.handle.cluster.store(ConfigMap).get("default", "open") is not None
+        return SUCCESS if is_open or Opening.by_hand else Status.unschedulable("closed")
+
+
+class Broken(Plugin, PreEnqueue):
+    """Fails."""
+
+    name = "Broken"
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        raise RuntimeError("no idea")
+
+
+class Stage:
+    """An API server with pods, and a cluster view that is told by hand."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.cluster: Cluster = world([node("n1")])
+        made = framework(self.cluster, Team, Opening)
+        self.profiles = Profiles(frameworks={"default-scheduler": made})
+        self.handle = made.handle
+        self.gates = PreEnqueueGates(self.profiles, made.handle, client, {})
+
+    async def add_pod(self, name: str, *gates: str, **labels: str) -> Pod:
+        document = pod_document(name, schedulingGates=[{"name": gate} for gate in gates])
+        del document["metadata"]["uid"]
+        document["metadata"]["labels"] = labels
+        document["spec"]["containers"][0]["image"] = "i"
+        await self.client.create_raw(
+            resource_of(Pod), "default", {"apiVersion": "v1", "kind": "Pod", **document}
+        )
+        return await self.see(name)
+
+    async def see(self, name: str) -> Pod:
+        found = await self.client.get(Pod, "default", name)
+        self.cluster.store(Pod).apply(found)
+        return found
+
+    async def gates_of(self, name: str) -> list[str]:
+        return [gate.name for gate in (await self.see(name)).spec.scheduling_gates]
+
+    async def condition(self, name: str) -> tuple[str, str] | None:
+        conditions = (await self.see(name)).status.conditions
+        return next(((c.reason, c.message) for c in conditions if c.type == "PodScheduled"), None)
+
+
+@pytest.fixture
+async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
+    monkeypatch.setattr(pre_enqueue, "GATHERED_SECONDS", 0.0)
+    server = ApiServer(controllers=False)
+    await server.load()
+    made = Stage(Client(ServerChannel(server)))
+    running = asyncio.create_task(made.gates.run())
+    yield made
+    assert not running.done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_gate_goes_when_its_plugin_has_no_objection_any_more(stage: Stage) -> None:
+    await stage.add_pod("a", gate_of("Team"), team="x")
+    await until_condition(stage, "a", ("NotReadyForScheduling", "Team: 1 of 2 pods of x"))
+    assert await stage.gates_of("a") == [gate_of("Team")]
+    await stage.add_pod("b", gate_of("Team"), team="x")
+    await until_gates(stage, "a", [])
+    await until_gates(stage, "b", [])
+    await until_condition(stage, "a", None)
+
+
+async def test_each_plugin_removes_its_own_gate_alone(stage: Stage) -> None:
+    await stage.add_pod("a", gate_of("Team"), "example.com/own", gate_of("Opening"))
+    await until_gates(stage, "a", ["example.com/own", gate_of("Opening")])
+    await until_condition(stage, "a", ("NotReadyForScheduling", "Opening: closed"))
+    stage.cluster.store(ConfigMap).apply(
+        ConfigMap(metadata=ObjectMeta(name="open", namespace="default", uid="u"))
+    )
+    await until_gates(stage, "a", ["example.com/own"])
+    await until_condition(
+        stage, "a", ("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates")
+    )
+
+
+async def test_the_gate_of_a_plugin_that_does_not_run_is_removed(stage: Stage) -> None:
+    await stage.add_pod("a", gate_of("Gone"))
+    await until_gates(stage, "a", [])
+
+
+async def test_a_pod_that_was_replaced_keeps_its_gates(stage: Stage) -> None:
+    """The patch names the UID: what was decided for one pod is not done to another one of its name."""
+    old = await stage.add_pod("a", gate_of("Opening"))
+    await stage.client.delete(Pod, "default", "a", grace_period_seconds=0)
+    document = pod_document("a", schedulingGates=[{"name": gate_of("Opening")}])
+    del document["metadata"]["uid"]
+    document["spec"]["containers"][0]["image"] = "i"
+    await stage.client.create_raw(
+        resource_of(Pod), "default", {"apiVersion": "v1", "kind": "Pod", **document}
+    )
+    stage.cluster.store(Pod).apply(old)  # the watch is behind
+    stage.cluster.store(ConfigMap).apply(
+        ConfigMap(metadata=ObjectMeta(name="open", namespace="default", uid="u"))
+    )
+    await asyncio.sleep(0.1)
+    live = await stage.client.get(Pod, "default", "a")
+    assert [gate.name for gate in live.spec.scheduling_gates] == [gate_of("Opening")]
+
+
+async def test_a_plugin_can_have_a_gated_pod_checked_at_once(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pod = await stage.add_pod("a", gate_of("Opening"))
+    await until_condition(stage, "a", ("NotReadyForScheduling", "Opening: closed"))
+    monkeypatch.setattr(Opening, "by_hand", True)
+    stage.handle.activate(pod)
+    await until_gates(stage, "a", [])
+
+
+async def until_gates(stage: Stage, name: str, gates: list[str]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while await stage.gates_of(name) != gates:
+            await asyncio.sleep(0.02)
+
+
+async def until_condition(stage: Stage, name: str, wanted: tuple[str, str] | None) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while await stage.condition(name) != wanted:
+            await asyncio.sleep(0.02)
+
+
+# --- which gates a new pod gets -------------------------------------------------------------------
+
+
+def new_pod(**labels: str) -> Pod:
+    return Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u", labels=labels))
+
+
+def test_a_new_pod_gets_the_gates_of_plugins_that_may_refuse_it() -> None:
+    made = framework(world([]), Team, Opening)
+    gates = gates_for(Profiles(frameworks={"default-scheduler": made}))
+    assert gates is not None
+    assert gates("", lambda: new_pod(team="x")) == [gate_of("Team"), gate_of("Opening")]
+    assert gates("default-scheduler", new_pod) == [gate_of("Opening")]
+    assert gates("other", lambda: pytest.fail("a pod of another scheduler is not even read")) == []
+
+
+def test_without_plugins_that_refuse_there_are_no_gates() -> None:
+    assert gates_for(Profiles(frameworks={"default-scheduler": framework(world([]))})) is None
+
+
+# --- filter ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("plugin", "failure"), [(Opening, "closed"), (Broken, "no idea")], ids=["refuses", "raises"]
+)
+def test_a_pod_whose_gate_is_gone_is_checked_again_by_filter(plugin: type[Plugin], failure: str) -> None:
+    cluster = world([node("n1"), node("n2")])
+    asked = extender(cluster, plugin)
+    answer, _ = asked.filter(filter_body(pod_document("p"), ["n1", "n2"]))
+    result = json.loads(answer)
+    assert not result.get("NodeNames")
+    if plugin is Broken:
+        assert failure in result["Error"]
+    else:
+        assert set(result["FailedAndUnresolvableNodes"]) == {"n1", "n2"}
+        assert failure in result["FailedAndUnresolvableNodes"]["n1"]
