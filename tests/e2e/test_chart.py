@@ -176,13 +176,11 @@ def test_light_mode_is_one_value() -> None:
     assert not [name for _, _, name in found if name == "koordpy-reservations"]
 
 
-def test_explanations_without_reservations_have_their_lease() -> None:
-    config = {"extender": {"scheduleExplanations": {"enabled": True}}}
-    found = rendered({"scheduler": {"config": config, "reservations": False}})
-    role = found["Role", NAMESPACE, "koordpy-scheduler-lead"]
+@pytest.mark.parametrize("reservations", [True, False])
+def test_every_extender_may_hold_the_lease(reservations: bool) -> None:
+    found = rendered({"scheduler": {"reservations": reservations}})
+    role = found["Role", NAMESPACE, "koordpy-extender"]
     assert role["rules"][-1]["resourceNames"] == ["koord-scheduler"]
-    with_reservations = rendered({"scheduler": {"config": config}})
-    assert ("Role", NAMESPACE, "koordpy-scheduler-lead") not in with_reservations
 
 
 def test_another_namespace_is_used_everywhere() -> None:

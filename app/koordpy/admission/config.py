@@ -44,7 +44,7 @@ DEFAULT_HANDLERS: Final = (
     "validate-node.SLOConfig",
     "validate-configmap.SLOControllerConfig",
 )
-"""The in-tree handlers, in the order in which Koordinator calls them."""
+"""The in-tree handlers, in the order in which Koordinator calls its own."""
 
 
 class HandlerEntry(ConfigModel):

@@ -65,7 +65,7 @@ from koordpy.scheduling.profiles import registry
 from .feature import Feature, Part, followed
 from .parts import NETWORK_TOPOLOGY, PARTS, SCHEDULE_EXPLANATIONS
 
-_FILTER = (PreEnqueue, PreFilter, Filter, BeforePreFilter, BeforeFilter, FindOneNode)
+_FILTER = (PreFilter, Filter, BeforePreFilter, BeforeFilter, FindOneNode)
 _PRIORITIZE = (PreScore, Score, BeforeScore)
 _BIND = (*(role for _, role in light.NOT_CALLED), ResizePod)
 
@@ -83,7 +83,10 @@ def features() -> list[Feature]:
 def verbs_of(plugin: type[Plugin]) -> tuple[str, ...]:
     """Return the extender verbs without which a plugin is not asked."""
     by_verb = (("filter", _FILTER), ("prioritize", _PRIORITIZE), ("preempt", (Preempt,)), ("bind", _BIND))
-    return tuple(verb for verb, roles in by_verb if issubclass(plugin, roles))
+    verbs = {verb for verb, roles in by_verb if issubclass(plugin, roles)}
+    if issubclass(plugin, PreEnqueue) and plugin.name not in registry.IN_TREE:
+        verbs.add("filter")
+    return tuple(verb for verb, _ in by_verb if verb in verbs)
 
 
 UNKNOWN_WITHOUT_ARGUMENTS = "arguments: without them it cannot be made, nor what it follows be seen"
@@ -104,7 +107,7 @@ def scheduling_plugin(plugin: type[Plugin], args: PluginArgs | None = None) -> F
         part=Part.EXTENDER,
         name=plugin.name,
         follows=followed({store.type for store in cluster.stores} | set(plugin.needs.later)),
-        rights=tuple(sorted({*plugin.needs.rights, *_rights_of_points(plugin)})),
+        rights=tuple(dict.fromkeys((*plugin.needs.rights, *_rights_of_points(plugin)))),
         verbs=verbs,
         elsewhere=elsewhere,
         on_by_default=plugin.name in shipped,

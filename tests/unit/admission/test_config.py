@@ -133,6 +133,7 @@ def test_pod_handlers_run_in_koordinators_order() -> None:
         "ExtendedResourceSpec",
         "MultiQuotaTree",
         "DeviceResourceSpec",
+        "PreEnqueueGates",
     ]
 
 

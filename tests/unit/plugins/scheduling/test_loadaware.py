@@ -245,3 +245,27 @@ def test_profiles_share_loads_and_columns_where_their_arguments_for_these_agree(
     first.reserve(CycleState(), pod(cpu="30", uid="other", name="other"), "n")
     assert not filtered(same, pod(cpu="50")).is_success
     assert list(same.cache.unconfirmed()) == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "small_passes", "large_passes"),
+    [
+        ("70", "100Gi", False, False),
+        ("50", "100Gi", True, False),
+        ("10", "100Gi", True, True),
+        ("10", "500Gi", False, False),
+    ],
+)
+def test_a_refused_pod_may_pass_where_a_report_leaves_enough(
+    cpu: str, memory: str, small_passes: bool, large_passes: bool
+) -> None:
+    plugin = made(usageThresholds={"cpu": 65, "memory": 95})
+    pods = [pod("8", "16Gi"), pod("40", "16Gi")]
+    report(plugin, cpu, memory)
+    assert plugin.may_pass(pods, {NodeMetric: ["n"]}) == [small_passes, large_passes]
+    assert [filtered(plugin, each).is_success for each in pods] == [small_passes, large_passes]
+
+
+def test_a_report_of_a_node_that_is_gone_helps_no_pod() -> None:
+    plugin = made()
+    assert plugin.may_pass([pod()], {NodeMetric: ["gone"]}) == [False]

@@ -1,17 +1,22 @@
 """Why a pod waits that nobody asked us about: each cause is found in the world that has it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from koordpy.api.core import Node, Pod
+from koordpy.api.pre_enqueue_gates import gate_of
 from koordpy.api.scheme import decode
 from koordpy.lib.clock import FakeClock
 from koordpy.scheduling.explain.cause import Cause, Certainty
 from koordpy.scheduling.explain.causes import Causes
 from koordpy.scheduling.extender.extender import Extender, create
+from koordpy.scheduling.interface import Plugin, PreEnqueue
+from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
 from koordpy.scheduling.profiles.config import read as read_configuration
+from koordpy.scheduling.profiles.registry import installed
 
 from ..worlds import filter_body, node, pod_document, world
 
@@ -24,13 +29,17 @@ OURS = {"schedulerName": "koord-scheduler"}
 OLD = "2026-03-01T11:00:00Z"
 
 
-def configuration() -> SchedulerConfiguration:
-    return read_configuration(CONFIGURATION)
+def configuration(*plugins: str) -> SchedulerConfiguration:
+    enabled = {"multiPoint": {"enabled": [{"name": name} for name in plugins]}}
+    return read_configuration(
+        {**CONFIGURATION, "profiles": [{"schedulerName": "koord-scheduler", "plugins": enabled}]}
+    )
 
 
-def made(*nodes: Node) -> Extender:
+def made(*nodes: Node, plugins: Sequence[type[Plugin]] = ()) -> Extender:
     cluster = world(nodes or [node("a"), node("b")])
-    it = create(configuration(), cluster, None)
+    classes = {**installed(), **{each.name: each for each in plugins}}
+    it = create(configuration(*(each.name for each in plugins)), cluster, None, classes=classes)
     for store in cluster.stores:
         store.synced = True
     return it
@@ -72,6 +81,24 @@ def test_gates_are_named() -> None:
     [cause] = causes(made(), waiting(schedulingGates=[{"name": "a.io/x"}, {"name": "b.io/y"}]))
     assert cause.cause == "Gated"
     assert "a.io/x, b.io/y" in cause.message
+
+
+class Hesitant(Plugin, PreEnqueue):
+    """Keeps pods out of the queue."""
+
+    name = "Hesitant"
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        return Status.unschedulable("not yet")
+
+
+def test_the_gates_of_plugins_are_explained_one_by_one() -> None:
+    gates = [{"name": gate_of("Hesitant")}, {"name": "a.io/x"}, {"name": gate_of("Gone")}]
+    found = causes(made(plugins=[Hesitant]), waiting(schedulingGates=gates))
+    assert [cause.cause for cause in found] == ["PreEnqueue", "GateWithoutPlugin", "Gated"]
+    assert "PreEnqueue plugin Hesitant keeps the pod out of the queue: not yet" in found[0].message
+    assert gate_of("Gone") in found[1].message
+    assert found[2].message.startswith("spec.schedulingGates: a.io/x:")
 
 
 def test_a_pod_that_is_being_deleted_is_told_with_what_holds_it() -> None:
