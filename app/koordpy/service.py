@@ -43,6 +43,7 @@ from koordpy.lib.verbosity import set_verbosity
 from koordpy.scheduling.explain.decisions import Decisions
 from koordpy.scheduling.explain.observers import Observers
 from koordpy.scheduling.extender.extender import Extender
+from koordpy.scheduling.extender.pre_enqueue import PreEnqueueGates, gates_for
 from koordpy.scheduling.extender.waking import Waking
 from koordpy.scheduling.framework.controllers import PluginControllers
 from koordpy.scheduling.interface.debug_flags import DebugFlags
@@ -132,7 +133,14 @@ class Service:
         config = admission_config.AdmissionConfig(
             enabled=list(settings.enabled), disabled=list(settings.disabled), history=settings.history
         )
-        handle = AdmissionHandle(self.cluster, self._gates, self._rng, self._clock, self.client)
+        handle = AdmissionHandle(
+            self.cluster,
+            self._gates,
+            self._rng,
+            self._clock,
+            self.client,
+            gates_for(self._profiles_for_admission()),
+        )
         self.chains = admission_config.build_chains(config, handle)
         if ELASTIC_QUOTA_VALIDATION in self.chains:
             self._quotas = self.cluster.shared(QuotaTopology)
@@ -161,6 +169,17 @@ class Service:
         )
         self.health.probes.append(self.webhooks.look)
         self.health.ready["webhook-ready"] = self.webhooks.problem
+
+    def _profiles_for_admission(self) -> Profiles:
+        """Return the scheduler profiles for questions about a pod alone; their plugins see no cluster."""
+        settings = self.settings.extender
+        return build(
+            scheduling_config.load(settings.profiles_file),
+            lambda _: SchedulingHandle(Cluster(self._clock)),
+            place=Place.EXTENDER,
+            skip_missing=True,
+            gates=self._gates,
+        )
 
     def _open_extender(self) -> None:
         settings = self.settings.extender
@@ -240,6 +259,9 @@ class Service:
         waking = Waking(self.profiles.frameworks.values(), handle, self.client)
         if waking:
             parts["waking of pods"] = waking.run
+        gates = PreEnqueueGates(self.profiles, handle, self.client, observers.events)
+        if gates:
+            parts["PreEnqueue gates"] = gates.run
         if observers.explanations is not None:
             parts["ScheduleExplanations"] = observers.explanations.run
         if self.network_topology is not None:

@@ -7,6 +7,7 @@ connections take down what is asked. `tests/e2e/test_rights.py` lets a real API 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,15 @@ from koordpy.api.core import (
     Secret,
     StatefulSet,
 )
-from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
-from koordpy.api.meta import KubeObject
+from koordpy.api.koordinator import NodeMetric, NodeResourceTopology, NodeSLO
+from koordpy.api.meta import KubeObject, format_time
 from koordpy.api.network_topology import ClusterNetworkTopology
 from koordpy.api.reservation import Reservation
 from koordpy.api.schedule_explanation import ScheduleExplanation
 from koordpy.api.scheme import RESOURCES, Resource, decode, resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
+from koordpy.cluster.errors import NotFound
 from koordpy.cluster.network_topology import manager
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.apiserver.server import Fault
@@ -149,7 +151,8 @@ async def test_extender(
 ) -> None:
     monkeypatch.setattr(manager, "PERIOD", 0.1)
     config = str(DEPLOY / "scheduler" / "koordpy-profiles.yaml")
-    extender = {"port": 0, "schedulerConfig": config, "networkTopologyManager": True, "leaderElect": False}
+    lease = {"leaseDuration": 60, "renewDeadline": 40, "retryPeriod": 0.2}
+    extender = {"port": 0, "schedulerConfig": config, "networkTopologyManager": True, "lease": lease}
     async with serving("extender", connection, client, server, extender=extender) as stage:
         await stage.add_node("n0")
         pod = await stage.add_pod("p")
@@ -169,7 +172,27 @@ async def test_extender(
         async with asyncio.timeout(PATIENCE):
             while not (await client.get(ClusterNetworkTopology, "", "default")).status.detail_status:
                 await asyncio.sleep(0.05)
+        # A pod that a hot node refused is woken when the node has cooled down.
+        await stage.add_node("hot")
+        await report_usage(client, "hot", "3900m")
+        measured = stage.service.cluster.store(NodeMetric)
+        await until(lambda: measured.get("", "hot") is not None)
+        refused_pod = await stage.add_pod("refused", cpu="1")
+        assert (await stage.filter(refused_pod, "hot"))["NodeNames"] == []
+        await report_usage(client, "hot", "100m")
+        asked = connection.requests
+        await until(lambda: any(found.verb == "patch" and found.resource == "pods" for found in asked))
     assert_fits("extender", "koordpy-scheduler", connection)
+
+
+async def report_usage(client: Client, node_name: str, cpu: str) -> None:
+    """Write a NodeMetric as the node's agent does."""
+    usage = {"nodeUsage": {"resources": {"cpu": cpu, "memory": "100Mi"}}}
+    status = {"updateTime": format_time(datetime.now(UTC)), "nodeMetric": usage}
+    try:
+        await client.patch_status(NodeMetric, "", node_name, {"status": status})
+    except NotFound:
+        await create(client, resource_of(NodeMetric), {"metadata": {"name": node_name}, "spec": {}}, status)
 
 
 async def test_extender_with_reservations(
@@ -200,16 +223,13 @@ async def test_extender_with_reservations(
         assert (await stage.filter(owner, "n0"))["NodeNames"] == ["n0"]
         assert await stage.bind(owner, "n0") == ""
         asked = connection.requests
-        await until(lambda: any(found.verb == "patch" and found.resource == "pods" for found in asked))
         await until(lambda: any(found.verb == "delete" for found in asked))
         # A write that somebody else's came before is made once more, with the object as it is then.
         server.faults = _conflicts_once("/reservations/late/status")
         await create(client, resource_of(Reservation), {"metadata": {"name": "late"}, "spec": spec})
         await until(lambda: any(found.is_available and found.metadata.name == "late" for found in held))
-    about = ("reservations", "reservations/status", "leases", "events")
-    found = {
-        r for r in connection.requests if r.resource in about or (r.verb, r.resource) == ("patch", "pods")
-    }
+    about = ("reservations", "reservations/status", "events")
+    found = {request for request in connection.requests if request.resource in about}
     grants = grants_of("koordpy-scheduler", list(yaml.safe_load_all((folder / "rbac.yaml").read_text())))
     assert refused(grants, found) == []
     assert sorted(map(str, unused(grants, found))) == [
@@ -247,7 +267,7 @@ async def test_extender_that_explains(server: ApiServer, client: Client, connect
         await stage.delete_pod("p")
         await until(lambda: any(request.verb == "delete" for request in asked))
     grants = grants_of("koordpy-scheduler", list(yaml.safe_load_all((folder / "rbac.yaml").read_text())))
-    resources = ("scheduleexplanations", "scheduleexplanations/status", "leases")
+    resources = ("scheduleexplanations", "scheduleexplanations/status")
     about = {request for request in connection.requests if request.resource in resources}
     assert refused(grants, about) == []
     assert unused(grants, about) == []

@@ -181,8 +181,10 @@ class LeaderElector:
                 held = await self._acquire_or_renew()
             self.problem = ""
         except (ApiError, ConnectionFailed, TimeoutError) as error:
-            self.problem = str(error) or "no answer in time"
-            log.warning("lease %s/%s: %s", self.namespace, self.name, self.problem)
+            problem = str(error) or "no answer in time"
+            level = logging.DEBUG if problem == self.problem else logging.WARNING
+            log.log(level, "lease %s/%s: %s", self.namespace, self.name, problem)
+            self.problem = problem
             held = False
         if self.leader != self._reported_leader and self.leader:
             self._reported_leader = self.leader

@@ -13,7 +13,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.events import Recorder
 from koordpy.lib import supervise
 from koordpy.scheduling.interface.handle import Handle
-from koordpy.scheduling.profiles.registry import Profiles
+from koordpy.scheduling.profiles.registry import Profiles, gated_plugins
 
 from .attempt_log import AttemptLog
 from .auditor.auditor import WorkloadAuditor, metric_labels
@@ -94,13 +94,13 @@ class Observers:
 
 
 def _recorders(profiles: Profiles, handle: Handle, client: Client | None) -> Mapping[str, Recorder]:
-    """Return who writes events, by profile: those that know of reservations."""
+    """Return the recorders of the profiles that write events: about reservations, and gated pods."""
     if client is None:
         return {}
     return {
         name: Recorder(client, controller=name, clock=handle.clock)
         for name, framework in profiles.frameworks.items()
-        if any(plugin.name == RESERVATION for plugin in framework.plugins)
+        if gated_plugins(framework) or any(plugin.name == RESERVATION for plugin in framework.plugins)
     }
 
 

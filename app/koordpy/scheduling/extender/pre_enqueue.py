@@ -17,11 +17,10 @@ from koordpy.api.pre_enqueue_gates import NOT_READY, gate_of, plugins_of
 from koordpy.cluster.client import Client, PatchType
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
 from koordpy.cluster.events import WARNING, Recorder, truncate
-from koordpy.scheduling.framework.framework import Framework, pre_enqueue
+from koordpy.scheduling.framework.framework import pre_enqueue
 from koordpy.scheduling.framework.metrics import GATED_PODS, GATES_REMOVED, counter
-from koordpy.scheduling.interface import PreEnqueue
 from koordpy.scheduling.interface.handle import Handle
-from koordpy.scheduling.profiles.registry import IN_TREE, Profiles
+from koordpy.scheduling.profiles.registry import Profiles, gated_plugins
 
 log = logging.getLogger(__name__)
 
@@ -71,11 +70,6 @@ def gates_for(profiles: Profiles) -> GatesFor | None:
         ]
 
     return gates
-
-
-def gated_plugins(framework: Framework) -> Mapping[str, PreEnqueue]:
-    """Return the PreEnqueue plugins of a profile that kube-scheduler does not run itself."""
-    return {name: each for name, each in framework.pre_enqueue_plugins.items() if name not in IN_TREE}
 
 
 class PreEnqueueGates:
@@ -253,7 +247,7 @@ class PreEnqueueGates:
                 "status": wanted.status,
                 "reason": wanted.reason,
                 "message": wanted.message,
-                "lastTransitionTime": told.last_transition_time if told is not None else now_text,
+                "lastTransitionTime": (told and told.last_transition_time) or now_text,
             }
             self._written[meta.uid] = self._handle.clock.monotonic()
         patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}

@@ -77,6 +77,9 @@ class Waking:
             framework.handle.on_activate(self.activate)
             self._waiting += waiting
 
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
     def activate(self, pod: Pod) -> None:
         """Wake a pod soon, whoever refused it; one that is placed, gated or gone by then is left alone."""
         _remember(self._activated, pod.metadata.uid, pod)

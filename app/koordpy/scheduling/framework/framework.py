@@ -136,7 +136,7 @@ class Framework:
 def pre_enqueue(name: str, plugin: PreEnqueue, pod: Pod) -> Status:
     """Return what one PreEnqueue plugin says to a pod; an Error where it raises."""
     try:
-        status = plugin.pre_enqueue(pod)
+        status = plugin.pre_enqueue(pod) if plugin.may_refuse(pod) else SUCCESS
     except Exception as error:
         return broken("PreEnqueue", name, error).status
     return status if status.is_success else status.by(name)

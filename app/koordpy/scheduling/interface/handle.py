@@ -170,7 +170,11 @@ class Handle:
         self._activators.append(handler)
 
     def activate(self, pod: Pod) -> None:
-        """Ask for another attempt for a waiting pod, now."""
+        """Ask for another attempt for a waiting pod, now.
+
+        Beside kube-scheduler: a pod with a gate of a PreEnqueue plugin is checked again; another one is made
+        known to kube-scheduler, by an annotation, where the plugin is an `EnqueueExtensions`.
+        """
         for handler in self._activators:
             handler(pod)
 

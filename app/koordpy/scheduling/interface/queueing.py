@@ -55,8 +55,8 @@ class PreEnqueue:
     def may_refuse(self, pod: Pod) -> bool:
         """Whether the plugin may ever refuse a pod, by the pod and the plugin's arguments alone.
 
-        Admission asks it to see whether a new pod needs the plugin's gate, in a process that may know nothing
-        of the cluster.
+        A pod for which this is false is never given to `pre_enqueue`. Admission uses it to see whether a new
+        pod needs the plugin's gate, in a process that may know nothing of the cluster.
         """
         return True
 

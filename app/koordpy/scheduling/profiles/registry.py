@@ -154,6 +154,11 @@ def installed() -> Mapping[str, type[Plugin]]:
     return classes
 
 
+def gated_plugins(framework: Framework) -> Mapping[str, PreEnqueue]:
+    """Return the PreEnqueue plugins of a profile that kube-scheduler does not run itself."""
+    return {name: each for name, each in framework.pre_enqueue_plugins.items() if name not in IN_TREE}
+
+
 def build(
     config: SchedulerConfiguration,
     handle_of: Callable[[Profile], Handle],
