@@ -10,7 +10,9 @@ from collections.abc import Mapping
 
 from koordpy.admission import config as handlers
 from koordpy.admission import gates as admission_gates
+from koordpy.cluster import transformers
 from koordpy.controllers import host as controllers
+from koordpy.descheduling import framework as descheduling
 from koordpy.lib.feature_gates import FeatureGateError, FeatureGates, FeatureSpec
 from koordpy.qos import manager as qos
 from koordpy.scheduling.interface import gates as scheduling_gates
@@ -113,6 +115,7 @@ def _known() -> Mapping[str, FeatureSpec]:
     parts = (
         serving(),
         controllers.installed().feature_gates({}),
+        descheduling.installed().feature_gates(transformers.SPECS),
         qos.gate_specs(qos.installed()),
     )
     return {name: spec for part in parts for name, spec in part.items()}

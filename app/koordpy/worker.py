@@ -24,8 +24,8 @@ from koordpy.controllers.host import ControllerHost
 from koordpy.controllers.interface import Controller
 from koordpy.controllers.interface import Handle as ControllerHandle
 from koordpy.descheduling import config as descheduling_config
+from koordpy.descheduling import framework as descheduling
 from koordpy.descheduling.descheduler import Descheduler
-from koordpy.descheduling.registry import Registry
 from koordpy.http.routes import health
 from koordpy.http.routes import metrics as metrics_route
 from koordpy.http.server.application import Application
@@ -110,14 +110,18 @@ class Worker:
         if settings.dry_run is not None:
             config = config.model_copy(update={"dry_run": settings.dry_run})
         cluster = Cluster(self._clock)
-        transformers.install(cluster, gates.chosen(transformers.SPECS, self.settings.feature_gates))
+        catalogue = descheduling.installed()
+        specs = catalogue.feature_gates(transformers.SPECS, skip_broken=True)
+        chosen = gates.chosen(specs, self.settings.feature_gates)
+        transformers.install(cluster, chosen)
         self.descheduler = Descheduler(
             config,
-            Registry.installed(),
+            catalogue,
             cluster,
             self.client,
             self._events,
             substitutes=settings.substitute_evictors,
+            gates=chosen,
         )
         self._follow("descheduler", Informers(cluster, self.client))
 

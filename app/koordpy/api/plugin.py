@@ -97,7 +97,11 @@ def read_args(args_type: type[A], document: object, path: str, *, api_version: s
 
 
 def _annotated_type(cls: type[BasePlugin]) -> type[PluginArgs]:
-    """Return what `args` is annotated with in a class or the nearest class that it inherits from."""
+    """Return what `args` is annotated with in a class or the nearest class that it inherits from.
+
+    It must be a subclass of what the parents of the class have: a kind may have a base of its own.
+    """
+    expected = next(vars(base)["args_type"] for base in cls.__mro__[1:] if "args_type" in vars(base))
     for base in cls.__mro__:
         annotation = inspect.get_annotations(base).get("args")
         if annotation is None:
@@ -110,9 +114,10 @@ def _annotated_type(cls: type[BasePlugin]) -> type[PluginArgs]:
                     f"{base.__qualname__}: args: {annotation}: {error}; expected a type that is imported "
                     "when the class is defined"
                 ) from None
-        if isinstance(annotation, type) and issubclass(annotation, PluginArgs):
+        if isinstance(annotation, type) and issubclass(annotation, expected):
             return annotation
         raise TypeError(
-            f"{base.__qualname__}: args: got {annotation!r}, expected a subclass of {__name__}.PluginArgs"
+            f"{base.__qualname__}: args: got {annotation!r}, expected a subclass of "
+            f"{expected.__module__}.{expected.__qualname__}"
         )
     raise AssertionError("BasePlugin annotates args")

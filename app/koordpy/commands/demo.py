@@ -47,7 +47,7 @@ from koordpy.cluster.informers import Informers
 from koordpy.descheduling import config as descheduling_config
 from koordpy.descheduling.decisions import Outcome
 from koordpy.descheduling.descheduler import Descheduler
-from koordpy.descheduling.registry import Registry
+from koordpy.descheduling.framework import installed as descheduling_plugins
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.scheduler import Scheduler
 from koordpy.lib.clock import SystemClock
@@ -283,7 +283,7 @@ class Demo:
     async def _show_descheduling(self) -> None:
         config = descheduling_config.load(data.deploy("demo", "descheduler.yaml").read_text(encoding="utf-8"))
         cluster = Cluster()
-        descheduler = Descheduler(config, Registry.installed(), cluster, self._client)
+        descheduler = Descheduler(config, descheduling_plugins(), cluster, self._client)
         async with Informers(cluster, self._client) as informers:
             await informers.wait_synced(WAIT_SECONDS)
             outcome = await descheduler.run_once()

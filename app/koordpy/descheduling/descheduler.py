@@ -11,22 +11,25 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from koordpy.api import label_selector
+from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node
-from koordpy.api.field_error import aggregate
+from koordpy.api.field_error import FieldError, aggregate
 from koordpy.api.meta import LabelSelector
+from koordpy.api.plugin_errors import NotInstalled
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.events import Recorder
 from koordpy.lib import duration, supervise
+from koordpy.lib.feature_gates import FeatureGates
 
 from . import nodes as node_selection
 from .config import DeschedulerConfiguration
 from .decisions import Decisions, Round
-from .framework import Framework, Runtime, decode_args
+from .framework import Framework, Runtime
+from .interface import Plugin
 from .limiter import EvictionLimiter
 from .metrics import ROUNDS
-from .registry import Registry
 from .substitution import substitute
 
 log = logging.getLogger(__name__)
@@ -43,13 +46,14 @@ class Descheduler:
     def __init__(
         self,
         config: DeschedulerConfiguration,
-        registry: Registry,
+        catalogue: Catalogue[Plugin],
         cluster: Cluster,
         client: Client | None = None,
         events: Recorder | None = None,
         *,
         substitutes: Mapping[str, str] | None = None,
         decisions: Decisions | None = None,
+        gates: FeatureGates | None = None,
     ) -> None:
         self.config = substitute(config, substitutes or {})
         self.decisions = decisions or Decisions()
@@ -68,9 +72,10 @@ class Descheduler:
             self.decisions,
             self.config.dry_run,
             self.config.descheduling_interval,
+            gates or FeatureGates({}),
         )
-        _refuse_missing(self.config, registry)
-        self.frameworks = _frameworks(self.config, registry, runtime)
+        _refuse_missing(self.config, catalogue)
+        self.frameworks = _frameworks(self.config, catalogue, runtime)
 
     async def serve(self) -> None:
         """Run as long as this process is the leader: supervised in an interval, or one cycle."""
@@ -135,35 +140,32 @@ class Descheduler:
         return node_selection.selected(await client.list_all(Node, label_selector=text), None)
 
 
-def _refuse_missing(config: DeschedulerConfiguration, registry: Registry) -> None:
-    """Say which plugins are enabled but not installed, all at once."""
-    missing: dict[str, list[str]] = {}
-    for profile in config.profiles:
-        if profile.plugins is None:
-            continue
+def _refuse_missing(config: DeschedulerConfiguration, catalogue: Catalogue[Plugin]) -> None:
+    """Raise NotInstalled for all plugins that are enabled but not installed."""
+    problems = []
+    for index, profile in enumerate(config.profiles):
         for point in ("deschedule", "balance", "evict", "filter"):
-            for name in getattr(profile.plugins, point).names:
-                if name not in registry:
-                    missing.setdefault(name, []).append(f"{profile.name}/{point}")
-    if missing:
-        named = ", ".join(f"{name} (enabled at {', '.join(points)})" for name, points in missing.items())
-        installed = ", ".join(registry.names) or "none"
-        raise ConfigError(
-            f"descheduling plugins that are not installed: {named}; installed: {installed}. "
-            "Install them, take them out of the configuration, or name an installed evictor in their place "
-            "(evictor substitutes, for example MigrationController=DefaultEvictor)"
-        )
+            names = getattr(profile.plugins, point).names if profile.plugins is not None else ()
+            for name in names:
+                if name in catalogue:
+                    continue
+                text = catalogue.missing(name)
+                if point in ("evict", "filter"):
+                    text += f"; or an installed evictor in its place, with --evict-with {name}=NAME"
+                problems.append(FieldError(f"profiles[{index}].plugins.{point}", text))
+    if problems:
+        raise NotInstalled(*problems)
 
 
-def _frameworks(config: DeschedulerConfiguration, registry: Registry, runtime: Runtime) -> list[Framework]:
+def _frameworks(
+    config: DeschedulerConfiguration, catalogue: Catalogue[Plugin], runtime: Runtime
+) -> list[Framework]:
     if not config.profiles:
         raise ConfigError("at least one profile is required")
     frameworks: dict[str, Framework] = {}
-    for profile in config.profiles:
+    for index, profile in enumerate(config.profiles):
         try:
-            framework = Framework(profile, registry, runtime)
-            for entry in profile.plugin_config:  # also of plugins that are not enabled
-                decode_args(entry.name, entry.args, registry)
+            framework = Framework(profile, catalogue, runtime, f"profiles[{index}]")
         except ConfigError as error:
             raise error.under(f"creating profile for descheduler name {profile.name}") from error
         if not profile.name:

@@ -5,17 +5,19 @@ Source: Koordinator, `pkg/descheduler/framework/runtime/framework.go`.
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
 
-from koordpy.api import config_model
+from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node
+from koordpy.api.field_error import FieldError
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.events import Recorder
+from koordpy.lib.feature_gates import FeatureGates
 
-from .args import API_VERSION, PluginArgs
+from .args import PluginArgs
 from .config import Profile
 from .decisions import Decisions, PluginRun
 from .evictor import EvictorProxy, PluginEvictor
@@ -23,9 +25,10 @@ from .interface import BalancePlugin, DeschedulePlugin, EvictPlugin, FilterPlugi
 from .limiter import EvictionLimiter
 from .metrics import PLUGIN_ERRORS
 from .nodes import selected
-from .registry import Registry
 
 log = logging.getLogger(__name__)
+
+GROUP: Final = "koordpy.descheduling"
 
 P = TypeVar("P", bound=Plugin)
 
@@ -42,32 +45,40 @@ class Runtime:
     dry_run: bool = False
     interval: int = 0
     """Nanoseconds between two cycles; 0: one cycle only."""
+    gates: FeatureGates = field(default_factory=lambda: FeatureGates({}))
+
+
+def installed() -> Catalogue[Plugin]:
+    """Return the installed plugins. Raises DuplicateName."""
+    return Catalogue(GROUP, Plugin)
 
 
 class Framework:
-    """The plugins of one profile.
+    """The plugins of one profile, which is at `path` in its file.
 
     Raises ConfigError for a plugin that is not installed, does not extend its point, is listed twice,
     refuses its arguments, and when not exactly one evict plugin is enabled.
     """
 
-    def __init__(self, profile: Profile, registry: Registry, runtime: Runtime) -> None:
+    def __init__(
+        self, profile: Profile, catalogue: Catalogue[Plugin], runtime: Runtime, path: str = "profiles[0]"
+    ) -> None:
         self.profile = profile
         self.deschedule_plugins: list[DeschedulePlugin] = []
         self.balance_plugins: list[BalancePlugin] = []
         self._decisions = runtime.decisions
         self._proxy = EvictorProxy(runtime.limiter, runtime.decisions, runtime.dry_run)
+        args = _read_args(profile, catalogue, path)
         if profile.plugins is None:
             return
-        args = _args_by_name(profile)
         sets = profile.plugins
         enabled = {
             name for point in (sets.deschedule, sets.balance, sets.evict, sets.filter) for name in point.names
         }
         plugins = {
-            name: _make(name, args.get(name), registry, self._handle(name, runtime), runtime.interval)
+            name: self._make(name, args, catalogue, runtime, path)
             for name in sorted(enabled)
-            if name in registry
+            if name in catalogue
         }
         self.deschedule_plugins = _pick(DeschedulePlugin, sets.deschedule.names, plugins)  # type: ignore[type-abstract]
         self.balance_plugins = _pick(BalancePlugin, sets.balance.names, plugins)  # type: ignore[type-abstract]
@@ -79,16 +90,37 @@ class Framework:
             )
         self._proxy.evict_plugin = evictors[0]
 
-    def _handle(self, name: str, runtime: Runtime) -> Handle:
-        return Handle(
-            runtime.cluster,
-            runtime.client,
-            runtime.events,
-            runtime.cluster.clock,
-            PluginEvictor(self._proxy, name),
-            runtime.dry_run,
-            runtime.decisions.report,
+    def _make(
+        self,
+        name: str,
+        read: Mapping[str, tuple[str, PluginArgs]],
+        catalogue: Catalogue[Plugin],
+        runtime: Runtime,
+        path: str,
+    ) -> Plugin:
+        type_ = catalogue.load(name, f"{path}.plugins")
+        if type_.feature is not None and not runtime.gates.enabled(type_.feature):
+            raise ConfigError(
+                FieldError(
+                    f"{path}.plugins", f"{name} is enabled, and its feature gate {type_.feature} is off"
+                )
+            )
+        default = f"{path}.pluginConfig[{name}].args"
+        where, args = read.get(name) or (default, type_.read_args(None, default))
+        if runtime.interval > 0:
+            args = args.adapted_to_interval(runtime.interval)
+        handle = Handle(
+            cluster=runtime.cluster,
+            client=runtime.client,
+            events=runtime.events,
+            clock=runtime.cluster.clock,
+            evictor=PluginEvictor(self._proxy, name),
+            dry_run=runtime.dry_run,
+            report=runtime.decisions.report,
+            gates=runtime.gates,
+            node_selector=self.profile.node_selector,
         )
+        return catalogue.make(name, args, handle, where)
 
     @property
     def evict_plugin(self) -> EvictPlugin | None:
@@ -129,43 +161,28 @@ class Framework:
         return errors
 
 
-def decode_args(name: str, raw: Mapping[str, Any] | None, registry: Registry) -> PluginArgs | None:
-    """Read a plugin's arguments, with defaults; None for a plugin that takes them raw or is not installed.
-
-    Raises ConfigError for an unknown field, a value of another type, or another plugin's kind.
-    """
-    factory = registry.get(name)
-    if factory is None or factory.args_type is None:
-        return None
-    return config_model.read_args(
-        factory.args_type,
-        raw or {},
-        f"pluginConfig[{name}].args",
-        api_version=API_VERSION,
-        kind=f"{name}Args",
-    )
-
-
-def _args_by_name(profile: Profile) -> dict[str, dict[str, Any] | None]:
-    args: dict[str, dict[str, Any] | None] = {}
-    for entry in profile.plugin_config:
-        if entry.name in args:
-            raise ConfigError(f"repeated config for plugin {entry.name}")
-        args[entry.name] = entry.args
-    return args
-
-
-def _make(name: str, raw: dict[str, Any] | None, registry: Registry, handle: Handle, interval: int) -> Plugin:
-    factory = registry.get(name)
-    if factory is None:
-        raise ConfigError(f"no plugin named {name} exists")
-    try:
-        args = decode_args(name, raw, registry)
-        if args is not None and interval > 0:
-            args = args.adapted_to_interval(interval)
-        return factory(raw if args is None else args, handle)
-    except ValueError as error:
-        raise ConfigError(f'initializing plugin "{name}": {error}') from error
+def _read_args(
+    profile: Profile, catalogue: Catalogue[Plugin], path: str
+) -> dict[str, tuple[str, PluginArgs]]:
+    """Return the arguments of the installed plugins, enabled or not, with their places."""
+    read: dict[str, tuple[str, PluginArgs]] = {}
+    problems: list[object] = []
+    names = [entry.name for entry in profile.plugin_config]
+    for index, entry in enumerate(profile.plugin_config):
+        where = f"{path}.pluginConfig[{index}]"
+        if entry.name in names[:index]:
+            problems.append(FieldError(where, f"repeated config for plugin {entry.name}"))
+            continue
+        if entry.name not in catalogue:
+            continue
+        try:
+            type_ = catalogue.load(entry.name, f"{where}.name")
+            read[entry.name] = f"{where}.args", type_.read_args(entry.args, f"{where}.args")
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(*problems)
+    return read
 
 
 def _pick(interface: type[P], names: Sequence[str], plugins: Mapping[str, Plugin]) -> list[P]:

@@ -1,26 +1,31 @@
 """What a descheduling plugin can be, and what the framework gives it.
 
 A plugin is a class that subclasses one or more of the points below and is installed as an entry point of the
-group `koordpy.descheduling`. The class itself is the factory: it is called with its arguments and a `Handle`,
-once for a profile, however many points it is enabled at. One cycle runs every Deschedule plugin of every
+group `koordpy.descheduling`. It is constructed with its arguments and a `Handle`, once for a profile, however
+many points it is enabled at. One cycle runs every Deschedule plugin of every
 profile, then every Balance plugin. Source: Koordinator, `pkg/descheduler/framework`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from functools import cached_property
+from typing import ClassVar, Protocol
 
 from pydantic import BaseModel
 
 from koordpy.api.core import Node, Pod
-from koordpy.api.needs import Needs
+from koordpy.api.meta import LabelSelector
+from koordpy.api.plugin import BasePlugin
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.events import Recorder
 from koordpy.lib.clock import Clock
+from koordpy.lib.feature_gates import FeatureGates
 
-from .args import PluginArgs
+from .args import API_VERSION, PluginArgs
+from .nodes import selected
+from .pods import NodePods
 
 
 @dataclass(frozen=True)
@@ -33,11 +38,25 @@ class EvictOptions:
     """How long the pod may take to end; None leaves that to the pod."""
 
 
-class Plugin(ABC):
-    """Anything with a name; `needs` is what it cannot work without beyond the objects that it follows."""
+class Plugin(BasePlugin, ABC):
+    """What every plugin has. It runs where a profile enables it; `needs` is what it cannot work without.
 
-    name: ClassVar[str]
-    needs: ClassVar[Needs] = Needs()
+    A plugin with a `feature` refuses to be enabled while that gate is off.
+    """
+
+    args: PluginArgs
+    args_api_version: ClassVar[str] = API_VERSION
+    handle: "Handle"
+
+    def __init__(self, args: PluginArgs, handle: "Handle") -> None:
+        super().__init__(args, handle)
+
+    @classmethod
+    def read_args(cls, document: object, path: str) -> PluginArgs:
+        """Return the plugin's arguments, as any plugin's are read. Raises ConfigError."""
+        args = super().read_args(document, path)
+        assert isinstance(args, PluginArgs)
+        return args
 
 
 class DeschedulePlugin(Plugin):
@@ -45,7 +64,7 @@ class DeschedulePlugin(Plugin):
 
     @abstractmethod
     async def deschedule(self, nodes: Sequence[Node]) -> None:
-        """Look at the nodes of a profile, sorted by name, and evict. Any exception is the run's error."""
+        """Evict pods of the nodes of a profile, which come by name. Any exception is the run's error."""
 
 
 class BalancePlugin(Plugin):
@@ -53,7 +72,7 @@ class BalancePlugin(Plugin):
 
     @abstractmethod
     async def balance(self, nodes: Sequence[Node]) -> None:
-        """Look at the nodes of a profile, sorted by name, and evict. Any exception is the run's error."""
+        """Evict pods of the nodes of a profile, which come by name. Any exception is the run's error."""
 
 
 class EvictPlugin(Plugin):
@@ -65,11 +84,11 @@ class EvictPlugin(Plugin):
 
 
 class FilterPlugin(Plugin):
-    """Says which pods may be evicted. All filter plugins of a profile must agree."""
+    """Decides which pods may be evicted. All filter plugins of a profile must agree."""
 
     @abstractmethod
     def filter(self, pod: Pod) -> bool:
-        """Return whether a pod may be evicted at all; plugins ask it for every candidate."""
+        """Return whether a pod may be evicted at all; plugins call it for every candidate."""
 
     @abstractmethod
     def pre_eviction_filter(self, pod: Pod) -> bool:
@@ -109,22 +128,18 @@ class Handle:
     dry_run: bool
     report: Callable[[BaseModel], None]
     """Keep an explanation of what the running plugin decided with the round (see `decisions`)."""
+    gates: FeatureGates
+    node_selector: LabelSelector | None = None
+    """Which nodes the profile is about; None: all."""
 
+    @cached_property
+    def pods(self) -> NodePods:
+        """The pods of the cluster by the node that they are bound to."""
+        return NodePods(self.cluster)
 
-@runtime_checkable
-class PluginFactory(Protocol):
-    """What an entry point names: usually a plugin class."""
+    def nodes(self) -> list[Node]:
+        """Return the nodes that the profile is about, by name, ready or not.
 
-    @property
-    def name(self) -> str:
-        """The plugin's name, the one that configurations use."""
-        ...
-
-    @property
-    def args_type(self) -> type[PluginArgs] | None:
-        """The model of the plugin's args; None for a plugin that takes the raw document."""
-        ...
-
-    def __call__(self, args: Any, handle: Handle) -> Plugin:
-        """Make the plugin; `args` is an `args_type`, else the raw document or None. May raise ValueError."""
-        ...
+        For points that are not given them: filters, for example.
+        """
+        return selected(self.cluster.store(Node), self.node_selector)

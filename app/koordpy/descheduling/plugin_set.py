@@ -5,9 +5,8 @@ Source: Koordinator, `pkg/descheduler/apis/config/v1alpha2/default_plugins.go`.
 
 from collections.abc import Sequence
 
+from koordpy.api import plugin_set
 from koordpy.api.config_model import ConfigModel
-
-ALL = "*"
 
 
 class PluginName(ConfigModel):
@@ -34,14 +33,9 @@ class PluginSet(ConfigModel):
 
 
 def merge(defaults: Sequence[str], custom: PluginSet) -> PluginSet:
-    """Return the defaults that survive, in their order, then the user's own plugins in theirs.
+    """Return the defaults that a user's choice leaves, in their order, then the user's own plugins in theirs.
 
-    A surviving default that the user also enables keeps its place and uses up one of the user's entries: the
-    last, if it is given more than once. `disabled` removes defaults only, never what the user enables.
+    `disabled` removes defaults only, never what the user enables.
     """
     disabled = {plugin.name for plugin in custom.disabled}
-    last = {name: index for index, name in enumerate(custom.names)}
-    survivors = [] if ALL in disabled else [name for name in defaults if name not in disabled]
-    used = {last[name] for name in survivors if name in last}
-    added = [name for index, name in enumerate(custom.names) if index not in used]
-    return PluginSet.of([*survivors, *added])
+    return PluginSet(enabled=plugin_set.merge(PluginSet.of(defaults).enabled, custom.enabled, disabled))

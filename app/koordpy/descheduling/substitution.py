@@ -3,7 +3,7 @@
 Koordinator's shipped descheduler configuration evicts through MigrationController. Where that plugin is not
 installed, the descheduler does not start and says so; `MigrationController=DefaultEvictor` as a substitute is
 the explicit decision to evict pods directly, without reserving a place for them first. Only the Evict and
-Filter points are touched, and the arguments of the plugin that is replaced are left out.
+Filter points are touched; the arguments of the plugin that is replaced have no effect.
 """
 
 import logging
@@ -54,6 +54,5 @@ def _substituted(profile: Profile, substitutes: Mapping[str, str]) -> Profile:
     return profile.model_copy(
         update={
             "plugins": profile.plugins.model_copy(update=sets),
-            "plugin_config": [entry for entry in profile.plugin_config if entry.name not in replaced],
         }
     )

@@ -24,14 +24,12 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.controllers import host as controller_host
 from koordpy.controllers.interface import Controller
 from koordpy.controllers.interface import Handle as ControllerHandle
+from koordpy.descheduling import framework as descheduling
 from koordpy.descheduling.decisions import Decisions
 from koordpy.descheduling.evictor import EvictorProxy
-from koordpy.descheduling.framework import decode_args
 from koordpy.descheduling.interface import Handle as DeschedulingHandle
 from koordpy.descheduling.interface import Plugin as DeschedulingPlugin
-from koordpy.descheduling.interface import PluginFactory
 from koordpy.descheduling.limiter import EvictionLimiter
-from koordpy.descheduling.registry import Registry as DeschedulingRegistry
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.qos import manager as qos_manager
 from koordpy.qos.cgroup import CgroupFiles, Version
@@ -230,26 +228,24 @@ def _set_up(type_: type[Controller], handle: ControllerHandle) -> None:
 
 
 def _descheduler() -> Iterator[Feature]:
-    installed = DeschedulingRegistry.installed()
-    for name in installed.names:
-        factory = installed.get(name)
-        assert factory is not None
+    installed = descheduling.installed()
+    gates = FeatureGates(installed.feature_gates({}))
+    for name, type_ in installed.items():
         cluster = Cluster()
-        is_plugin = isinstance(factory, type) and issubclass(factory, DeschedulingPlugin)
-        needs: Needs = getattr(factory, "needs", Needs()) if is_plugin else Needs()
-        elsewhere = _elsewhere(needs, partial(_make, factory, installed, _offline(cluster)))
+        elsewhere = _elsewhere(type_.needs, partial(_make, type_, _offline(cluster, gates)))
         yield Feature(
             part=Part.DESCHEDULER,
             name=name,
-            follows=followed({store.type for store in cluster.stores} | {Node, Pod, *needs.later}),
-            rights=needs.rights,
+            follows=followed({store.type for store in cluster.stores} | {Node, Pod, *type_.needs.later}),
+            rights=type_.needs.rights,
+            gates=(type_.feature,) if type_.feature else (),
             on_by_default=None,
             elsewhere=elsewhere,
         )
 
 
-def _make(factory: PluginFactory, installed: DeschedulingRegistry, handle: DeschedulingHandle) -> None:
-    factory(decode_args(factory.name, {}, installed), handle)
+def _make(type_: type[DeschedulingPlugin], handle: DeschedulingHandle) -> None:
+    type_(type_.read_args(None, "args"), handle)
 
 
 def controller_handle(chosen: FeatureGates, cluster: Cluster | None = None) -> ControllerHandle:
@@ -257,9 +253,18 @@ def controller_handle(chosen: FeatureGates, cluster: Cluster | None = None) -> C
     return ControllerHandle(cluster or Cluster(), chosen)
 
 
-def _offline(cluster: Cluster) -> DeschedulingHandle:
+def _offline(cluster: Cluster, gates: FeatureGates) -> DeschedulingHandle:
     evictor = EvictorProxy(EvictionLimiter(), Decisions(), dry_run=True)
-    return DeschedulingHandle(cluster, None, None, cluster.clock, evictor, True, lambda _: None)
+    return DeschedulingHandle(
+        cluster=cluster,
+        client=None,
+        events=None,
+        clock=cluster.clock,
+        evictor=evictor,
+        dry_run=True,
+        report=lambda _: None,
+        gates=gates,
+    )
 
 
 def _qos() -> Iterator[Feature]:

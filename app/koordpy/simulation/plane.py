@@ -29,7 +29,7 @@ from koordpy.controllers.host import ControllerHost
 from koordpy.controllers.interface import Handle as ControllerHandle
 from koordpy.descheduling import config as descheduling_config
 from koordpy.descheduling.descheduler import Descheduler
-from koordpy.descheduling.registry import Registry
+from koordpy.descheduling.framework import installed as descheduling_plugins
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.apiserver.controllers import DisruptionController
 from koordpy.embedded.scheduler import Scheduler
@@ -249,16 +249,20 @@ class ControlPlane:
     async def _deschedule(self, source: Source) -> None:
         """Run the descheduler; it is the only one, so it takes no lease."""
         cluster = Cluster(self._clock)
-        transformers.install(cluster, gates.chosen(transformers.SPECS, self.setup.feature_gates))
+        catalogue = descheduling_plugins()
+        specs = catalogue.feature_gates(transformers.SPECS, skip_broken=True)
+        chosen = gates.chosen(specs, self.setup.feature_gates)
+        transformers.install(cluster, chosen)
         events = Recorder(self.client, clock=self._clock)
         try:
             self.descheduler = Descheduler(
                 descheduling_config.load(self._text(source)),
-                Registry.installed(),
+                catalogue,
                 cluster,
                 self.client,
                 events,
                 substitutes=self.setup.substitute_evictors,
+                gates=chosen,
             )
         except ConfigError as error:
             raise error.under(f"scheduler {self.setup.name!r}: descheduler") from None

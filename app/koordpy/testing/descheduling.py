@@ -6,17 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from koordpy.api import config_model
-from koordpy.api.core import Node, Pod
+from koordpy.api.core import Pod
 from koordpy.cluster.cluster import Cluster
-from koordpy.descheduling.args import API_VERSION
-from koordpy.descheduling.interface import (
-    BalancePlugin,
-    DeschedulePlugin,
-    EvictOptions,
-    Handle,
-    PluginFactory,
-)
+from koordpy.descheduling.interface import BalancePlugin, DeschedulePlugin, EvictOptions, Handle, Plugin
+from koordpy.lib.feature_gates import FeatureGates
 
 
 @dataclass
@@ -54,11 +47,12 @@ class _Evictor:
 
 
 async def run_cycle(
-    factory: PluginFactory,
+    plugin: type[Plugin],
     cluster: Cluster,
     args: Mapping[str, Any] | None = None,
     *,
     may_evict: Callable[[Pod], bool] = lambda _: True,
+    gates: Mapping[str, bool] | None = None,
 ) -> Cycle:
     """Make a plugin and run Deschedule, then Balance, on all nodes by name. Raises what the plugin raises.
 
@@ -73,17 +67,12 @@ async def run_cycle(
         evictor=_Evictor(cluster, may_evict, cycle),
         dry_run=False,
         report=cycle.reports.append,
+        gates=FeatureGates(plugin.feature_gates, gates),
     )
-    document = dict(args or {})
-    read: Any = document
-    if factory.args_type is not None:
-        read = config_model.read_args(
-            factory.args_type, document, "args", api_version=API_VERSION, kind=f"{factory.name}Args"
-        )
-    plugin = factory(read, handle)
-    nodes = sorted(cluster.store(Node), key=lambda node: node.metadata.name)
-    if isinstance(plugin, DeschedulePlugin):
-        await plugin.deschedule(nodes)
-    if isinstance(plugin, BalancePlugin):
-        await plugin.balance(nodes)
+    made = plugin(plugin.read_args(args, "args"), handle)
+    nodes = handle.nodes()
+    if isinstance(made, DeschedulePlugin):
+        await made.deschedule(nodes)
+    if isinstance(made, BalancePlugin):
+        await made.balance(nodes)
     return cycle

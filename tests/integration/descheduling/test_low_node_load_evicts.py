@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from koordpy.api.catalogue import Catalogue
 from koordpy.api.core import Event, Node, Pod, PodDisruptionBudget
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.scheme import resource_of
@@ -21,7 +22,8 @@ from koordpy.cluster.leader import LeaderElector
 from koordpy.descheduling.config import DeschedulerConfiguration, load
 from koordpy.descheduling.decisions import Outcome
 from koordpy.descheduling.descheduler import Descheduler
-from koordpy.descheduling.registry import Registry
+from koordpy.descheduling.framework import GROUP
+from koordpy.descheduling.interface import Plugin
 from koordpy.embedded.apiserver import ApiServer
 from koordpy_plugins.descheduling.defaultevictor.plugin import DefaultEvictor
 from koordpy_plugins.descheduling.lownodeload.plugin import LowNodeLoad
@@ -116,8 +118,8 @@ class World:
     async def descheduler(self, **settings: Any) -> AsyncIterator[Descheduler]:
         cluster = Cluster()
         events = Recorder(self.client, controller="koord-descheduler")
-        registry = Registry([LowNodeLoad, DefaultEvictor])
-        target = Descheduler(configuration(**settings), registry, cluster, self.client, events)
+        catalogue = Catalogue.of(GROUP, Plugin, [LowNodeLoad, DefaultEvictor])
+        target = Descheduler(configuration(**settings), catalogue, cluster, self.client, events)
         async with Informers(cluster, self.client) as informers:
             await informers.wait_synced(PATIENCE)
             yield target

@@ -185,7 +185,10 @@ async def test_koordinators_shipped_configuration_runs_with_a_substitute_evictor
         found = worker_settings(server.url, descheduler={"config": str(file), **settings}, leaderElect=False)
         return Worker(found, descheduler=True, qos=False)
 
-    with pytest.raises(ConfigError, match=r"not installed: MigrationController .*=DefaultEvictor"):
+    with pytest.raises(
+        ConfigError,
+        match=r'got "MigrationController", expected .*: DefaultEvictor, LowNodeLoad.*--evict-with',
+    ):
         worker()
     substituted = worker(substituteEvictors={"MigrationController": "DefaultEvictor"})
     async with working(substituted):

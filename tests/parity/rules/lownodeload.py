@@ -4,19 +4,22 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+from pydantic import ConfigDict
+
+from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.meta import parse_time
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
+from koordpy.descheduling.args import PluginArgs
 from koordpy.descheduling.config import PluginConfig, Plugins, Profile
 from koordpy.descheduling.decisions import Decisions, PluginRun, Round
-from koordpy.descheduling.framework import Framework, Runtime
-from koordpy.descheduling.interface import EvictOptions, EvictPlugin, FilterPlugin
+from koordpy.descheduling.framework import GROUP, Framework, Runtime
+from koordpy.descheduling.interface import EvictOptions, EvictPlugin, FilterPlugin, Handle, Plugin
 from koordpy.descheduling.limiter import EvictionLimiter
 from koordpy.descheduling.plugin_set import PluginSet
-from koordpy.descheduling.registry import Registry
 from koordpy.lib.clock import FakeClock
 from koordpy_plugins.descheduling.lownodeload.explanation import PoolReport
 from koordpy_plugins.descheduling.lownodeload.plugin import LowNodeLoad
@@ -24,16 +27,27 @@ from koordpy_plugins.descheduling.lownodeload.plugin import LowNodeLoad
 _RUNNER = asyncio.Runner()
 
 
+class Script(PluginArgs):
+    """What of a case is about evictions."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    not_evictable: list[str]
+    evict_fails: list[str]
+    max_evictions_per_round: int | None = None
+
+
 class ScriptedEvictor(EvictPlugin, FilterPlugin):
     """Filters and evicts as the case says, and remembers every call."""
 
     name = "ScriptedEvictor"
-    args_type = None
+    args: Script
 
-    def __init__(self, args: dict[str, Any], handle: object) -> None:
-        self._not_evictable = set(args["notEvictable"])
-        self._fails = set(args["evictFails"])
-        self._most = args.get("maxEvictionsPerRound")
+    def __init__(self, args: Script, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._not_evictable = set(args.not_evictable)
+        self._fails = set(args.evict_fails)
+        self._most = args.max_evictions_per_round
         self.calls: list[list[Any]] = []
         self.evicted: set[str] = set()
 
@@ -76,7 +90,7 @@ def run(case: dict[str, Any], tag: str | None) -> object:
     )
     runtime = Runtime(cluster, None, None, EvictionLimiter(), decisions)
     try:
-        framework = Framework(profile, Registry([LowNodeLoad, ScriptedEvictor]), runtime)
+        framework = Framework(profile, Catalogue.of(GROUP, Plugin, [LowNodeLoad, ScriptedEvictor]), runtime)
     except ConfigError:
         return {"invalid": True}
     evictor = framework.evict_plugin

@@ -63,6 +63,13 @@ def test_an_annotation_with_another_type_is_refused_where_the_class_is_defined()
             args: dict  # type: ignore
 
 
+def test_a_kind_may_have_a_base_of_its_own_for_arguments() -> None:
+    with pytest.raises(TypeError, match=r"Flat: args: got .*NoArgs'>, expected a subclass of .*\.HeightArgs"):
+
+        class Flat(Measured):
+            args: NoArgs  # type: ignore[assignment]
+
+
 def test_there_is_one_way_to_name_the_type() -> None:
     with pytest.raises(TypeError, match="args_type cannot be set; annotate args"):
 

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.cluster.cluster import Cluster
 from koordpy.descheduling.config import load
 from koordpy.descheduling.descheduler import Descheduler
-from koordpy.descheduling.registry import Registry
+from koordpy.descheduling.framework import GROUP
+from koordpy.descheduling.interface import Plugin
 from koordpy.lib import duration
 from koordpy_plugins.descheduling.defaultevictor.plugin import DefaultEvictor
 from koordpy_plugins.descheduling.lownodeload.plugin import LowNodeLoad
@@ -24,7 +26,7 @@ SHIPPED = SAMPLES / "koordinator" / "descheduler-config.yaml"
 @pytest.mark.skipif(not SHIPPED.is_file(), reason=f"{SHIPPED} is not there; KOORDPY_SAMPLES names its folder")
 def test_the_shipped_file_loads_and_names_the_evictor_that_is_not_installed() -> None:
     config = load(SHIPPED.read_text())
-    registry = Registry([LowNodeLoad, DefaultEvictor])
+    catalogue = Catalogue.of(GROUP, Plugin, [LowNodeLoad, DefaultEvictor])
     assert config.descheduling_interval == 10 * duration.SECOND
     assert [line.partition(" ")[0] for line in config.without_effect] == [
         "enableProfiling",
@@ -32,7 +34,9 @@ def test_the_shipped_file_loads_and_names_the_evictor_that_is_not_installed() ->
         "healthzBindAddress",
         "metricsBindAddress",
     ]
-    with pytest.raises(ConfigError, match=r"not installed: MigrationController \(enabled at koord-desch"):
-        Descheduler(config, registry, Cluster())
-    target = Descheduler(config, registry, Cluster(), substitutes={"MigrationController": "DefaultEvictor"})
+    with pytest.raises(
+        ConfigError, match=r'profiles\[0\]\.plugins\.evict: got "MigrationController", expected a'
+    ):
+        Descheduler(config, catalogue, Cluster())
+    target = Descheduler(config, catalogue, Cluster(), substitutes={"MigrationController": "DefaultEvictor"})
     assert isinstance(target.frameworks[0].evict_plugin, DefaultEvictor)

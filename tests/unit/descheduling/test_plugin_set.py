@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordpy.descheduling.plugin_set import ALL, PluginName, PluginSet, merge
+from koordpy.api.plugin_set import ALL
+from koordpy.descheduling.plugin_set import PluginName, PluginSet, merge
 
 
 def custom(enabled: list[str], disabled: list[str]) -> PluginSet:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import pytest
 from pydantic import BaseModel
 
+from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, NodeSpec, NodeStatus, Pod, PodSpec
 from koordpy.api.meta import Condition, LabelSelector, ObjectMeta
@@ -22,6 +23,7 @@ from koordpy.descheduling.config import (
 )
 from koordpy.descheduling.decisions import Outcome, Round
 from koordpy.descheduling.descheduler import Descheduler
+from koordpy.descheduling.framework import GROUP
 from koordpy.descheduling.interface import (
     BalancePlugin,
     DeschedulePlugin,
@@ -29,20 +31,22 @@ from koordpy.descheduling.interface import (
     EvictPlugin,
     FilterPlugin,
     Handle,
+    Plugin,
 )
 from koordpy.descheduling.plugin_set import PluginSet
-from koordpy.descheduling.registry import Registry, RegistryError
 from koordpy.lib.clock import FakeClock
+from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, Stage
 
+ARGS = r"profiles\[0\]\.pluginConfig\[0\]\.args"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Evictor(EvictPlugin, FilterPlugin):
     name = "Evictor"
-    args_type = None
     made: ClassVar[list["Evictor"]] = []
 
-    def __init__(self, args: object, handle: Handle) -> None:
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
         self.calls: list[tuple[str, EvictOptions]] = []
         Evictor.made.append(self)
 
@@ -74,13 +78,13 @@ class Greedy(DeschedulePlugin, BalancePlugin):
     """Evicts the pods that its arguments name, at both points."""
 
     name = "Greedy"
-    args_type = Args
+    args: Args
     log: ClassVar[list[str]] = []
 
     def __init__(self, args: Args, handle: Handle) -> None:
         if "refuse" in args.error:
             raise ValueError("pods: Invalid value")
-        self.args, self.handle = args, handle
+        super().__init__(args, handle)
         self.seen: list[str] = []
 
     async def deschedule(self, nodes: Sequence[Node]) -> None:
@@ -105,7 +109,7 @@ class Other(Greedy):
     name = "Other"
 
 
-REGISTRY = Registry([Evictor, Greedy, Other])
+CATALOGUE = Catalogue.of(GROUP, Plugin, [Evictor, Greedy, Other])
 
 
 @pytest.fixture(autouse=True)
@@ -151,7 +155,7 @@ def descheduler(
     **settings: Any,
 ) -> Descheduler:
     config = DeschedulerConfiguration(profiles=list(profiles), **settings)
-    return Descheduler(config, REGISTRY, cluster or cluster_of(), substitutes=substitutes)
+    return Descheduler(config, CATALOGUE, cluster or cluster_of(), substitutes=substitutes)
 
 
 def run(target: Descheduler) -> Round:
@@ -166,7 +170,7 @@ def run(target: Descheduler) -> Round:
     [
         (
             profile(balance=["Nobody"]),
-            r"not installed: Nobody \(enabled at a/balance\).*Evictor, Greedy, Other",
+            r'^profiles\[0\]\.plugins\.balance: got "Nobody", expected .*: Evictor, Greedy, Other$',
         ),
         (profile(balance=["Evictor"]), 'plugin "Evictor" does not extend BalancePlugin plugin'),
         (profile(evict=["Greedy"]), 'plugin "Greedy" does not extend EvictPlugin plugin'),
@@ -174,13 +178,17 @@ def run(target: Descheduler) -> Round:
         (profile(evict=[]), "no evict plugin is enabled"),
         (
             profile(balance=["Greedy"], args={"Greedy": {"error": "refuse"}}),
-            'creating profile for descheduler name a: initializing plugin "Greedy": pods: Invalid value',
+            rf'^creating profile for descheduler name a: {ARGS}: plugin "Greedy" of .* cannot be made: '
+            r"pods: Invalid value$",
         ),
-        (profile(balance=["Greedy"], args={"Greedy": {"pod": []}}), r"Greedy.*args\.pod: unknown field"),
-        (profile(args={"Other": {"pods": 1}}), r"pluginConfig\[Other\]\.args\.pods: got 1,"),
+        (
+            profile(balance=["Greedy"], args={"Greedy": {"pod": []}}),
+            rf"{ARGS}\.pod: unknown field",
+        ),
+        (profile(args={"Other": {"pods": 1}}), rf"{ARGS}\.pods: got 1,"),
         (
             profile(args={"Other": {"kind": "GreedyArgs"}}),
-            r'pluginConfig\[Other\]\.args\.kind: got "GreedyArgs", expected "OtherArgs"',
+            rf'{ARGS}\.kind: got "GreedyArgs", expected "OtherArgs"',
         ),
         (Profile(name="a"), 'plugins required for profile with descheduler name "a"'),
         (profile(""), "descheduler name is needed"),
@@ -201,7 +209,7 @@ def test_two_profiles_of_one_name_and_none_at_all_are_refused() -> None:
 def test_repeated_arguments_of_a_plugin_are_refused() -> None:
     twice = [PluginConfig(name="Greedy"), PluginConfig(name="Greedy")]
     repeated = profile().model_copy(update={"plugin_config": twice})
-    with pytest.raises(ConfigError, match="repeated config for plugin Greedy"):
+    with pytest.raises(ConfigError, match=r"pluginConfig\[1\]: repeated config for plugin Greedy"):
         descheduler(repeated)
 
 
@@ -221,21 +229,55 @@ def test_the_interval_reaches_the_arguments() -> None:
 def test_an_evictor_that_is_not_installed_can_be_substituted() -> None:
     args = PluginConfig(name="MigrationController", args={"evictQPS": "10"})
     config = set_defaults(DeschedulerConfiguration(profiles=[Profile(plugin_config=[args])]))
-    with pytest.raises(ConfigError, match="not installed: MigrationController"):
-        Descheduler(config, REGISTRY, cluster_of())
-    built = Descheduler(config, REGISTRY, cluster_of(), substitutes={"MigrationController": "Evictor"})
+    with pytest.raises(
+        ConfigError,
+        match=r'plugins\.evict: got "MigrationController", .*--evict-with MigrationController=NAME',
+    ):
+        Descheduler(config, CATALOGUE, cluster_of())
+    built = Descheduler(config, CATALOGUE, cluster_of(), substitutes={"MigrationController": "Evictor"})
     assert built.frameworks[0].evict_plugin is Evictor.made[0]
     assert config.profiles[0].plugin_config[0].name == "MigrationController"
 
 
-def test_a_registry_has_each_name_once() -> None:
-    registry = Registry([Greedy])
-    with pytest.raises(RegistryError, match="a plugin named Greedy already exists"):
-        registry.merge(REGISTRY)
-    with pytest.raises(RegistryError, match="no plugin named Nobody exists"):
-        registry.unregister("Nobody")
-    registry.unregister("Greedy")
-    assert registry.get("Greedy") is None
+class Gated(Greedy):
+    name = "Gated"
+    feature = "Gating"
+    feature_gates: ClassVar[dict[str, FeatureSpec]] = {"Gating": FeatureSpec(False, Stage.ALPHA)}
+
+
+def test_a_plugin_whose_gate_is_off_cannot_be_enabled() -> None:
+    config = DeschedulerConfiguration(profiles=[profile(balance=["Gated"])])
+    known = CATALOGUE.including(Gated)
+    specs = known.feature_gates({})
+    with pytest.raises(ConfigError, match="Gated is enabled, and its feature gate Gating is off"):
+        Descheduler(config, known, cluster_of(), gates=FeatureGates(specs))
+    built = Descheduler(config, known, cluster_of(), gates=FeatureGates(specs, {"Gating": True}))
+    assert [plugin.name for plugin in built.frameworks[0].balance_plugins] == ["Gated"]
+
+
+class Curious(Greedy):
+    """Sees pods by their nodes, and the nodes of its profile."""
+
+    name = "Curious"
+
+    async def _run(self, point: str, nodes: Sequence[Node]) -> None:
+        self.handle.report(Said(words=" ".join(node.metadata.name for node in self.handle.nodes())))
+        for node in nodes:
+            names = [pod.metadata.name for pod in self.handle.pods.active_on(node.metadata.name)]
+            self.handle.report(Said(words=f"{node.metadata.name}: {' '.join(names)}"))
+
+
+def test_the_handle_knows_the_profiles_nodes_and_their_pods() -> None:
+    pool = LabelSelector(match_labels={"pool": "x"})
+    narrow = profile(balance=["Curious"]).model_copy(update={"node_selector": pool})
+    marked = {"pool": "x"}
+    nodes = (node("n1", labels=marked), node("n2", labels=marked, ready="False"), node("n3"))
+    cluster = cluster_of(*nodes, pods=["a/2", "a/1"])
+    current = run(
+        Descheduler(DeschedulerConfiguration(profiles=[narrow]), CATALOGUE.including(Curious), cluster)
+    )
+    words = [detail.words for detail in current.runs[0].details if isinstance(detail, Said)]
+    assert words == ["n1 n2", "n1: 1 2"]
 
 
 # --- evicting ------------------------------------------------------------------------------------
@@ -377,7 +419,7 @@ async def test_the_interval_is_counted_from_start_to_start() -> None:
     cluster = cluster_of()
     times: dict[str, Any] = {"descheduling_interval": "10s"}
     config = DeschedulerConfiguration(profiles=[profile(balance=["Slow"])], **times)
-    target = Descheduler(config, Registry([Evictor, Slow]), cluster)
+    target = Descheduler(config, Catalogue.of(GROUP, Plugin, [Evictor, Slow]), cluster)
     slept: list[float] = []
     assert isinstance(cluster.clock, FakeClock)
     with pytest.raises(asyncio.CancelledError):

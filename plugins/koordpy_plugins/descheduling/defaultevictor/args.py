@@ -3,6 +3,7 @@
 Unknown fields are ignored, as Koordinator does for plugins that it takes from there.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated
 
@@ -128,9 +129,12 @@ class DefaultEvictorArgs(_Lenient):
         listed = config.pods_with_pvc if config else None
         return frozenset(item.name for item in listed.protected_storage_classes) if listed else frozenset()
 
+    def problems(self) -> Iterable[FieldError]:
+        """Check as the Kubernetes descheduler does."""
+        return _problems(self)
 
-def validate_args(args: DefaultEvictorArgs) -> list[FieldError]:
-    """Return everything that is wrong with the values."""
+
+def _problems(args: DefaultEvictorArgs) -> list[FieldError]:
     errors = [
         *selector_errors("labelSelector", args.label_selector),
         *selector_errors("namespaceLabelSelector", args.namespace_label_selector),

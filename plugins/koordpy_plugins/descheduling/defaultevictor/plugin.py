@@ -8,35 +8,32 @@ import logging
 
 from koordpy.api import label_selector
 from koordpy.api.core import Namespace, Node, Pod
-from koordpy.api.field_error import aggregate
 from koordpy.api.needs import Needs, Right
 from koordpy.descheduling import evictability, nodes
 from koordpy.descheduling.interface import EvictOptions, EvictPlugin, FilterPlugin, Handle
 from koordpy.descheduling.pod_evictor import PodEvictor
-from koordpy.descheduling.pods import NodePods
 from koordpy.descheduling.upstream_node_fit import UpstreamNodeFit
 
-from .args import DefaultEvictorArgs, validate_args
+from .args import DefaultEvictorArgs
 from .constraints import constraints
 
 log = logging.getLogger(__name__)
 
 
 class DefaultEvictor(EvictPlugin, FilterPlugin):
-    """Evict and filter. Raises ValueError for args that are not valid."""
+    """Evict and filter."""
 
     name = "DefaultEvictor"
     needs = Needs(rights=(Right("create", "pods/eviction"),))
-    args_type = DefaultEvictorArgs
+    args: DefaultEvictorArgs
 
     def __init__(self, args: DefaultEvictorArgs, handle: Handle) -> None:
-        if errors := validate_args(args):
-            raise ValueError(aggregate(errors))
+        super().__init__(args, handle)
         self._constraints = constraints(args, handle.cluster)
         self._evictor = None if handle.client is None else PodEvictor(handle.client, handle.events)
         self._nodes = handle.cluster.store(Node)
         self._node_selector = label_selector.parse(args.node_selector)
-        self._node_fit = UpstreamNodeFit(NodePods(handle.cluster)) if args.node_fit else None
+        self._node_fit = UpstreamNodeFit(handle.pods) if args.node_fit else None
         selector = args.namespace_label_selector
         # Without matchLabels the selector is not looked at, as upstream.
         self._namespace_selector = (

@@ -5,7 +5,7 @@ Koordinator, `pkg/descheduler/apis/config/v1alpha2` (`types_loadaware.go`, `defa
 `conversion_plugins.go`) and `.../validation/validation_loadaware.go`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -52,7 +52,7 @@ class PoolArgs(ConfigModel):
 
 
 class LowNodeLoadArgs(PluginArgs):
-    """Arguments of the plugin. Decoding fills in the defaults; `validate_args` checks the values."""
+    """Arguments of the plugin. Decoding fills in the defaults."""
 
     paused: bool = False
     dry_run: bool = False
@@ -95,6 +95,10 @@ class LowNodeLoadArgs(PluginArgs):
         if given.consecutive_normalities == 0:
             return given.model_copy(update={"consecutive_normalities": 3})
         return given
+
+    def problems(self) -> Iterable[FieldError]:
+        """Check as Koordinator does; pool 0 in the paths is the default pool."""
+        return _problems(self)
 
     def adapted_to_interval(self, interval: int) -> Self:
         """Keep detectors from expiring between two cycles."""
@@ -163,8 +167,7 @@ def node_pools(args: LowNodeLoadArgs) -> list[NodePool]:
     ]
 
 
-def validate_args(args: LowNodeLoadArgs) -> list[FieldError]:
-    """Return everything that is wrong with the values; pool 0 in the paths is the default pool."""
+def _problems(args: LowNodeLoadArgs) -> list[FieldError]:
     errors = []
     if args.number_of_nodes < 0:
         errors.append(invalid("numberOfNodes", args.number_of_nodes, "must be greater than or equal to 0"))

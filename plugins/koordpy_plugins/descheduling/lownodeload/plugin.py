@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 
 from koordpy.api import label_selector
 from koordpy.api.core import Node, Pod
-from koordpy.api.field_error import aggregate
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.needs import Needs
 from koordpy.descheduling import pods as pod_filters
@@ -21,7 +20,7 @@ from koordpy.descheduling.node_fit import NodeFit
 
 from . import balancing, thresholds
 from .anomaly import DetectorCache
-from .args import LowNodeLoadArgs, NodePool, node_pools, validate_args
+from .args import LowNodeLoadArgs, NodePool, node_pools
 from .classification import NodeClass, classify
 from .explanation import Eviction, NodeReport, PoolReport
 from .usage import NodeUsage, counted, measure
@@ -32,19 +31,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class LowNodeLoad(BalancePlugin):
-    """Balance by usage. Raises ValueError for args that are not valid."""
+    """Balance by usage."""
 
     name = "LowNodeLoad"
     needs = Needs(elsewhere=("an agent on every node that reports NodeMetrics (koordlet)",))
-    args_type = LowNodeLoadArgs
+    args: LowNodeLoadArgs
 
     def __init__(self, args: LowNodeLoadArgs, handle: Handle) -> None:
-        if errors := validate_args(args):
-            raise ValueError(aggregate(errors))
-        self.args = args
-        self._handle = handle
+        super().__init__(args, handle)
         self._metrics = handle.cluster.store(NodeMetric)
-        self._pods = pod_filters.NodePods(handle.cluster)
+        self._pods = handle.pods
         self._pools = node_pools(args)
         self._node_detectors = DetectorCache(args.detector_cache_timeout, self._now)
         self._prod_detectors = DetectorCache(args.detector_cache_timeout, self._now)
@@ -57,7 +53,7 @@ class LowNodeLoad(BalancePlugin):
         )
 
     def _now(self) -> int:
-        return (self._handle.clock.now() - _EPOCH) // timedelta(microseconds=1) * 1000
+        return (self.handle.clock.now() - _EPOCH) // timedelta(microseconds=1) * 1000
 
     async def balance(self, nodes: Sequence[Node]) -> None:
         """Go through the pools; an error in one is logged and does not stop the others."""
@@ -74,7 +70,7 @@ class LowNodeLoad(BalancePlugin):
             except Exception as error:
                 log.exception("LowNodeLoad: node pool %s failed", pool.name)
                 report.outcome = f"failed: {error}"
-            self._handle.report(report)
+            self.handle.report(report)
 
     async def _balance_pool(
         self, pool: NodePool, nodes: Sequence[Node], processed: set[str], report: PoolReport
@@ -144,7 +140,7 @@ class LowNodeLoad(BalancePlugin):
         report.outcome = "balanced"
 
     def _measure(self, nodes: Sequence[Node], resources: Sequence[str]) -> list[NodeUsage]:
-        now = self._handle.clock.now()
+        now = self.handle.clock.now()
         found = (
             measure(
                 node,
@@ -173,7 +169,7 @@ class LowNodeLoad(BalancePlugin):
         if self.args.dry_run:
             log.info("LowNodeLoad would evict pod %s in dry run: %s", pod.metadata.key, reason)
         else:
-            evicted = await self._handle.evictor.evict(pod, EvictOptions(reason=reason))
+            evicted = await self.handle.evictor.evict(pod, EvictOptions(reason=reason))
         report.evictions.append(
             Eviction(
                 pod=pod.metadata.key,

@@ -19,11 +19,11 @@ from koordpy.descheduling.evictor import EvictorProxy, PluginEvictor
 from koordpy.descheduling.interface import EvictOptions, Handle
 from koordpy.descheduling.limiter import EvictionLimiter
 from koordpy.lib.clock import FakeClock
+from koordpy.lib.feature_gates import FeatureGates
 from koordpy_plugins.descheduling.defaultevictor.args import (
     DEFAULT_PROTECTIONS,
     DefaultEvictorArgs,
     Protection,
-    validate_args,
 )
 from koordpy_plugins.descheduling.defaultevictor.plugin import DefaultEvictor
 
@@ -43,7 +43,7 @@ def evictor(cluster: Cluster | None = None, **fields: Any) -> DefaultEvictor:
     decisions = Decisions()
     proxy = EvictorProxy(EvictionLimiter(), decisions, dry_run=False)
     bound = PluginEvictor(proxy, "DefaultEvictor")
-    handle = Handle(cluster, None, None, cluster.clock, bound, False, decisions.report)
+    handle = Handle(cluster, None, None, cluster.clock, bound, False, decisions.report, FeatureGates({}))
     return DefaultEvictor(args(**fields), handle)
 
 
@@ -230,7 +230,7 @@ def test_before_eviction_the_namespace_must_be_selected() -> None:
     ],
 )
 def test_wrong_values_are_named(fields: dict[str, Any], path: str | None) -> None:
-    assert [error.path for error in validate_args(args(**fields))] == ([path] if path else [])
+    assert [error.path for error in args(**fields).problems()] == ([path] if path else [])
 
 
 def test_protections_come_from_the_list_or_the_older_switches() -> None:

@@ -10,7 +10,6 @@ from koordpy_plugins.descheduling.lownodeload.args import (
     Anomaly,
     LowNodeLoadArgs,
     node_pools,
-    validate_args,
 )
 
 
@@ -28,7 +27,7 @@ def test_defaults_are_koordinators() -> None:
     (pool,) = node_pools(given)
     assert (pool.name, pool.low, pool.high) == (DEFAULT_POOL, None, None)
     assert pool.anomaly == Anomaly(duration.MINUTE, 5, 3)
-    assert validate_args(given) == []
+    assert list(given.problems()) == []
 
 
 def test_weights_are_completed_for_resources_with_thresholds() -> None:
@@ -106,11 +105,11 @@ def test_pools_inherit_whole_maps_and_share_them() -> None:
     ],
 )
 def test_wrong_values_are_named(fields: dict[str, Any], message: str) -> None:
-    assert aggregate(validate_args(args(**fields))) == message
+    assert aggregate(args(**fields).problems()) == message
 
 
 def test_thresholds_have_no_upper_bound() -> None:
-    assert validate_args(args(lowThresholds={"cpu": 100}, highThresholds={"cpu": 300})) == []
+    assert list(args(lowThresholds={"cpu": 100}, highThresholds={"cpu": 300}).problems()) == []
 
 
 @pytest.mark.parametrize(
