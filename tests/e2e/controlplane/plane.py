@@ -22,7 +22,7 @@ from typing import Any, Self
 
 import yaml
 
-from koordpy.lib.certificates import make_ca
+from koordpy.lib.certificates import KeyType, make_ca
 from tests.e2e.controlplane import build
 from tests.e2e.controlplane.certificates import Authority
 from tests.e2e.controlplane.process import Process, free_port
@@ -227,7 +227,9 @@ class ControlPlane:
         authority = Authority("koordpy test control plane")
         self.ca_file.write_bytes(authority.pem)
         self._certificate, self._key = authority.issue(self.folder / "tls", "127.0.0.1", "localhost")
-        (self.folder / "service-account.key").write_bytes(make_ca("service accounts", datetime.now(UTC)).key)
+        # RSA, because kube-apiserver reads a public key out of PKCS#1 but not out of PKCS#8.
+        service_accounts = make_ca("service accounts", datetime.now(UTC), KeyType.RSA)
+        (self.folder / "service-account.key").write_bytes(service_accounts.key)
         (self.folder / "tokens.csv").write_text(f'{self.token},admin,admin,"system:masters"\n')
         cluster = {"server": self.url, "certificate-authority": str(self.ca_file)}
         context = {"cluster": "test", "user": "admin"}
