@@ -35,7 +35,7 @@ from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
 from koordpy.scheduling.profiles import config as scheduler_config
 from koordpy.service import Service
 from koordpy.simulation.inprocess import EndpointCaller, ServerChannel
-from koordpy_plugins.scheduling.reservation.cache import ReservationCache
+from koordpy_plugins.scheduling.reservation.state.cache import ReservationCache
 from tests.eventually import PATIENCE
 from tests.integration.reservations.stage import both, profiles
 

@@ -26,7 +26,7 @@ from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.scheduler import Scheduler
 from koordpy.scheduling.profiles import config as scheduler_config
 from koordpy.service import Service
-from koordpy_plugins.scheduling.reservation.cache import ReservationCache
+from koordpy_plugins.scheduling.reservation.state.cache import ReservationCache
 from tests.eventually import PATIENCE
 from tests.integration.service.stage import picture
 
@@ -310,7 +310,7 @@ def both(cluster: Cluster, cache: ReservationCache) -> Document:
             "allocated": {name: amount for name, amount in (info.allocated or {}).items() if amount > ZERO},
             "pods": sorted(info.assigned),
             "matchable": info.is_matchable,
-            "offered": uid in cache.offered.get(info.node_name, {}),
+            "offered": uid in cache.matchable.get(info.node_name, {}),
         }
         for uid, info in cache.infos.items()
     }

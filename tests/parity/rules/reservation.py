@@ -15,19 +15,20 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.columns import PODS
 from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.sandbox import Sandbox
+from koordpy.gates import chosen
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import Binding
 from koordpy.scheduling.interface.args import API_VERSION
 from koordpy.scheduling.interface.cycle_state import CycleState
-from koordpy.scheduling.interface.gates import scheduling_gates
+from koordpy.scheduling.interface.gates import SPECS
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.outcome import FilterOutcome
 from koordpy.scheduling.interface.status import Code, Status
 from koordpy.scheduling.profiles.config import KIND, read
 from koordpy.scheduling.profiles.registry import Place, build
+from koordpy_plugins.scheduling.reservation.attempt.prepared import PREPARED, Prepared
 from koordpy_plugins.scheduling.reservation.plugin import Reservation as ReservationPlugin
-from koordpy_plugins.scheduling.reservation.prepared import PREPARED, Prepared
 
 CODES = {
     Code.SUCCESS: "Success",
@@ -45,8 +46,7 @@ class World:
         self.case = case
         self.cluster = Cluster()
         handle = Handle(self.cluster)
-        gates = scheduling_gates()
-        gates.set(case["gates"])
+        gates = chosen(SPECS, case["gates"])  # some vectors set gates that change nothing but speed
         config = read(
             {
                 "apiVersion": API_VERSION,
@@ -229,11 +229,11 @@ def _score(world: World, state: CycleState, pod: Pod, kept: NodeSet, answer: dic
             node = answer["nodes"][name]
             node["score"], node["norm"] = int(raw[index]), int(scores.by_plugin["Reservation"][index])
             node_row = int(kept.rows[index])
-            chosen = prepared.ballot.get(node_row)
+            chosen = prepared.nominated_reservations.get(node_row)
             if chosen is not None:
                 node["nominated"] = chosen.name
-            elif prepared.nominated.get(name):
-                node["nominated"] = prepared.nominated[name][0].metadata.name
+            elif prepared.nominated_pods.get(name):
+                node["nominated"] = prepared.nominated_pods[name][0].metadata.name
     totals = scores.total.tolist()
     return min(kept.names, key=lambda name: (-totals[list(kept.names).index(name)], name))
 

@@ -10,7 +10,8 @@ from koordpy.api.reservation_owners import OwnersError, owner_matchers
 from koordpy.api.resources import pod_requests
 from koordpy.api.scheme import DecodeError, decode
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
-from koordpy_plugins.scheduling.reservation.matching import Wish, decide
+from koordpy_plugins.scheduling.reservation.attempt.matching import decide
+from koordpy_plugins.scheduling.reservation.attempt.requirements import PodRequirements
 
 
 def run(case: dict[str, Any], tag: str | None) -> object:
@@ -43,7 +44,7 @@ def run(case: dict[str, Any], tag: str | None) -> object:
         exact = annotations.exact_match(pod.metadata.annotations)
         matches = annotations.matches_exactly(exact, pod_requests(pod), info.allocatable)
         result["exact"] = "true" if matches else "false"
-        result["decision"] = str(decide(Wish.of(pod), info, node, omit_node_labels=omit))
+        result["decision"] = str(decide(PodRequirements.of(pod), info, node, omit_node_labels=omit))
     except DecodeError:
         result.setdefault("exact", "error")
         result["decision"] = "error"

@@ -1,12 +1,15 @@
-"""Reservation: pods use what was set aside for them, and nobody else does.
+"""Reservation: pods use what was set aside for them, and no other pods do.
 
-Before PreFilter the plugin finds the reservations that are for the pod; BeforeFilter and BeforeScore show
-later plugins nodes with what the other reservations hold; Filter looks whether the pod fits with one
-reservation of a node, Score prefers nodes whose reservation it would fill, Reserve takes it. Reservations
-themselves come by as reserve pods. Source: Koordinator, `pkg/scheduler/plugins/reservation`.
+Before PreFilter the plugin finds the reservations that are for the pod; from then on the attempt sees nodes
+with what the other reservations hold. Filter compares the pod with the reservations of a node, Score prefers
+nodes whose reservation the pod would fill, Reserve takes it. Reservations themselves are scheduled as reserve
+pods. What each point does is in `points`, for pods and for reserve pods.
+
+Source: Koordinator, `pkg/scheduler/plugins/reservation`.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +21,6 @@ from koordpy.api.needs import Needs
 from koordpy.api.reservation import Reservation as ReservationObject
 from koordpy.api.reservation_status import may_help_pods
 from koordpy.api.reserve_pod import is_reserve_pod
-from koordpy.api.resources import pod_requests
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface import (
@@ -51,35 +53,40 @@ from koordpy.scheduling.interface import (
 from koordpy.scheduling.interface.args import PluginArgs
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.failure import Failure
-from koordpy.scheduling.interface.gates import OMIT_NODE_LABELS_FOR_RESERVATION, SKIP_RESERVATION_FITS_NODE
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.interface.status import PASS, SUCCESS, Code, Status, Verdict
 
-from . import scoring, service
 from .args import ReservationArgs
-from .cache import ReservationCache
-from .candidates import Candidates
-from .commit import Commit
+from .attempt.node_view import NodeView
+from .attempt.pod_preparation import PodPreparation
+from .attempt.prepared import PREPARED, Prepared
+from .attempt.reserve_pod_preparation import ReservePodPreparation
+from .attempt.restoring import Restoring
+from .commit.pods import PodCommit
+from .commit.reservations import ReservationCommit
+from .commit.users import ReservationUsers
 from .controller.controller import ReservationController
-from .judge import NO_MATCH, Judge
-from .matches import NodeMatch
-from .nominations import Nominations
-from .nominator import Nominator
-from .overlay import Shower
-from .pods import MISSING_NODE, Pods
-from .post_filter_reasons import reasons_for, status_lookup
-from .pre_allocation import NO_POD, NOTHING_FITS, PreAllocation
+from .explain.service import node_reservations
+from .filter.node import NO_MATCH, NodeFilter
+from .filter.pods import PodFilter
+from .filter.pre_allocation import PreAllocation
+from .filter.reserve_pods import ReservePodFilter
+from .nomination.nominator import Nominator
+from .nomination.pods import PodNomination
+from .nomination.reserve_pods import ReservePodNomination
+from .nomination.score import score_reservation
+from .points.pods import PodPoints
+from .points.points import Points
+from .points.reserve_pods import ReservePodPoints
 from .preemption import ReservationPreemption
-from .preparation import Preparation
-from .prepared import PREPARED, Prepared
-from .reserve_pods import ReservePods
-from .restoring import Restoring
 from .rights import RIGHTS
-from .selector_index import SelectorIndex
-from .withheld import Withheld
+from .state.cache import ReservationCache
+from .state.nominations import Nominations
+from .state.selector_index import SelectorIndex
+from .state.withheld import Withheld
 
 
 class Reservation(
@@ -105,7 +112,7 @@ class Reservation(
     ControllerProvider,
     APIService,
 ):
-    """Finds, withholds, scores and hands out reservations; places Reservations."""
+    """Finds, withholds, scores and hands out reservations; schedules Reservations."""
 
     name = "Reservation"
     needs = Needs(leads=True, rights=RIGHTS)
@@ -116,54 +123,69 @@ class Reservation(
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         assert isinstance(args, ReservationArgs)
-        config = args.pre_allocation_config
-        pods = handle.cluster.store(Pod)
-        self.cache = handle.cluster.shared(ReservationCache)
-        self.withheld = handle.cluster.shared(Withheld)
+        cluster, config = handle.cluster, args.pre_allocation_config
+        # What follows the cluster, shared by all profiles of a process.
+        self.cache = cluster.shared(ReservationCache)
+        self.withheld = cluster.shared(Withheld)
+        # What this profile keeps: an index by labels as it is configured, and nominations of its pods.
         self.selectors = SelectorIndex(args.reservation_selector_index)
         if self.selectors.enabled:
             self.cache.on_reservations(self.selectors.put, self.selectors.discard)
-        self.nominations = Nominations(self.cache, pods, self.cache.reservations)
-        self._preparation = Preparation(
-            args, handle, self.cache, self.withheld, self.selectors, Candidates(config, pods)
+        self.nominations = Nominations(self.cache, cluster.store(Pod), self.cache.reservations)
+        # What attempts see, and the rules by which nodes are filtered and reservations nominated.
+        self._view = NodeView(self.cache, self.withheld)
+        self._restoring = Restoring(handle, self.withheld)
+        node_filter = NodeFilter(args.ignores, self.withheld)
+        pre_allocation = PreAllocation(node_filter, prefers_none=config.prefer_no_pre_allocated_pods)
+        nominator = Nominator(handle, self.nominations)
+        self._pod_filter = PodFilter(self, self.withheld, self._view, node_filter)
+        self._reserve_pod_filter = ReservePodFilter(
+            self, self.withheld, self._view, pre_allocation, nominator.pre_allocation_totals
         )
-        self._restoring = Restoring(handle.nodes, self.withheld)
-        self._shower = Shower(self.cache, self.withheld)
-        self._judge = Judge(args.ignores, self.withheld)
-        self._pre_allocation = PreAllocation(self._judge, prefers_none=config.prefer_no_pre_allocated_pods)
-        self._nominator = Nominator(handle.nodes, self.nominations, lambda: handle.framework.reservations)
-        self._commit = Commit(handle, self.cache)
-        self._pods = Pods(
-            self,
-            self.withheld,
-            self._shower,
-            self._judge,
-            self._nominator,
-            lambda: handle.framework.reservations,
-            self.score_reservation,
-            lambda: handle.gates.enabled(SKIP_RESERVATION_FITS_NODE),
+        # What is taken and written.
+        users = ReservationUsers(handle)
+        self._pod_commit = PodCommit(handle, self.cache, users)
+        self._reservation_commit = ReservationCommit(handle, self.cache, users)
+        self._pods = PodPoints(
+            handle.nodes,
+            self.nominations,
+            preparation=PodPreparation(handle, self.cache, self.withheld, self.selectors),
+            pod_filter=self._pod_filter,
+            nomination=PodNomination(self, self.withheld, self._view, self._pod_filter, nominator),
+            nominator=nominator,
+            commit=self._pod_commit,
         )
-        self._reserve_pods = ReservePods(
-            self,
-            self.withheld,
-            self._pre_allocation,
-            self._nominator,
-            lambda: handle.framework.reservations,
-            self.score_reservation,
+        self._reserve_pods = ReservePodPoints(
+            handle.nodes,
+            preparation=ReservePodPreparation(handle, self.withheld, config),
+            reserve_pod_filter=self._reserve_pod_filter,
+            nomination=ReservePodNomination(nominator),
+            commit=self._reservation_commit,
         )
         self._preemption = ReservationPreemption(args, handle) if args.enable_preemption else None
         handle.on_forget(self._forgotten)
         handle.on_failure(self._attempt_failed)
 
-    # --- what there is for a pod -----------------------------------------------------------------
+    def _points(self, pod: Pod) -> Points:
+        return self._reserve_pods if is_reserve_pod(pod) else self._pods
+
+    def _prepared(self, state: CycleState, pod: Pod) -> Prepared | None:
+        """Return what BeforePreFilter prepared, or prepare it where BeforePreFilter did not run."""
+        prepared = state.read(PREPARED)
+        if prepared is None:
+            self.before_pre_filter(state, pod)
+            prepared = state.read(PREPARED)
+        return prepared
+
+    # --- filter ----------------------------------------------------------------------------------
 
     def sign_pod(self, pod: Pod) -> Hashable | None:
-        """A pod that has to do with reservations is a case of its own: the next one finds less in them."""
-        said = pod.metadata.annotations
+        """Sign no pod that reservations make a difference to: the next one like it finds less in them."""
+        on_pod = pod.metadata.annotations
         if (
             is_reserve_pod(pod)
-            or extension.ANNOTATION_RESERVATION_AFFINITY in said
-            or extension.ANNOTATION_EXACT_MATCH_RESERVATION in said
+            or extension.ANNOTATION_RESERVATION_AFFINITY in on_pod
+            or extension.ANNOTATION_EXACT_MATCH_RESERVATION in on_pod
             or annotations.is_ignored_by(pod)
             or annotations.is_operating(pod.metadata)
         ):
@@ -173,100 +195,68 @@ class Reservation(
         return ()
 
     def before_pre_filter(self, state: CycleState, pod: Pod) -> tuple[Pod | None, Status]:
-        """Find the reservations that are for the pod."""
-        omit = self.handle.gates.enabled(OMIT_NODE_LABELS_FOR_RESERVATION)
-        if is_reserve_pod(pod):
-            prepared, status = self._preparation.of_reserve_pod(pod, omit_node_labels=omit)
-        else:
-            prepared, status = self._preparation.of_pod(state, pod, omit_node_labels=omit)
+        """Find what is for the pod, and let other plugins give it back."""
+        prepared, status = self._points(pod).prepare(state, pod)
         if prepared is not None:
             state.write(PREPARED, prepared)
-            status = self._restoring.restore(state, prepared, self.handle.framework.reservations)
+            status = self._restoring.restore(state, prepared)
         return None, status
 
-    def _prepared(self, state: CycleState, pod: Pod) -> Prepared | None:
-        """What was found; anew where BeforePreFilter did not run."""
-        prepared = state.read(PREPARED)
-        if prepared is None:
-            self.before_pre_filter(state, pod)
-            prepared = state.read(PREPARED)
-        return prepared
-
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
-        """Leave only the nodes with reservations to a pod that needs one; skip pods without any."""
+        """Leave only nodes that can do to a pod that must use a reservation; skip pods without any."""
         prepared = state.read(PREPARED)
-        if prepared is None:
-            return None, Status.skip()
-        if is_reserve_pod(pod):
-            if prepared.problem:
-                return None, Status.failed(prepared.problem)
-            if not prepared.required:
-                return None, SUCCESS
-            names = frozenset(map(self.handle.nodes.name_of, prepared.matches))
-            return (names, SUCCESS) if names else (None, Status.unresolvable(NO_POD))
-        if prepared.wish.affinity is not None:
-            names = frozenset(map(self.handle.nodes.name_of, prepared.matches))
-            return (names, SUCCESS) if names else (None, Status.unresolvable(NO_MATCH))
-        return None, SUCCESS if prepared.has_nodes else Status.skip()
+        return (None, Status.skip()) if prepared is None else self._points(pod).pre_filter(prepared)
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> Status:
-        """Count a pod that preemption puts back in thought."""
-        return self._move(state, pod, added, node, -1)
+        """Count a pod that a preemption dry run puts back."""
+        return self._count_moved(state, added, node, -1)
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node: NodeInfo) -> Status:
-        """Count what a pod frees that preemption takes away in thought."""
-        return self._move(state, pod, removed, node, 1)
+        """Count what a pod frees that a preemption dry run evicts."""
+        return self._count_moved(state, removed, node, 1)
 
-    def _move(self, state: CycleState, pod: Pod, moved: Pod, node: NodeInfo, sign: int) -> Status:
+    def _count_moved(self, state: CycleState, moved: Pod, node: NodeInfo, sign: int) -> Status:
         prepared = state.read(PREPARED)
         if prepared is not None:
             info = self.cache.used_by(moved, node.name) or self.nominations.get(moved, node.name)
             prepared.preemptible.move(node.name, "" if info is None else info.uid, moved, sign)
         return SUCCESS
 
-    def unmatched_on(self, prepared: Prepared, row: int) -> Sequence[ReservationInfo]:
-        """Return the reservations of a node that other pods use and this attempt may not."""
-        return self._restoring.unmatched_on(prepared, row)
-
-    # --- filter ----------------------------------------------------------------------------------
-
     def before_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Pod, NodeSet, Verdict]:
-        """Show what is withheld from the pod."""
+        """Show nodes with what is withheld from the pod."""
         prepared = self._prepared(state, pod)
-        return pod, nodes if prepared is None else self._shower.show(prepared, nodes), PASS
+        return pod, nodes if prepared is None else self._view.of(prepared, nodes), PASS
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
-        """Look at the nodes with something for the pod, and at policies that exclude each other."""
+        """Refuse nodes where the pod does not fit with any of its reservations."""
         prepared = self._prepared(state, pod)
-        if prepared is None:
-            return PASS
-        kind = self._reserve_pods if is_reserve_pod(pod) else self._pods
-        return kind.filter(state, prepared, pod, nodes)
+        return PASS if prepared is None else self._points(pod).filter(state, prepared, pod, nodes)
 
     def filter_reservations(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
-        """Have no objection beside Filter's."""
+        """Refuse none: Filter compares the pod with its reservations itself."""
         return PASS
 
     def filter_nominate_reservation(
         self, state: CycleState, pod: Pod, reservation: ReservationInfo, node_name: str
     ) -> Status:
-        """Look whether the pod still fits into a reservation, alone."""
+        """Return whether the pod still fits into a reservation, or the Reservation by taking over the pod."""
         prepared = state.read(PREPARED)
         if prepared is None:
             return Status.unschedulable(NO_MATCH)
-        if not prepared.is_pre_allocation:
-            return self._pods.judge_alone(prepared, reservation, node_name)
-        row = self.handle.nodes.row_of(node_name)
-        if row is None or self.handle.nodes.node(row) is None:
-            return Status.unschedulable(MISSING_NODE)
-        node = NodeInfo(self._shower.show(prepared, self.handle.nodes.select([node_name])[0]), 0)
-        match = prepared.matches.get(row) or NodeMatch(node_name)
-        return self._pre_allocation.nominate(prepared, match, node, pod)
+        if prepared.is_pre_allocation:
+            return self._reserve_pod_filter.filter_one(prepared, pod, node_name)
+        return self._pod_filter.filter_one(prepared, reservation, node_name)
+
+    def unmatched_on(self, prepared: Prepared, row: int) -> Sequence[ReservationInfo]:
+        """Return the reservations of a node that other pods use and this attempt may not."""
+        return self._restoring.unmatched_on(prepared, row)
+
+    # --- no node ---------------------------------------------------------------------------------
 
     async def post_filter(
         self, state: CycleState, pod: Pod, outcome: FilterOutcome
     ) -> tuple[PostFilterResult | None, Status]:
-        """Make room if that is enabled, and say what the pod's reservations had to do with it."""
+        """Preempt if that is enabled, and add what reservations had to do with it."""
         if self._preemption is None:
             return None, Status.unschedulable(*self.reasons(state, pod, outcome))
         result, status = await self._preemption.post_filter(state, pod, outcome)
@@ -277,130 +267,90 @@ class Reservation(
     def reasons(self, state: CycleState, pod: Pod, outcome: FilterOutcome) -> list[str]:
         """Return the reasons that are about reservations; none for most pods."""
         prepared = state.read(PREPARED)
-        if prepared is None:
-            return []
-        has_affinity = prepared.wish.affinity is not None
-        if prepared.places is None:  # a Reservation's attempt, which has counted already
-            return reasons_for(prepared.diagnoses.items(), status_lookup(outcome), has_affinity=False)
-        omit = self.handle.gates.enabled(OMIT_NODE_LABELS_FOR_RESERVATION)
-        diagnoses = self._preparation.diagnose(prepared.wish, prepared.places, omit_node_labels=omit)
-        return reasons_for(diagnoses, status_lookup(outcome), has_affinity=has_affinity)
+        return [] if prepared is None else self._points(pod).reasons(prepared, outcome)
+
+    def _attempt_failed(self, failure: Failure) -> bool:
+        """Forget the nominations of a pod that is promised no node: it may find another one."""
+        if failure.keeps_no_node:
+            self.nominations.discard(failure.pod)
+        return False
 
     # --- score -----------------------------------------------------------------------------------
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
         """Nominate a reservation on every node that has one for the pod."""
         prepared = self._prepared(state, pod)
-        if prepared is None or prepared.wish.ignores_reservations:
-            return Status.skip()
-        kind = self._reserve_pods if is_reserve_pod(pod) else self._pods
-        return kind.pre_score(state, prepared, pod, nodes)
+        return Status.skip() if prepared is None else self._points(pod).pre_score(state, prepared, pod, nodes)
 
     def before_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Pod, NodeSet, Status]:
-        """Show what is withheld from the pod."""
+        """Show nodes with what is withheld from the pod."""
         prepared = self._prepared(state, pod)
-        return pod, nodes if prepared is None else self._shower.show(prepared, nodes), SUCCESS
+        return pod, nodes if prepared is None else self._view.of(prepared, nodes), SUCCESS
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
-        """Rank nodes by the reservation nominated there; one that goes before all others wins."""
+        """Rank nodes by what was nominated there."""
         prepared = state.read(PREPARED)
         if prepared is None:
             return np.zeros(len(nodes), np.int64)
-        if is_reserve_pod(pod):
-            return self._reserve_pods.score(state, prepared, nodes)
-        return self._pods.score(prepared, nodes)
+        return self._points(pod).score(prepared, nodes)
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: Int64) -> Int64:
         """Bring the highest score of a pod to 100; those of Reservations stay."""
-        return scores if is_reserve_pod(pod) else scoring.normalize(scores)
+        return self._points(pod).normalize(scores)
 
     def score_reservation(
         self, state: CycleState, pod: Pod, reservation: ReservationInfo, node_name: str
     ) -> int:
-        """Tell how full the pod would make a reservation."""
-        prepared = state.read(PREPARED)
-        freed = {} if prepared is None else prepared.preemptible.in_(node_name, reservation.uid)
-        if prepared is not None and prepared.wish.pod.metadata.uid == pod.metadata.uid:
-            return scoring.score(prepared.wish.requests, reservation, freed)
-        return scoring.score(pod_requests(pod), reservation, freed)
+        """Return how full the pod would make a reservation."""
+        return score_reservation(state.read(PREPARED), pod, reservation, node_name)
 
     # --- nominate and commit ---------------------------------------------------------------------
 
     def nominate_reservation(
         self, state: CycleState, pod: Pod, node_name: str
     ) -> tuple[ReservationInfo | None, Status]:
-        """Choose on the node that was chosen."""
+        """Choose what is taken on the node that was chosen."""
         prepared = self._prepared(state, pod)
-        if prepared is None or prepared.wish.ignores_reservations:
+        if prepared is None:
             return None, SUCCESS
-        if is_reserve_pod(pod):
-            return None, self._reserve_pods.nominate(state, prepared, pod, node_name)
-        info, status = self._nominator.for_pod(
-            state, prepared, pod, self.handle.nodes.row_of(node_name), node_name
-        )
-        if not status.is_success:
-            return None, status
-        if info is None:
-            wanted = prepared.wish.affinity is not None
-            return None, Status.unschedulable(NO_MATCH) if wanted else SUCCESS
-        self.nominations.add(pod, node_name, info)
-        return info, SUCCESS
-
-    def _forgotten(self, pod: Pod, node_name: str) -> None:
-        self.nominations.discard(pod)
-        self._commit.forget(pod, node_name)
-
-    def _attempt_failed(self, failure: Failure) -> bool:
-        """Forget what was chosen for a pod that is promised no node: it may find another one."""
-        if failure.keeps_no_node:
-            self.nominations.discard(failure.pod)
-        return False
+        return self._points(pod).nominate(state, prepared, pod, node_name)
 
     def delete_nominated_reservation(self, pod: Pod) -> None:
-        """Forget what was chosen for a pod."""
+        """Forget the nominations of a pod."""
         self.nominations.discard(pod)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Count the pod in its reservation, the Reservation on its node."""
         prepared = self._prepared(state, pod)
-        if prepared is None:
-            return SUCCESS
-        if is_reserve_pod(pod):
-            pods = prepared.nominated.get(node_name, ())
-            status = self._commit.take_node(prepared, node_name, pods)
-            if status.is_success and prepared.required and not pods:
-                return Status.unschedulable(NOTHING_FITS)
-            return status
-        info, status = self.nominate_reservation(state, pod, node_name)
-        return status if info is None else self._commit.take(prepared, pod, info)
+        return SUCCESS if prepared is None else self._points(pod).reserve(state, prepared, pod, node_name)
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Give back what Reserve took."""
-        prepared = state.read(PREPARED)
-        if is_reserve_pod(pod):
-            self._commit.give_node_back(prepared, pod, node_name)
-        elif prepared is not None:
-            self._commit.give_back(prepared, pod, node_name)
+        self._points(pod).unreserve(state.read(PREPARED), pod, node_name)
+
+    def _forgotten(self, pod: Pod, node_name: str) -> None:
+        self.nominations.discard(pod)
+        self._pod_commit.forget(pod, node_name)
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str, binding: Binding) -> Status:
-        """Say in the binding which reservation the pod uses."""
+        """Name the reservation that the pod uses in the binding."""
         prepared = state.read(PREPARED)
         if prepared is not None:
-            self._commit.annotate(prepared, binding)
+            self._pod_commit.annotate(prepared, binding)
         return SUCCESS
 
     async def pre_bind_reservation(
         self, state: CycleState, reservation: ReservationInfo, node_name: str, binding: Binding
     ) -> Status:
-        """Mark the running pods that a Reservation takes over."""
+        """Annotate the running pods that a Reservation takes over."""
         prepared = state.read(PREPARED)
-        return SUCCESS if prepared is None else await self._commit.mark_running(prepared)
+        return SUCCESS if prepared is None else await self._reservation_commit.annotate_running(prepared)
 
     async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
         """Write a Reservation's status; leave pods to the next plugin."""
         if not is_reserve_pod(pod):
             return Status.skip()
-        return await self._commit.bind(pod, binding.node_name)
+        return await self._reservation_commit.bind(pod, binding.node_name)
 
     # --- beside the cycle ------------------------------------------------------------------------
 
@@ -413,13 +363,15 @@ class Reservation(
         assert isinstance(self.args, ReservationArgs)
         return (ReservationController(self.handle, self.args),)
 
-    # --- REST ------------------------------------------------------------------------------------
-
     def endpoints(self) -> Mapping[str, Callable[..., object]]:
         """The reservations of a node, and what the index by labels holds."""
         return {
-            "nodeReservations/{node_name}": lambda node_name: service.node_reservations(
-                self.cache.on_node.get(node_name, {}).values()
-            ),
-            "reservationSelectorIndex": lambda detail="": self.selectors.describe(detail=detail == "true"),
+            "nodeReservations/{node_name}": self._node_reservations,
+            "reservationSelectorIndex": self._selector_index,
         }
+
+    def _node_reservations(self, node_name: str) -> Mapping[str, Any]:
+        return node_reservations(self.cache.on_node.get(node_name, {}).values())
+
+    def _selector_index(self, detail: str = "") -> Mapping[str, Any]:
+        return self.selectors.describe(detail=detail == "true")

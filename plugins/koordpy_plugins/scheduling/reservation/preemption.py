@@ -1,6 +1,6 @@
 """Pods, and Reservations, take the place of less important pods that are not marked as protected.
 
-With `enablePreemption` the plugin makes a `ReservationPreemption` and asks it first in its PostFilter:
+With `enablePreemption` the plugin makes a `ReservationPreemption` and calls it first in its PostFilter:
 
     result, status = await self._preemption.post_filter(state, pod, outcome)
     if not (status.is_rejected and status.code is Code.UNSCHEDULABLE):

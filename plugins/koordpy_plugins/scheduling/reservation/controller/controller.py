@@ -27,7 +27,7 @@ from koordpy.scheduling.toolkit.reservation_writes import write_status
 
 from ..args import ReservationArgs
 from . import garbage, metrics
-from .reckoning import next_look, with_owners
+from .status import next_sync, with_owners
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class ReservationController:
         return self._handle.client
 
     async def run(self) -> None:
-        """Work until cancelled; begins with a look at every Reservation."""
+        """Work until cancelled, on every Reservation to begin with."""
         self.queue = WorkQueue(NAME, self._clock)
         reservations = self._reservations.subscribe(self._add, self._updated, self._add)
         pods = self._pods.subscribe(self._pod_seen, self._pod_updated, self._pod_seen)
@@ -81,7 +81,7 @@ class ReservationController:
             self._nodes.unsubscribe(nodes)
             metrics.forget()
 
-    # --- what is to be looked at -----------------------------------------------------------------
+    # --- which keys are worked on -----------------------------------------------------------------
 
     def _add(self, reservation: Reservation) -> None:
         self.queue.add(key_of(reservation))
@@ -111,7 +111,7 @@ class ReservationController:
     # --- one Reservation -------------------------------------------------------------------------
 
     async def sync(self, key: str) -> float | None:
-        """Bring one Reservation up to date; return the seconds until the next look, None for no more."""
+        """Bring one Reservation up to date; return the seconds until the next time, None for never."""
         name, _, uid = key.rpartition("/")
         reservation = self._reservations.by_key(name)
         if reservation is None or reservation.metadata.uid != uid:
@@ -125,7 +125,7 @@ class ReservationController:
             return None
         if written is not reservation:
             metrics.record_resources(written)
-        return next_look(written, self._clock.now())
+        return next_sync(written, self._clock.now())
 
     def _brought_up(self, reservation: Reservation) -> Reservation:
         node_name, now = reservation.status.node_name, self._clock.now()

@@ -19,7 +19,7 @@ def of(
 ) -> Iterator[Reservation]:
     """Yield those that expired or succeeded longer than `kept` ago, or whose node is gone.
 
-    One that failed otherwise is never collected; one whose time of ending cannot be told only with its node.
+    One that failed otherwise is never collected; one whose time of ending is not known only with its node.
     """
     for reservation in reservations:
         if is_expired(reservation):

@@ -20,6 +20,7 @@ from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome
 from koordpy.scheduling.profiles.registry import Place, build
+from koordpy_plugins.scheduling.reservation.args import ReservationArgs
 from koordpy_plugins.scheduling.reservation.plugin import Reservation as ReservationPlugin
 from koordpy_plugins.scheduling.stock.nodeports.plugin import NodePorts
 from koordpy_plugins.scheduling.stock.noderesourcesfit.plugin import NodeResourcesFit
@@ -104,7 +105,7 @@ def copied(obj: Any, **metadata: Any) -> Any:
 
 
 class Scene:
-    """A cluster, a profile with the plugin, and what is asked of it."""
+    """A cluster, a profile with the plugin, and attempts."""
 
     def __init__(
         self,
@@ -137,6 +138,12 @@ class Scene:
         """Let the cluster have objects, new or changed."""
         for each in objects:
             self.cluster.store(type(each)).apply(each)
+
+    @property
+    def args(self) -> ReservationArgs:
+        """The arguments of the plugin."""
+        assert isinstance(self.plugin.args, ReservationArgs)
+        return self.plugin.args
 
     @property
     def nodes(self) -> NodeSet:

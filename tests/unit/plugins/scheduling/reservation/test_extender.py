@@ -17,8 +17,8 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.extender.extender import Extender
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.profiles.registry import Place, build, installed
-from koordpy_plugins.scheduling.reservation.cache import ReservationCache
 from koordpy_plugins.scheduling.reservation.plugin import Reservation as ReservationPlugin
+from koordpy_plugins.scheduling.reservation.state.cache import ReservationCache
 from koordpy_plugins.scheduling.stock.nodeports.plugin import NodePorts
 from koordpy_plugins.scheduling.stock.noderesourcesfit.plugin import NodeResourcesFit
 from tests.unit.scheduling.worlds import (

@@ -1,0 +1,100 @@
+"""Letting other plugins give back to an attempt what is for it.
+
+That is what its reservations, or the pods that it may take over, hold of things that only these plugins
+count.
+
+Source: Koordinator, `pkg/scheduler/plugins/reservation/transformer.go`.
+"""
+
+import numpy as np
+
+from koordpy.cluster.columns import Int64
+from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.reservation_info import ReservationInfo
+from koordpy.scheduling.interface.reservation_pairs import ReservationPairs
+from koordpy.scheduling.interface.reservation_points import ReservationPoints
+from koordpy.scheduling.interface.status import SUCCESS, Status
+
+from ..state.withheld import Withheld
+from .pairs import candidate_pairs, matched_pairs
+from .prepared import Prepared
+
+
+class Restoring:
+    """Runs the ReservationRestore plugins of a profile for attempts that are prepared."""
+
+    def __init__(self, handle: Handle, withheld: Withheld) -> None:
+        self._handle, self._table, self._withheld = handle, handle.nodes, withheld
+
+    def restore(self, state: CycleState, prepared: Prepared) -> Status:
+        """Let the plugins restore all nodes where something is for the attempt."""
+        points = self._handle.framework.reservations
+        info = prepared.reservation
+        if info is not None:
+            return (
+                self._pre_allocation(state, prepared, info, points) if prepared.is_pre_allocation else SUCCESS
+            )
+        if not points.restores:
+            return SUCCESS
+        pod = prepared.requirements.pod
+        status = points.pre_restore(state, pod)
+        if not status.is_success:
+            return status
+        states, status = points.restore(state, pod, *self._pairs(prepared))
+        return points.final_restore(state, pod, states) if status.is_success else status
+
+    def _pre_allocation(
+        self, state: CycleState, prepared: Prepared, info: ReservationInfo, points: ReservationPoints
+    ) -> Status:
+        status = points.pre_restore_pre_allocation(state, info)
+        if not status.is_success:
+            return status
+        candidates = prepared.matches.candidates
+        nodes = self._nodes(np.array(sorted(candidates), np.int64))
+        pods = [candidates[row].candidates for row in nodes.rows.tolist()]
+        return points.restore_pre_allocation(state, info, candidate_pairs(info, nodes, pods))
+
+    def _pairs(self, prepared: Prepared) -> tuple[ReservationPairs, ReservationPairs]:
+        """Return the pod with matched and with unmatched reservations, on the nodes that have either."""
+        matches, matchable, pod = prepared.matches, self._withheld.matchable, prepared.requirements.pod
+        unmatched = self._unmatched(prepared)
+        nodes = self._nodes(np.union1d(matches.rows, matchable.row[unmatched]))
+        at = np.searchsorted(nodes.rows, matches.rows)
+        at_unmatched = np.searchsorted(nodes.rows, matchable.row[unmatched])
+        infos = [matchable.info(slot) for slot in unmatched.tolist()]
+        return (
+            matched_pairs(matches, pod, nodes, at, np.arange(len(at))),
+            ReservationPairs(nodes, at_unmatched, [pod] * len(infos), infos),
+        )
+
+    def unmatched_on(self, prepared: Prepared, row: int) -> list[ReservationInfo]:
+        """Return the matchable reservations of a node that are not for the pod, though other pods use them.
+
+        For a reserve pod these are all of them.
+        """
+        matchable, slots = self._withheld.matchable, self._unmatched(prepared)
+        return [matchable.info(slot) for slot in slots[matchable.row[slots] == row].tolist()]
+
+    def _unmatched(self, prepared: Prepared) -> Int64:
+        """(k,) the slots of these reservations on all nodes, by row, then name."""
+        matchable, withheld = self._withheld.matchable, self._withheld
+        slots = np.flatnonzero(matchable.row >= 0)
+        rows = matchable.row[slots]
+        wanted = self._table.present[rows]
+        if prepared.restored is not None:
+            wanted = wanted & prepared.restored[rows]
+        if prepared.reservation is None:
+            wanted = wanted & withheld.used[rows]
+        slots = slots[wanted]
+        slots = slots[~np.isin(slots, prepared.matches.slots)]
+        found = [
+            (int(row), info.name, slot)
+            for row, slot in zip(matchable.row[slots].tolist(), slots.tolist(), strict=True)
+            if (info := matchable.info(slot)).assigned or prepared.reservation is not None
+        ]
+        return np.array([slot for _, _, slot in sorted(found)], np.int64)
+
+    def _nodes(self, rows: Int64) -> NodeSet:
+        return NodeSet(self._table, [self._table.name_of(row) for row in rows.tolist()], rows)

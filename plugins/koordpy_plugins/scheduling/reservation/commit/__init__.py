@@ -1,0 +1,1 @@
+"""Taking reservations for pods and nodes for Reservations, giving them back, and writing it down."""

@@ -1,0 +1,1 @@
+"""Reasons of a failed attempt, and the REST endpoints."""

@@ -1,0 +1,228 @@
+"""Which of the matched reservations a pod fits into, all of them at once.
+
+The rules are those of `fit`, as in `filter.node`, applied to the arrays of the matchable reservations. Where
+integers are not enough, or where a what-if or a preemption dry run moves pods, a reservation is *unsure*, and
+its node has to be compared by `filter.node`.
+
+Shapes: n nodes of a set, k matched reservations on them, g nodes that have any, m resources compared.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from koordpy.api.resource_names import PODS as PODS_NAME
+from koordpy.cluster.columns import PODS, Bool, Int64
+from koordpy.cluster.nodes import NodeSet, NodeTable
+from koordpy.lib import runs
+
+from ..attempt.prepared import Prepared
+from ..attempt.requirements import PodRequirements
+from ..fit import scoring
+from ..fit.rules import Ignores, compared_on_node, left_on_node
+from ..state.matchable import UNBOUNDED, MatchableReservations, plain
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationFits:
+    """The k matched reservations on the nodes of a set, by node."""
+
+    at: Int64
+    """(k,) the index of the node in the set, ascending."""
+    slots: Int64
+    """(k,) slots of the matchable reservations."""
+    chosen: Int64
+    """(k,) indexes into the matches of the attempt."""
+    first: Int64
+    """(g,) the position at which the reservations of each node begin."""
+    group: Int64
+    """(k,) the position of the node among those that have any."""
+    passes: Bool
+    """(k,) whether the pod fits."""
+    unsure: Bool
+    """(k,) whether these arrays cannot say so."""
+    shortage: "Shortage"
+    crowded: Bool
+    """(k,) whether the node has too many pods."""
+    full: Bool
+    """(k,) whether the reservation has too many pods."""
+    concerned: Bool
+    """(k,) whether the reservation holds anything that the pod requests, if that matters."""
+
+    @property
+    def sizes(self) -> Int64:
+        """(g,) how many matched reservations each node has."""
+        return runs.sizes(self.first, len(self.at))
+
+    @property
+    def signature(self) -> Bool:
+        """(k, any) everything on which the reasons of a refusal depend, where a node has one reservation."""
+        lacking = self.shortage
+        of_resources = (lacking.on_node, lacking.on_node_alone, lacking.inside)
+        return np.column_stack((*of_resources, self.crowded, self.full, self.concerned))
+
+    def any_of_node(self, flags: Bool) -> Bool:
+        """(g,) whether a flag (k,) is set for any reservation of a node."""
+        if not len(self.first):
+            return np.zeros(0, np.bool_)
+        of_nodes: Bool = np.logical_or.reduceat(flags, self.first)
+        return of_nodes
+
+
+def fits(
+    prepared: Prepared,
+    nodes: NodeSet,
+    matchable: MatchableReservations,
+    ignores: Ignores,
+    *,
+    skip_node_if_alone: bool,
+    skip_node: bool,
+) -> ReservationFits:
+    """Compare all matched reservations on the nodes of a set, which must be as the attempt sees them.
+
+    With `skip_node`, or where a node has one matched reservation with `skip_node_if_alone`, the node may lack
+    anything.
+    """
+    matches, table = prepared.matches, nodes.table
+    position = np.full(table.capacity, -1, np.int64)  # by row of the table; -1 where the set lacks the node
+    position[nodes.rows] = np.arange(len(nodes))
+    at = position[matches.rows]
+    chosen = np.flatnonzero((at >= 0) & matches.current)
+    at, slots = at[chosen], matches.slots[chosen]
+    first = runs.starts(at)
+    sizes = runs.sizes(first, len(at))
+    group = np.repeat(np.arange(len(first)), sizes)
+    count = np.repeat(sizes, sizes)
+    rows = nodes.rows[at]
+
+    request = _Request(prepared.requirements, table, ignores)
+    shortage = Shortage(request, nodes, at, matchable, slots, first, group)
+    # The view of the nodes leaves matched reserve pods out already; Koordinator subtracts them once more.
+    crowded = left_on_node(table.allocatable[rows, PODS], nodes.requested(PODS)[at], count) < 1
+    on_node: Bool = ~(shortage.on_node.any(axis=1) | crowded | request.impossible)
+    if skip_node:
+        on_node[:] = True
+    elif skip_node_if_alone:
+        on_node |= count == 1
+    full = matchable.left[slots, PODS] < 1
+    inside = ~(shortage.inside.any(axis=1) | full)
+    concerned = request.is_concerned(matchable, slots)
+    return ReservationFits(
+        at,
+        slots,
+        chosen,
+        first,
+        group,
+        concerned & on_node & inside,
+        _unsure(prepared, request, table, matchable, slots, rows),
+        shortage,
+        crowded,
+        full,
+        concerned,
+    )
+
+
+def _unsure(
+    prepared: Prepared,
+    request: "_Request",
+    table: NodeTable,
+    matchable: MatchableReservations,
+    slots: Int64,
+    rows: Int64,
+) -> Bool:
+    """(k,) where integers are not enough, or pods were moved by a dry run or placed by a what-if."""
+    unsure: Bool = np.ones(len(slots), np.bool_) if request.inexact else ~matchable.exact[slots]
+    changed = [*prepared.preemptible.rows(table), *prepared.matches.hypothetical.rows]
+    if not changed:
+        return unsure
+    of_changed: Bool = np.asarray(np.isin(rows, changed), np.bool_)
+    return unsure | of_changed
+
+
+class _Request:
+    """What a pod requests, by column of the node table."""
+
+    def __init__(self, requirements: PodRequirements, table: NodeTable, ignores: Ignores) -> None:
+        vector, requests = requirements.vector, requirements.requests
+        names = compared_on_node(vector, ignores)
+        known = [name for name in names if name in table.resources]
+        self.names = known
+        """(m) the resources that are compared."""
+        self.columns = [table.resource_column(name) for name in known]
+        """(m) their columns."""
+        self.amounts: Int64 = np.array([vector.get(name, 0) for name in known], np.int64)
+        """(m,) how much of them the pod requests."""
+        self.impossible = any(vector.get(name, 0) > 0 for name in names if name not in table.resources)
+        """Whether it requests something that no node ever had."""
+        self.inexact = any(plain(name, amount) is None for name, amount in requests.items())
+        """Whether integers are not enough for what it requests."""
+        self._columns_named = [
+            column for name in requests if (column := table.resources.get(name)) is not None
+        ]
+        self._takes_any = requirements.affinity is not None
+
+    def is_concerned(self, matchable: MatchableReservations, slots: Int64) -> Bool:
+        """(k,) whether reservations hold anything that the pod requests, if that matters."""
+        if self._takes_any:
+            return np.ones(len(slots), np.bool_)
+        width = matchable.names.shape[1]
+        named: Bool = matchable.names[slots][:, [column for column in self._columns_named if column < width]]
+        concerned: Bool = np.logical_or.reduce(named, axis=1)
+        return concerned
+
+
+class Shortage:
+    """Of which resources too little is left for a pod, (k, m) by reservation and resource."""
+
+    def __init__(
+        self,
+        request: "_Request",
+        nodes: NodeSet,
+        at: Int64,
+        matchable: MatchableReservations,
+        slots: Int64,
+        first: Int64,
+        group: Int64,
+    ) -> None:
+        columns, amounts = request.columns, request.amounts
+        nothing: Bool = np.zeros((len(at), 0), np.bool_)
+        self.names = request.names
+        """(m) the resources."""
+        self.on_node = self.on_node_alone = self.inside = nothing
+        if not columns or not len(at):
+            return
+        width = matchable.held.shape[1]
+        known = [column for column in columns if column < width]
+
+        def cells(array: Int64, fill: int = 0) -> Int64:
+            """(k, m) of an array (slots, resources), which may lack the latest columns."""
+            found: Int64 = array[slots][:, known]
+            missing = len(columns) - len(known)
+            return np.pad(found, ((0, 0), (0, missing)), constant_values=fill) if missing else found
+
+        def of_node(amounts: Int64) -> Int64:
+            """(k, m) sums over all matched reservations of the same node."""
+            total: Int64 = np.add.reduceat(amounts, first, axis=0)[group]
+            return total
+
+        seen = np.stack([nodes.requested(column)[at] for column in columns], axis=1)
+        requested = seen + of_node(cells(matchable.held))  # the view has taken matched reservations off
+        allocated = of_node(cells(matchable.allocated))
+        allocatable = nodes.table.allocatable[nodes.rows[at]][:, columns]
+        freed = allocated + cells(matchable.available)
+        self.on_node = amounts > left_on_node(allocatable, requested, freed)
+        """On the node, with what is available in the reservation."""
+        self.on_node_alone = amounts > left_on_node(allocatable, requested, allocated)
+        """On the node, without any of the reservations."""
+        self.inside = (amounts > cells(matchable.left, int(UNBOUNDED))) & (amounts > 0)
+        """Inside the reservation."""
+
+
+def scores(prepared: Prepared, matchable: MatchableReservations, slots: Int64, table: NodeTable) -> Int64:
+    """(k,) how full the pod would make reservations, as `scoring.score`."""
+    allocatable, wanted = matchable.allocatable[slots], matchable.allocated[slots]
+    for name, amount in prepared.requirements.vector.items():
+        column = table.resources.get(name)
+        if column is not None and column < allocatable.shape[1] and name != PODS_NAME:
+            wanted[:, column] += amount
+    return scoring.scores(wanted, allocatable)

@@ -1,0 +1,1 @@
+"""What fits: pure rules and scores of a pod beside and inside reservations."""

@@ -1,0 +1,1 @@
+"""The extension points, once for pods and once for reserve pods."""

@@ -1,0 +1,138 @@
+"""The arrays say of every reservation what the filter of single nodes says, resource by resource."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.status import SUCCESS
+from koordpy_plugins.scheduling.reservation.attempt.prepared import PREPARED
+from koordpy_plugins.scheduling.reservation.filter import arrays
+from koordpy_plugins.scheduling.reservation.filter.node import NodeFilter
+from koordpy_plugins.scheduling.reservation.fit import scoring
+from koordpy_plugins.scheduling.reservation.fit.node import lacking_on_node
+from koordpy_plugins.scheduling.reservation.fit.reservation import lacking_in_reservation
+from koordpy_plugins.scheduling.reservation.fit.rules import concerns
+from tests.unit.scheduling.worlds import node, pod
+
+from ..scenes import Scene, claimant, reservation, user
+
+_AMOUNT = st.sampled_from(["0", "1", "2", "1500m", "3", "100u"])
+
+_IGNORED = {"ignoredResources": ["x.io/gpu"]}
+
+
+@st.composite
+def _scene(draw: st.DrawFn) -> tuple[Scene, Any]:
+    nodes = [node(f"n{i}", cpu=draw(st.sampled_from(["2", "4", "6"])), pods="3") for i in range(3)]
+    objects: list[Any] = []
+    for i in range(draw(st.integers(0, 5))):
+        where = f"n{draw(st.integers(0, 2))}"
+        inner = '{"resources":{"cpu":"500m"}}' if draw(st.booleans()) else "{}"
+        made = reservation(
+            f"r{i}",
+            where,
+            draw(_AMOUNT),
+            owners=[{}],
+            allocatePolicy=draw(st.sampled_from(["Aligned", "Restricted"])),
+            allocateOnce=draw(st.booleans()),
+            annotations={"node.koordinator.sh/reservation": inner},
+        )
+        if draw(st.booleans()):
+            made.status.allocatable = {**made.status.allocatable, "memory": "1Gi", "pods": "1"}
+        if draw(st.booleans()):
+            made.status.allocatable = {**made.status.allocatable, "x.io/gpu": "1"}
+        objects.append(made)
+        if draw(st.booleans()):
+            objects.append(user(f"u{i}", f"r{i}", draw(_AMOUNT), where))
+    objects.extend(pod(f"p{i}", draw(_AMOUNT), "1Gi", f"n{i}") for i in range(3) if draw(st.booleans()))
+    requests = {"cpu": draw(_AMOUNT), "memory": draw(st.sampled_from(["0", "1Gi"]))}
+    if draw(st.booleans()):
+        requests["x.io/gpu"] = draw(st.sampled_from(["0", "1", "2"]))
+    wanted = claimant(
+        "x",
+        affinity=draw(st.sampled_from([None, ""])),
+        containers=[{"name": "c", "resources": {"requests": requests}}],
+    )
+    return Scene(nodes, objects, args=_IGNORED if draw(st.booleans()) else {}), wanted
+
+
+@settings(max_examples=150, deadline=None)
+@given(_scene(), st.booleans())
+def test_arrays_and_scalars_find_the_same_reservations_fit_for_the_same_reasons(
+    made: tuple[Scene, Any], skips: bool
+) -> None:
+    scene, wanted = made
+    state, _ = scene.find(wanted)
+    prepared = state.read(PREPARED)
+    assert prepared is not None
+    ignores = scene.args.ignores
+    matchable, node_filter = scene.plugin.withheld.matchable, NodeFilter(ignores, scene.plugin.withheld)
+    _, nodes, _ = scene.plugin.before_filter(state, wanted, scene.nodes)
+    found = arrays.fits(prepared, nodes, matchable, ignores, skip_node_if_alone=skips, skip_node=skips)
+    totals = arrays.scores(prepared, matchable, found.slots, scene.cluster.nodes)
+    requirements, lacking = prepared.requirements, found.shortage
+    assert len(found.at) == len(prepared.matches.slots)
+    for index, slot in enumerate(found.slots.tolist()):
+        info, view = matchable.info(slot), NodeInfo(nodes, int(found.at[index]))
+        match = prepared.matches[view.row]
+        alone = node_filter.with_reservations(
+            prepared, match, view, [info], lambda _: SUCCESS, required=True, skip_node=skips
+        )
+        if found.unsure[index]:
+            continue
+        assert found.passes[index] == alone.is_success, (info.name, alone)
+        assert totals[index] == scoring.score(requirements.requests, info, {})
+        assert bool(found.concerned[index]) == (
+            requirements.affinity is not None or concerns(info.resource_names, requirements.requests)
+        )
+        # The same rules, resource by resource.
+        amounts = node_filter.amounts(prepared, match, view, requirements.vector)
+        for mask, available in ((lacking.on_node, info.available), (lacking.on_node_alone, {})):
+            names = {name for name, short in zip(lacking.names, mask[index], strict=True) if short}
+            names |= {"pods"} if found.crowded[index] else set()
+            expected = lacking_on_node(
+                requirements.vector,
+                amounts,
+                ignores,
+                available=available,
+                leaving=len(match.matched),
+            )
+            known = set(scene.cluster.nodes.resources.names)  # no node lacks what no node ever had
+            assert names == set(expected) & known
+        if info.policy == "Restricted":
+            inside = {name for name, short in zip(lacking.names, lacking.inside[index], strict=True) if short}
+            reasons = {f"Insufficient {name}" for name in inside}
+            reasons |= {"Too many pods"} if found.full[index] else set()
+            assert reasons == set(
+                lacking_in_reservation(requirements.requests, info, ignores, preemptible={}, detailed=False)
+            )
+
+
+@settings(max_examples=100, deadline=None)
+@given(_scene())
+def test_every_node_gets_the_status_of_the_filter_of_single_nodes(made: tuple[Scene, Any]) -> None:
+    scene, wanted = made
+    state, _ = scene.find(wanted)
+    prepared = state.read(PREPARED)
+    assert prepared is not None
+    node_filter = NodeFilter(scene.args.ignores, scene.plugin.withheld)
+    _, nodes, _ = scene.plugin.before_filter(state, wanted, scene.nodes)
+    verdict = scene.plugin.filter_nodes(state, wanted, nodes)
+    for index in range(len(nodes)):
+        view = NodeInfo(nodes, index)
+        match = prepared.matches.get(view.row)
+        if match is None:
+            assert verdict.status(index).is_success is (prepared.requirements.affinity is None)
+            continue
+        expected = node_filter.with_reservations(
+            prepared,
+            match,
+            view,
+            match.matched,
+            lambda _: SUCCESS,
+            required=prepared.required,
+            skip_node=False,
+        )
+        assert verdict.status(index) == expected
