@@ -216,7 +216,7 @@ class Service:
         for line in config_model.without_effect(config, scheduling_config.EXTENDER):
             log.warning("%s: %s", path, line)
         for missing in self.profiles.missing:
-            log.warning("%s: not installed, left out as configured: %s", path, missing)
+            log.warning("%s: not installed, and therefore left out: %s", path, missing)
         decisions = Decisions(settings.decisions)
         self.extender = Extender(
             self.profiles,

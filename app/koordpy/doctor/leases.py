@@ -1,4 +1,4 @@
-"""Does somebody hold the Leases of those of whom one has to be at work?"""
+"""Are the Leases held, of those components of which one process has to be at work?"""
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from koordpy.cluster.errors import NotFound
 from koordpy.features.feature import Part
 from koordpy.features.parts import descheduler_lease
 from koordpy.scheduling.profiles.config import LeaderElection
+from koordpy.scheduling.reservations.scheduler import RESERVATION
 
 from .finding import Area, Finding
 from .installation import Installation
@@ -46,11 +47,14 @@ def _wanted(installation: Installation) -> Iterator[_Wanted]:
         extender = installation.settings.extender
         leads = any(feature.leads for feature in installation.features if feature.part is Part.EXTENDER)
         if leads and extender.leader_elect:
+            has_reservations = any(plugin.name == RESERVATION for plugin in installation.plugins)
             yield _Wanted(
                 extender.lease.namespace,
                 extender.lease.name,
                 "koordpy serve",
-                "nobody schedules Reservations, or binds pods beside them",
+                "no process schedules Reservations, or binds pods beside them"
+                if has_reservations
+                else "refused pods are tried again minutes late, and gates of PreEnqueue plugins stay",
             )
     if Part.CONTROLLERS in installation.parts and installation.settings.worker.leader_elect:
         lease = installation.settings.worker.controllers.lease

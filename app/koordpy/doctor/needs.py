@@ -1,4 +1,4 @@
-"""Do the plugins find in the cluster what they work with? They look themselves."""
+"""Do the plugins find in the cluster what they work with? They check that themselves."""
 
 from collections.abc import AsyncIterator
 
@@ -17,7 +17,7 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
     for missing in installation.profiles.missing:
         yield AREA.problem(
             missing,
-            "is configured and not installed; extender.skipMissingPlugins leaves it out",
+            "is configured and not installed, so it is left out",
             "install the package that brings it, or take it out of the profile",
         )
     for plugin in installation.plugins:

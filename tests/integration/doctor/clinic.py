@@ -111,9 +111,9 @@ class Clinic:
         for name in NODES:
             await self.create(Node, {"metadata": {"name": name}})
             await self.create(NodeMetric, metric(name, now))
-        await self.create(
-            Lease, lease("kube-system", "kube-scheduler", now, lasting=3600)
-        )  # nobody renews it
+        # They are not renewed.
+        await self.create(Lease, lease("kube-system", "kube-scheduler", now, lasting=3600))
+        await self.create(Lease, lease(SYSTEM, "koord-scheduler", now, lasting=3600))
 
     # --- the examination -------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from koordpy.api.core import MutatingWebhookConfiguration, Pod
+from koordpy.api.core import Lease, MutatingWebhookConfiguration, Pod
 from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
@@ -107,10 +107,14 @@ async def test_a_reservation_that_finds_no_room_is_a_warning_with_the_last_attem
 
 
 async def test_the_lease_of_the_extender_is_looked_at_where_something_of_it_leads(it: Clinic) -> None:
+    await it.client.delete(Lease, "koordinator-system", "koord-scheduler")
+    found = await it.problem()
+    assert found.subject == "koordinator-system/koord-scheduler"
+    assert "refused pods are tried again minutes late" in found.message
     it.settings["extender"] = {"schedulerConfig": with_reservations(it)}
     found = await it.problem()
     assert found.subject == "koordinator-system/koord-scheduler"
-    assert "nobody schedules Reservations" in found.message
+    assert "no process schedules Reservations" in found.message
     it.settings["extender"]["leaderElect"] = False
     assert await it.problems() == []
 

@@ -13,9 +13,9 @@ Two places to run in:
 Beside kube-scheduler a profile also has a *whole* framework: the same plugin instances and kube-scheduler's
 in-tree ones, for cycles that kube-scheduler does not run (what-ifs, Reservations, preemption trials).
 
-A name that is not installed refuses the configuration. With `skip_missing` it is left out instead, and
-listed in `Profiles.missing`: for a file written for a full koord-scheduler on an installation that has only
-some of its plugins.
+A name that is not installed refuses the configuration, unless it is one of Koordinator's own plugins: these
+are left out and listed in `Profiles.missing`, so that a koord-scheduler's file works with those plugins that
+there are. With `skip_missing` that goes for every name.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -323,7 +323,7 @@ class _Plan:
             return True
         if (self.place is Place.EXTENDER or self.is_whole) and name in IN_TREE:
             self.built.left_to_kube_scheduler.append(name)
-        elif self.skip_missing:
+        elif self.skip_missing or name in KOORDINATOR_ARGS:
             self.built.missing.append(f"{path}: {name}")
         elif default:
             self.problems.append(

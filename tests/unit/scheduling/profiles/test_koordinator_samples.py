@@ -37,8 +37,9 @@ def built(*, skip_missing: bool) -> Profiles:
     )
 
 
-def test_the_shipped_file_runs_the_plugins_that_are_there_in_its_order() -> None:
-    profiles = built(skip_missing=True)
+@pytest.mark.parametrize("skip_missing", [True, False])
+def test_the_shipped_file_runs_the_plugins_that_are_there_in_its_order(skip_missing: bool) -> None:
+    profiles = built(skip_missing=skip_missing)
     assert {line.rpartition(": ")[2] for line in profiles.missing} == set(KOORDINATOR_ARGS)
     enabled = profiles.frameworks["koord-scheduler"].enabled
     filters = [name for name, _ in enabled.at("filter", Filter)]
@@ -55,13 +56,19 @@ def test_the_shipped_file_names_what_decides_nothing_beside_kube_scheduler() -> 
     assert list(without_effect(config.load(SHIPPED))) == []
 
 
-def test_a_plugin_that_is_missing_refuses_the_file_with_every_place_that_names_it() -> None:
-    with pytest.raises(ConfigError) as caught:
-        built(skip_missing=False)
-    named = [line for line in caught.value.problems if 'got "ElasticQuota"' in line]
-    assert [line.partition(": ")[0] for line in named] == [
+def test_every_place_that_names_a_plugin_that_is_missing_is_listed() -> None:
+    missing = built(skip_missing=False).missing
+    assert [line.partition(": ")[0] for line in missing if line.endswith(": ElasticQuota")] == [
         "profiles[0].plugins.preFilter.enabled[5].name",
         "profiles[0].plugins.postFilter.enabled[2].name",
         "profiles[0].plugins.reserve.enabled[5].name",
         "profiles[0].pluginConfig[2].name",
     ]
+
+
+def test_a_plugin_that_koordinator_does_not_have_either_refuses_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(SHIPPED.read_text().replace("name: DeviceShare", "name: DeviceShares"))
+    with pytest.raises(ConfigError) as caught:
+        build(config.load(file), lambda _: Handle(world([])), place=Place.EXTENDER)
+    assert 'got "DeviceShares"' in caught.value.problems[0]
