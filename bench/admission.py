@@ -2,7 +2,7 @@
 
 One server process on one core behind HTTPS with keep-alive, the client on the other core. Servers with
 different numbers of profiles take turns within each round, as do the floors: a FastAPI route and a plain
-ASGI endpoint that answer as many bytes without looking at the request.
+ASGI endpoint that answer as many bytes without reading the request.
 """
 
 import contextlib

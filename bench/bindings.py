@@ -1,8 +1,8 @@
 """A process that sees pods get nodes: `python -m bench.bindings KUBECONFIG NAMESPACE PODS SECONDS`.
 
-It prints `watching` when it looks, and after the last pod the seconds between the first binding and the last.
-After SECONDS it gives up. When it is done it waits to be ended. It is a process of its own because starting
-servers must not keep it from looking.
+It prints `watching` when the watch is open, and after the last pod the seconds between the first binding and
+the last. After SECONDS it gives up. When it is done it waits to be ended. It is a process of its own because
+starting servers must not keep it from reading events.
 """
 
 import asyncio

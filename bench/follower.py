@@ -23,7 +23,7 @@ from koordpy.main import begin_listing, tune_memory
 
 
 class Stalls:
-    """The longest time for which the event loop served nobody."""
+    """The longest time for which the event loop ran nothing."""
 
     def __init__(self) -> None:
         self.longest = 0.0

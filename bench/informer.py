@@ -124,14 +124,14 @@ class Stalls:
 
     def __init__(self) -> None:
         self.longest = 0.0
-        self.task = asyncio.create_task(self._look())
+        self.task = asyncio.create_task(self._measure())
 
     def report(self) -> None:
         """Print it and start anew."""
         print(f"stall:  the event loop was held for {self.longest * 1e3:.0f} ms at most")
         self.longest = 0.0
 
-    async def _look(self) -> None:
+    async def _measure(self) -> None:
         while True:
             before = time.thread_time()
             await asyncio.sleep(0.001)

@@ -1,6 +1,6 @@
 """Make requests over kept-open connections, count them and time each.
 
-The client is as thin as can be (one protocol, no parser but a look for the length), so that on its own core
+The client is as thin as can be (one protocol, no parser but a search for the length), so that on its own core
 it is not what is measured. It speaks only to servers that send Content-Length, as ours do.
 """
 

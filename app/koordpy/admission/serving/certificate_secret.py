@@ -1,6 +1,6 @@
 """The Secret through which all replicas have the same authority and certificate.
 
-Each replica does the same; whoever is first wins and the others read what it wrote: creating fails for the
+Each replica does the same; the first one wins and the others read what it wrote: creating fails for the
 second one, and an update is for the version that was read.
 
 Source: Koordinator, `pkg/webhook/util/writer/{certwriter,secret}.go`. Unlike there, labels, annotations and

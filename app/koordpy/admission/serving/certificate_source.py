@@ -94,5 +94,5 @@ class Given:
         return certificates.ca_bundle(self._directory)
 
     async def serve(self) -> None:
-        """Let the listener look into the folder now."""
+        """Let the listener read the folder now."""
         self._published()

@@ -45,7 +45,7 @@ _KEY: Final = "webhook"
 """There is one piece of work."""
 
 _LOOK: Final = 5.0
-"""Seconds between looks at a folder that somebody else writes."""
+"""Seconds between checks of a folder that another process writes."""
 
 
 class FirstSyncError(Exception):
@@ -55,7 +55,7 @@ class FirstSyncError(Exception):
 class Controller:
     """Keeps one replica's certificate, and everybody's configurations, right.
 
-    `secret` is the (namespace, name) to watch; `folder` the one to look at where somebody else fills it.
+    `secret` is the (namespace, name) to watch; `folder` the one to check where another process fills it.
     Without `registrar` the configurations are left alone.
     """
 

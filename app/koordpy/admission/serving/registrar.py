@@ -1,4 +1,4 @@
-"""The two webhook configurations, completed for whoever serves the webhooks.
+"""The two webhook configurations, completed for the process that serves the webhooks.
 
 The objects exist already: they come with the manifests, and say what an administrator wants (selectors,
 policies). Nothing is created or deleted here, and no other object is touched.

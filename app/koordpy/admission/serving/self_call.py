@@ -1,7 +1,8 @@
 """Whether the webhook server can be called as kube-apiserver calls it: over TLS, trusting only its authority.
 
-A process that listens and knows the cluster may still serve a certificate that nobody accepts. So readiness
-includes a real HTTPS request to `/healthz`. Any answer is a good one: what counts is that it came.
+A process that listens and knows the cluster may still serve a certificate that kube-apiserver does not
+accept. So readiness includes a real HTTPS request to `/healthz`. Any answer is good: what counts is that it
+came.
 
 Source: Koordinator, `pkg/webhook/util/health/checker.go`.
 """
@@ -35,7 +36,7 @@ class SelfCall:
 
     The certificate must be for `name`, by default the first name that it says itself. A folder without an
     authority has a certificate that strangers vouch for; then it is the certificate itself that is expected.
-    `reload` makes the server look for a new certificate, so that it is not asked for one before it has it.
+    `reload` makes the server load a new certificate, so that it is not asked for one before it has it.
     """
 
     def __init__(
