@@ -157,6 +157,17 @@ def test_dry_run_leaves_the_tree_alone() -> None:
         (quota("b", "a", tree_id="t"), "b tree id is different from parent a, [t] vs []"),
         (quota("b", "a", max={"gpu": "1"}, min={"gpu": "0"}), "a's max keys are not the same with b's"),
         (quota("b", annotations={"namespaces": '["n1"]'}), "namespace n1 is already bound to quota a2"),
+        (quota("b", max={"x": "-1", "cpu": "-1"}), "b quota.Spec.Max's value < 0, in dimensions :[cpu x]"),
+        (
+            quota("b", annotations={"shared-weight": '{"x":-1,"cpu":-1}'}),
+            f"b quota.Annotation[{WEIGHT}]'s value < 0, in dimension :[cpu x]",
+        ),
+        (quota("b", annotations={"shared-weight": '{"cpu":"x"}'}), "quantity 'x': expected digits"),
+        (
+            quota("b", "a", min={"x": "0"}, max={"cpu": "10", "x": "10"}),
+            "failed to check sub and parent group quotaKey, err: checkSubAndParentGroupQuotaKey failed: "
+            "a's max keys are not the same with b's",
+        ),
     ],
 )
 def test_inconsistent_quota_is_refused(new: dict[str, Any], problem: str) -> None:
@@ -164,6 +175,30 @@ def test_inconsistent_quota_is_refused(new: dict[str, Any], problem: str) -> Non
     stage = Stage(PARENT, CHILD, bound)
     assert problem in stage.create(new)
     assert stage.topology.get("b") is None
+
+
+def test_minimum_names_only_what_the_parents_minimum_names() -> None:
+    most = {"cpu": "10", "memory": "1Gi"}
+    parent = quota("a", min={"cpu": "10"}, max=most, is_parent="true")
+    assert Stage(parent).create(quota("a1", "a", min={"memory": "0"}, max=most)) == (
+        "failed to check sub and parent group quotaKey, err: checkSubAndParentGroupQuotaKey failed: "
+        "a1's min keys are not all included in a's"
+    )
+
+
+def test_new_keys_of_a_parent_are_refused_by_the_name_of_the_child() -> None:
+    wider = quota("a", min={"cpu": "10"}, max={"cpu": "10", "memory": "1Gi"}, is_parent="true")
+    assert "checkSubAndParentGroupQuotaKey failed: a1's max keys are not the same with a's" in Stage(
+        PARENT, CHILD
+    ).update(PARENT, wider)
+
+
+def test_a_tree_begins_below_the_root_quota_and_reaches_down_to_known_children() -> None:
+    root = quota(ROOT, is_parent="true")
+    assert Stage(root).create(quota("a", tree_id="t", is_parent="true")) == ""
+    assert Stage(quota("a1", "a")).create(quota("a", tree_id="t", is_parent="true")) == (
+        "a tree id is different from child a1, [t] vs []"
+    )
 
 
 def test_key_update_gate_asks_for_inclusion_only() -> None:
@@ -180,7 +215,7 @@ def test_force_update_skips_the_sums() -> None:
 
 
 def test_update_that_keeps_place_and_amounts_is_not_judged() -> None:
-    unknown = quota("x", "nowhere")
+    unknown = quota("x", "nowhere", annotations={"namespaces": '["n"]'})
     assert Stage().update(unknown, unknown | {"status": {"used": {"cpu": "1"}}}) == ""
     assert "not exist" in Stage().update(unknown, quota("x", "nowhere", max={"cpu": "10000m"}))
 
@@ -246,6 +281,16 @@ def test_ancestors_guarantee_the_minimum(minimum: str, sibling: str, passes: boo
     )
     problem = Stage(parent, brother, ElasticQuotaGuaranteeUsage=True).create(own)
     assert problem == ("" if passes else "tree root quota a can't guarantee for min a1")
+
+
+@pytest.mark.parametrize("parent", ["nowhere", "b"])
+def test_a_guarantee_needs_ancestors_up_to_the_root(parent: str) -> None:
+    """Neither an unknown ancestor nor a circle of them guarantees anything."""
+    small = {"guaranteed": '{"cpu":"1"}'}
+    above = quota("a", parent, min={"cpu": "5"}, is_parent="true", tree_id="t", annotations=small)
+    below = quota("b", "a", min={"cpu": "10"}, is_parent="true", tree_id="t", annotations=small)
+    stage = Stage(above, below, ElasticQuotaGuaranteeUsage=True)
+    assert stage.create(quota("a2", "b", min={"cpu": "4"}, tree_id="t")) == f"parent {parent} not found a2"
 
 
 def test_deletion_in_the_watch_frees_namespaces() -> None:
