@@ -8,52 +8,36 @@ server; Hypothesis chooses what they do. `KOORDPY_STATE_EXAMPLES=500` looks furt
 import asyncio
 import json
 import os
-import random
-import tempfile
 from collections import defaultdict
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
-import yaml
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from koordpy import data
-from koordpy import settings as service_settings
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
-from koordpy.api.meta import format_time
 from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import resource_of
-from koordpy.cluster.client import Client
 from koordpy.cluster.columns import CPU, MEMORY
 from koordpy.cluster.columns import PODS as POD_COUNT
-from koordpy.cluster.errors import AlreadyExists, ApiError, NotFound
+from koordpy.cluster.errors import ApiError
 from koordpy.cluster.nodes import NodeTable
-from koordpy.embedded.apiserver import ApiServer, Fault
-from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
+from koordpy.embedded.apiserver import Fault
 from koordpy.scheduling.extender.extender import Extender
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.service import Service
-from koordpy.simulation.inprocess import ServerChannel
 from koordpy_plugins.scheduling.loadaware.plugin import LoadAwareScheduling
 from tests.faults.rebuilt import differences, leftovers, memory, rebuilt
-from tests.faults.weather import Weather
+from tests.faults.served_extender import CPUS, Document, ServedExtender, pod
 
-T = TypeVar("T")
-Document = dict[str, Any]
-
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NODES = ("n0", "n1", "n2")
 PODS = tuple(f"p{number}" for number in range(10))
 RESERVATIONS = ("r0", "r1", "r2")
 APPS = ("a", "b")
 KINDS = ("pods", "nodes", "reservations", "nodemetrics")
-CPUS = 8
 ALLOCATED = "scheduling.koordinator.sh/reservation-allocated"
 AFFINITY = "scheduling.koordinator.sh/reservation-affinity"
 HINT = "internal.scheduling.koordinator.sh/scheduling-hint"
@@ -88,53 +72,17 @@ INCIDENTS = (
 """What may come between the filter call and the bind call of a pod."""
 
 
-def profiles(*, light: bool) -> Document:
-    """The shipped profiles with more plugins that count for a bind."""
-    full = data.deploy("kustomize", "components", "reservations", "koordpy-profiles.yaml")
-    path = data.deploy("scheduler", "koordpy-profiles-light.yaml") if light else full
-    document: Document = yaml.safe_load(path.read_text())
-    document["profiles"] = document["profiles"][:1]  # default-scheduler
-    plugins = document["profiles"][0]["plugins"]
-    for each in document["profiles"][0]["pluginConfig"]:
-        if each["name"] == "LoadAwareScheduling":
-            each["args"]["usageThresholds"] = {"cpu": 95}
-    plugins.setdefault("multiPoint", {}).setdefault("enabled", []).append({"name": "SchedulingHint"})
-    if light:
-        plugins["filter"]["enabled"].append({"name": "NodeResourcesFit"})
-    return document
-
-
 def cpus(pod: Pod) -> int:
     return int(pod.spec.containers[0].resources.requests["cpu"])
 
 
-class SchedulingMachine(RuleBasedStateMachine):
+class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
     """One cluster, and everybody who does something to it."""
 
-    extender_settings: ClassVar[Document] = {}
-    light: ClassVar[bool] = False
     nodes: ClassVar[tuple[str, ...]] = NODES
 
     def __init__(self) -> None:
         super().__init__()
-        loops: list[SimulatedLoop] = []
-
-        def make() -> SimulatedLoop:
-            loops.append(SimulatedLoop())
-            return loops[-1]
-
-        self.runner = asyncio.Runner(loop_factory=make)
-        self.runner.get_loop()
-        self.clock = SimulatedClock(loops[0], START)
-        self.folder = tempfile.TemporaryDirectory()
-        self.profiles = profiles(light=self.light)
-        (Path(self.folder.name) / "profiles.yaml").write_text(yaml.safe_dump(self.profiles))
-        self.server = ApiServer(crds=[data.deploy("crds")], clock=self.clock, rng=random.Random(1))
-        self.client = Client(ServerChannel(self.server), rng=random.Random(1))
-        self.weather = Weather(self.server, self.sent)
-        self.service = self.new_service()
-        self.documents: list[Document] = [pod("phantom", uid="uid-of-nobody")]
-        """Every pod that ever was, and one that never was."""
         self.calls: set[asyncio.Task[None]] = set()
         self.bound: dict[str, set[str]] = defaultdict(set)
         """Where koordpy has said that it bound a pod, by UID."""
@@ -144,14 +92,7 @@ class SchedulingMachine(RuleBasedStateMachine):
         """Whether nobody but koordpy has decided where anything is, so that nothing may be booked twice."""
 
     def new_service(self) -> Service:
-        extender = {
-            "port": 0,
-            "schedulerConfig": str(Path(self.folder.name) / "profiles.yaml"),
-            "leaderElect": False,
-            **self.extender_settings,
-        }
-        found = service_settings.load(None, {"doors": ["extender"], "extender": extender, "shutdownDelay": 0})
-        made = Service(found, connection=self.weather, clock=self.clock, rng=random.Random(7))
+        made = super().new_service()
         assert made.extender is not None
         self.watch_over(made.extender, made.cluster.nodes)
         return made
@@ -193,54 +134,12 @@ class SchedulingMachine(RuleBasedStateMachine):
         if not len(nodes):
             self.problems.append(f"{pod.metadata.name} {what} to {node_name}, which is not there")
 
-    @property
-    def extender(self) -> Extender:
-        assert self.service.extender is not None
-        return self.service.extender
-
-    def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Let something happen, and a little time pass."""
-
-        async def then() -> T:
-            try:
-                return await work
-            finally:
-                await asyncio.sleep(0.01)
-
-        return self.runner.run(then())
-
     # --- the cluster -----------------------------------------------------------------------------
 
     @initialize(strict=st.booleans())
     def begin(self, strict: bool) -> None:
         self.strict = strict and not self.light
-
-        async def start() -> None:
-            await self.server.load()
-            for name in self.nodes:
-                await self.put_node(name, CPUS)
-                await self.put_metric(name, 1)
-            await self.service.start(listen=False)
-
-        self.do(start())
-
-    async def put_node(self, name: str, cpu: int) -> None:
-        allocatable = {"cpu": str(cpu), "memory": "32Gi", "pods": "110"}
-        status = {"capacity": allocatable, "allocatable": allocatable}
-        document = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
-        try:
-            await self.client.create_raw(resource_of(Node), "", document)
-        except AlreadyExists:
-            await self.client.patch_status(Node, "", name, {"status": status})
-
-    async def put_metric(self, name: str, cpu: int) -> None:
-        resource = resource_of(NodeMetric)
-        document = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
-        with suppress(AlreadyExists):
-            await self.client.create_raw(resource, "", {**document, "spec": {}})
-        usage = {"nodeUsage": {"resources": {"cpu": str(cpu), "memory": "1Gi"}}}
-        status = {"updateTime": format_time(self.clock.now()), "nodeMetric": usage}
-        await self.client.patch_status(NodeMetric, "", name, {"status": status})
+        self.do(self.start())
 
     @rule(
         name=st.sampled_from(NODES),
@@ -262,11 +161,6 @@ class SchedulingMachine(RuleBasedStateMachine):
             self.do(self.missing_is_fine(self.client.delete(Node, "", name)))
         else:
             self.do(self.put_node(name, 4 if what == "shrink" else CPUS))
-
-    @staticmethod
-    async def missing_is_fine(work: Coroutine[Any, Any, Any]) -> None:
-        with suppress(NotFound):
-            await work
 
     # --- pods ------------------------------------------------------------------------------------
 
@@ -326,29 +220,12 @@ class SchedulingMachine(RuleBasedStateMachine):
         policy=st.sampled_from(["Restricted", "Restricted", "Aligned", ""]),
     )
     def reserve(self, name: str, cpu: int, app: str, ttl: str, once: bool, policy: str) -> None:
-        self.do(self.create_reservation(name, cpu, app, ttl, once, policy))
+        self.do(self.create_reservation(name, cpu, app, ttl, once=once, policy=self.allowed(policy)))
         self.do(asyncio.sleep(1.0))
 
-    async def create_reservation(
-        self, name: str, cpu: int, app: str, ttl: str, once: bool, policy: str
-    ) -> None:
-        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": str(cpu)}}}
-        spec: Document = {
-            "template": {"spec": {"containers": [container]}},
-            "owners": [{"labelSelector": {"matchLabels": {"app": app}}}],
-            "ttl": ttl,
-            "allocateOnce": once,
-        }
-        if policy:
-            spec["allocatePolicy"] = "Restricted" if self.strict else policy
-        document = {
-            "apiVersion": "scheduling.koordinator.sh/v1alpha1",
-            "kind": "Reservation",
-            "metadata": {"name": name},
-            "spec": spec,
-        }
-        with suppress(AlreadyExists):
-            await self.client.create_raw(resource_of(Reservation), "", document)
+    def allowed(self, policy: str) -> str:
+        """Return a policy under which nobody gets more of a Reservation than it holds, where that matters."""
+        return "Restricted" if self.strict and policy else policy
 
     @precondition(lambda self: not self.light)
     @rule(
@@ -365,10 +242,6 @@ class SchedulingMachine(RuleBasedStateMachine):
             self.do(self.missing_is_fine(self.client.patch(Reservation, "", name, {"spec": patch})))
 
     # --- kube-scheduler --------------------------------------------------------------------------
-
-    def picked(self, number: int) -> Document:
-        """Return a pod, most often one of the latest."""
-        return self.documents[-1 - number % len(self.documents)]
 
     @rule(
         number=st.integers(0, 40),
@@ -456,7 +329,7 @@ class SchedulingMachine(RuleBasedStateMachine):
             self.change_pod(PODS[-1], "nominate", node)
         elif incident == "reserve" and not self.light:
             for reservation in RESERVATIONS:
-                self.do(self.create_reservation(reservation, 4, app or APPS[0], "20s", False, "Restricted"))
+                self.do(self.create_reservation(reservation, 4, app or APPS[0], "20s", policy="Restricted"))
             self.do(asyncio.sleep(0.05))
         elif incident == "ask again":
             self.do(self.ask("filter", {"Pod": document, "NodeNames": list(self.nodes)}))
@@ -527,15 +400,10 @@ class SchedulingMachine(RuleBasedStateMachine):
             self.begin_bind(document, node)
 
     async def ask(self, verb: str, body: Document) -> Any:
-        """Call the extender as its door does, with bodies that are spaced like those of Go."""
-        content = json.dumps(body, separators=(",", ":")).encode()
+        answer = await super().ask(verb, body)
         if verb == "filter":
-            answer, attempt = self.extender.filter(content)
-            if attempt is not None:
-                self.extender.score_ahead(attempt)
             self.expect_to_be_right(body["Pod"]["metadata"]["uid"])
-            return json.loads(answer)
-        return json.loads(self.extender.prioritize(content))
+        return answer
 
     def expect_to_be_right(self, uid: str) -> None:
         """Look at the node of a pod that was named for it because other nodes were for others."""
@@ -548,17 +416,11 @@ class SchedulingMachine(RuleBasedStateMachine):
 
     def begin_bind(self, document: Document, node: str) -> None:
         async def call() -> None:
-            meta = document["metadata"]
-            body = {
-                "PodName": meta["name"],
-                "PodNamespace": meta["namespace"],
-                "PodUID": meta["uid"],
-                "Node": node,
-            }
-            error = json.loads(await self.extender.bind(json.dumps(body).encode()))["Error"]
-            self.posting.discard((meta["uid"], node))
+            uid = document["metadata"]["uid"]
+            error = await self.bind_call(document, node)
+            self.posting.discard((uid, node))
             if not error:
-                self.bound[meta["uid"]].add(node)
+                self.bound[uid].add(node)
 
         task = self.runner.get_loop().create_task(call())
         self.calls.add(task)
@@ -627,9 +489,7 @@ class SchedulingMachine(RuleBasedStateMachine):
         try:
             self.do(self.settle())
         finally:
-            self.do(self.service.stop())
-            self.runner.close()
-            self.folder.cleanup()
+            self.stop()
 
     async def settle(self) -> None:
         """Let everything heal, and compare."""
@@ -671,17 +531,6 @@ class SchedulingMachine(RuleBasedStateMachine):
                 held = int(reservation.status.allocatable["cpu"])
                 left[reservation.node_name] -= held - sum(map(cpus, users))
         assert all(cpu >= 0 for cpu in left.values()), left
-
-
-def pod(name: str, cpu: int = 1, **metadata: Any) -> Document:
-    """Return a pod."""
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": str(cpu), "memory": "64Mi"}}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", **metadata},
-        "spec": {"schedulerName": "default-scheduler", "containers": [container]},
-    }
 
 
 class ChoosingMachine(SchedulingMachine):

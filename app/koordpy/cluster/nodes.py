@@ -196,7 +196,7 @@ class NodeTable(DerivedState):
     def share_of(self, pod: Pod) -> Share:
         """Return what a pod takes of a node; for a placed pod it is what the table counts for it."""
         placement = self._placements.get(pod.metadata.uid)
-        return self._shares.of(pod) if placement is None else placement.share
+        return self._shares.of_passing(pod) if placement is None else placement.share
 
     def placed_on(self, uid: str) -> str | None:
         """Return the name of the node that a pod occupies."""

@@ -18,6 +18,13 @@ Share = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int]]
 KEPT = 65_536
 """Shares, and makings of pods, that are remembered; then all are forgotten and remembering starts anew."""
 
+PASSING = 512
+"""The same for pods that are in no store but come with calls: each time their parts are other objects."""
+
+
+_Known = dict[tuple[int, ...], tuple[Share, tuple[Any, ...]]]
+"""Shares by the identities of parts, with the parts."""
+
 
 class Shares:
     """The shares of pods, equal ones as one object. `column_of` gives the column of a resource."""
@@ -25,21 +32,29 @@ class Shares:
     def __init__(self, column_of: Callable[[str], int]) -> None:
         self._column_of = column_of
         self._shares: dict[Share, Share] = {}
-        self._of_parts: dict[tuple[int, ...], tuple[Share, tuple[Any, ...]]] = {}
+        self._of_parts: _Known = {}
+        self._of_passing: _Known = {}
 
     def of(self, pod: Pod) -> Share:
-        """Return a pod's share. Raises QuantityError."""
+        """Return the share of a pod of a store. Raises QuantityError."""
+        return self._remembered(pod, self._of_parts, KEPT)
+
+    def of_passing(self, pod: Pod) -> Share:
+        """Return the share of a pod that perhaps came with a call, and may come any number of times."""
+        return self._remembered(pod, self._of_passing, PASSING)
+
+    def _remembered(self, pod: Pod, in_: _Known, most: int) -> Share:
         spec = pod.spec
         reported = _reported(pod.status)
         if reported is None or spec.overhead or spec.resources is not None:
             return self._work_out(pod)
         parts = (spec.containers, spec.init_containers, *reported)
         key = tuple(map(id, parts))
-        known = self._of_parts.get(key)
+        known = self._of_parts.get(key) or in_.get(key)
         if known is None:
-            if len(self._of_parts) >= KEPT:
-                self._of_parts.clear()
-            known = self._of_parts[key] = self._work_out(pod), parts  # kept alive: no other gets their ids
+            if len(in_) >= most:
+                in_.clear()
+            known = in_[key] = self._work_out(pod), parts  # kept alive: no other gets their ids
         return known[0]
 
     def _work_out(self, pod: Pod) -> Share:

@@ -1,0 +1,418 @@
+"""Filters without a bind leave nothing behind and hand nothing out.
+
+From 1.36 on kube-scheduler tries the pods of a group on hypothetical states: the same pods are filtered again
+and again, with other candidates, in any order, scored or not, and none of that has to end in a bind. Here no
+bind succeeds at all. Whatever was asked, with every plugin that koordpy has:
+
+- what is known of the cluster equals a rebuild from API objects, at any moment;
+- a pod that was never asked about gets the answers of an extender that was started now;
+- of each pod that is gone nothing is left, and of the others no more than one attempt.
+
+`KOORDPY_STATE_EXAMPLES=500` looks further than `make test` does.
+"""
+
+import asyncio
+import gc
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from types import FunctionType, ModuleType
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from koordpy.api.core import Node, Pod, PriorityClass
+from koordpy.api.reservation import Reservation
+from koordpy.api.scheme import resource_of
+from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.errors import AlreadyExists, ApiError
+from koordpy.cluster.informers import Informers
+from koordpy.embedded.apiserver import Fault
+from koordpy.scheduling.extender.extender import Extender
+from koordpy.scheduling.extender.node_choice import MOST_PRESUMED, PRESUMED_SECONDS
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.profiles import config
+from koordpy.scheduling.profiles.registry import Place, build, installed
+from tests.eventually import PATIENCE
+from tests.faults.rebuilt import differences, leftovers, memory
+from tests.faults.served_extender import CPUS, Document, ServedExtender, pod, shipped_profiles
+
+NODES = ("n0", "n1", "n2", "n3", "n4")
+PODS = tuple(f"p{number}" for number in range(8))
+APPS = ("a", "b")
+AFFINITY = "scheduling.koordinator.sh/reservation-affinity"
+HINT = "internal.scheduling.koordinator.sh/scheduling-hint"
+NEVER = {"DefaultBinder", "DefaultPreBind", "PrioritySort", "SchedulingGates"}
+"""Plugins with no say while nodes are looked for; two of them every profile has anyway."""
+
+
+def every_plugin(*, light: bool) -> Document:
+    """Return a profile with every installed plugin; in light mode with those that hand nothing out."""
+    document = shipped_profiles(light=light)
+    profile = document["profiles"][0]
+    left_out = NEVER | ({"Reservation"} if light else set())
+    names = [name for name in installed() if name not in left_out]
+    profile["plugins"] = {"multiPoint": {"enabled": [{"name": name} for name in names]}}
+    return document
+
+
+class HypotheticalFilters(ServedExtender, RuleBasedStateMachine):
+    """kube-scheduler asks about pods, and binds none."""
+
+    extender_settings: ClassVar[Document] = {"decisions": 20}
+    nodes: ClassVar[tuple[str, ...]] = NODES
+
+    def configured(self) -> Document:
+        return every_plugin(light=self.light)
+
+    @initialize()
+    def begin(self) -> None:
+        high = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "high"},
+            "value": 1000,
+        }
+        self.others = 0
+        self.do(self.start())
+        self.do(self.client.create_raw(resource_of(PriorityClass), "", high))
+        if not self.light:
+            for number, app in enumerate(APPS):
+                self.do(self.create_reservation(f"r{number}", 3, app))
+            self.do(asyncio.sleep(2.0))
+
+    def teardown(self) -> None:
+        try:
+            self.do(self.settle())
+        finally:
+            self.stop()
+
+    # --- the cluster -----------------------------------------------------------------------------
+
+    @rule(
+        name=st.sampled_from(PODS),
+        cpu=st.integers(1, 6),
+        app=st.sampled_from(["", "", *APPS]),
+        what=st.sampled_from(["", "", "", "must", "hint", "port", "spread", "apart", "high"]),
+        node=st.sampled_from(NODES),
+    )
+    def add_pod(self, name: str, cpu: int, app: str, what: str, node: str) -> None:
+        """Create a pod, in place of one that has the name."""
+        document = pod(name, cpu, labels={"app": app} if app else {}, annotations={})
+        annotations, spec = document["metadata"]["annotations"], document["spec"]
+        selector = {"matchLabels": {"app": app}}
+        if what == "must":
+            annotations[AFFINITY] = "{}"
+        elif what == "hint":
+            annotations[HINT] = json.dumps({"preferredNodeNames": [node]})
+        elif what == "port":
+            spec["containers"][0]["ports"] = [{"hostPort": 80, "containerPort": 80}]
+        elif what == "high":
+            spec["priorityClassName"] = "high"
+        elif what == "spread":
+            spec["topologySpreadConstraints"] = [
+                {
+                    "maxSkew": 1,
+                    "topologyKey": "kubernetes.io/hostname",
+                    "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": selector,
+                }
+            ]
+        elif what == "apart":
+            term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
+            spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+        async def create() -> None:
+            await self.missing_is_fine(self.client.delete(Pod, "default", name, grace_period_seconds=0))
+            self.documents.append(await self.client.create_raw(resource_of(Pod), "default", document))
+
+        self.do(create())
+
+    @rule(
+        name=st.sampled_from(PODS),
+        what=st.sampled_from(["delete", "delete", "nominate", "forget"]),
+        node=st.sampled_from(NODES),
+    )
+    def change_pod(self, name: str, what: str, node: str) -> None:
+        async def change() -> None:
+            if what == "delete":
+                await self.client.delete(Pod, "default", name, grace_period_seconds=0)
+            else:
+                status = {"nominatedNodeName": node if what == "nominate" else None}
+                await self.client.patch_status(Pod, "default", name, {"status": status})
+
+        with suppress(ApiError):
+            self.do(change())
+
+    @rule(number=st.integers(0, 3), node=st.sampled_from(NODES), cpu=st.integers(1, 6))
+    def another_scheduler_places(self, number: int, node: str, cpu: int) -> None:
+        async def place() -> None:
+            name = f"other{number}"
+            await self.missing_is_fine(self.client.delete(Pod, "default", name, grace_period_seconds=0))
+            document = pod(name, cpu, labels={"app": APPS[number % 2]})
+            document["spec"]["schedulerName"] = "another"
+            await self.client.create_raw(resource_of(Pod), "default", document)
+            await self.client.bind(await self.client.get(Pod, "default", name), node)
+
+        self.others += 1
+        self.do(place())
+
+    @rule(
+        name=st.sampled_from(NODES), what=st.sampled_from(["hot", "cool", "cordon", "open", "remove", "put"])
+    )
+    def change_node(self, name: str, what: str) -> None:
+        if what in ("hot", "cool"):
+            self.do(self.put_metric(name, CPUS - 1 if what == "hot" else 1))
+        elif what in ("cordon", "open"):
+            patch = {"spec": {"unschedulable": what == "cordon"}}
+            self.do(self.missing_is_fine(self.client.patch(Node, "", name, patch)))
+        elif what == "remove":
+            self.do(self.missing_is_fine(self.client.delete(Node, "", name)))
+        else:
+            self.do(self.put_node(name, CPUS))
+
+    @precondition(lambda self: not self.light)
+    @rule(number=st.integers(0, 1), what=st.sampled_from(["delete", "create", "close", "open"]))
+    def change_reservation(self, number: int, what: str) -> None:
+        name = f"r{number}"
+        if what == "delete":
+            self.do(self.missing_is_fine(self.client.delete(Reservation, "", name)))
+        elif what == "create":
+            with suppress(AlreadyExists):
+                self.do(self.create_reservation(name, 3, APPS[number]))
+        else:
+            patch = {"spec": {"unschedulable": what == "close"}}
+            self.do(self.missing_is_fine(self.client.patch(Reservation, "", name, patch)))
+        self.do(asyncio.sleep(1.0))
+
+    # --- kube-scheduler --------------------------------------------------------------------------
+
+    @rule(
+        numbers=st.lists(st.integers(0, 12), min_size=1, max_size=6),
+        names=st.lists(st.sampled_from([*NODES, "n9"]), min_size=1, max_size=6, unique=True),
+        times=st.integers(1, 3),
+        verbs=st.lists(st.sampled_from(["prioritize", "preempt", "others"]), max_size=2),
+    )
+    def try_a_group(
+        self, numbers: Sequence[int], names: Sequence[str], times: int, verbs: Sequence[str]
+    ) -> None:
+        """Filter some pods one after the other, then all of them again."""
+        for _ in range(times):
+            for number in numbers:
+                left = self.do(self.filter(number, names))
+                for verb in verbs:
+                    self.do(self.ask_more(number, verb, left))
+
+    async def filter(self, number: int, names: Sequence[str]) -> list[str]:
+        answer = await self.ask("filter", {"Pod": self.picked(number), "NodeNames": list(names)})
+        return list(answer.get("NodeNames") or [])
+
+    async def ask_more(self, number: int, verb: str, names: Sequence[str]) -> None:
+        document = self.picked(number)
+        if verb == "preempt":
+            victims = {
+                name: {"Pods": [{"UID": str(pod.metadata.uid)} for pod in self.pods_on(name)[:1]]}
+                for name in NODES
+            }
+            await self.ask("preempt", {"Pod": document, "NodeNameToMetaVictims": victims})
+        else:
+            asked = list(names) if verb == "prioritize" else list(NODES[1:])
+            await self.ask("prioritize", {"Pod": document, "NodeNames": asked})
+
+    def pods_on(self, name: str) -> list[Pod]:
+        table = self.extender.nodes
+        row = table.row_of(name)
+        return [] if row is None else list(table.pods_on(row))
+
+    @precondition(lambda self: not self.light)
+    @rule(
+        number=st.integers(0, 12),
+        node=st.sampled_from([*NODES, "n9"]),
+        status=st.sampled_from([403, 409, 500]),
+        meanwhile=st.lists(st.integers(0, 12), max_size=3),
+    )
+    def fail_to_bind(self, number: int, node: str, status: int, meanwhile: Sequence[int]) -> None:
+        """Bind in vain; other pods, and the same one, are filtered while that is under way."""
+        self.weather.troubles += [("POST", "/binding", Fault(delay=0.5, status=status))] * 8
+        task = self.runner.get_loop().create_task(self.bind_call(self.picked(number), node))
+        for each in (number, *meanwhile):
+            self.do(self.filter(each, NODES))
+        assert self.do(asyncio.wait_for(task, 120.0)) != ""
+        self.weather.clear_up()
+
+    @rule(seconds=st.sampled_from([0.1, 0.4, 5.0, 60.0]), report=st.booleans())
+    def wait(self, seconds: float, report: bool) -> None:
+        self.do(asyncio.sleep(seconds))
+        if report:
+            for name in NODES:
+                self.do(self.put_metric(name, 1))
+
+    # --- what must hold --------------------------------------------------------------------------
+
+    @invariant()
+    def memory_equals_a_rebuild(self) -> None:
+        self.do(self.compare())
+
+    async def compare(self) -> None:
+        await asyncio.sleep(0.1)  # the watches say what has just been done
+        fresh = await self.started_now()
+        assert differences(memory(self.extender), memory(fresh)) == []
+        live = {found.metadata.uid for found in await self.client.list_all(Pod)}
+        for kept, most in self.kept().items():
+            assert kept[1] <= most, kept
+        self.assert_nothing_of(live)
+
+    def kept(self) -> dict[tuple[str, int], int]:
+        """Return how much there is of what grows with pods, and how much there may be."""
+        extender, pods = self.extender, len(self.documents)
+        lives = list(extender.histories)
+        return {
+            ("attempts", len(extender.attempts)): pods,
+            ("lives", len(lives)): pods + self.others,
+            ("steps of a life", max((len(life.steps) for life in lives), default=0)): 48,
+            ("decisions", len(extender.decisions._in_full)): 2 * (extender.decisions._decisions.maxlen or 0),
+            ("waiting pods", len(extender.handle.waiting_pods)): 0,
+        }
+
+    def assert_nothing_of(self, live: set[str]) -> None:
+        """Nothing that counts for others is kept of a pod that is gone, nor of any without a bind."""
+        extender = self.extender
+        if extender._chooser is not None:
+            presumed = set(extender._chooser._presumed)
+            assert len(presumed) <= MOST_PRESUMED
+        for framework in extender.profiles.frameworks.values():
+            for plugin in framework.plugins:
+                if plugin.name == "Reservation":
+                    assert not plugin.nominations._of  # type: ignore[attr-defined]
+        table = extender.nodes
+        assumed = [uid for uid, placement in table._placements.items() if placement.assumed]
+        assert not assumed
+        assert Counter(pod.metadata.uid for name in NODES for pod in self.pods_on(name)).keys() <= live
+
+    async def settle(self) -> None:
+        """A new pod gets the answers of a process that is started now; in the end nothing is left."""
+        await asyncio.sleep(PRESUMED_SECONDS + 0.1)
+        fresh = await self.started_now()
+        for number, cpu in enumerate((1, 4, 7)):
+            for app in ("", *APPS):
+                probe = pod(f"probe{number}", cpu, uid=f"uid-of-probe-{number}-{app}", labels={"app": app})
+                ours, theirs = (answers(each, probe, self.nodes) for each in (self.extender, fresh))
+                assert ours[:-1] == theirs[:-1]
+                if ours[-1] and theirs[-1]:  # a single node need not be scored
+                    assert ours[-1] == theirs[-1]
+                await asyncio.sleep(PRESUMED_SECONDS + 0.1)
+                fresh = await self.started_now()
+        await asyncio.sleep(1500.0)
+        await self.filter(0, ["n9"])
+        assert leftovers(self.extender) == []
+
+    async def started_now(self) -> Extender:
+        """Return an extender of the same configuration that knows the API server's objects and no calls."""
+        cluster = Cluster(self.clock)
+        base = Handle(cluster)
+        profiles = build(config.read(self.profiles), lambda _: base.sibling(), place=Place.EXTENDER)
+        choice = self.extender_settings.get("nodeChoice", "kube-scheduler")
+        fresh = Extender(profiles, base, is_light=self.light, node_choice=choice)
+        async with Informers(cluster, self.client) as informers:
+            await informers.wait_synced(PATIENCE)
+        return fresh
+
+
+def answers(extender: Extender, document: Document, names: Sequence[str]) -> Any:
+    """Return what an extender says of a pod: where it fits, why not, and what each node is worth.
+
+    Where koordpy chooses the node, any of the best may be named, and what was found out for another pod
+    need not be said again.
+    """
+    body = json.dumps({"Pod": document, "NodeNames": list(names)}, separators=(",", ":")).encode()
+    answer, attempt = extender.filter(body)
+    if attempt is not None:
+        extender.score_ahead(attempt)
+    told = json.loads(answer)
+    kept = extender.attempts.get(document["metadata"]["uid"])
+    scores = None if kept is None else kept.decision.scores
+    worth = {} if scores is None else dict(zip(scores.nodes.names, scores.total.tolist(), strict=True))
+    if extender._chooser is None:
+        return told, worth
+    chosen = told["NodeNames"] or []
+    if worth:
+        assert [worth[name] for name in chosen] == [max(worth.values())]
+    return bool(chosen), told["Error"], worth
+
+
+class KoordpyChooses(HypotheticalFilters):
+    """koordpy names one node, and keeps what it found out for pods that are the same."""
+
+    extender_settings: ClassVar[Document] = {"decisions": 20, "nodeChoice": "koordpy"}
+
+
+class Light(HypotheticalFilters):
+    """kube-scheduler binds by itself."""
+
+    extender_settings: ClassVar[Document] = {"decisions": 20, "mode": "light", "nodeChoice": "koordpy"}
+    light = True
+
+
+EXAMPLES = int(os.environ.get("KOORDPY_STATE_EXAMPLES", "0"))
+
+for machine in (HypotheticalFilters, KoordpyChooses, Light):
+    machine.TestCase.settings = settings(
+        max_examples=EXAMPLES or 10,
+        stateful_step_count=25,
+        deadline=None,
+        derandomize=not EXAMPLES,
+        phases=list(Phase) if EXAMPLES else [Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+
+TestKubeSchedulerChooses = HypotheticalFilters.TestCase
+TestKoordpyChooses = KoordpyChooses.TestCase
+TestLightMode = Light.TestCase
+
+
+# --- memory ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("machine", [HypotheticalFilters, KoordpyChooses, Light])
+def test_a_thousand_filters_of_the_same_pods_keep_no_more_than_a_few(
+    machine: type[HypotheticalFilters],
+) -> None:
+    cluster = machine()
+    cluster.begin()
+    try:
+        for number in range(6):
+            cluster.add_pod(f"p{number}", 1 + number % 2, APPS[number % 2] if number > 3 else "", "", "n0")
+        sizes = []
+        for times in range(1800):
+            left = cluster.do(cluster.filter(times % 6, NODES[times % 2 :]))
+            if times % 3 == 0:
+                cluster.do(cluster.ask_more(times % 6, "prioritize", left))
+                cluster.do(cluster.ask_more(times % 6, "others", left))
+            if times % 60 == 0:
+                sizes.append(reachable(cluster.extender))
+        # What is remembered of the latest calls grows, and is forgotten at once: peaks are compared.
+        assert max(sizes[20:]) <= max(sizes[:20]) * 1.02, sizes
+    finally:
+        cluster.stop()
+
+
+_NOT_KEPT = (type, ModuleType, FunctionType, Client, asyncio.AbstractEventLoop)
+
+
+def reachable(root: object) -> int:
+    """Return how many objects are kept alive by one, without code and what is behind the client."""
+    gc.collect()
+    seen = {id(root)}
+    stack = [root]
+    while stack:
+        for each in gc.get_referents(stack.pop()):
+            if id(each) not in seen and not isinstance(each, _NOT_KEPT):
+                seen.add(id(each))
+                stack.append(each)
+    return len(seen)
