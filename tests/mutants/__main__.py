@@ -39,7 +39,7 @@ def main() -> int:
     for name in options.modules or modules:
         try:
             results.append(_run(modules[name], jobs=options.jobs, survivors=options.survivors))
-        except RunError as error:
+        except (ModulesError, RunError) as error:
             print(f"{name}: {error}", file=sys.stderr)
             status = 2
     print(f"\n| {' | '.join(COLUMNS)} |\n|---|{'--:|' * (len(COLUMNS) - 1)}")
@@ -50,6 +50,7 @@ def main() -> int:
 
 def _run(module: Module, *, jobs: int, survivors: bool) -> Result:
     started = time.monotonic()
+    module.check(ROOT)
     run = Run(ROOT, module)
     if survivors:
         run.repeat(jobs)

@@ -33,9 +33,20 @@ class Module:
             found.append(inner if inner.endswith(".py") else f"{inner}/*.py")
         return found
 
+    def check(self, root: Path) -> None:
+        """Raise ModulesError for a path that is not there, or a source that is in neither package."""
+        for path in (*self.source, *self.tests):
+            if not (root / path.partition("::")[0]).exists():
+                raise ModulesError(f"tool.koordpy.mutants.{self.name}: there is no {path}")
+        for path in self.source:
+            if not path.startswith(tuple(f"{folder}/" for folder in PACKAGES.values())):
+                raise ModulesError(
+                    f"tool.koordpy.mutants.{self.name}: {path} is not below {' or '.join(PACKAGES.values())}"
+                )
+
 
 def read(pyproject: Path) -> Mapping[str, Module]:
-    """Return the modules by name. Raises ModulesError for an entry that names what is not there."""
+    """Return the modules by name. Raises ModulesError for an entry without sources or tests."""
     tables = tomllib.loads(pyproject.read_text("utf-8"))["tool"]["koordpy"]["mutants"]
     modules = {}
     for name, table in tables.items():
@@ -43,14 +54,5 @@ def read(pyproject: Path) -> Mapping[str, Module]:
             raise ModulesError(
                 f"tool.koordpy.mutants.{name}: expected source and tests, found {', '.join(table)}"
             )
-        module = Module(name, tuple(table["source"]), tuple(table["tests"]))
-        for path in (*module.source, *module.tests):
-            if not (pyproject.parent / path.partition("::")[0]).exists():
-                raise ModulesError(f"tool.koordpy.mutants.{name}: there is no {path}")
-        for path in module.source:
-            if not path.startswith(tuple(f"{folder}/" for folder in PACKAGES.values())):
-                raise ModulesError(
-                    f"tool.koordpy.mutants.{name}: {path} is not below {' or '.join(PACKAGES.values())}"
-                )
-        modules[name] = module
+        modules[name] = Module(name, tuple(table["source"]), tuple(table["tests"]))
     return modules

@@ -19,6 +19,7 @@ def write(folder: Path, source: str, tests: str = "tests/test_a.py") -> Path:
 
 def test_all_modules_and_their_tests_are_where_the_list_says() -> None:
     for module in read(ROOT / "pyproject.toml").values():
+        module.check(ROOT)
         assert module.source
         assert module.tests
 
@@ -31,12 +32,15 @@ def test_all_modules_and_their_tests_are_where_the_list_says() -> None:
     ],
 )
 def test_sources_are_named_as_they_are_imported(tmp_path: Path, source: str, pattern: str) -> None:
-    assert read(write(tmp_path, source))["a"].patterns == [pattern]
+    module = read(write(tmp_path, source))["a"]
+    module.check(tmp_path)
+    assert module.patterns == [pattern]
 
 
 def test_a_single_test_can_be_named(tmp_path: Path) -> None:
-    path = write(tmp_path, "app/koordpy/lib", "tests/test_a.py::test_one[x]")
-    assert read(path)["a"].tests == ("tests/test_a.py::test_one[x]",)
+    module = read(write(tmp_path, "app/koordpy/lib", "tests/test_a.py::test_one[x]"))["a"]
+    module.check(tmp_path)
+    assert module.tests == ("tests/test_a.py::test_one[x]",)
 
 
 @pytest.mark.parametrize(
@@ -50,8 +54,9 @@ def test_a_single_test_can_be_named(tmp_path: Path) -> None:
 def test_an_entry_that_names_what_is_not_there_is_an_error(
     tmp_path: Path, source: str, tests: str, message: str
 ) -> None:
+    module = read(write(tmp_path, source, tests))["a"]
     with pytest.raises(ModulesError, match=message):
-        read(write(tmp_path, source, tests))
+        module.check(tmp_path)
 
 
 def test_an_entry_with_other_keys_is_an_error(tmp_path: Path) -> None:
