@@ -58,7 +58,8 @@ class NodeSet:
     def requested(self, column: int) -> Int64:
         """(n,) what the pods on the nodes request of one resource."""
         if self.overlay is not None:
-            return self.overlay.requested[:, column]
+            known = self.overlay.requested
+            return known[:, column] if column < known.shape[1] else np.zeros(len(self), np.int64)
         values: Int64 = self.table.requested[self.rows, column]
         return values
 

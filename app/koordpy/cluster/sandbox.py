@@ -69,7 +69,8 @@ class Sandbox:
         known = self._amounts.get(id(share))
         if known is None:
             columns, amounts, nonzero = share
-            row = np.zeros(self._requested.shape[1], np.int64)
+            row = np.zeros(len(self._table.resources), np.int64)
             row[list(columns)] = amounts
+            row = row[: self._requested.shape[1]]  # what was named since the sandbox was made, no node offers
             known = self._amounts[id(share)] = row, np.array(nonzero, np.int64), share
         return known[:2]

@@ -16,7 +16,7 @@ class ConflictingParameters(ValueError):
     """A state of which a cluster has one only was requested with other parameters than it was made with."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Shared:
     """A state, and what makes one like it for another cluster."""
 

@@ -80,3 +80,13 @@ def test_whoever_comes_back_takes_what_he_took(moves: list[tuple[int, int]]) -> 
     for row in expected.rows.tolist():
         shown = {pod.metadata.uid for pod in sandbox.nodes.pods_on(row)}
         assert shown == {pod.metadata.uid for pod in expected.pods_on(row)}
+
+
+def test_a_pod_with_a_resource_that_was_unknown_can_come() -> None:
+    table = _table()
+    sandbox = Sandbox(table.all())
+    sandbox.put(0, _pod("p1", "", cpu="1", **{"x.io/new": "2"}))
+    assert sandbox.nodes.requested(0).tolist() == [1000, 0]
+    column = table.resources.get("x.io/new")
+    assert column is not None
+    assert sandbox.nodes.requested(column).tolist() == [0, 0]

@@ -81,10 +81,15 @@ class ReservationInfo:
 
     def update(self, subject: Reservation | Pod) -> None:
         """Take a changed object; the pods that use it stay. Raises QuantityError."""
+        before = frozenset(self.resource_names)
         self._read(subject)
         names = frozenset(self.resource_names)
         if self.allocated is not None or self.reservation is None:
             self.allocated = _mask(self.allocated or {}, names)
+            for name in names - before:
+                amounts = [pod.requests[name] for pod in self.assigned.values() if name in pod.requests]
+                if amounts:
+                    self.allocated[name] = sum(amounts, ZERO)
         self.reserved = _mask(self.reserved, names)
         self._recount()
 

@@ -20,8 +20,9 @@ from koordpy.lib import duration, int64
 
 from . import annotations
 from .arithmetic import any_resource
-from .assign_cache import ZERO_TIME, AssignCache, NodeLoad
+from .assign_cache import AssignCache
 from .estimator import Vector
+from .node_load import ZERO_TIME, NodeLoad
 from .settings import LoadSettings, ThresholdSettings
 
 Bool = NDArray[np.bool_]

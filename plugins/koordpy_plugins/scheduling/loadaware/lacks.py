@@ -10,7 +10,7 @@ from koordpy.api.koordinator import NodeMetric
 from koordpy.api.needs import Lack
 from koordpy.cluster.store import Store
 
-from .assign_cache import micros_of
+from .node_load import micros_of
 
 _SHOWN = 3
 _SECOND = 1_000_000

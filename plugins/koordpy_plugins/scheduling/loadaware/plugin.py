@@ -34,10 +34,11 @@ from koordpy.scheduling.interface.status import PASS, SUCCESS, Code, Status, Ver
 
 from . import arithmetic
 from .args import LoadAwareSchedulingArgs
-from .assign_cache import AssignCache, micros
+from .assign_cache import AssignCache
 from .columns import LoadColumns
 from .estimator import surely_alike
 from .lacks import lacks
+from .node_load import micros
 from .service import node_assign_info
 from .settings import LoadSettings, ThresholdSettings
 
@@ -71,7 +72,7 @@ class LoadAwareScheduling(
             *((f"node(s) {name} aggregated usage exceed threshold",) for name in names),
             (REASON_EXPIRED,),
         ]
-        handle.on_forget(lambda pod, node_name: self.cache.unassign(node_name, pod.metadata.uid))
+        handle.on_forget(lambda pod, node_name: self.cache.forget(node_name, pod.metadata.uid))
 
     # --- the incoming pod ------------------------------------------------------------------------
 
@@ -181,7 +182,7 @@ class LoadAwareScheduling(
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Stop counting it."""
-        self.cache.unassign(node_name, pod.metadata.uid)
+        self.cache.forget(node_name, pod.metadata.uid)
 
     # --- pods that were refused -------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ import msgspec
 
 from koordpy.api.quantity import MILLI, Format, Quantity
 
-from .assign_cache import NodeLoad
 from .estimator import Vector
+from .node_load import NodeLoad
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -330,7 +330,7 @@ class Reservation(
 
     def _forgotten(self, pod: Pod, node_name: str) -> None:
         self.nominations.discard(pod)
-        self._pod_commit.forget(pod, node_name)
+        self._pod_commit.forget(pod)
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str, binding: Binding) -> Status:
         """Name the reservation that the pod uses in the binding."""

@@ -303,6 +303,16 @@ def test_deletion_in_the_watch_frees_namespaces() -> None:
     assert stage.topology.find("x", "n1") is None
 
 
+def test_a_namespace_changes_hands_in_whatever_order_a_list_has_them() -> None:
+    bound = {"namespaces": '["n1"]'}
+    stage = Stage(quota("a"), quota("b", annotations=bound))
+    fill(stage.cluster, [quota("a", annotations=bound)])
+    fill(stage.cluster, [quota("b")])
+    found = stage.topology.find("x", "n1")
+    assert found is not None
+    assert found.name == "a"
+
+
 NAMES = st.sampled_from("abcd")
 
 

@@ -3,6 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from koordpy.api import qos
 from koordpy.api.config_model import ConfigError
@@ -17,8 +18,8 @@ from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import Status
 from koordpy_plugins.scheduling.loadaware.args import LoadAwareSchedulingArgs
-from koordpy_plugins.scheduling.loadaware.assign_cache import micros
 from koordpy_plugins.scheduling.loadaware.estimator import Estimator
+from koordpy_plugins.scheduling.loadaware.node_load import micros
 from koordpy_plugins.scheduling.loadaware.plugin import LoadAwareScheduling
 from koordpy_plugins.scheduling.loadaware.settings import LoadSettings
 
@@ -82,6 +83,18 @@ def test_a_reserved_pod_counts_at_once_and_no_more_after_unreserve() -> None:
     assert scored(plugin, pod()) == 63
     plugin.unreserve(CycleState(), other, "n")
     assert scored(plugin, pod()) == 72
+
+
+def test_a_pod_that_was_bound_all_the_same_counts_after_unreserve() -> None:
+    plugin = made()
+    report(plugin, "32", "10Gi")
+    other = pod(uid="other", name="other")
+    plugin.reserve(CycleState(), other, "n")
+    bound = replace(other, spec=replace(other.spec, node_name="n"))
+    plugin.handle.cluster.store(Pod).apply(bound)
+    plugin.unreserve(CycleState(), other, "n")
+    plugin.handle.forget_pod(other, "n")
+    assert scored(plugin, pod()) == 63
 
 
 def test_a_forgotten_pod_counts_no_more() -> None:

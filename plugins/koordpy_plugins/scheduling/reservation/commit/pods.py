@@ -45,20 +45,20 @@ class PodCommit:
             )
             prepared.annotated = True
 
-    def give_back(self, prepared: Prepared, pod: Pod, node_name: str) -> None:
+    def give_back(self, prepared: Prepared, pod: Pod) -> None:
         """Take a pod out of its reservation again, unless it was bound all the same."""
         info, prepared.assumed = prepared.assumed, None
-        if info is None or self._users.uses(pod, info.uid, node_name):
+        if info is None or self._users.uses(pod, info.uid):
             return
         self._cache.forget_pod(info.uid, pod.metadata.uid)
         if prepared.annotated:
             prepared.annotated = False
             self._remove_annotation(pod, info.uid)
 
-    def forget(self, pod: Pod, node_name: str) -> None:
+    def forget(self, pod: Pod) -> None:
         """Stop counting a pod that was not bound."""
         uid = self._cache.reservation_of(pod.metadata.uid)
-        if uid and not self._users.uses(pod, uid, node_name):
+        if uid and not self._users.uses(pod, uid):
             self._cache.forget_pod(uid, pod.metadata.uid)
 
     def _remove_annotation(self, pod: Pod, uid: str) -> None:

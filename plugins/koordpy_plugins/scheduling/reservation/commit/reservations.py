@@ -59,14 +59,14 @@ class ReservationCommit:
         prepared.pre_allocated = pods
         return SUCCESS
 
-    def give_back(self, prepared: Prepared | None, pod: Pod, node_name: str) -> None:
+    def give_back(self, prepared: Prepared | None, pod: Pod) -> None:
         """Take a Reservation off its node; running pods whose annotation names it stay in it."""
         if prepared is None:
             self._cache.forget(pod.metadata.uid)
             return
         taken, prepared.pre_allocated, prepared.assumed = prepared.pre_allocated, (), None
         for running in taken:
-            if not self._users.uses(running, pod.metadata.uid, node_name):
+            if not self._users.uses(running, pod.metadata.uid):
                 self._cache.forget_pod(pod.metadata.uid, running.metadata.uid)
         self._cache.forget(pod.metadata.uid)
 

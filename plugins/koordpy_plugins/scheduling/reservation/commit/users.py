@@ -18,10 +18,10 @@ class ReservationUsers:
         live = self._pods.get(pod.metadata.namespace, pod.metadata.name)
         return live if live is not None and live.metadata.uid == pod.metadata.uid else None
 
-    def uses(self, pod: Pod, uid: str, node_name: str) -> bool:
-        """Return whether a pod is known to be on a node and in a reservation."""
+    def uses(self, pod: Pod, uid: str) -> bool:
+        """Return whether a pod is known to be bound, to any node, and in a reservation."""
         live = self.live(pod)
-        if live is None or live.spec.node_name != node_name:
+        if live is None or not live.spec.node_name:
             return False
         used = annotations.allocated(live.metadata.annotations)
         return used is not None and used.uid == uid

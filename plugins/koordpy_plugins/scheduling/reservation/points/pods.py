@@ -97,4 +97,4 @@ class PodPoints(Points):
     def unreserve(self, prepared: Prepared | None, pod: Pod, node_name: str) -> None:
         """Take the pod out of its reservation."""
         if prepared is not None:
-            self._commit.give_back(prepared, pod, node_name)
+            self._commit.give_back(prepared, pod)

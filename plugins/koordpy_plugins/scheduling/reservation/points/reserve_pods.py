@@ -86,4 +86,4 @@ class ReservePodPoints(Points):
 
     def unreserve(self, prepared: Prepared | None, pod: Pod, node_name: str) -> None:
         """Take the Reservation off its node."""
-        self._commit.give_back(prepared, pod, node_name)
+        self._commit.give_back(prepared, pod)

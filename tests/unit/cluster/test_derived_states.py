@@ -1,0 +1,221 @@
+"""Every derived state of the tree equals a rebuild, whatever came before: all are found, none is left out."""
+
+import importlib
+import inspect
+import os
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+import koordpy
+import koordpy_plugins
+from koordpy.api.core import Pod
+from koordpy.api.koordinator import ElasticQuota
+from koordpy.api.label_selector import parse
+from koordpy.api.quota.info import QuotaInfo, bound_namespaces
+from koordpy.api.reservation import Reservation
+from koordpy.api.scheme import decode
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.derived_state import DerivedState
+from koordpy.cluster.node_set import NodeSet
+from koordpy.cluster.nodes import NodeTable
+from koordpy.cluster.pod_counts import PodCounts, PodMatch
+from koordpy.cluster.quota.topology import QuotaTopology
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.testing.random_objects import NODES, Kind, elastic_quota
+from koordpy.testing.rebuild import Assume, Read, check_nothing_is_kept, check_rebuild
+from koordpy_plugins.scheduling.loadaware.args import LoadAwareSchedulingArgs
+from koordpy_plugins.scheduling.loadaware.assign_cache import AssignCache
+from koordpy_plugins.scheduling.loadaware.columns import LoadColumns
+from koordpy_plugins.scheduling.loadaware.settings import LoadSettings, ThresholdSettings
+from koordpy_plugins.scheduling.reservation.commit.pods import PodCommit
+from koordpy_plugins.scheduling.reservation.commit.users import ReservationUsers
+from koordpy_plugins.scheduling.reservation.state.cache import ReservationCache, UnknownReservation
+from koordpy_plugins.scheduling.reservation.state.withheld import Withheld
+
+SEEDS = int(os.environ.get("KOORDPY_REBUILD_SEEDS", "40"))
+
+Undo = Callable[[], None] | None
+
+
+def waiting(cluster: Cluster, rng: Random) -> Pod | None:
+    """A pod that waits and occupies no node."""
+    pods = [
+        pod
+        for pod in cluster.store(Pod)
+        if not pod.spec.node_name
+        and not pod.is_terminal
+        and cluster.nodes.placed_on(pod.metadata.uid) is None
+    ]
+    return rng.choice(pods) if pods else None
+
+
+def assume_on_node(table: NodeTable, rng: Random) -> Undo:
+    pod = waiting(table.cluster, rng)
+    if pod is None:
+        return None
+    table.assume(pod, rng.choice(NODES))
+    return lambda: void(table.forget(pod.metadata.uid))
+
+
+def assume_load(cache: AssignCache, rng: Random) -> Undo:
+    pod, name = waiting(cache.cluster, rng), rng.choice(NODES)
+    if pod is None or pod.metadata.uid in cache.unconfirmed():
+        return None
+    cache.assign(name, pod)
+    return lambda: cache.forget(name, pod.metadata.uid)
+
+
+def assume_reservation(cache: ReservationCache, rng: Random) -> Undo:
+    """Place a Reservation, or let a pod use one."""
+    pod, infos = waiting(cache.cluster, rng), list(cache.infos.values())
+    placed = [each for each in cache.reservations if each.status.phase == "Pending"]
+    if placed and rng.random() < 0.5:
+        chosen = rng.choice(placed)
+        if chosen.metadata.uid in cache.infos:
+            return None
+        document = {"nodeName": rng.choice(NODES), "phase": "Pending", "allocatable": {"cpu": "4"}}
+        cache.assume(decode_with_status(chosen, document))
+        return partial(cache.forget, chosen.metadata.uid)
+    if pod is None or not infos or cache.reservation_of(pod.metadata.uid):
+        return None
+    info = rng.choice(infos)
+    try:
+        cache.assume_pod(info.uid, pod)
+    except UnknownReservation:
+        return None
+    handle = Handle(cache.cluster)
+    return partial(PodCommit(handle, cache, ReservationUsers(handle)).forget, pod)
+
+
+def decode_with_status(obj: Reservation, status: dict[str, Any]) -> Reservation:
+    return decode(Reservation, msgspec.to_builtins(obj) | {"status": status})
+
+
+def accept_quota(tree: QuotaTopology, rng: Random) -> Undo:
+    """Find a change of a quota valid that nothing else changes; the watch shows it later."""
+    name = rng.choice("ef")
+    if name in tree.unconfirmed():
+        return None
+    store = tree.cluster.store(ElasticQuota)
+    known = store.get("q", name)
+    if known is not None and rng.random() < 0.3:
+        tree.remove(name, QuotaInfo.of(known).parent_name, bound_namespaces(known))
+        return lambda: store.discard(f"q/{name}")
+    uid = f"uid-{name}" if known is None else known.metadata.uid
+    quota = Kind(ElasticQuota, (), elastic_quota).random(rng, f"q/{name}", uid, rng.randint(0, 1 << 40))
+    assert isinstance(quota, ElasticQuota)
+    if known is None:
+        tree.add(QuotaInfo.of(quota))
+    else:
+        tree.replace(QuotaInfo.of(quota), bound_namespaces(known))
+    return lambda: store.apply(quota)
+
+
+def count_pods(counts: PodCounts, nodes: NodeSet) -> dict[str, list[int]]:
+    """How many pods some selectors find on each node."""
+    matches = [
+        PodMatch(((namespaces, parse(text)),), terminating)
+        for namespaces in (None, frozenset({"x"}))
+        for text in ("", "app=a", "app!=a")
+        for terminating in (True, False)
+    ]
+    found = [counts.by_row(match, nodes)[nodes.rows].tolist() for match in matches]
+    return {name: [each[index] for each in found] for index, name in enumerate(nodes.names)}
+
+
+def requested(table: NodeTable, nodes: NodeSet) -> dict[str, dict[str, int]]:
+    """What pods request on each node."""
+    names = table.resources.names
+    by_resource = {name: nodes.requested(column).tolist() for column, name in enumerate(names)}
+    return {
+        node: {name: amounts[index] for name, amounts in by_resource.items() if amounts[index]}
+        for index, node in enumerate(nodes.names)
+    }
+
+
+def void(_: object) -> None:
+    """Take a result that does not matter."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """How a state is made, has something assumed, and is read."""
+
+    make: Callable[[Cluster], DerivedState]
+    assume: Assume[Any] | None = None
+    read: Read[Any] | None = None
+
+
+ARGS = LoadAwareSchedulingArgs.model_validate(
+    {
+        "usageThresholds": {"cpu": 50, "memory": 60},
+        "prodUsageThresholds": {"cpu": 40},
+        "aggregated": {
+            "usageThresholds": {"cpu": 45},
+            "usageAggregationType": "p95",
+            "scoreAggregationType": "p50",
+        },
+        "estimatedSecondsAfterPodScheduled": 60,
+    }
+)
+LOADS = LoadSettings.of(ARGS)
+
+CASES: dict[type[DerivedState], Case] = {
+    NodeTable: Case(lambda cluster: cluster.nodes, assume_on_node, requested),
+    PodCounts: Case(lambda cluster: cluster.shared(PodCounts), read=count_pods),
+    QuotaTopology: Case(lambda cluster: cluster.shared(QuotaTopology), accept_quota),
+    AssignCache: Case(lambda cluster: cluster.shared(AssignCache, LOADS), assume_load),
+    LoadColumns: Case(lambda cluster: cluster.shared(LoadColumns, LOADS, ThresholdSettings.of(ARGS))),
+    ReservationCache: Case(lambda cluster: cluster.shared(ReservationCache), assume_reservation),
+    Withheld: Case(lambda cluster: cluster.shared(Withheld)),
+}
+
+
+def all_states() -> Iterator[type[DerivedState]]:
+    """Every concrete subclass in the tree."""
+    for package in (koordpy, koordpy_plugins):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    waiting = [DerivedState]
+    while waiting:
+        found = waiting.pop()
+        waiting.extend(found.__subclasses__())
+        if found.__module__.split(".")[0] in ("koordpy", "koordpy_plugins") and not inspect.isabstract(found):
+            yield found
+
+
+STATES = sorted(all_states(), key=lambda state: (state.__module__, state.__name__))
+
+
+def test_every_derived_state_is_compared_with_a_rebuild() -> None:
+    assert set(STATES) == set(CASES)
+    for state, case in CASES.items():
+        can_assume = state.unconfirmed is not DerivedState.unconfirmed
+        assert can_assume == (case.assume is not None), state
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
+def test_a_derived_state_equals_a_rebuild(state: type[DerivedState]) -> None:
+    case = CASES[state]
+    check_rebuild(case.make, assume=case.assume, read=case.read, seeds=range(SEEDS))
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
+def test_a_derived_state_keeps_nothing_of_objects_that_are_gone(state: type[DerivedState]) -> None:
+    check_nothing_is_kept(CASES[state].make)
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
+def test_a_closed_state_follows_nothing(state: type[DerivedState]) -> None:
+    cluster = Cluster()
+    CASES[state].make(cluster)
+    assert any(store._subscriptions for store in cluster.stores)
+    cluster.close()
+    assert not any(store._subscriptions for store in cluster.stores)
