@@ -32,7 +32,7 @@ class ListenError(OSError):
     """An address cannot be used; the message names it."""
 
 
-def bind(name: str, host: str, port: int) -> socket.socket:
+def _bind(name: str, host: str, port: int) -> socket.socket:
     """Bind a socket; `name` is for the message of ListenError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
@@ -113,7 +113,7 @@ class Listener:
         self._context = certificates.server_context() if cert_dir else None
         if not certificate_comes_later:
             self._load()
-        self._socket = bind(name, host, port)
+        self._socket = _bind(name, host, port)
         self.port: int = self._socket.getsockname()[1]
         self._config = ServerConfig(
             app,
