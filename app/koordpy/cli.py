@@ -196,10 +196,11 @@ def certs(directory: Path, host: tuple[str, ...]) -> None:
 @output_option
 def version(output: Format) -> None:
     """Print the version, and which plugins are installed."""
-    from koordpy.lib import entry_points
+    from koordpy.api.catalogue import Catalogue
+    from koordpy.api.plugin import BasePlugin
 
-    kinds = ("admission", "scheduling", "descheduling", "controllers", "qos")
-    plugins = {kind: list(entry_points.find(f"koordpy.{kind}")) for kind in kinds}
+    kinds = ("admission", "lint", "scheduling", "descheduling", "controllers", "qos")
+    plugins = {kind: list(Catalogue(f"koordpy.{kind}", BasePlugin)) for kind in kinds}
     found = {"version": __version__, "python": sys.version.split()[0], "plugins": plugins}
 
     def text(to: "Console") -> None:
@@ -301,7 +302,6 @@ def _expected_errors() -> tuple[type[BaseException], ...]:
     from koordpy.cluster.connection import ConnectionConfigError
     from koordpy.cluster.errors import ApiError
     from koordpy.lib.certificates import CertificateError
-    from koordpy.lib.entry_points import PluginLoadError
 
     return (
         ApiError,
@@ -309,7 +309,6 @@ def _expected_errors() -> tuple[type[BaseException], ...]:
         ConfigError,
         ConnectionConfigError,
         DecodeError,
-        PluginLoadError,
         OSError,
     )
 

@@ -16,11 +16,12 @@ from koordpy.descheduling import framework as descheduling
 from koordpy.lib.feature_gates import FeatureGateError, FeatureGates, FeatureSpec
 from koordpy.qos import manager as qos
 from koordpy.scheduling.interface import gates as scheduling_gates
+from koordpy.scheduling.profiles import registry
 
 _SERVING: Mapping[str, FeatureSpec] = {**admission_gates.SPECS, **scheduling_gates.SPECS}
 
 
-def serving(*, admission: bool = True) -> Mapping[str, FeatureSpec]:
+def serving(*, admission: bool = True, extender: bool = True) -> Mapping[str, FeatureSpec]:
     """Return the gates of `koordpy serve`, with those that plugins of its parts bring along.
 
     Raises GateConflict.
@@ -28,6 +29,8 @@ def serving(*, admission: bool = True) -> Mapping[str, FeatureSpec]:
     own = dict(_SERVING)
     if admission:
         own = handlers.installed().feature_gates(own, skip_broken=True)
+    if extender:
+        own = registry.installed().feature_gates(own, skip_broken=True)
     return own
 
 

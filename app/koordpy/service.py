@@ -105,7 +105,8 @@ class Service:
         self._observing: asyncio.Task[None] | None = None
         self.lead: Lead | None = None
         self._gates = gates.chosen(
-            gates.serving(admission="admission" in settings.doors), settings.feature_gates
+            gates.serving(admission="admission" in settings.doors, extender="extender" in settings.doors),
+            settings.feature_gates,
         )
         self._informers = Informers(self.cluster, self.client, rng=self._rng)
         self.health.ready["informers"] = self._informers_problem

@@ -297,7 +297,7 @@ class Holds(Plugin, Permit):
 
 @pytest.fixture
 async def holding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
-    known = {**registry.installed(), "Holds": Holds}
+    known = registry.installed().including(Holds)
     monkeypatch.setattr(registry, "installed", lambda: known)
     file = tmp_path / "scheduler.yaml"
     plugins = {

@@ -8,7 +8,7 @@ found by `koordpy.api.catalogue` and constructed in the same way, as `PluginClas
 import inspect
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from koordpy.lib.feature_gates import FeatureSpec
 
@@ -82,6 +82,11 @@ class BasePlugin:
         """
         kind = f"{cls.identity()}Args" if cls.args_api_version else ""
         return read_args(cls.args_type, document, path, api_version=cls.args_api_version, kind=kind)
+
+    @classmethod
+    def make(cls, handle: object, document: object = None, path: str = "args") -> Self:
+        """Return a new plugin with the arguments that a document has. Raises ConfigError."""
+        return cls(cls.read_args(document, path), handle)
 
 
 def read_args(args_type: type[A], document: object, path: str, *, api_version: str = "", kind: str = "") -> A:

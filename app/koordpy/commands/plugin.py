@@ -51,7 +51,7 @@ def measure(name: str, nodes: int, calls: int, output: Format) -> None:
     from koordpy.testing.measure import costs, crowd
 
     if name not in installed():
-        raise Failure(f"got {name!r}, expected an installed scheduling plugin: {', '.join(installed())}")
+        raise Failure(installed().missing(name))
     found = costs(name, crowd(nodes), calls=calls)
     rows = [{"point": c.point, "median_us": round(c.median, 1), "p99_us": round(c.p99, 1)} for c in found]
 

@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 from koordpy.scheduling.extender import light
 from koordpy.scheduling.framework.bind_phase import MAX_PERMIT_WAIT
 from koordpy.scheduling.interface import Preempt
-from koordpy.scheduling.interface.args import read_args
 from koordpy.scheduling.profiles.config import ExtenderConfig, Profile, SchedulerConfiguration
 from koordpy.scheduling.profiles.registry import DEFAULT_PLUGINS, IN_TREE, Profiles
 from koordpy.settings import ExtenderSettings
@@ -327,12 +326,12 @@ def _choice(
                 f"than kube-scheduler has ({_listed(theirs)})",
                 fix,
             )
-        arguments = {plugin.name: plugin.args for plugin in whole.plugins}
+        plugins = {plugin.name: plugin for plugin in whole.plugins}
         for given in profile.plugin_config:
-            args = arguments.get(given.name)
-            if given.name not in theirs or args is None:
+            plugin = plugins.get(given.name)
+            if given.name not in theirs or plugin is None:
                 continue
-            if read_args(type(args), given.name, given.args, subject) != args:
+            if plugin.read_args(given.args, subject) != plugin.args:
                 yield AREA.warning(
                     f"{subject}: {given.name}",
                     "koordpy chooses the node with other arguments of this plugin than kube-scheduler has",

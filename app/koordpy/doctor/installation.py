@@ -23,7 +23,6 @@ from koordpy.descheduling import config as descheduling_config
 from koordpy.features import catalog, parts
 from koordpy.features.feature import Feature, Part, followed, following
 from koordpy.lib.clock import Clock
-from koordpy.lib.entry_points import PluginLoadError
 from koordpy.lib.feature_gates import FeatureGateError
 from koordpy.qos import manager as qos_manager
 from koordpy.scheduling.extender import light
@@ -72,7 +71,7 @@ class Installation:
                 make[part]()
             except ConfigError as error:
                 self.problems.extend(error.problems)
-            except (PluginLoadError, FeatureGateError, OSError) as error:
+            except (FeatureGateError, OSError) as error:
                 self.problems.append(str(error))
 
     # --- what is on ------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from koordpy.admission.handler import Handler
 from koordpy.admission.paths import webhook_path
 from koordpy.api.core import Node, Pod
 from koordpy.api.needs import Needs, Right
-from koordpy.api.plugin import PluginArgs as BaseArgs
+from koordpy.api.plugin import PluginArgs
 from koordpy.api.scheme import Resource
 from koordpy.cluster.cluster import Cluster
 from koordpy.controllers import host as controller_host
@@ -55,7 +55,6 @@ from koordpy.scheduling.interface import (
     ResizePod,
     Score,
 )
-from koordpy.scheduling.interface.args import PluginArgs, read_args
 from koordpy.scheduling.interface.handle import Handle as SchedulingHandle
 from koordpy.scheduling.profiles import config as scheduling_config
 from koordpy.scheduling.profiles import registry
@@ -72,7 +71,7 @@ NO_CHANCE = random.Random(0)
 
 
 def features() -> list[Feature]:
-    """Return all installed features, by part and name. Raises PluginLoadError, ConfigError."""
+    """Return all installed features, by part and name. Raises ConfigError."""
     found = [*_webhooks(), *_extender(), *_controllers(), *_descheduler(), *_qos()]
     order = list(Part)
     return sorted(found, key=lambda feature: (order.index(feature.part), feature.name))
@@ -95,7 +94,7 @@ def scheduling_plugin(plugin: type[Plugin], args: PluginArgs | None = None) -> F
     cluster = Cluster()
 
     def make() -> None:
-        given = read_args(plugin.args_type, plugin.name, {}, plugin.name) if args is None else args
+        given = plugin.read_args(None, plugin.name) if args is None else args
         plugin(given, SchedulingHandle(cluster))
 
     elsewhere = _elsewhere(plugin.needs, make)
@@ -142,7 +141,7 @@ def _elsewhere(needs: Needs, make: Callable[[], object]) -> tuple[str, ...]:
     return needs.elsewhere
 
 
-def handler(plugin: type[Handler], args: BaseArgs | None = None) -> Feature:
+def handler(plugin: type[Handler], args: PluginArgs | None = None) -> Feature:
     """Return what an admission handler needs with these arguments, by default those that nobody has set."""
     cluster = Cluster()
     specs = {**admission_gates.SPECS, **plugin.feature_gates}
@@ -224,7 +223,7 @@ def _controllers() -> Iterator[Feature]:
 
 
 def _set_up(type_: type[Controller], handle: ControllerHandle) -> None:
-    type_(type_.read_args(None, "args"), handle).setup()
+    type_.make(handle).setup()
 
 
 def _descheduler() -> Iterator[Feature]:
@@ -245,7 +244,7 @@ def _descheduler() -> Iterator[Feature]:
 
 
 def _make(type_: type[DeschedulingPlugin], handle: DeschedulingHandle) -> None:
-    type_(type_.read_args(None, "args"), handle)
+    type_.make(handle)
 
 
 def controller_handle(chosen: FeatureGates, cluster: Cluster | None = None) -> ControllerHandle:
@@ -286,7 +285,7 @@ def _qos() -> Iterator[Feature]:
 
 
 def _set_up_on_a_node(type_: type[QOSPlugin], handle: QOSHandle) -> None:
-    type_(type_.read_args(None, "args"), handle).setup()
+    type_.make(handle).setup()
 
 
 def _on_a_node(cluster: Cluster, gates: FeatureGates, flags: FlagSet) -> QOSHandle:

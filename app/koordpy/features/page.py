@@ -42,7 +42,7 @@ that are kube-scheduler's own plugins are there for what-ifs, reservations and t
 
 
 def page() -> str:
-    """Return the page. Raises PluginLoadError, ConfigError."""
+    """Return the page. Raises ConfigError."""
     found = features()
     lines = [*_HEAD.splitlines(), *_parts()]
     for part in Part:

@@ -69,7 +69,7 @@ async def run_cycle(
         report=cycle.reports.append,
         gates=FeatureGates(plugin.feature_gates, gates),
     )
-    made = plugin(plugin.read_args(args, "args"), handle)
+    made = plugin.make(handle, args)
     nodes = handle.nodes()
     if isinstance(made, DeschedulePlugin):
         await made.deschedule(nodes)

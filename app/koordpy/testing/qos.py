@@ -67,7 +67,7 @@ def set_up(
         flags=manager.flags_of([plugin], flags),
         clock=cluster.clock,
     )
-    made = plugin(plugin.read_args(args, "args"), handle)
+    made = plugin.make(handle, args)
     made.setup()
     settle(cluster)
     return PluginOnNode(made, handle, root)

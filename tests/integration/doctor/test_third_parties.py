@@ -14,6 +14,7 @@ from koordpy import settings
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeSLO
 from koordpy.api.needs import Lack, Needs, Right
+from koordpy.api.plugin import PluginArgs
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
 from koordpy.doctor import clocks
@@ -22,7 +23,6 @@ from koordpy.doctor.finding import Finding, State
 from koordpy.doctor.installation import Installation
 from koordpy.lib.clock import SystemClock
 from koordpy.scheduling.interface import Filter, Permit, Plugin
-from koordpy.scheduling.interface.args import PluginArgs
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
@@ -77,7 +77,7 @@ def profiles(folder: Path, plugin: str) -> str:
 
 @pytest.fixture
 async def it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Clinic]:
-    known = {**registry.installed(), "Zoned": Zoned, "SaysNothing": SaysNothing}
+    known = registry.installed().including(Zoned, SaysNothing)
     monkeypatch.setattr(registry, "installed", lambda: known)
     async with clinic(tmp_path) as made:
         made.settings["extender"] = {"schedulerConfig": profiles(tmp_path, "Zoned")}

@@ -102,7 +102,7 @@ async def test_settings_that_cannot_be_followed_are_refused_before_anything_list
 async def test_an_unknown_plugin_is_refused_with_file_path_name_and_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_text(SCHEDULER_CONFIG)
-    expected = r'scheduler.yaml: profiles\[0\].*"Gang".*koordpy version lists them.*skipMissingPlugins'
+    expected = r'scheduler.yaml: profiles\[0\].*"Gang".*: .*LoadAwareScheduling.*skipMissingPlugins'
     with pytest.raises(ConfigError, match=expected):
         Service(service_settings("http://127.0.0.1:1", tmp_path, extender={"schedulerConfig": str(file)}))
 

@@ -36,7 +36,7 @@ class Opening(Plugin, PreEnqueue):
 async def test_a_pod_waits_for_its_plugin_and_is_then_scheduled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = {**registry.installed(), "Opening": Opening}
+    known = registry.installed().including(Opening)
     monkeypatch.setattr(registry, "installed", lambda: known)
     document = yaml.safe_load((data.deploy("scheduler") / "koordpy-profiles.yaml").read_text())
     for profile in document["profiles"]:

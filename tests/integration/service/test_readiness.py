@@ -131,7 +131,7 @@ class Holds(Plugin, Permit):
 @pytest.fixture
 def holding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A scheduler configuration in which Permit holds every bind."""
-    known = {**registry.installed(), "Holds": Holds}
+    known = registry.installed().including(Holds)
     monkeypatch.setattr(registry, "installed", lambda: known)
     file = tmp_path / "scheduler.yaml"
     plugins = {"permit": {"enabled": [{"name": "Holds"}]}}

@@ -9,7 +9,6 @@ from koordpy.api.koordinator import NodeMetric
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.interface.args import read_args
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import Status
@@ -18,12 +17,11 @@ from koordpy_plugins.scheduling.loadaware.plugin import LoadAwareScheduling
 
 def plugin_of(case: dict[str, Any]) -> LoadAwareScheduling | None:
     """Return the plugin over an empty cluster, None when its arguments are refused."""
+    cluster = Cluster(FakeClock(datetime.fromisoformat(case["now"])))
     try:
-        args = read_args(LoadAwareScheduling.args_type, LoadAwareScheduling.name, case["args"], "args")
+        return LoadAwareScheduling.make(Handle(cluster), case["args"])
     except ConfigError:
         return None
-    cluster = Cluster(FakeClock(datetime.fromisoformat(case["now"])))
-    return LoadAwareScheduling(args, Handle(cluster))
 
 
 def run(case: dict[str, Any], tag: str | None) -> object:

@@ -18,12 +18,12 @@ from koordpy.cluster.sandbox import Sandbox
 from koordpy.gates import chosen
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import Binding
-from koordpy.scheduling.interface.args import API_VERSION
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.gates import SPECS
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.outcome import FilterOutcome
+from koordpy.scheduling.interface.plugin import API_VERSION
 from koordpy.scheduling.interface.status import Code, Status
 from koordpy.scheduling.profiles.config import KIND, read
 from koordpy.scheduling.profiles.registry import Place, build

@@ -5,7 +5,6 @@ from typing import Any
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
-from koordpy.scheduling.interface.args import read_args
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy_plugins.scheduling.scarceresourceavoidance.plugin import ScarceResourceAvoidance
@@ -16,8 +15,7 @@ def run(case: dict[str, Any], tag: str | None) -> object:
     table = cluster.nodes
     for node in case["nodes"]:
         cluster.store(Node).apply(decode(Node, node))
-    args = read_args(ScarceResourceAvoidance.args_type, ScarceResourceAvoidance.name, case["args"], "args")
-    plugin = ScarceResourceAvoidance(args, Handle(cluster))
+    plugin = ScarceResourceAvoidance.make(Handle(cluster), case["args"])
     pod, state, nodes = decode(Pod, case["pod"]), CycleState(), table.all()
     assert plugin.pre_score(state, pod, nodes).is_success
     scores = plugin.score_nodes(state, pod, nodes)

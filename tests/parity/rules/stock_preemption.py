@@ -7,8 +7,8 @@ from koordpy.api.meta import KubeObject
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.framework.framework import Framework
-from koordpy.scheduling.interface.args import API_VERSION
 from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.plugin import API_VERSION
 from koordpy.scheduling.preemption.choice import least_loss, loss
 from koordpy.scheduling.profiles.config import KIND, read
 from koordpy.scheduling.profiles.registry import Place, build, installed

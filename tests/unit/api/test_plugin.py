@@ -98,6 +98,13 @@ def test_wrong_arguments_are_named_by_their_path(document: Any, message: str) ->
         Measured.read_args(document, "pluginConfig[3].args")
 
 
+def test_a_plugin_is_made_of_a_document() -> None:
+    made = Measured.make("the handle", {"maxHeight": 5})
+    assert (made.args.max_height, made.handle) == (5, "the handle")
+    with pytest.raises(ConfigError, match=r"^args\.maxHeight: got null|^args\.height: unknown field"):
+        Measured.make("the handle", {"height": 5})
+
+
 def test_arguments_of_some_kinds_may_say_their_type() -> None:
     typed = {"apiVersion": "example.com/v1", "kind": "VersionedArgs", "maxHeight": 1}
     assert Versioned.read_args(typed, "args") == HeightArgs(max_height=1)

@@ -13,13 +13,13 @@ from koordpy.api import plugin
 from koordpy.api.core import ConfigMap, Pod
 from koordpy.api.koordinator import NodeSLO
 from koordpy.api.needs import Needs, Right
+from koordpy.api.plugin import PluginArgs
 from koordpy.features import catalog
 from koordpy.features.catalog import features
 from koordpy.features.feature import Feature, Part, following, shipped_definitions
 from koordpy.features.page import page
 from koordpy.features.parts import NETWORK_TOPOLOGY, PARTS, rights
 from koordpy.scheduling.interface import Permit, Plugin, Score
-from koordpy.scheduling.interface.args import PluginArgs
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
@@ -82,7 +82,7 @@ class Demanding(ThirdParty):
         zone: str
 
     name = "Demanding"
-    args_type = Args
+    args: Args
 
 
 def test_a_plugin_without_defaults_is_seen_with_its_arguments_only() -> None:

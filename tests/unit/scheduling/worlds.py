@@ -12,9 +12,9 @@ from koordpy.lib.clock import FakeClock
 from koordpy.scheduling.extender.extender import Extender, create
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import Bind, Binding, Plugin
-from koordpy.scheduling.interface.args import API_VERSION
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.plugin import API_VERSION
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles import config
 from koordpy.scheduling.profiles.registry import Place, build

@@ -65,7 +65,7 @@ def create(
     classes: Mapping[str, type[Plugin]] | None = None,
     gates: FeatureGates | None = None,
 ) -> "Extender":
-    """Return the extender that serves a configuration. Raises ConfigError, PluginLoadError.
+    """Return the extender that serves a configuration. Raises ConfigError.
 
     Call it before the informers start: plugins ask for the stores that they follow. `skip_missing` leaves
     out plugins that are not installed instead of refusing the configuration.

@@ -1,39 +1,40 @@
 """What every scheduling plugin has."""
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
-from koordpy.api.needs import Lack, Needs
+from koordpy.api.needs import Lack
+from koordpy.api.plugin import BasePlugin, PluginArgs
 
-from .args import NoArgs, PluginArgs
 from .forms import check_forms
 from .handle import Handle
 
+API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 
-class Plugin:
+
+class Plugin(BasePlugin):
     """What every plugin has. Plugins are made once per profile, in the order of the profile's configuration.
 
-    `name` is the name in configuration files. `args_type` says what the plugin's `pluginConfig` may hold;
-    its defaults apply when the configuration says nothing. `looks_again` names in-tree filters that have to
-    run after this plugin's BeforeFilter also where kube-scheduler has run them already, because BeforeFilter
-    shows them nodes that kube-scheduler did not see. `needs` is what it cannot work without and does not show
-    otherwise. `watch_suffices` says that whatever the plugin does once a node is chosen (Reserve and later)
-    also follows from the watch showing the pod on its node, so that kube-scheduler may bind by itself.
+    `name` is the name in configuration files; the annotation of `args` is the type of what `pluginConfig`
+    may hold, whose defaults apply when the configuration does not have it. A plugin with a `feature` cannot
+    be enabled while that gate is off. `looks_again` names in-tree filters that have to run after this
+    plugin's BeforeFilter also where kube-scheduler has run them already, because BeforeFilter shows them
+    nodes that kube-scheduler did not see. `needs` is what it cannot work without and does not show otherwise.
+    `watch_suffices` says that whatever the plugin does once a node is chosen (Reserve and later) also follows
+    from the watch showing the pod on its node, so that kube-scheduler may bind by itself.
     """
 
-    name: ClassVar[str]
-    args_type: ClassVar[type[PluginArgs]] = NoArgs
+    args_api_version: ClassVar[str] = API_VERSION
+    handle: Handle
     looks_again: ClassVar[tuple[str, ...]] = ()
-    needs: ClassVar[Needs] = Needs()
     watch_suffices: ClassVar[bool] = False
 
-    def __init_subclass__(cls, **kwargs: object) -> None:
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         check_forms(cls)
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
-        self.args = args
-        self.handle = handle
+        super().__init__(args, handle)
 
     def lacks(self) -> Iterable[Lack]:
         """Return what the plugin lacks in the cluster as the handle has it, for `koordpy doctor`.

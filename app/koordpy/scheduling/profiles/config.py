@@ -15,7 +15,7 @@ from koordpy.api import config_document, config_model
 from koordpy.api.config_model import ConfigError, ConfigModel, NoEffect, Seconds
 from koordpy.api.field_error import FieldError, duplicate, invalid, required
 from koordpy.api.resource_names import is_extended
-from koordpy.scheduling.interface.args import API_VERSION
+from koordpy.scheduling.interface.plugin import API_VERSION
 
 KIND = "KubeSchedulerConfiguration"
 

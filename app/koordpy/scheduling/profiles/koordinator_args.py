@@ -13,8 +13,8 @@ from pydantic import Field, model_validator
 from koordpy.api import extension, quantity
 from koordpy.api.config_model import ConfigModel, Seconds
 from koordpy.api.field_error import FieldError, invalid
+from koordpy.api.plugin import PluginArgs
 from koordpy.lib import int64
-from koordpy.scheduling.interface.args import PluginArgs
 
 SCORING_STRATEGIES = ("MostAllocated", "BalancedAllocation", "LeastAllocated")
 

@@ -18,19 +18,22 @@ are left out and listed in `Profiles.missing`, so that a koord-scheduler's file 
 there are. With `skip_missing` that goes for every name.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from enum import Enum
 from functools import cache
 
+from koordpy.api import plugin_set
+from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.api.field_error import FieldError
-from koordpy.lib import entry_points
+from koordpy.api.plugin import PluginArgs, read_args
+from koordpy.api.plugin_errors import PluginError
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.framework.framework import Framework
-from koordpy.scheduling.interface.args import PluginArgs, read_args
+from koordpy.scheduling.interface.gates import SPECS
 from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.plugin import API_VERSION
 
 from ..interface import (
     AfterPostFilter,
@@ -135,23 +138,9 @@ class Profiles:
 
 
 @cache
-def installed() -> Mapping[str, type[Plugin]]:
-    """Return the installed plugin classes by name. Raises PluginLoadError naming the one that is broken."""
-    classes: dict[str, type[Plugin]] = {}
-    points = entry_points.find(GROUP)
-    for name in points:
-        loaded = entry_points.load(GROUP, name, points)
-        if not (isinstance(loaded, type) and issubclass(loaded, Plugin)):
-            raise entry_points.PluginLoadError(
-                f"entry point {name!r} in group {GROUP!r} is {loaded!r}, expected a subclass of "
-                f"{Plugin.__module__}.{Plugin.__qualname__}"
-            )
-        if loaded.name != name:
-            raise entry_points.PluginLoadError(
-                f"entry point {name!r} in group {GROUP!r} is a plugin that calls itself {loaded.name!r}"
-            )
-        classes[name] = loaded
-    return classes
+def installed() -> Catalogue[Plugin]:
+    """Return the installed plugins. Raises DuplicateName."""
+    return Catalogue(GROUP, Plugin)
 
 
 def gated_plugins(framework: Framework) -> Mapping[str, PreEnqueue]:
@@ -170,10 +159,11 @@ def build(
 ) -> Profiles:
     """Make every profile of a configuration. Raises ConfigError with all problems found.
 
-    `gates` are those of `koordpy.scheduling.interface.gates`; None means their defaults.
+    `classes` are the plugins to choose from, by default the installed ones. `gates` are those of
+    `koordpy.scheduling.interface.gates` and of the plugins; None means their defaults.
     """
     local = frozenset(profile.scheduler_name for profile in config.profiles)
-    known = installed() if classes is None else classes
+    known = _catalogue(classes)
     built = Profiles()
     problems: list[str] = []
     for index, profile in enumerate(config.profiles):
@@ -192,6 +182,12 @@ def build(
     return built
 
 
+def _catalogue(classes: Mapping[str, type[Plugin]] | None) -> Catalogue[Plugin]:
+    if classes is None:
+        return installed()
+    return classes if isinstance(classes, Catalogue) else Catalogue.of(GROUP, Plugin, classes.values())
+
+
 class _Plan:
     """Works out one profile."""
 
@@ -200,7 +196,7 @@ class _Plan:
         profile: Profile,
         path: str,
         place: Place,
-        known: Mapping[str, type[Plugin]],
+        known: Catalogue[Plugin],
         skip_missing: bool,
         built: Profiles,
     ) -> None:
@@ -227,16 +223,18 @@ class _Plan:
             [ref.name for ref in multi_point] + [name for point in POINTS for name in names[point]]
         )
         used = [name for name in ordered if any(name in at for at in names.values())]
+        gates = gates or self._default_gates(used)
         read = self._arguments()
         self._check_counts(names)
+        self._check_gates(used, gates)
         if self.problems:
             raise ConfigError(*self.problems)
+        handle.gates = gates
         for name in used:
             if name not in self.made:
-                args = read.get(name) or read_args(
-                    self.known[name].args_type, name, {}, f"{self.path}.pluginConfig"
-                )
-                self.made[name] = self.known[name](args, handle)
+                path = f"{self.path}.pluginConfig[{name}].args"
+                path, args = read.get(name) or (path, self.known[name].read_args(None, path))
+                self.made[name] = self.known.make(name, args, handle, path)
         enabled = {point: [self.made[name] for name in at] for point, at in names.items()}
         return Framework(
             self.profile.scheduler_name,
@@ -252,26 +250,23 @@ class _Plan:
         """The defaults, changed by the profile's own multiPoint set."""
         custom = self.plugins.multi_point
         defaults = DEFAULT_PLUGINS if self.place is Place.SCHEDULER else (PluginRef(name="DefaultBinder"),)
-        own = {ref.name: ref for ref in custom.enabled}
-        merged = [own.get(ref.name, ref) for ref in defaults if not custom.disables(ref.name)]
-        taken = {ref.name for ref in merged}
-        merged.extend(ref for ref in custom.enabled if ref.name not in taken)
-        listed = {ref.name for ref in custom.enabled}
-        return [
-            ref
-            for place, ref in enumerate(merged)
-            if self._is_known(
-                ref.name,
-                f"{self.path}.plugins.multiPoint.enabled[{place}].name",
-                default=ref.name not in listed,
-            )
-        ]
+        path = f"{self.path}.plugins.multiPoint"
+        listed = [ref.name for ref in custom.enabled]
+        found: list[PluginRef] = []
+        for ref in plugin_set.merge(defaults, custom.enabled, {ref.name for ref in custom.disabled}):
+            where = f"{path}.enabled[{listed.index(ref.name)}].name" if ref.name in listed else path
+            if any(other.name == ref.name for other in found):
+                again = f'plugin "{ref.name}" already registered as "multiPoint"'
+                self.problems.append(FieldError(where, again))
+            elif self._is_known(ref.name, where, default=ref.name not in listed):
+                found.append(ref)
+        return found
 
     def _names_at(self, point: str, multi_point: Sequence[PluginRef]) -> list[str]:
-        plugin_set: PluginSet = self.plugins.at(point)
+        own: PluginSet = self.plugins.at(point)
         path = f"{self.path}.plugins.{_camel(point)}.enabled"
         explicit: list[str] = []
-        for place, ref in enumerate(plugin_set.enabled):
+        for place, ref in enumerate(own.enabled):
             where = f"{path}[{place}].name"
             if ref.name in explicit:
                 self.problems.append(
@@ -285,7 +280,7 @@ class _Plan:
                 explicit.append(ref.name)
                 if point == "score":
                     self.weights[ref.name] = ref.weight or 1
-        if any(ref.name == "*" for ref in plugin_set.disabled):
+        if any(ref.name == plugin_set.ALL for ref in own.disabled):
             return explicit
         both, rest = [], []
         for ref in multi_point:
@@ -293,7 +288,7 @@ class _Plan:
                 continue
             if ref.name in explicit:
                 both.append(ref.name)
-            elif not plugin_set.disables(ref.name):
+            elif not own.disables(ref.name):
                 rest.append(ref.name)
             if point == "score":
                 self.weights.setdefault(ref.name, ref.weight or 1)
@@ -320,7 +315,7 @@ class _Plan:
 
     def _is_known(self, name: str, path: str, *, default: bool = False) -> bool:
         if name in self.known:
-            return True
+            return self._is_sound(name, path)
         if (self.place is Place.EXTENDER or self.is_whole) and name in IN_TREE:
             self.built.left_to_kube_scheduler.append(name)
         elif self.skip_missing or name in KOORDINATOR_ARGS:
@@ -329,39 +324,48 @@ class _Plan:
             self.problems.append(
                 FieldError(
                     path,
-                    f'default plugin "{name}" is not installed; expected it in entry point group '
-                    f"{GROUP!r} or disabled in multiPoint",
+                    f'default plugin "{name}" is not installed; expected it in entry point group {GROUP} or '
+                    "disabled in multiPoint",
                 )
             )
         else:
-            close = get_close_matches(name, self.known, 1, 0.85)
-            perhaps = f", {close[0]} perhaps" if close else ""
-            instead = ", or extender.skipMissingPlugins: true" if self.place is Place.EXTENDER else ""
-            self.problems.append(
-                FieldError(
-                    path,
-                    f'got "{name}", expected a plugin installed in entry point group {GROUP!r} '
-                    f"(koordpy version lists them){perhaps}{instead}",
-                )
-            )
+            instead = "; or extender.skipMissingPlugins: true" if self.place is Place.EXTENDER else ""
+            self.problems.append(FieldError(path, f"{self.known.missing(name)}{instead}"))
         return False
 
-    def _arguments(self) -> dict[str, PluginArgs]:
-        """Read the arguments of all plugins, those of Koordinator's too that are left out."""
-        read: dict[str, PluginArgs] = {}
+    def _is_sound(self, name: str, path: str) -> bool:
+        """Import an installed plugin."""
+        try:
+            self.known.load(name, path)
+        except PluginError as error:
+            self.problems.extend(error.problems)
+            return False
+        return True
+
+    def _arguments(self) -> dict[str, tuple[str, PluginArgs]]:
+        """Read the arguments of all plugins, with their places; check those of Koordinator's left out."""
+        read: dict[str, tuple[str, PluginArgs]] = {}
         for place, config in enumerate(self.profile.plugin_config):
-            path = f"{self.path}.pluginConfig[{place}]"
-            if self._is_known(config.name, f"{path}.name"):
-                args_type = self.known[config.name].args_type
-            elif config.name in KOORDINATOR_ARGS:
-                args_type = KOORDINATOR_ARGS[config.name]
-            else:
-                continue
+            name, path = config.name, f"{self.path}.pluginConfig[{place}]"
             try:
-                read[config.name] = read_args(args_type, config.name, config.args, f"{path}.args")
+                if self._is_known(name, f"{path}.name"):
+                    read[name] = f"{path}.args", self.known[name].read_args(config.args, f"{path}.args")
+                elif name in KOORDINATOR_ARGS:
+                    _check_args(KOORDINATOR_ARGS[name], name, config.args, f"{path}.args")
             except ConfigError as error:
                 self.problems.extend(error.problems)
         return read
+
+    def _default_gates(self, used: Iterable[str]) -> FeatureGates:
+        declared = {gate: spec for name in used for gate, spec in self.known[name].feature_gates.items()}
+        return FeatureGates({**SPECS, **declared})
+
+    def _check_gates(self, used: Iterable[str], gates: FeatureGates) -> None:
+        for name in used:
+            gate = self.known[name].feature
+            if gate is not None and not gates.enabled(gate):
+                off = f"{name} is enabled, and its feature gate {gate} is off"
+                self.problems.append(FieldError(f"{self.path}.plugins", off))
 
     def _check_counts(self, names: Mapping[str, Sequence[str]]) -> None:
         if self.place is Place.EXTENDER or self.is_whole:
@@ -379,7 +383,11 @@ class _Plan:
             )
 
 
-def _with_default_pre_bind(plugins: Plugins, known: Mapping[str, type[Plugin]]) -> Plugins:
+def _check_args(args_type: type[PluginArgs], plugin: str, document: object, path: str) -> None:
+    read_args(args_type, document, path, api_version=API_VERSION, kind=f"{plugin}Args")
+
+
+def _with_default_pre_bind(plugins: Plugins, known: Catalogue[Plugin]) -> Plugins:
     """Append DefaultPreBind, as Koordinator does to every profile that does not disable it."""
     pre_bind = plugins.pre_bind
     if (

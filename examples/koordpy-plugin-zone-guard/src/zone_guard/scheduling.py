@@ -4,9 +4,9 @@ Both refusals are unresolvable: evicting pods moves no node into another zone.
 """
 
 from koordpy.api.core import Pod
+from koordpy.api.plugin import PluginArgs
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface import Filter, Plugin, PreFilter
-from koordpy.scheduling.interface.args import PluginArgs
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
@@ -30,7 +30,7 @@ class ZoneGuard(Plugin, PreFilter, Filter):
     """Refuses nodes by their zone."""
 
     name = "ZoneGuard"
-    args_type = ZoneGuardArgs
+    args: ZoneGuardArgs
 
     def __init__(self, args: ZoneGuardArgs, handle: Handle) -> None:
         super().__init__(args, handle)

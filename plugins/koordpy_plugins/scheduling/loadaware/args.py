@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from koordpy.api.config_model import ConfigModel, Seconds
 from koordpy.api.field_error import FieldError, invalid, not_found, not_supported
-from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.api.plugin import PluginArgs
 
 AGGREGATION_TYPES = ("avg", "p50", "p90", "p95", "p99")
 

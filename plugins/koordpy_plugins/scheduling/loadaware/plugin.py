@@ -27,7 +27,6 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.interface.args import PluginArgs
 from koordpy.scheduling.interface.cycle_state import PLACED, CycleState, StateKey
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import PASS, SUCCESS, Code, Status, Verdict
@@ -53,13 +52,12 @@ class LoadAwareScheduling(
     """Refuses nodes on which the pod would lift a resource over its threshold; scores what is left."""
 
     name = "LoadAwareScheduling"
-    args_type = LoadAwareSchedulingArgs
+    args: LoadAwareSchedulingArgs
     watch_suffices = True
     needs = Needs(elsewhere=("an agent on every node that reports NodeMetrics (koordlet)",))
 
-    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+    def __init__(self, args: LoadAwareSchedulingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        assert isinstance(args, LoadAwareSchedulingArgs)
         self.settings = args
         loads = LoadSettings.of(args)
         self.cache = handle.cluster.shared(AssignCache, loads)

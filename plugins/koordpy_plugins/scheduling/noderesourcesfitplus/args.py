@@ -3,8 +3,8 @@
 from pydantic import Field
 
 from koordpy.api.config_model import ConfigModel
+from koordpy.api.plugin import PluginArgs
 from koordpy.lib import int64
-from koordpy.scheduling.interface.args import PluginArgs
 
 
 class ResourcesType(ConfigModel):

@@ -21,7 +21,6 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.interface.args import PluginArgs
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import SUCCESS, Status
@@ -38,11 +37,10 @@ class NodeResourcesFitPlus(Plugin, PreScore, Score, SignPlugin):
     """Scores the weighted mean over the resources that are configured and that the pod asks for."""
 
     name = "NodeResourcesFitPlus"
-    args_type = NodeResourcesFitPlusArgs
+    args: NodeResourcesFitPlusArgs
 
-    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+    def __init__(self, args: NodeResourcesFitPlusArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        assert isinstance(args, NodeResourcesFitPlusArgs)
         self._resources = args.resources
         self._counted_of = LastAnswer(self._counted, surely_alike).of  # workloads come in one go
 

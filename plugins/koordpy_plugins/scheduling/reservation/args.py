@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from koordpy.api import extension, resource_names
 from koordpy.api.config_model import ConfigModel
 from koordpy.api.field_error import FieldError, invalid
-from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.api.plugin import PluginArgs
 
 _SECONDS = {"gcDurationSeconds": 86_400, "gcIntervalSeconds": 60, "resyncIntervalSeconds": 60}
 

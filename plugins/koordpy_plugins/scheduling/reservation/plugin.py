@@ -50,7 +50,6 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.interface.args import PluginArgs
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.handle import Handle
@@ -116,13 +115,12 @@ class Reservation(
 
     name = "Reservation"
     needs = Needs(leads=True, rights=RIGHTS)
-    args_type = ReservationArgs
+    args: ReservationArgs
     looks_again = ("NodeResourcesFit", "NodePorts")
     node_local = True
 
-    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+    def __init__(self, args: ReservationArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        assert isinstance(args, ReservationArgs)
         cluster, config = handle.cluster, args.pre_allocation_config
         # What follows the cluster, shared by all profiles of a process.
         self.cache = cluster.shared(ReservationCache)

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.api.plugin import PluginArgs
 
 
 class ScarceResourceAvoidanceArgs(PluginArgs):

@@ -18,7 +18,6 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.interface.args import PluginArgs
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import SUCCESS, Status
@@ -36,11 +35,10 @@ class ScarceResourceAvoidance(Plugin, PreScore, Score, SignPlugin):
     """Scores the share of resources that are not rare among those that the pod leaves unused."""
 
     name = "ScarceResourceAvoidance"
-    args_type = ScarceResourceAvoidanceArgs
+    args: ScarceResourceAvoidanceArgs
 
-    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+    def __init__(self, args: ScarceResourceAvoidanceArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        assert isinstance(args, ScarceResourceAvoidanceArgs)
         self._scarce = frozenset(args.resources)
         self._scores: dict[frozenset[str], tuple[int, Int64]] = {}
         self._requested_of = LastAnswer(_requested, surely_alike).of  # workloads come in one go

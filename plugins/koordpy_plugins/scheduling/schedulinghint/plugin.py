@@ -16,7 +16,6 @@ from koordpy.scheduling.interface import (
     PreFilter,
     SignPlugin,
 )
-from koordpy.scheduling.interface.args import PluginArgs
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import SUCCESS, Status
@@ -30,7 +29,7 @@ class SchedulingHint(Plugin, BeforePreFilter, PreFilter, PreferNodes, SignPlugin
     """Reads the hint, restricts PreFilter to its nodes, and names its preferred nodes in order."""
 
     name = "SchedulingHint"
-    args_type = SchedulingHintArgs
+    args: SchedulingHintArgs
     needs = Needs(
         elsewhere=(
             "percentageOfNodesToScore: 100 in kube-scheduler's profile: "
@@ -38,9 +37,8 @@ class SchedulingHint(Plugin, BeforePreFilter, PreFilter, PreferNodes, SignPlugin
         )
     )
 
-    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+    def __init__(self, args: SchedulingHintArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        assert isinstance(args, SchedulingHintArgs)
         self._most = args.max_hint_nodes
 
     def sign_pod(self, pod: Pod) -> Hashable | None:

@@ -13,7 +13,6 @@ from koordpy.api.core import Namespace, Node, Pod, PodAffinityTerm
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.interface.args import read_args
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo, each
@@ -25,9 +24,7 @@ from .crowds import NAMES, again, changes, crowds, filtered, play, pods
 
 def made(cluster: Cluster, **args: Any) -> InterPodAffinity:
     assert len(cluster.nodes) >= 0
-    return InterPodAffinity(
-        read_args(InterPodAffinity.args_type, "InterPodAffinity", args, ""), Handle(cluster)
-    )
+    return InterPodAffinity.make(Handle(cluster), args)
 
 
 # --- the plain form ------------------------------------------------------------------------------
@@ -246,7 +243,7 @@ def test_a_pod_without_preferences_is_not_ranked_where_only_its_own_count() -> N
 
 def test_a_weight_outside_of_0_to_100_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
-        read_args(InterPodAffinity.args_type, "InterPodAffinity", {"hardPodAffinityWeight": 101}, "args")
+        InterPodAffinity.read_args({"hardPodAffinityWeight": 101}, "args")
     assert str(caught.value) == (
         "args.hardPodAffinityWeight: Invalid value: 101: not in valid range [0, 100]"
     )

@@ -13,7 +13,6 @@ from koordpy.api.meta import format_time
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.interface.args import read_args
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import Status
@@ -29,8 +28,7 @@ GI = 1 << 30
 
 def made(**args: object) -> LoadAwareScheduling:
     cluster = Cluster(FakeClock(NOW))
-    read = read_args(LoadAwareScheduling.args_type, LoadAwareScheduling.name, args, "args")
-    plugin = LoadAwareScheduling(read, Handle(cluster))
+    plugin = LoadAwareScheduling.make(Handle(cluster), args)
     node = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "96", "memory": "512Gi"}}}
     cluster.store(Node).apply(decode(Node, node))
     return plugin
@@ -245,8 +243,7 @@ def test_profiles_share_loads_and_columns_where_their_arguments_for_these_agree(
     handle = Handle(first.handle.cluster)
 
     def beside(**args: object) -> LoadAwareScheduling:
-        read = read_args(LoadAwareScheduling.args_type, LoadAwareScheduling.name, args, "args")
-        return LoadAwareScheduling(read, handle)
+        return LoadAwareScheduling.make(handle, args)
 
     same, stricter = beside(resourceWeights={"memory": 1}), beside(usageThresholds={"cpu": 10})
     coarser = beside(estimatedScalingFactors={"cpu": 100})

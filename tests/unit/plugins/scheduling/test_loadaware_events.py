@@ -12,7 +12,6 @@ from koordpy.api.meta import format_time
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
-from koordpy.scheduling.interface.args import read_args
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import each
@@ -34,8 +33,7 @@ ARGS = {
 
 
 def plugin_over(cluster: Cluster) -> LoadAwareScheduling:
-    args = read_args(LoadAwareScheduling.args_type, LoadAwareScheduling.name, ARGS, "args")
-    return LoadAwareScheduling(args, Handle(cluster))
+    return LoadAwareScheduling.make(Handle(cluster), ARGS)
 
 
 def pod_of(name: str, node_name: str, cpu: int, prod: bool, phase: str, seconds: int) -> Pod:

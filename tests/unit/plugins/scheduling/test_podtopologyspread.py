@@ -23,7 +23,6 @@ from koordpy.api.scheme import decode
 from koordpy.api.taints import find_untolerated
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.interface.args import read_args
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo, each
@@ -40,7 +39,7 @@ LABEL = f"{REASON} (missing required label)"
 def made(cluster: Cluster, **args: Any) -> PodTopologySpread:
     assert len(cluster.nodes) >= 0
     cls = PodTopologySpread
-    return cls(read_args(cls.args_type, cls.name, args, ""), Handle(cluster))
+    return cls.make(Handle(cluster), args)
 
 
 # --- the plain form ------------------------------------------------------------------------------
@@ -323,5 +322,5 @@ def test_constraints_beside_those_of_the_system_are_refused() -> None:
 
 def refusal(args: dict[str, Any]) -> str:
     with pytest.raises(ConfigError) as caught:
-        read_args(PodTopologySpread.args_type, "PodTopologySpread", args, "args")
+        PodTopologySpread.read_args(args, "args")
     return str(caught.value)

@@ -10,9 +10,9 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.framework.framework import Framework
-from koordpy.scheduling.interface.args import API_VERSION, read_args
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome
+from koordpy.scheduling.interface.plugin import API_VERSION
 from koordpy.scheduling.interface.status import Code
 from koordpy.scheduling.profiles import config
 from koordpy.scheduling.profiles.registry import Place, build
@@ -112,4 +112,4 @@ def test_a_hint_that_a_batch_left_counts_without_an_annotation() -> None:
 
 def test_the_number_of_hint_nodes_must_be_positive() -> None:
     with pytest.raises(ConfigError, match=r"args\.maxHintNodes: Invalid value: 0: must be a positive value"):
-        read_args(SchedulingHint.args_type, SchedulingHint.name, {"maxHintNodes": 0}, "args")
+        SchedulingHint.read_args({"maxHintNodes": 0}, "args")

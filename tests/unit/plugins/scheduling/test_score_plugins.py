@@ -8,7 +8,6 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.interface import Plugin, PreScore, Score
-from koordpy.scheduling.interface.args import read_args
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import each
@@ -47,7 +46,7 @@ def scores(
         cluster.store(Node).apply(decode(Node, document))
     for each_pod in bound:
         cluster.store(Pod).apply(each_pod)
-    plugin = cls(read_args(cls.args_type, cls.name, args, "args"), Handle(cluster))
+    plugin = cls.make(Handle(cluster), args)
     assert isinstance(plugin, PreScore)
     assert isinstance(plugin, Score)
     state, everything = CycleState(), table.all()
@@ -113,9 +112,7 @@ class TestNodeResourcesFitPlus:
         cluster = Cluster()
         table = cluster.nodes
         cluster.store(Node).apply(decode(Node, {"metadata": {"name": "n"}}))
-        plugin = NodeResourcesFitPlus(
-            read_args(NodeResourcesFitPlus.args_type, NodeResourcesFitPlus.name, {}, "args"), Handle(cluster)
-        )
+        plugin = NodeResourcesFitPlus.make(Handle(cluster))
         with pytest.raises(LookupError, match='"n" from PreScore'):
             plugin.score_nodes(CycleState(), pod({}), table.all())
 
@@ -142,10 +139,7 @@ class TestScarceResourceAvoidance:
     def test_scores_follow_nodes_that_change_come_and_go(self) -> None:
         cluster = Cluster()
         table = cluster.nodes
-        plugin = ScarceResourceAvoidance(
-            read_args(ScarceResourceAvoidance.args_type, ScarceResourceAvoidance.name, self.args, "args"),
-            Handle(cluster),
-        )
+        plugin = ScarceResourceAvoidance.make(Handle(cluster), self.args)
         state, incoming = CycleState(), pod({"cpu": 1})
         plugin.pre_score(state, incoming, table.all())
 

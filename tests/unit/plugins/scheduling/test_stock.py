@@ -11,7 +11,6 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.interface import Filter, Plugin, PreFilter, Score
-from koordpy.scheduling.interface.args import read_args
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import each
@@ -108,11 +107,11 @@ def test_both_forms_agree_before_and_after_changes(
 ) -> None:
     cluster = Cluster()
     handle = Handle(cluster)
-    plugins = [cls(read_args(cls.args_type, cls.name, {}, ""), handle) for cls in PLUGINS]
+    plugins = [cls.make(handle) for cls in PLUGINS]
     for changes_ in ([*first, *before], after):
         play(cluster, changes_)
         fresh = Cluster()
-        again = [cls(read_args(cls.args_type, cls.name, {}, ""), Handle(fresh)) for cls in PLUGINS]
+        again = [cls.make(Handle(fresh)) for cls in PLUGINS]
         for type_ in (Node, Pod):
             fresh.store(type_).replace(list(cluster.store(type_)))
         candidates = handle.nodes.all()
@@ -151,5 +150,5 @@ def test_both_forms_agree_before_and_after_changes(
 )
 def test_wrong_arguments_are_refused(cls: type[Plugin], args: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        read_args(cls.args_type, cls.name, args, "args")
+        cls.read_args(args, "args")
     assert message in str(caught.value)

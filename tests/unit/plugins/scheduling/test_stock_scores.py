@@ -11,7 +11,6 @@ from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
-from koordpy.scheduling.interface.args import read_args
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo, each
@@ -93,7 +92,7 @@ def test_balanced_allocation_is_the_deviation_of_the_used_shares(
     cluster = Cluster()
     args = {"resources": [{"name": name} for name in RESOURCES]}
     cls = NodeResourcesBalancedAllocation
-    plugin = cls(read_args(cls.args_type, cls.name, args, ""), Handle(cluster))
+    plugin = cls.make(Handle(cluster), args)
     play(cluster, [*first, *after])
     state, candidates = CycleState(), cluster.nodes.all()
     if promised:
@@ -120,7 +119,7 @@ def _amount(name: str, amount: Any) -> int:
 def test_what_a_container_has_already_counts_for_the_balance() -> None:
     cluster = Cluster()
     cls = NodeResourcesBalancedAllocation
-    plugin = cls(read_args(cls.args_type, cls.name, {}, ""), Handle(cluster))
+    plugin = cls.make(Handle(cluster))
     status = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "memory": "4Gi", "pods": 10}}}
     cluster.store(Node).apply(decode(Node, status))
     pod = decode(
@@ -138,7 +137,7 @@ def test_what_a_container_has_already_counts_for_the_balance() -> None:
 def test_a_pod_that_requests_nothing_is_not_ranked_by_balance() -> None:
     cluster = Cluster()
     cls = NodeResourcesBalancedAllocation
-    plugin = cls(read_args(cls.args_type, cls.name, {}, ""), Handle(cluster))
+    plugin = cls.make(Handle(cluster))
     assert plugin.pre_score(CycleState(), decode(Pod, {}), cluster.nodes.all()).is_skip
 
 
@@ -148,7 +147,7 @@ def test_image_locality_adds_up_what_need_not_be_pulled(
     first: list[Node], before: list[Any], pod: Pod, after: list[Any]
 ) -> None:
     cluster = Cluster()
-    plugin = ImageLocality(read_args(ImageLocality.args_type, "ImageLocality", {}, ""), Handle(cluster))
+    plugin = ImageLocality.make(Handle(cluster))
     wanted = [normalized(c.image) for c in (*pod.spec.init_containers, *pod.spec.containers)]
     for changes_ in ([*first, *before], after):
         play(cluster, changes_)
@@ -183,7 +182,7 @@ def test_an_image_without_tag_is_the_latest(name: str, full: str) -> None:
 
 def test_an_image_volume_counts_as_an_image() -> None:
     cluster = Cluster()
-    plugin = ImageLocality(read_args(ImageLocality.args_type, "ImageLocality", {}, ""), Handle(cluster))
+    plugin = ImageLocality.make(Handle(cluster))
     status = {"images": [{"names": ["model:v1"], "sizeBytes": 1000 * MEGABYTE}]}
     cluster.store(Node).apply(decode(Node, {"metadata": {"name": "n"}, "status": status}))
     pod = decode(Pod, {"spec": {"volumes": [{"name": "model", "image": {"reference": "model:v1"}}]}})
@@ -200,5 +199,5 @@ def test_an_image_volume_counts_as_an_image() -> None:
 def test_wrong_resources_are_refused(resources: list[dict[str, Any]], message: str) -> None:
     cls = NodeResourcesBalancedAllocation
     with pytest.raises(ConfigError) as caught:
-        read_args(cls.args_type, cls.name, {"resources": resources}, "args")
+        cls.read_args({"resources": resources}, "args")
     assert message in str(caught.value)

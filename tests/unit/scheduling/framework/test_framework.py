@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from koordpy.api.core import Pod
+from koordpy.api.plugin import NoArgs
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.framework.framework import Framework
@@ -18,7 +19,6 @@ from koordpy.scheduling.interface import (
     Reserve,
     Score,
 )
-from koordpy.scheduling.interface.args import NoArgs
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.gates import scheduling_gates
 from koordpy.scheduling.interface.handle import Handle

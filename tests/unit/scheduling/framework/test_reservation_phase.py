@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from koordpy.api.core import Pod
 from koordpy.api.meta import ObjectMeta
+from koordpy.api.plugin import NoArgs
 from koordpy.api.reservation import Reservation, ReservationStatus
 from koordpy.cluster.columns import Int64
 from koordpy.scheduling.interface import (
@@ -16,7 +17,6 @@ from koordpy.scheduling.interface import (
     ReservationPreBind,
     ReservationScore,
 )
-from koordpy.scheduling.interface.args import NoArgs
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo

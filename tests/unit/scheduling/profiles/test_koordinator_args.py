@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from koordpy.api.config_model import ConfigError
+from koordpy.api.plugin import PluginArgs, read_args
 from koordpy.lib import int64
-from koordpy.scheduling.interface.args import API_VERSION, PluginArgs, read_args
 from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.plugin import API_VERSION
 from koordpy.scheduling.profiles import config
 from koordpy.scheduling.profiles.koordinator_args import (
     KOORDINATOR_ARGS,
@@ -76,7 +77,7 @@ def load(text: str) -> Profiles:
 
 
 def read(name: str, document: dict[str, Any] | None = None) -> PluginArgs:
-    return read_args(KOORDINATOR_ARGS[name], name, document or {}, "args")
+    return read_args(KOORDINATOR_ARGS[name], document, "args", api_version=API_VERSION, kind=f"{name}Args")
 
 
 def test_a_file_for_a_whole_koord_scheduler_loads_and_the_missing_plugins_are_told() -> None:

@@ -1,12 +1,17 @@
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
 
+from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
+from koordpy.api.plugin import PluginArgs
+from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, Stage
 from koordpy.scheduling.interface import Filter, Plugin, PreBind, PreFilter, QueueSort, Score
+from koordpy.scheduling.interface.gates import SPECS
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
-from koordpy.scheduling.profiles.registry import Place, Profiles, build, installed
+from koordpy.scheduling.profiles.registry import GROUP, Place, Profiles, build, installed
 
 from ..worlds import Binder, configuration, world
 
@@ -86,6 +91,60 @@ def test_default_pre_bind_is_appended_unless_it_is_disabled() -> None:
 def test_a_plugin_that_is_not_installed_is_refused_with_its_path() -> None:
     with pytest.raises(ConfigError, match=r'plugins\.filter\.enabled\[0\]\.name: got "Nope", expected'):
         made(configuration([], filter={"enabled": [{"name": "Nope"}]}))
+
+
+def test_the_nearest_name_is_suggested() -> None:
+    with pytest.raises(ConfigError, match=r"; did you mean PrioritySort\?; or extender\.skipMissingPlugins"):
+        made(configuration([], filter={"enabled": [{"name": "PrioritySorting"}]}))
+
+
+def test_a_plugin_cannot_be_enabled_twice_at_multi_point() -> None:
+    with pytest.raises(
+        ConfigError,
+        match=r'multiPoint\.enabled\[0\]\.name: plugin "A" already registered as "multiPoint"',
+    ):
+        made(configuration(["A", "A"]))
+
+
+class Gated(A):
+    name = "Gated"
+    feature = "Gating"
+    feature_gates = {"Gating": FeatureSpec(False, Stage.ALPHA), "Reading": FeatureSpec(True, Stage.BETA)}
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.reads = handle.gates.enabled("Reading")
+
+
+def test_a_plugin_whose_gate_is_off_cannot_be_enabled() -> None:
+    known = Catalogue.of(GROUP, Plugin, CLASSES.values()).including(Gated)
+    with pytest.raises(ConfigError, match=r"plugins: Gated is enabled, and its feature gate Gating is off"):
+        build(configuration(["Gated"]), lambda _: Handle(world([])), place=Place.EXTENDER, classes=known)
+
+
+def test_a_plugin_reads_its_own_gates_when_it_is_made() -> None:
+    known = Catalogue.of(GROUP, Plugin, CLASSES.values()).including(Gated)
+    gates = FeatureGates(known.feature_gates(SPECS), {"Gating": True, "Reading": False})
+    profiles = build(
+        configuration(["Gated"]),
+        lambda _: Handle(world([])),
+        place=Place.EXTENDER,
+        classes=known,
+        gates=gates,
+    )
+    [plugin] = [each for each in profiles.frameworks["default-scheduler"].plugins if isinstance(each, Gated)]
+    assert plugin.reads is False
+
+
+def test_a_plugin_that_cannot_be_imported_is_refused_where_it_is_named() -> None:
+    broken = Catalogue(GROUP, Plugin, [EntryPoint("Broken", "no.such.module:Broken", GROUP)])
+    known = broken.including(*CLASSES.values())
+    config = configuration([], filter={"enabled": [{"name": "A"}, {"name": "Broken"}]})
+    with pytest.raises(ConfigError, match=r"enabled\[1\]\.name: plugin .Broken. .* cannot be imported"):
+        build(config, lambda _: Handle(world([])), place=Place.EXTENDER, classes=known)
+    assert order(
+        build(configuration(["A"]), lambda _: Handle(world([])), place=Place.EXTENDER, classes=known)
+    ) == ["A"]
 
 
 def test_missing_plugins_are_left_out_and_listed_when_that_is_wanted() -> None:

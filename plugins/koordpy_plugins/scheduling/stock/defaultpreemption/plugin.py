@@ -8,7 +8,6 @@ is by default: on).
 from koordpy.api.core import Pod
 from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.scheduling.interface import Plugin, PostFilter, PreEnqueue
-from koordpy.scheduling.interface.args import PluginArgs
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
@@ -24,11 +23,10 @@ class DefaultPreemption(Plugin, PreEnqueue, PostFilter):
     """Finds the node where the least is lost, evicts there, and nominates the pod to it."""
 
     name = "DefaultPreemption"
-    args_type = DefaultPreemptionArgs
+    args: DefaultPreemptionArgs
 
-    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+    def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        assert isinstance(args, DefaultPreemptionArgs)
         self.evaluator = Evaluator(
             self.name,
             handle,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from koordpy.api.field_error import FieldError, invalid
-from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.api.plugin import PluginArgs
 
 
 class InterPodAffinityArgs(PluginArgs):

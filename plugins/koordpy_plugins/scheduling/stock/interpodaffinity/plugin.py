@@ -23,7 +23,6 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.interface.args import PluginArgs
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
@@ -71,11 +70,10 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     add and take away."""
 
     name = "InterPodAffinity"
-    args_type = InterPodAffinityArgs
+    args: InterPodAffinityArgs
 
-    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+    def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        assert isinstance(args, InterPodAffinityArgs)
         self._hard_weight = args.hard_pod_affinity_weight
         self._only_own_preferences = args.ignore_preferred_terms_of_existing_pods
         self._topology = Topology(handle.nodes)

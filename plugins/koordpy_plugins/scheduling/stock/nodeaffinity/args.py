@@ -8,7 +8,7 @@ import msgspec
 from koordpy.api import node_affinity
 from koordpy.api.core import Affinity, NodeAffinity, PodSpec
 from koordpy.api.field_error import FieldError, invalid
-from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.api.plugin import PluginArgs
 
 
 class NodeAffinityArgs(PluginArgs):

@@ -19,7 +19,6 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.interface.args import PluginArgs
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import PASS, SUCCESS, Code, Status, Verdict
@@ -37,11 +36,10 @@ class NodeAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     """Refuses nodes that required terms do not match; matched preferred terms add their weights."""
 
     name = "NodeAffinity"
-    args_type = NodeAffinityArgs
+    args: NodeAffinityArgs
 
-    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+    def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        assert isinstance(args, NodeAffinityArgs)
         added = args.added
         self._enforced = ANY_NODE if added is None else node_affinity.required(added)
         self._added_preference = NO_PREFERENCE if added is None else node_affinity.preferred(added)

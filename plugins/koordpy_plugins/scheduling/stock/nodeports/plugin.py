@@ -5,6 +5,7 @@ from collections import defaultdict
 import numpy as np
 
 from koordpy.api.core import Pod
+from koordpy.api.plugin import PluginArgs
 from koordpy.api.reserve_pod import is_reserve_pod
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface import (
@@ -13,7 +14,6 @@ from koordpy.scheduling.interface import (
     PreFilter,
     SignPlugin,
 )
-from koordpy.scheduling.interface.args import PluginArgs
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo

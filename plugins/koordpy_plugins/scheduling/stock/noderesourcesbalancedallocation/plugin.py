@@ -20,7 +20,6 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.interface.args import PluginArgs
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import SUCCESS, Status
@@ -36,11 +35,10 @@ class NodeResourcesBalancedAllocation(Plugin, PreScore, Score, SignPlugin):
     """Ranks by how little the used shares of a node's resources would differ with the pod on it."""
 
     name = "NodeResourcesBalancedAllocation"
-    args_type = NodeResourcesBalancedAllocationArgs
+    args: NodeResourcesBalancedAllocationArgs
 
-    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        assert isinstance(args, NodeResourcesBalancedAllocationArgs)
         self._names = args.names
         self._requests_of = LastAnswer(self._requests, surely_alike).of  # workloads come in one go
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from koordpy.api.config_model import ConfigModel
 from koordpy.api.field_error import FieldError, invalid, required
-from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.api.plugin import PluginArgs
 
 
 class ResourceSpec(ConfigModel):

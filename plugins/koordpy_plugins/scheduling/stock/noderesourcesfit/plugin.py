@@ -19,7 +19,6 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.interface.args import PluginArgs
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import PASS, SUCCESS, Code, Status, Verdict
@@ -39,11 +38,10 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     """Refuses nodes that lack a requested resource or a place for one more pod; ranks by what is left."""
 
     name = "NodeResourcesFit"
-    args_type = NodeResourcesFitArgs
+    args: NodeResourcesFitArgs
 
-    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+    def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        assert isinstance(args, NodeResourcesFitArgs)
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._needs_of = LastAnswer(self._needs, surely_alike).of  # workloads come in one go

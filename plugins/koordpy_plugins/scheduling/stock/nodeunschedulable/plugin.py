@@ -6,6 +6,7 @@ Source: Kubernetes, `framework/plugins/nodeunschedulable`.
 import numpy as np
 
 from koordpy.api.core import Pod, Taint
+from koordpy.api.plugin import PluginArgs
 from koordpy.api.taints import NO_SCHEDULE, tolerated
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface import (
@@ -13,7 +14,6 @@ from koordpy.scheduling.interface import (
     Plugin,
     SignPlugin,
 )
-from koordpy.scheduling.interface.args import PluginArgs
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import PASS, Code, Verdict

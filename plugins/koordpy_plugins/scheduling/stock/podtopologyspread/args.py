@@ -10,7 +10,7 @@ from koordpy.api import labels
 from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import TopologySpreadConstraint
 from koordpy.api.field_error import FieldError, duplicate, forbidden, invalid, not_supported, required
-from koordpy.scheduling.interface.args import PluginArgs
+from koordpy.api.plugin import PluginArgs
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
 SCHEDULE_ANYWAY = "ScheduleAnyway"

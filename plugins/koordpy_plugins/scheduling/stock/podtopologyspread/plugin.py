@@ -27,7 +27,6 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.interface.args import PluginArgs
 from koordpy.scheduling.interface.cycle_state import CycleState, StateKey
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
@@ -106,11 +105,10 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
 
     name = "PodTopologySpread"
     needs = Needs(later=(ReplicaSet, ReplicationController, Service, StatefulSet))
-    args_type = PodTopologySpreadArgs
+    args: PodTopologySpreadArgs
 
-    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+    def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        assert isinstance(args, PodTopologySpreadArgs)
         self._defaults = args.defaults
         self._is_system = args.is_system
         self._selectors = DefaultSelectors(handle.cluster)

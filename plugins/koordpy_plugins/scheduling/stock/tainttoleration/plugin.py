@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koordpy.api.core import Pod
+from koordpy.api.plugin import PluginArgs
 from koordpy.api.taints import PREFER_NO_SCHEDULE, find_untolerated, tolerated
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface import (
@@ -16,7 +17,6 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.interface.args import PluginArgs
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import PASS, SUCCESS, Code, Status, Verdict

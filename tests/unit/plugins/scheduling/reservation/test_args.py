@@ -3,14 +3,12 @@ from typing import Any
 import pytest
 
 from koordpy.api.config_model import ConfigError
-from koordpy.scheduling.interface.args import read_args
+from koordpy.api.plugin import read_args
 from koordpy_plugins.scheduling.reservation.args import ReservationArgs
 
 
 def read(**fields: Any) -> ReservationArgs:
-    args = read_args(ReservationArgs, "Reservation", fields, "args")
-    assert isinstance(args, ReservationArgs)
-    return args
+    return read_args(ReservationArgs, fields, "args")
 
 
 def test_defaults_are_koordinators() -> None:
