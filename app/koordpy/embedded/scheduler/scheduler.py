@@ -9,6 +9,7 @@ to over HTTP like any other.
 import asyncio
 import logging
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,11 +21,12 @@ from koordpy.cluster.events import NORMAL, Recorder
 from koordpy.cluster.informers import Informers
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock, SystemClock
+from koordpy.lib.feature_gates import FeatureGates
 from koordpy.lib.http1 import Connect
 from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.cycle.queue import SchedulingQueue, by_priority
 from koordpy.scheduling.framework.framework import Framework
-from koordpy.scheduling.interface import ExtenderError, QueuedPod
+from koordpy.scheduling.interface import ExtenderError, Plugin, QueuedPod
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.failure import Failure, taken_over
 from koordpy.scheduling.interface.handle import Handle
@@ -81,6 +83,8 @@ class Scheduler:
         clock: Clock | None = None,
         rng: random.Random | None = None,
         connect: Connect | None = None,
+        classes: Mapping[str, type[Plugin]] | None = None,
+        gates: FeatureGates | None = None,
     ) -> None:
         self.config, self._client = config, client
         self._clock = clock or SystemClock()
@@ -93,7 +97,12 @@ class Scheduler:
         self._events = Recorder(client, controller="default-scheduler", clock=self._clock)
         self._handles: list[Handle] = []
         profiles = build(
-            without_ignored_resources(config), self._handle, place=Place.SCHEDULER, skip_missing=True
+            without_ignored_resources(config),
+            self._handle,
+            place=Place.SCHEDULER,
+            classes=classes,
+            skip_missing=True,
+            gates=gates,
         )
         self._profiles = profiles.frameworks
         self._search = NodeSearch(config, self._nodes, self._extenders, self._rng)
