@@ -71,7 +71,7 @@ class NodeAffinity(Struct):
 
 
 class PodAffinityTerm(Struct):
-    """Pods, and the topology in which they are looked for."""
+    """Pods, and the topology domain in which they are to be found."""
 
     label_selector: LabelSelector | None = None
     namespaces: list[str] = []
@@ -104,7 +104,7 @@ class Affinity(Struct):
 
 
 class Toleration(Struct):
-    """A taint that a pod puts up with."""
+    """A taint that a pod tolerates."""
 
     key: str = ""
     operator: str = ""
@@ -145,7 +145,7 @@ class ImageVolumeSource(Struct):
 
 
 class Volume(Struct):
-    """A volume of a pod, as far as eviction policies and scores of nodes look at it."""
+    """A volume of a pod, with the fields that eviction policies and node scores read."""
 
     name: str = ""
     empty_dir: dict[str, Any] | None = None
@@ -155,7 +155,7 @@ class Volume(Struct):
 
 
 class PodResourceClaim(Struct):
-    """A claim of dynamically allocated resources, as far as eviction policies look at it."""
+    """A claim of dynamically allocated resources, with the fields that eviction policies read."""
 
     name: str = ""
 
@@ -288,7 +288,7 @@ class PriorityClass(KubeObject):
 
 
 class PersistentVolumeClaim(KubeObject):
-    """A claim on storage, as far as eviction policies look at it."""
+    """A claim on storage, with the fields that eviction policies read."""
 
     class Spec(Struct):
         """Of which class the storage is."""

@@ -66,7 +66,7 @@ class Document:
     def set(self, path: Path, value: Any, *, copy: bool = True) -> bool:
         """Put a value at a path, creating objects on the way where there are none (absent or null).
 
-        Without `copy` the value is handed over: nobody else may hold it, or what is in it. Returns False, and
+        Without `copy` the value is handed over: no one else may hold it, or what is in it. Returns False, and
         records nothing, where an equal value stands already.
         """
         if copy and isinstance(value, _NESTED):

@@ -1,7 +1,7 @@
 """Which nodes a pod may run on, and which it prefers, by node selector and node affinity.
 
 Terms are read once: pods of one workload share one matcher. A matcher is asked with a node's labels and name,
-so that it serves full nodes and rows of a node table alike. Source of the rules: Kubernetes,
+so that it serves full nodes as well as rows of a node table. Source of the rules: Kubernetes,
 `k8s.io/component-helpers/scheduling/corev1/nodeaffinity`.
 """
 
@@ -84,7 +84,7 @@ class Term:
         self.errors.append(f"{path}: {value!r}: expected {expected}")
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Return whether a node matches. Fields are not looked at on a node without a name."""
+        """Return whether a node matches. On a node without a name, fields are ignored."""
         if self.errors or not self._labels.matches(labels):
             return False
         if name:

@@ -17,7 +17,7 @@ from .scheme import DecodeError, decode
 
 _ZERO = Quantity.of(0)
 _KEPT = (extension.BATCH_CPU, extension.BATCH_MEMORY)
-"""Whoever writes these amounts has subtracted the reservation already."""
+"""The component that writes these amounts has subtracted the reservation already."""
 
 
 class NodeReservation(Struct):

@@ -91,7 +91,7 @@ def kube_qos(pod: Pod) -> str:
 def computed_kube_qos(pod: Pod) -> str:
     """Return the Kubernetes QoS class by cpu and memory of all containers, init containers too.
 
-    Where the spec has resources of the whole pod, even empty ones, containers are not looked at.
+    Where the spec has resources of the whole pod, even empty ones, containers are ignored.
     """
     spec = pod.spec
     if spec.resources is not None:

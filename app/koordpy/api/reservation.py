@@ -1,7 +1,7 @@
 """Reservation: resources of a node that are set aside for pods yet to come.
 
 A Reservation is a pod template that is scheduled like a pod; from then on its resources belong to the pods
-that its owners describe. Here are the object and what can be told by looking at it; its life is in
+that its owners describe. Here are the object and what follows from it alone; its life is in
 `reservation_status`, who may use it in `reservation_owners` and `reservation_affinity`. Source: Koordinator,
 `apis/scheduling/v1alpha1/reservation_types.go`, `pkg/util/reservation/reservation.go`.
 """
@@ -21,7 +21,7 @@ DEFAULT_POLICY, ALIGNED, RESTRICTED = "", "Aligned", "Restricted"
 """How strictly owners keep to what is reserved: `spec.allocatePolicy`."""
 
 DEFAULT_MODE, CLUSTER_MODE = "Default", "Cluster"
-"""Where a pre-allocating Reservation looks for pods: `spec.preAllocationPolicy.mode`."""
+"""Where a pre-allocating Reservation searches for pods: `spec.preAllocationPolicy.mode`."""
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
@@ -61,7 +61,7 @@ class PreAllocationPolicy(Struct):
 
 
 class ReservationSpec(Struct):
-    """What is reserved, for whom, for how long."""
+    """What is reserved, for which pods, and for how long."""
 
     template: ReservationTemplate | None = None
     owners: list[ReservationOwner] = []

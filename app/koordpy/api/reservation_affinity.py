@@ -55,7 +55,7 @@ class ReservationAffinity:
         return self._terms is None or self._terms.matches(labels, name)
 
     def untolerated(self, taints: Sequence[Taint]) -> Taint | None:
-        """Return the first taint of a reservation that the pod does not put up with."""
+        """Return the first taint of a reservation that the pod does not tolerate."""
         return find_untolerated(taints, self.tolerations)
 
 

@@ -100,7 +100,7 @@ def _matchers(packed: bytes) -> OwnerMatchers:
 
 
 def _is_object(reference: ObjectReference | None, pod: Pod) -> bool:
-    """Kind, resource version and field path are not looked at.
+    """Kind, resource version and field path are ignored.
 
     A reference with an apiVersion names no pod: Koordinator compares it with what its informers leave of a
     pod's, and that is nothing.

@@ -1,7 +1,7 @@
 """Whether label selectors can be met at all, and whether several can be met by the same object.
 
 Requirements on different keys do not touch each other, so each key is settled alone: a value (or the key's
-absence) is looked for that all requirements on it accept. What is found is an example to show to people.
+absence) is searched that all requirements on it accept. What is found is an example to show to people.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """The queue of a controller: which keys are to be worked on, each once, and when again after a failure.
 
-A key that is added while it waits is in the queue once. One that is added while somebody works on it comes
+A key that is added while it waits is in the queue once. One that is added while it is worked on comes
 back when that is done, so no key is ever worked on twice at the same time and no change is missed. Source:
 Kubernetes, `k8s.io/client-go/util/workqueue`.
 """

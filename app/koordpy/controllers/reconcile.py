@@ -17,7 +17,7 @@ from .queue import WorkQueue
 log = logging.getLogger(__name__)
 
 Reconcile = Callable[[str], Awaitable[float | None]]
-"""Brings up to date what a key names; returns the seconds after which to look again, None for never."""
+"""Brings up to date what a key names; returns the seconds after which to reconcile again, None for never."""
 
 
 class ReconcileError(Exception):

@@ -23,7 +23,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class FeatureSpec:
-    """A gate: whether it is on unless somebody says otherwise, and whether anybody may."""
+    """A gate: whether it is on by default, and whether that may be changed."""
 
     default: bool
     stage: Stage

@@ -8,21 +8,21 @@ A = TypeVar("A")
 
 
 class LastAnswer(Generic[Q, A]):
-    """Ask `answer` only when a question is not `alike` the one before. Answers are shared: never change them.
+    """Ask `answer` only when a question differs from the one before. Answers are shared: never change them.
 
-    `alike` gets the earlier question first; it may say no to questions that are.
+    `same` compares two questions, the earlier one first; it may call equal questions different.
     """
 
-    __slots__ = ("_alike", "_answer", "_last")
+    __slots__ = ("_answer", "_last", "_same")
 
-    def __init__(self, answer: Callable[[Q], A], alike: Callable[[Q, Q], bool]) -> None:
-        self._answer, self._alike = answer, alike
+    def __init__(self, answer: Callable[[Q], A], same: Callable[[Q, Q], bool]) -> None:
+        self._answer, self._same = answer, same
         self._last: tuple[Q, A] | None = None
 
     def of(self, question: Q) -> A:
         """Return the answer to a question. Raises what `answer` raises."""
         last = self._last
-        if last is not None and self._alike(last[0], question):
+        if last is not None and self._same(last[0], question):
             return last[1]
         answer = self._answer(question)
         self._last = question, answer

@@ -1,6 +1,6 @@
 """What is measured of queues of work, under the names that client-go's work queues gave to their metrics.
 
-Whoever has a queue counts here, since a process registers a metric once. Source of names and buckets:
+All queues count here, since a process registers a metric once. Source of names and buckets:
 controller-runtime, `pkg/metrics/workqueue.go`.
 """
 
@@ -67,7 +67,7 @@ class QueueMetrics:
         self._worked.observe(now - self._begun.pop(key, now))
 
     def drop(self, key: str) -> None:
-        """Forget a key that nobody will work on."""
+        """Forget a key that will not be worked on."""
         self._added.pop(key, None)
         self._depth.set(len(self._added))
 

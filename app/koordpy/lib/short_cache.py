@@ -1,7 +1,7 @@
 """A cache of answers about texts that remembers no long ones.
 
 What clients send is asked about again and again, so answers are worth keeping; but a cache that is bounded by
-the number of its texts is not bounded by their length, and whoever may send megabytes could fill it.
+the number of its texts is not bounded by their length, and a caller who may send megabytes could fill it.
 """
 
 from collections.abc import Callable

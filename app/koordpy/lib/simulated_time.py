@@ -1,4 +1,4 @@
-"""An event loop on which time passes only when nobody has anything left to do.
+"""An event loop on which time passes only when no callback is left to run.
 
 Timers fire in their order and as far apart as they say, but the waits between them take no time: when nothing
 is ready, the loop's clock jumps to the next timer. So a program of coroutines that gets its time from the
@@ -38,7 +38,7 @@ class _Selector(selectors.DefaultSelector):
         ready = super().select(0)
         if not ready:
             if timeout is None:
-                raise Stalled("nothing is scheduled any more, and somebody still waits")
+                raise Stalled("nothing is scheduled any more, and a task still waits")
             self._jump(timeout)
         return ready
 

@@ -34,7 +34,7 @@ class _Cached:
 class Executor:
     """Write cgroup files, with a cache of what was asked for.
 
-    `force_update` is the age in seconds at which a cached value is written again all the same: somebody
+    `force_update` is the age in seconds at which a cached value is written again all the same: someone
     else (the kubelet) may have changed the file.
     """
 
@@ -84,7 +84,7 @@ class Executor:
                 self._guarded(self._shrink, update, done)
 
     def collect(self) -> None:
-        """Drop cache entries that nobody asked for within two minutes."""
+        """Drop cache entries that were not used within two minutes."""
         horizon = self._clock.monotonic() - CACHE_TTL.total_seconds()
         self._cache = {key: entry for key, entry in self._cache.items() if entry.at >= horizon}
 

@@ -39,7 +39,7 @@ def split(
 ) -> tuple[float, float, float]:
     """Return what chosen pods, chosen host applications and the system use, in the unit of the input.
 
-    Pods with usage but without an object are chosen always. The system uses what is left of the node's
+    Pods with usage but without an object are chosen always. The system uses the remainder of the node's
     usage, and never less than what is reserved for it.
     """
     by_uid = {meta.pod.metadata.uid: meta.pod for meta in pods}

@@ -113,7 +113,7 @@ class EndpointCaller:
         timeout: float = 30.0,
         repeatable: bool | None = None,
     ) -> Response:
-        """Have one request answered; one to a path that nobody serves gets a 404."""
+        """Have one request answered; one to a path that is not served gets a 404."""
         path = path.partition("?")[0]
         endpoint = self._endpoints.get(path) or self._by_verb.get(path.rpartition("/")[2])
         if endpoint is None:

@@ -117,6 +117,6 @@ async def _quietly(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
     except NotFound:
-        pass  # somebody else was faster
+        pass  # it has ended otherwise
     except ApiError as error:
         log.warning("a simulated kubelet: %s", error)

@@ -1,4 +1,4 @@
-"""Leave out of recorded objects what is nobody's business, and give names that tell nothing.
+"""Leave confidential fields out of recorded objects, and replace names by meaningless ones.
 
 What stays is what placement depends on: requests, selectors, affinities, tolerations, priorities, and the
 labels and annotations of Kubernetes and Koordinator. Images, commands, environments, volumes, secrets and

@@ -1,4 +1,4 @@
-"""The nodes of a scenario: groups that are alike, and tables."""
+"""The nodes of a scenario: groups of equal nodes, and tables."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

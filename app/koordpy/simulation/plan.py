@@ -36,7 +36,7 @@ def of(scenario: Scenario, folder: Path) -> Plan:
         usage = {**_DEFAULT_USAGE, **scenario.usage.default, **workload.usage}
         with _Under(f"workloads[{index}]"):
             if workload.pods is not None:
-                plan.pods += pod_sources.alike(workload, workload.pods, usage, rng)
+                plan.pods += pod_sources.equal(workload, workload.pods, usage, rng)
             elif workload.trace is not None:
                 plan.pods += pod_sources.of_trace(workload, workload.trace, usage, folder)
             else:

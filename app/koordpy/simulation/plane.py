@@ -49,7 +49,7 @@ from .setup import SchedulerSetup, Source
 Document = dict[str, Any]
 
 _NO_SLOW_CYCLES = "24h"
-"""How often attempts are looked at that take long: work takes no time here, and looking does."""
+"""How often attempts that take long are searched for: scheduling takes no simulated time, the search does."""
 
 _SERVICE = ("koordinator-system", "koordinator-webhook-service")
 

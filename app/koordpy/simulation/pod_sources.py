@@ -1,4 +1,4 @@
-"""The pods of a scenario's workloads: some that are alike, those of a Deployment, those of a trace."""
+"""The pods of a scenario's workloads: equal ones, those of a Deployment, those of a trace."""
 
 import copy
 import random
@@ -22,8 +22,8 @@ Document = dict[str, Any]
 _IMAGE = "simulated:1"
 
 
-def alike(workload: Workload, pods: Pods, usage: Usage, rng: random.Random) -> Iterator[PlannedPod]:
-    """Yield pods that are alike, with their times drawn by `rng`."""
+def equal(workload: Workload, pods: Pods, usage: Usage, rng: random.Random) -> Iterator[PlannedPod]:
+    """Yield equal pods, with their times drawn by `rng`."""
     template = pods.template or _requesting(pods.requests)
     at = pods.arrivals.at
     for index in range(pods.count):

@@ -1,7 +1,7 @@
 """Watches a live cluster and writes down what a scenario of it needs.
 
 A recording begins with what is there: bound pods keep their nodes. Pods that come while it lasts are
-arrivals; those that go get a duration. Usage is read from NodeMetrics, pod by pod; what is left of a node's
+arrivals; those that go get a duration. Usage is read from NodeMetrics, pod by pod; the remainder of a node's
 usage is the node's own.
 """
 
@@ -73,7 +73,7 @@ class Recorder:
         self._began = 0.0
 
     async def record(self, seconds: float) -> Recording:
-        """Look at what is there, and at what happens for some time (0: nothing more). Raises ApiError."""
+        """Record what is there, and what happens for some time (0: nothing more). Raises ApiError."""
         recording, cluster = self._recording, self._cluster
         pods, metrics = cluster.store(Pod), cluster.store(NodeMetric, optional=True)
         nodes = cluster.store(Node)

@@ -1,4 +1,4 @@
-"""Looks at the cluster now and then, and adds up what it saw."""
+"""Samples the cluster at intervals, and adds up the samples."""
 
 import asyncio
 

@@ -125,7 +125,7 @@ class NodeColumns(ConfigModel):
 
 
 class NodeGroup(ConfigModel):
-    """Nodes that are alike, or a table of nodes."""
+    """Equal nodes, or a table of nodes."""
 
     name: str | None = None
     """The first part of the names `NAME-0`, `NAME-1` ...; of a single node all of it."""
@@ -168,7 +168,7 @@ class Arrivals(ConfigModel):
 
 
 class Pods(ConfigModel):
-    """Pods that are alike and run for some time, as those of a Job."""
+    """Equal pods that run for some time, as those of a Job."""
 
     count: int = Field(ge=0)
     arrivals: Arrivals = Arrivals()

@@ -188,7 +188,7 @@ class _ReplicaSet:
             self._pods.append(made)
 
     def lost(self, pod: Incarnation) -> None:
-        """Replace a pod that somebody else took away."""
+        """Replace a pod that was deleted by another component."""
         if pod in self._pods:
             self._pods.remove(pod)
             self._workloads.soon(self._replace())

@@ -13,7 +13,7 @@ def cluster(*objects: KubeObject, now: datetime = NOW) -> Cluster:
     """Return a cluster that holds these objects and is completely known.
 
     Its clock is a `FakeClock`, which moves when a test moves it. Objects are put, changed and removed with
-    `apply` and `discard` of `cluster.store(TYPE)`; whoever follows the store is told.
+    `apply` and `discard` of `cluster.store(TYPE)`; all that follow the store are notified.
     """
     made = Cluster(FakeClock(now))
     _ = made.nodes  # the table follows the stores from its first use on
@@ -24,6 +24,6 @@ def cluster(*objects: KubeObject, now: datetime = NOW) -> Cluster:
 
 
 def settle(known: Cluster) -> None:
-    """Let every store that somebody has asked for count as listed, also those that hold nothing."""
+    """Let every store that was requested count as listed, also those that hold nothing."""
     for store in known.stores:
         store.synced = True

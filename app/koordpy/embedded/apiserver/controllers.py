@@ -1,6 +1,6 @@
 """What kube-controller-manager does that others rely on: budgets, the end of namespaces, orphans.
 
-Each controller looks at what changed and brings the stored objects to the state that follows. They run only
+Each controller takes what changed and brings the stored objects to the state that follows. They run only
 where they are asked for: a bare API server has none.
 """
 
@@ -33,7 +33,7 @@ class Controller(Protocol):
 
 
 class _Queue:
-    """Keys that wait to be looked at, each once."""
+    """Keys that wait to be reconciled, each once."""
 
     def __init__(self) -> None:
         self._keys: dict[str, None] = {}

@@ -330,7 +330,7 @@ def refuse(error: ApiError) -> Response:
 
 
 def failure(request: Request, error: Exception) -> Response:
-    """Return the answer to a request that ended in an exception; what nobody foresaw is logged."""
+    """Return the answer to a request that ended in an exception; an unexpected one is logged."""
     if isinstance(error, ApiError):
         return refuse(error)
     if isinstance(error, RecursionError):

@@ -186,7 +186,7 @@ class Scheduler:
         item = None if preferred is None else self.queue.pick(preferred.metadata.uid)
         return item or self.queue.pop()
 
-    # --- which pods are for whom -----------------------------------------------------------------
+    # --- which profile a pod is for --------------------------------------------------------------
 
     def _admits(self, pod: Pod) -> bool:
         """PreEnqueue; gates count even where a profile leaves out the plugin: no gated pod can be bound."""
@@ -349,7 +349,7 @@ class Scheduler:
         handle.tell_failure(failure)
 
     async def _treat(self, attempt: _Attempt, failure: Failure, *, anything_helps: bool, freed: bool) -> None:
-        """Queue the pod again and leave word of the failure, as kube-scheduler does."""
+        """Queue the pod again and report the failure, as kube-scheduler does."""
         pod, status, nomination = failure.pod, failure.status, failure.nomination
         uid = pod.metadata.uid
         known = self.queue.requeue(

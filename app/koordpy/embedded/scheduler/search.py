@@ -1,4 +1,4 @@
-"""Find a node for a pod: plugins filter, extenders filter what is left, both score, the best node is taken.
+"""Find a node for a pod: plugins filter, extenders filter the rest, both score, the best node is taken.
 
 The order, the arithmetic and what counts as a failure are kube-scheduler's (`schedulePod` in
 `pkg/scheduler/schedule_one.go`).
@@ -28,7 +28,7 @@ from .extenders import Extender, encoded
 log = logging.getLogger(__name__)
 
 MIN_FEASIBLE_NODES = 100
-"""Below this many nodes all are looked at, whatever the percentage says."""
+"""Below this many nodes all are filtered, whatever the percentage says."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Found:
     node_name: str = ""
     status: Status = SUCCESS
     outcome: FilterOutcome | None = None
-    """Set when nodes were looked at and none fits; extenders' refusals are counted in."""
+    """Set when nodes were filtered and none fits; extenders' refusals are counted in."""
     extender_refused: bool = False
 
 

@@ -1,1 +1,1 @@
-"""What looks at every write before it is stored: built-in admission, and webhooks."""
+"""What every write passes before it is stored: built-in admission, and webhooks."""

@@ -1,7 +1,7 @@
-"""Admission: what looks at every write before it is stored, and may change or refuse it.
+"""Admission: what every write passes before it is stored, and what may change or refuse it.
 
 First the controllers that every cluster runs (namespace lifecycle, priority, default tolerations), then the
-webhooks that `webhooks.py` calls. When a mutating webhook changed a pod, the built-in ones look again.
+webhooks that `webhooks.py` calls. When a mutating webhook changed a pod, the built-in ones run again.
 """
 
 from typing import Any, Protocol

@@ -1,7 +1,7 @@
-"""TokenReview and SubjectAccessReview: who somebody is and what they may do.
+"""TokenReview and SubjectAccessReview: who a caller is and what they may do.
 
-The server has no users of its own: a table says which bearer tokens belong to whom, and everybody may do
-everything. What reviews say of access can be something else, for those who ask before they try.
+The server has no users of its own: a table says which bearer token belongs to which user, and every user
+may do everything. What access reviews say can be set otherwise, for clients that ask before they try.
 """
 
 from collections.abc import Callable, Mapping

@@ -31,7 +31,7 @@ class Selection:
         return self.labels is not None or self.fields is not None
 
     def matches(self, record: Record) -> bool:
-        """Return whether an object is meant (the namespace is looked at, too)."""
+        """Return whether an object is selected; its namespace counts too."""
         if self.prefix and not record.key.startswith(self.prefix):
             return False
         if self.labels is not None and not self.labels.matches(record.labels):

@@ -1,6 +1,6 @@
 """The JSON types of kinds that the API structs do not cover, as far as the rules of a kind read them.
 
-A document that does not have them is refused before any rule looks at it. A module has the forms of one kind,
+A document that does not have them is refused before any rule applies. A module has the forms of one kind,
 or of a few that belong together.
 """
 
