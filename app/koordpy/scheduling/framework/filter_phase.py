@@ -299,7 +299,7 @@ class FilterPhase:
     def entangled(self, state: CycleState) -> list[str]:
         """Return the Filter plugins from the first on whose answer for a node depends on other nodes' pods.
 
-        Where there is none, pods can be moved in thought on many nodes at once, in one state.
+        Where there is none, pods can be added and removed hypothetically on many nodes at once, in one state.
         """
         names = [name for name, _ in self._filter]
         elsewhere = {name for name, plugin in self._followers if not plugin.node_local}
@@ -310,7 +310,7 @@ class FilterPhase:
 
 
 def _follows_pods(plugin: PreFilter) -> bool:
-    """Return whether a plugin wants to hear of pods that are moved in thought."""
+    """Return whether a plugin follows pods that are added or removed hypothetically."""
     kind = type(plugin)
     return kind.add_pod is not PreFilter.add_pod or kind.remove_pod is not PreFilter.remove_pod
 

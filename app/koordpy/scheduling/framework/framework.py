@@ -112,7 +112,7 @@ class Framework:
     def run_fit(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
         """Return whether the only node of a set has room for a pod beside the pods that are there.
 
-        Filter looks at nodes as BeforeFilter shows them, which with Koordinator's reservations may be with
+        Filter sees nodes as BeforeFilter shows them, which with Koordinator's reservations may be with
         more room than there is: an owner that takes more than its reservation holds makes others look
         smaller. A profile without NodeResourcesFit leaves this to kube-scheduler.
         """

@@ -45,7 +45,7 @@ ATTEMPT_DURATION = Histogram(
 )
 EVALUATED_NODES = Histogram(
     "scheduler_pod_scheduling_evaluated_nodes",
-    "Nodes looked at for a pod.",
+    "Nodes evaluated for a pod.",
     buckets=_exponential(1, 2, 24),
 )
 FEASIBLE_NODES = Histogram(
@@ -55,7 +55,7 @@ FEASIBLE_NODES = Histogram(
 )
 BATCH_ATTEMPTS = Counter(
     "scheduler_batch_attempts_total",
-    "Pods that are the same as others before them, by whether the look at the nodes for those served them: "
+    "Pods that are the same as others before them, by whether the results for those served them: "
     "hint_used, hint_not_used.",
     ["profile", "result"],
 )

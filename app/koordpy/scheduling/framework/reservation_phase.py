@@ -1,6 +1,6 @@
 """The reservation extension points, run over the plugins of a profile in Koordinator's order.
 
-The caller is whoever owns reservations (the Reservation plugin); the framework only knows who takes part.
+The caller is the plugin that owns reservations (Reservation); the framework only knows who takes part.
 Source: Koordinator, `pkg/scheduler/frameworkext` (`framework_extender.go`, `normalize_score.go`).
 """
 

@@ -18,7 +18,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Signer:
-    """Signs pods with everything that the plugins of a profile look at to find a node."""
+    """Signs pods with everything that the plugins of a profile use to find a node."""
 
     def __init__(self, plugins: EnabledPlugins, *, enabled: bool) -> None:
         asked: dict[str, object] = {}

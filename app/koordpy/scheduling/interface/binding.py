@@ -20,7 +20,7 @@ class Reserve:
     """The commit point: here alone anything is handed out. Two attempts never get the same thing."""
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
-        """Take what the pod needs, looking again at what Filter saw; a failure ends the attempt."""
+        """Take what the pod needs, validating what Filter saw; a failure ends the attempt."""
         raise NotImplementedError
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
@@ -75,5 +75,5 @@ class PostBind:
     """Told that a pod is bound."""
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Look at it, clean up."""
+        """Clean up, or take note."""
         raise NotImplementedError

@@ -1,6 +1,6 @@
 """What one attempt of a pod ran into, for machines: the diagnosis that Koordinator's tools read.
 
-Plugins that make room for pods add what they found, and may suggest what somebody else could do about it.
+Plugins that make room for pods add what they found, and may suggest what another component could do about it.
 Source: Koordinator, `pkg/scheduler/frameworkext/schedule_diagnosis.go`.
 """
 
@@ -20,7 +20,7 @@ from .status import Code, Status
 
 
 class SuggestionType(StrEnum):
-    """What somebody else could do for a pod that cannot be scheduled."""
+    """What another component could do for a pod that cannot be scheduled."""
 
     EVICT_WORKLOAD_SELF = "EvictWorkloadSelf"
     WAITING_VICTIM_RELEASED = "WaitingVictimReleased"

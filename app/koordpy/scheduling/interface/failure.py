@@ -34,7 +34,7 @@ class Failure:
     """The node that had been chosen when the attempt failed."""
     state: CycleState | None = None
     outcome: FilterOutcome | None = None
-    """Set when nodes were looked at and none fits."""
+    """Set when nodes were filtered and none fits."""
 
     @property
     def keeps_no_node(self) -> bool:

@@ -23,10 +23,10 @@ class BeforePreFilter:
 
 
 class PreFilter:
-    """Looks at the pod once per attempt, before any node.
+    """Runs once per attempt, before any node is filtered.
 
     `node_local` says that add_pod and remove_pod change what Filter says of their node only: then preemption
-    looks at many nodes in one go.
+    evaluates many nodes in one pass.
     """
 
     node_local: ClassVar[bool] = False
@@ -62,7 +62,7 @@ class FindOneNode:
     def find_one_node(
         self, state: CycleState, pod: Pod, node_names: frozenset[str] | None
     ) -> tuple[str, Status]:
-        """Return the one node to look at, or Skip; a failure ends the attempt."""
+        """Return the one node to try, or Skip; a failure ends the attempt."""
         raise NotImplementedError
 
 
@@ -121,7 +121,7 @@ class Victims:
 
 
 class Preempt:
-    """Looks at the victims that kube-scheduler proposes. Runs where PostFilter is enabled, in its order."""
+    """Reviews the victims that kube-scheduler proposes. Runs where PostFilter is enabled, in its order."""
 
     def preempt(self, state: CycleState, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """Return the proposals by node name to go on with: nodes may be dropped, victims dropped or added."""
@@ -144,5 +144,5 @@ class AfterPostFilter:
     """Transformer: observes the end of PostFilter. Runs where PostFilter is enabled, always."""
 
     def after_post_filter(self, state: CycleState, pod: Pod, outcome: FilterOutcome, status: Status) -> None:
-        """Look at what came of it."""
+        """Take note of the result."""
         raise NotImplementedError

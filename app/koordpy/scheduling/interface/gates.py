@@ -29,7 +29,7 @@ CLEAN_EXPIRED_RESERVATION_ALLOCATED = "CleanExpiredReservationAllocated"
 """When a Reservation is deleted, its pods lose the annotation that says they use it."""
 
 OPPORTUNISTIC_BATCHING = "OpportunisticBatching"
-"""One look at the nodes serves pods that are the same to all plugins. Kubernetes' gate, and its default."""
+"""One pass over the nodes serves pods that are the same to all plugins. Kubernetes' gate, and its default."""
 
 SPECS: dict[str, FeatureSpec] = {
     DYNAMIC_SCHEDULER_CHECK: FeatureSpec(True, Stage.BETA),

@@ -82,7 +82,7 @@ class Handle:
     """One per profile, shared by its plugins.
 
     `client` is None where nothing can be written (what-ifs, tests); plugins that need it say so. `events` is
-    None where nobody writes events. `extenders` are those that preemption has to ask.
+    None where no events are written. `extenders` are those that preemption has to ask.
     `network_topology` is None where it is switched off.
     """
 
@@ -190,12 +190,12 @@ class Handle:
         """Follow objects of a type: what is known already is replayed through `add` first."""
         self.cluster.store(type_).subscribe(on_add=add, on_update=update, on_delete=delete)
 
-    # --- pods that come to nothing ---------------------------------------------------------------
+    # --- failures --------------------------------------------------------------------------------
 
     def on_forget(self, handler: Callable[[Pod, str], None]) -> None:
         """Call a handler with pod and node name when an assumed pod is forgotten.
 
-        It must put up with pods that it does not know.
+        It must tolerate pods that it does not know.
         """
         self._forget_handlers.append(handler)
 

@@ -1,7 +1,7 @@
 """Which unbound pods have been promised a node (`status.nominatedNodeName`), by node.
 
 Their share counts against other pods while nodes are filtered, so that what preemption freed is not taken
-by somebody less important.
+by a less important pod.
 """
 
 from collections.abc import Sequence

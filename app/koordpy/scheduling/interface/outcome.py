@@ -1,4 +1,4 @@
-"""What the filter and score phases of one attempt came to, kept as arrays until somebody asks for words."""
+"""The results of the filter and score phases of one attempt, kept as arrays until texts are needed."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ _NOT_LOOKED_AT = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 @dataclass(slots=True)
 class PreFilterOutcome:
-    """What PreFilter came to: the only node names to look at (None: any), or why to stop."""
+    """The result of PreFilter: the only node names to filter (None: any), or why to stop."""
 
     status: Status = SUCCESS
     node_names: frozenset[str] | None = None
@@ -70,12 +70,12 @@ class Refusals:
 class FilterOutcome:
     """Which of the candidate nodes a pod can go to, and why not to the others.
 
-    With `prefilter` not a Success no node was looked at. Nodes outside `nodes` were left out by a PreFilter
+    With `prefilter` not a Success no node was filtered. Nodes outside `nodes` were left out by a PreFilter
     plugin and are in `absent`.
     """
 
     nodes: NodeSet
-    """The nodes that were looked at."""
+    """The nodes that were filtered."""
     feasible: NDArray[np.bool_]
     """(n,)"""
     refusals: list[Refusals] = field(default_factory=list)
@@ -109,7 +109,7 @@ class FilterOutcome:
             yield self.absent_status, list(self.absent)
 
     def status_of(self, name: str) -> Status:
-        """Return the status of a node by its name; one that nobody looked at is beyond help."""
+        """Return the status of a node by its name; one that was not filtered is unresolvable."""
         if not self.prefilter.is_success:
             return self.prefilter
         if name in self.nodes.names:

@@ -1,4 +1,4 @@
-"""A reservation as scheduling sees it: what it offers, what of it is taken, and by whom.
+"""A reservation as scheduling sees it: what it offers, what of it is taken, and by which pods.
 
 A reservation is a Reservation object or a pod that acts as one (an *operating* pod). The state is what a
 rebuild from the objects gives: allocatable from the reservation, allocated from the pods that name it.
@@ -66,7 +66,7 @@ class AssignedPod:
 
 
 class ReservationInfo:
-    """One reservation and the pods that use it. Changed only by whoever keeps it; others get `clone`s."""
+    """One reservation and the pods that use it. Changed only by its owner; others get `clone`s."""
 
     def __init__(self, subject: Reservation | Pod) -> None:
         self.revision = 0
@@ -76,7 +76,7 @@ class ReservationInfo:
         self.allocated: Quantities | None = None
         """What they use of `resource_names`, without any cap; None before the first one."""
         self.reserved: Quantities = {}
-        """What nobody can have of it."""
+        """What no pod can have of it."""
         self._read(subject)
 
     def update(self, subject: Reservation | Pod) -> None:
@@ -110,17 +110,17 @@ class ReservationInfo:
         except OwnersError as error:
             errors.append(str(error))
         self.parse_error = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else ""
-        """Why nobody can use it: something in it cannot be read."""
+        """Why no pod can use it: something in it cannot be read."""
         self.order = annotations.order(self.meta.labels)
         self.ports = frozenset(host_ports(self.pod))
         """Host ports that it holds."""
         self.held = pod_node_request_vector(self.pod)
-        """What it takes of a node while nobody uses it."""
+        """What it takes of a node while no pod uses it."""
         self.nonzero_held = pod_nonzero_request(self.pod)
         self._recount()
 
     def _owners(self, subject: Reservation | Pod) -> Sequence[ReservationOwner]:
-        """Return the owners; a pod's that cannot be read are nobody."""
+        """Return the owners; owners that cannot be read match no pod."""
         if isinstance(subject, Reservation):
             return subject.spec.owners
         try:

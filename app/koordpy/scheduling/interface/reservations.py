@@ -53,8 +53,8 @@ class ReservationRestore(TwoForms):
     ) -> tuple[Mapping[str, object], Status]:
         """Return the same for all nodes that have reservations for the pod or used by others, by node name.
 
-        Both pairs have the same `nodes`: those. Whoever keeps arrays writes them into `state` and returns
-        nothing.
+        Both pairs have the same `nodes`: those. A plugin that keeps arrays writes them into `state` and
+        returns nothing.
         """
         states: dict[str, object] = {}
         for node, of_matched, of_unmatched in zip(

@@ -18,7 +18,7 @@ MAX_NODE_SCORE = 100
 
 
 class PreScore:
-    """Looks at the pod and the feasible nodes once before scoring. Not called when one node is left."""
+    """Runs once for the pod and the feasible nodes before scoring. Not called when one node is left."""
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
         """Return Success; or Skip, which also skips this plugin's Score; anything else fails the attempt."""

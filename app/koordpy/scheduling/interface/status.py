@@ -1,7 +1,7 @@
 """What an extension point answers: a `Status` for one thing, a `Verdict` for many nodes at once.
 
 Reasons are values that travel upward and end in the user's message. A verdict over 5,000 nodes is an array
-of codes and an array of reason keys; texts are made only for nodes whose text somebody asks for, and nodes
+of codes and an array of reason keys; texts are made only for nodes whose text is requested, and nodes
 refused for the same reason share it.
 """
 

@@ -1,9 +1,10 @@
 """Who would have to go from a node so that a pod fits there.
 
-On each node all pods that may be evicted are taken off in thought; where the pod fits then, they are put back
-one by one, the greatest loss first, and those that still leave room stay. Many nodes are looked at in one go:
-each step is one pass of the filters over all of them. Only where a plugin looks at the pods of several nodes
-at once (spread constraints, affinity between pods) each node has its own state and its own passes.
+On each node all pods that may be evicted are removed hypothetically; where the pod fits then, they are put
+back one by one, the greatest loss first, and those beside which the pod still fits stay. Many nodes are
+evaluated together: each step is one pass of the filters over all of them. Only where a plugin considers the
+pods of several nodes at once (spread constraints, affinity between pods) each node has its own state and its
+own passes.
 
 Source: Kubernetes, `SelectVictimsOnNode` in `framework/plugins/defaultpreemption` and `DryRunPreemption` in
 `pkg/scheduler/framework/preemption`.
@@ -37,7 +38,7 @@ _FEW = 32
 
 @dataclass(slots=True)
 class Findings:
-    """What came of each node that was looked at."""
+    """The result of each node that was evaluated."""
 
     candidates: dict[str, Victims] = field(default_factory=dict)
     """By node name. Those that violate no budget come first."""
@@ -68,7 +69,7 @@ class DryRun:
         self.entangled = framework.entangled(state)
 
     def run(self, nodes: NodeSet, wanted: int) -> Findings:
-        """Look at nodes in their order until so many candidates are found.
+        """Evaluate nodes in their order until so many candidates are found.
 
         One of them at least has to violate no budget.
         """
@@ -105,14 +106,14 @@ class DryRun:
         return answers
 
     def _hopeless(self, nodes: NodeSet) -> dict[str, Status]:
-        """Return the nodes that fail already at plugins that look at one node at a time."""
+        """Return the nodes that fail already at plugins that consider one node at a time."""
         state = self.state.clone()
         state.skip_filter.update(self.entangled)
         return _Pass(self, state, nodes).without_victims()
 
 
 class _Pass:
-    """Some nodes, looked at together in one state."""
+    """Some nodes, evaluated together in one state."""
 
     def __init__(self, ask: DryRun, state: CycleState, nodes: NodeSet) -> None:
         self._ask, self._state, self._nodes = ask, state, nodes
@@ -138,7 +139,7 @@ class _Pass:
         return {names[index]: answer for index, answer in self._answers.items() if isinstance(answer, Status)}
 
     def _alone(self, broken: Status) -> dict[str, Victims | Status]:
-        """Look at each node by itself, so that what breaks on one is no other's misfortune."""
+        """Evaluate each node by itself, so that an error on one does not affect the others."""
         if len(self._nodes) == 1:
             return {self._nodes.names[0]: broken}
         answers: dict[str, Victims | Status] = {}

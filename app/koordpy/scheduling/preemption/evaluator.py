@@ -36,7 +36,7 @@ class Rules:
     """In what plugins that preempt differ."""
 
     min_candidate_nodes_percentage: int
-    """Of the nodes that may help, so many are looked at for candidates at least, in percent..."""
+    """Of the nodes that may help, so many are searched for candidates at least, in percent..."""
     min_candidate_nodes_absolute: int
     """...and in number."""
     latest: Callable[[Pod], Pod | None]
@@ -47,7 +47,7 @@ class Rules:
     """Whether the scheduler goes on while victims are evicted."""
 
     def candidates_wanted(self, nodes: int) -> int:
-        """Return after how many candidates to stop looking at so many nodes."""
+        """Return how many candidates are enough among so many nodes."""
         share = nodes * self.min_candidate_nodes_percentage // 100
         return min(max(share, self.min_candidate_nodes_absolute), nodes)
 
@@ -128,7 +128,7 @@ class Evaluator:
         return self._handle.nodes.select(refused)[0]
 
     def find(self, state: CycleState, pod: Pod, outcome: FilterOutcome) -> Findings:
-        """Look for candidates, beginning at a random node; nothing is evicted."""
+        """Search candidates, beginning at a random node; nothing is evicted."""
         nodes = self.potential(outcome)
         if not len(nodes):
             return Findings()

@@ -26,7 +26,7 @@ from .importance import priority_of
 
 
 class Recheck:
-    """Looks at proposals with whole profiles."""
+    """Checks proposals with whole profiles."""
 
     def __init__(self, handle: Handle) -> None:
         self._nodes, self._clock = handle.nodes, handle.clock

@@ -1,4 +1,4 @@
-"""Whom evicting would make room for a pod that fits nowhere: told, not done."""
+"""Which evictions would let a pod fit that fits nowhere: suggested, not done."""
 
 from typing import Final
 
@@ -20,7 +20,7 @@ from .importance import priority_of
 PREEMPTION: Final = "DefaultPreemption"
 
 NODES_TRIED: Final = 100
-"""Nodes that are looked at; more would take too long for a question."""
+"""Nodes that are evaluated; more would take too long for a request."""
 
 CANDIDATES: Final = 10
 """Candidates that are enough."""

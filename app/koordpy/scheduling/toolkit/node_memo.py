@@ -1,6 +1,6 @@
 """What was worked out about a Node object, remembered until the object changes.
 
-Filters that look at labels or taints cannot be array operations, but their answer about a node stays the
+Filters on labels or taints cannot be array operations, but their answer about a node stays the
 same while the node does. A memo holds one number per row of the node table with the generation for which
 it holds, so that asking again about 5,000 unchanged nodes costs two array look-ups.
 """

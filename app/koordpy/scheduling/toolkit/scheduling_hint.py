@@ -15,7 +15,7 @@ class SchedulingHintState:
     """The nodes that an attempt is bound to or prefers, and notes for single plugins."""
 
     pre_filter_nodes: tuple[str, ...] = ()
-    """The only nodes to look at; empty means any."""
+    """The only nodes to try; empty means any."""
     preferred_nodes: tuple[str, ...] = ()
     """Nodes to try first, best first."""
     extensions: Mapping[str, Any] = field(default_factory=dict)

@@ -54,7 +54,7 @@ class Domains:
 
 
 class Topology:
-    """The domains of every label that somebody asked for."""
+    """The domains of every label that was requested."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -64,7 +64,7 @@ class Topology:
         """Return the domains of a label.
 
         Numbers are not given back when a value is gone. When there are many such, numbering starts anew in
-        another object; whoever has the old one can go on with it.
+        another object; holders of the old one can go on with it.
         """
         known = self._by_key.get(key)
         if known is not None and known.size <= 2 * self._table.capacity:

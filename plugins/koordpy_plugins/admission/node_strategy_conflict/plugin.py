@@ -28,7 +28,7 @@ class NodeStrategyConflictPlugin(ValidatingHandler):
     def __init__(self, args: SLOConfigArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._config_maps = handle.cluster.store(ConfigMap)
-        self._checkers = LastAnswer(_read, alike=operator.is_)
+        self._checkers = LastAnswer(_read, same=operator.is_)
 
     def validate(self, request: Request) -> None:
         """Refuse an update whose new labels match more than one strategy of a configuration."""

@@ -1,6 +1,6 @@
 """Ask all who have something to say about a node's NUMA nodes, agree, and have each of them take its part.
 
-The affinity of every node that was looked at is kept in the CycleState, so that Filter works it out and
+The affinity of every node that was evaluated is kept in the CycleState, so that Filter works it out and
 Reserve finds it. Source: Koordinator, `pkg/scheduler/frameworkext/topologymanager/manager.go`.
 """
 

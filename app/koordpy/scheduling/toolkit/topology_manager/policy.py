@@ -36,7 +36,7 @@ class NumaTopologyExclusive(StrEnum):
 
 
 class NumaNodeStatus(StrEnum):
-    """Who uses a NUMA node: nobody, pods on it alone, or pods across several."""
+    """Who uses a NUMA node: no pod, pods on it alone, or pods across several."""
 
     IDLE = "idle"
     SINGLE = "single"
