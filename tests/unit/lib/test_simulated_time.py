@@ -57,7 +57,7 @@ def test_waiting_for_nothing_is_an_error():
     async def wait(_: SimulatedLoop) -> None:
         await asyncio.Event().wait()
 
-    with pytest.raises(Stalled, match="somebody still waits"):
+    with pytest.raises(Stalled, match="a task still waits"):
         run(wait)
 
 
