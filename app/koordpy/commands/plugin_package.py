@@ -54,6 +54,18 @@ KINDS: Mapping[str, Kind] = {
         "profiles:\n  - name: default\n    plugins:\n      deschedule:\n        enabled:\n"
         "          - name: $name",
     ),
+    "controllers": Kind(
+        "koordpy.controllers",
+        "Labels namespaces with the team that they belong to.",
+        "the configuration of `koordpy worker --config FILE`",
+        "worker:\n  controllers:\n    args:\n      $name: {teamByNamespace: {shop: sales}}",
+    ),
+    "lint": Kind(
+        "koordpy.lint",
+        "Finds objects of a kind that no team answers for.",
+        "Python, by the kind of its objects: `koordpy.admission.lint.make`",
+        "kind: $name",
+    ),
     "qos": Kind(
         "koordpy.qos",
         "Keeps the CPU shares of best-effort pods at a value of one's own.",

@@ -44,8 +44,9 @@ def test_a_new_package_passes_its_tests_and_is_clean(kind: str, tmp_path: Path) 
     run(root, "ruff", "format", *STYLE, "--check", ".")
 
 
-def test_a_new_plugin_is_well_typed(tmp_path: Path) -> None:
-    root = begin("scheduling", "GPUFirst", tmp_path)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_plugin_is_well_typed(kind: str, tmp_path: Path) -> None:
+    root = begin(kind, "GPUFirst", tmp_path)
     assert root.name == "koordpy-plugin-gpu-first"
     run(root, "mypy", "--strict", "src", "tests")
 
