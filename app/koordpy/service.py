@@ -188,7 +188,7 @@ class Service:
         config = scheduling_config.load(path)
         transformers.install(self.cluster, self._gates)
         self.debug_flags = settings.debug_log.flags(set_verbosity)
-        nominator, waiting_pods = Nominator(self.cluster), WaitingPods()
+        nominator, waiting_pods = self.cluster.shared(Nominator), WaitingPods()
         if settings.network_topology_manager:
             self.network_topology = TreeManager(self.cluster, self.client)
 

@@ -28,6 +28,8 @@ from koordpy.cluster.nodes import NodeTable
 from koordpy.cluster.pod_counts import PodCounts, PodMatch
 from koordpy.cluster.quota.topology import QuotaTopology
 from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.nominator import Nominator
+from koordpy.scheduling.toolkit.topology import Topology
 from koordpy.testing.random_objects import NODES, Kind, elastic_quota
 from koordpy.testing.rebuild import Assume, Read, check_nothing_is_kept, check_rebuild
 from koordpy_plugins.scheduling.loadaware.args import LoadAwareSchedulingArgs
@@ -140,6 +142,22 @@ def requested(table: NodeTable, nodes: NodeSet) -> dict[str, dict[str, int]]:
     }
 
 
+def nominate(nominator: Nominator, rng: Random) -> Undo:
+    pod, name = waiting(nominator.cluster, rng), rng.choice(NODES)
+    if pod is None or nominator.node_of(pod.metadata.uid):
+        return None
+    uid = pod.metadata.uid
+    nominator.add(pod, name)
+    return lambda: nominator.delete(uid) if uid in nominator.unconfirmed() else None
+
+
+def zones(topology: Topology, nodes: NodeSet) -> dict[str, list[str]]:
+    """The nodes that are in one domain with each node."""
+    numbers = topology.domains("zone").of(nodes).tolist()
+    pairs = list(zip(nodes.names, numbers, strict=True))
+    return {name: sorted(other for other, its in pairs if number and its == number) for name, number in pairs}
+
+
 def void(_: object) -> None:
     """Take a result that does not matter."""
 
@@ -170,6 +188,8 @@ LOADS = LoadSettings.of(ARGS)
 CASES: dict[type[DerivedState], Case] = {
     NodeTable: Case(lambda cluster: cluster.nodes, assume_on_node, requested),
     PodCounts: Case(lambda cluster: cluster.shared(PodCounts), read=count_pods),
+    Nominator: Case(lambda cluster: cluster.shared(Nominator), nominate),
+    Topology: Case(lambda cluster: cluster.shared(Topology), read=zones),
     QuotaTopology: Case(lambda cluster: cluster.shared(QuotaTopology), accept_quota),
     AssignCache: Case(lambda cluster: cluster.shared(AssignCache, LOADS), assume_load),
     LoadColumns: Case(lambda cluster: cluster.shared(LoadColumns, LOADS, ThresholdSettings.of(ARGS))),

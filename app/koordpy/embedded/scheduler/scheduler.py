@@ -91,7 +91,7 @@ class Scheduler:
         self._rng = rng or random.Random()
         self.cluster = Cluster(self._clock)
         self._nodes = self.cluster.nodes
-        self._nominator = Nominator(self.cluster)
+        self._nominator = self.cluster.shared(Nominator)
         self._waiting_pods = WaitingPods()
         self._extenders = in_order(config.extenders, connect)
         self._events = Recorder(client, controller="default-scheduler", clock=self._clock)

@@ -105,7 +105,8 @@ class Handle:
         self.client = client
         self.clock: Clock = clock or cluster.clock
         self.rng = rng or random.Random()
-        self.nominator = Nominator(cluster) if nominator is None else nominator  # an empty one is false
+        # An empty one is false.
+        self.nominator = cluster.shared(Nominator) if nominator is None else nominator
         self.waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
         self.debug_flags = debug_flags or DebugFlags()
         self.gates = scheduling_gates()

@@ -4,24 +4,37 @@ Their share counts against other pods while nodes are filtered, so that what pre
 by a less important pod.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from koordpy.api.core import Pod
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.derived_state import DerivedState, Snapshot
 
 
-class Nominator:
+class Nominator(DerivedState):
     """Follows nominations in the pod store; plugins and the embedded scheduler may add their own."""
 
+    one_per_cluster = True
+
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
+        self._table = cluster.nodes
         self._nodes: dict[str, dict[str, Pod]] = {}
         self._node_of: dict[str, str] = {}
-        cluster.store(Pod).subscribe(
-            on_add=self._observe,
-            on_update=self._updated,
-            on_delete=lambda pod: self.delete(pod.metadata.uid),
-        )
+        self.follow(Pod, self._observe, self._updated, lambda pod: self.delete(pod.metadata.uid))
+
+    def snapshot(self) -> Snapshot:
+        """Return the UIDs of the pods that each node was promised to."""
+        return {name: sorted(pods) for name, pods in self._nodes.items()}
+
+    def unconfirmed(self) -> Collection[str]:
+        """Return the UIDs of pods whose status does not show the node that they were promised."""
+        return [
+            uid
+            for name, pods in self._nodes.items()
+            for uid, pod in pods.items()
+            if pod.status.nominated_node_name != name
+        ]
 
     def __bool__(self) -> bool:
         return bool(self._nodes)
@@ -58,7 +71,7 @@ class Nominator:
 
     def resume(self, pod: Pod) -> None:
         """Nominate a pod again as the API server has it, after an assumption was taken back."""
-        live = self._cluster.store(Pod).by_key(pod.metadata.key)
+        live = self.cluster.store(Pod).by_key(pod.metadata.key)
         if live is not None and live.metadata.uid == pod.metadata.uid:
             self._observe(live)
 
@@ -73,7 +86,7 @@ class Nominator:
 
     def _observe(self, pod: Pod) -> None:
         node_name = pod.status.nominated_node_name
-        placed = self._cluster.nodes.placed_on(pod.metadata.uid)  # an assumed pod is counted already
+        placed = self._table.placed_on(pod.metadata.uid)  # an assumed pod is counted already
         if node_name and placed is None and not pod.spec.node_name and not pod.is_terminal:
             self.add(pod, node_name)
         else:

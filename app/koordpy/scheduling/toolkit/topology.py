@@ -10,7 +10,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from koordpy.api.core import Node
+from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.columns import Bool, Int64
+from koordpy.cluster.derived_state import DerivedState, Snapshot
 from koordpy.cluster.nodes import NodeSet, NodeTable
 
 from .node_memo import NodeMemo
@@ -53,12 +55,19 @@ class Domains:
         return self._numbers.setdefault(value, len(self._numbers) + 1)
 
 
-class Topology:
-    """The domains of every label that was requested."""
+class Topology(DerivedState):
+    """The domains of the labels that plugins ask about; all plugins and profiles share the numbers."""
 
-    def __init__(self, table: NodeTable) -> None:
-        self._table = table
+    one_per_cluster = True
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._table = cluster.nodes
         self._by_key: OrderedDict[str, Domains] = OrderedDict()
+
+    def snapshot(self) -> Snapshot:
+        """Return nothing: no event changes anything here, numbers are looked up by a node's generation."""
+        return {}
 
     def domains(self, key: str) -> Domains:
         """Return the domains of a label.

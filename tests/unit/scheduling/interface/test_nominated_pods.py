@@ -137,7 +137,7 @@ def names_on(nominator: Nominator, node_name: str) -> list[str]:
 
 def test_promises_follow_what_the_api_server_says() -> None:
     cluster = world([])
-    nominator = Nominator(cluster)
+    nominator = cluster.shared(Nominator)
     pods = cluster.store(Pod)
     pods.apply(nominated("p", "a"))
     assert names_on(nominator, "a") == ["p"]
@@ -155,7 +155,7 @@ def test_promises_follow_what_the_api_server_says() -> None:
 
 def test_a_promise_made_here_stands_until_the_api_server_has_heard_of_it() -> None:
     cluster = world([], [pod("p")])
-    nominator = Nominator(cluster)
+    nominator = cluster.shared(Nominator)
     nominator.add(pod("p"), "a")
     cluster.store(Pod).apply(pod("p", cpu="2"))
     assert [each.spec.containers[0].resources.requests["cpu"] for each in nominator.pods_on("a")] == ["2"]
@@ -167,7 +167,7 @@ def test_a_promise_made_here_stands_until_the_api_server_has_heard_of_it() -> No
 
 def test_a_pod_that_is_bound_loses_a_promise_made_here() -> None:
     cluster = world([], [pod("p")])
-    nominator = Nominator(cluster)
+    nominator = cluster.shared(Nominator)
     nominator.add(pod("p"), "a")
     cluster.store(Pod).apply(pod("p", node_name="b"))
     assert not nominator
@@ -175,7 +175,7 @@ def test_a_pod_that_is_bound_loses_a_promise_made_here() -> None:
 
 def test_the_handles_of_a_process_share_promises_and_waiting_pods_from_the_first_one_on() -> None:
     cluster = world([])
-    nominator, waiting_pods = Nominator(cluster), WaitingPods()
+    nominator, waiting_pods = cluster.shared(Nominator), WaitingPods()
     handle = Handle(cluster, nominator=nominator, waiting_pods=waiting_pods)
     for each in (handle, handle.sibling()):
         assert each.nominator is nominator

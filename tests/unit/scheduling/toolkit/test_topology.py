@@ -23,7 +23,7 @@ def node(name: str, zone: str | None) -> Node:
 
 def test_nodes_with_one_value_have_one_number_and_those_without_the_label_have_none() -> None:
     cluster = cluster_with(n0="a", n1="b", n2="a", n3=None)
-    topology = Topology(cluster.nodes)
+    topology = cluster.shared(Topology)
     nodes, _ = cluster.nodes.select(["n0", "n1", "n2", "n3"])
     numbers = topology.domains("zone").of(nodes).tolist()
     assert numbers[0] == numbers[2] != numbers[1]
@@ -36,7 +36,7 @@ def test_nodes_with_one_value_have_one_number_and_those_without_the_label_have_n
 
 def test_a_node_that_changes_zones_has_the_number_of_the_new_one() -> None:
     cluster = cluster_with(n0="a", n1="b")
-    domains = Topology(cluster.nodes).domains("zone")
+    domains = cluster.shared(Topology).domains("zone")
     nodes, _ = cluster.nodes.select(["n0", "n1"])
     first, second = domains.of(nodes).tolist()
     cluster.store(Node).apply(node("n0", "b"))
@@ -46,7 +46,7 @@ def test_a_node_that_changes_zones_has_the_number_of_the_new_one() -> None:
 
 def test_numbering_starts_anew_when_most_values_are_gone() -> None:
     cluster = cluster_with(n0="a")
-    topology = Topology(cluster.nodes)
+    topology = cluster.shared(Topology)
     old = topology.domains("zone")
     for value in range(2 * cluster.nodes.capacity + 1):
         old.number(f"gone-{value}")
@@ -58,7 +58,7 @@ def test_numbering_starts_anew_when_most_values_are_gone() -> None:
 
 def test_counts_are_added_by_domain_and_copies_are_apart() -> None:
     cluster = cluster_with(n0="a", n1="b", n2="a", n3=None)
-    domains = Topology(cluster.nodes).domains("zone")
+    domains = cluster.shared(Topology).domains("zone")
     nodes, _ = cluster.nodes.select(["n0", "n1", "n2", "n3"])
     numbers = domains.of(nodes)
     counts = DomainCounts(domains)
@@ -73,7 +73,7 @@ def test_counts_are_added_by_domain_and_copies_are_apart() -> None:
 
 def test_a_value_that_is_new_since_counting_has_nothing_to_count() -> None:
     cluster = cluster_with(n0="a")
-    domains = Topology(cluster.nodes).domains("zone")
+    domains = cluster.shared(Topology).domains("zone")
     counts = DomainCounts(domains)
     number = domains.number("new")
     assert counts.at(np.array([number])).tolist() == [0]

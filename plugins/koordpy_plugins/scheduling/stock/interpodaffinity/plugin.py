@@ -76,7 +76,7 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         super().__init__(args, handle)
         self._hard_weight = args.hard_pod_affinity_weight
         self._only_own_preferences = args.ignore_preferred_terms_of_existing_pods
-        self._topology = Topology(handle.nodes)
+        self._topology = handle.cluster.shared(Topology)
         self._bound = BoundTerms(handle.nodes, self._scored)
         self._namespaces = handle.cluster.store(Namespace)
 

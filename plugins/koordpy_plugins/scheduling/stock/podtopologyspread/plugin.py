@@ -112,7 +112,7 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         self._defaults = args.defaults
         self._is_system = args.is_system
         self._selectors = DefaultSelectors(handle.cluster)
-        self._topology = Topology(handle.nodes)
+        self._topology = handle.cluster.shared(Topology)
         self._taints = TaintSets(handle.nodes)
         self._allowed = MemoCache(handle.nodes, np.bool_)
 
