@@ -18,6 +18,11 @@ VIOLATIONS = {
         "from koordpy.http.server import listener",
         "the floors: a file imports only from its own floor or below",
     ),
+    "the HTTP server imports a route": (
+        "app/koordpy/http/server/planted.py",
+        "from koordpy.http.routes import health",
+        "inside http: routes build on the server, the server knows no route",
+    ),
     "the application imports a plugin": (
         "app/koordpy/admission/planted.py",
         "from koordpy_plugins.scheduling.loadaware import plugin",
