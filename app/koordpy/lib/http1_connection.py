@@ -176,7 +176,7 @@ class Connection(asyncio.Protocol):
         encoding = find_header(self._headers, b"content-encoding")
         if encoding not in (None, "", "identity"):
             if encoding != "gzip" or not self._gzip:
-                self._refuse(f"unasked content-encoding {encoding!r}")
+                self._refuse(f"unexpected content-encoding {encoding!r}")
             self._inflate = zlib.decompressobj(16 + zlib.MAX_WBITS)
         if self._method == "HEAD":
             self._usable = False  # the parser would wait for a body

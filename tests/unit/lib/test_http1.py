@@ -76,15 +76,15 @@ async def test_waiting_for_a_free_connection_ends_with_the_timeout() -> None:
 
 
 async def test_timeout_closes_the_connection_and_frees_its_place() -> None:
-    async def may_hang(exchange: Exchange) -> None:
-        if exchange.request.target == "/hang":
+    async def may_be_silent(exchange: Exchange) -> None:
+        if exchange.request.target == "/silent":
             await asyncio.sleep(600)
         await exchange.reply(200, b"ok")
 
-    async with RawServer(may_hang) as server, HttpClient(server.url, limit=1) as client:
+    async with RawServer(may_be_silent) as server, HttpClient(server.url, limit=1) as client:
         await client.request("GET", "/")
         with pytest.raises(RequestTimeout):
-            await client.request("GET", "/hang", timeout=0.02)
+            await client.request("GET", "/silent", timeout=0.02)
         assert (await client.request("GET", "/")).body == b"ok"
     assert server.connections == 2
 
@@ -107,7 +107,7 @@ async def test_cancelled_request_leaves_no_answer_to_the_next_one() -> None:
         assert (await client.request("GET", "/second")).body == b"/second"
 
 
-async def hang_up_on_reuse(exchange: Exchange) -> None:
+async def close_on_reuse(exchange: Exchange) -> None:
     if exchange.connection == 1 and exchange.request.target != "/warm":
         exchange.cut()
     else:
@@ -115,20 +115,20 @@ async def hang_up_on_reuse(exchange: Exchange) -> None:
 
 
 async def test_get_is_sent_again_when_a_kept_open_connection_is_dead() -> None:
-    async with RawServer(hang_up_on_reuse) as server, HttpClient(server.url) as client:
+    async with RawServer(close_on_reuse) as server, HttpClient(server.url) as client:
         await client.request("GET", "/warm")
         assert (await client.request("GET", "/")).status == 200
     assert server.connections == 2
 
 
 async def test_post_is_not_sent_again_unless_it_is_repeatable() -> None:
-    async with RawServer(hang_up_on_reuse) as server, HttpClient(server.url) as client:
+    async with RawServer(close_on_reuse) as server, HttpClient(server.url) as client:
         await client.request("GET", "/warm")
         with pytest.raises(ConnectionLost) as caught:
             await client.request("POST", "/")
         assert caught.value.sent
         assert not caught.value.answered
-    async with RawServer(hang_up_on_reuse) as server, HttpClient(server.url) as client:
+    async with RawServer(close_on_reuse) as server, HttpClient(server.url) as client:
         await client.request("GET", "/warm")
         assert (await client.request("POST", "/", repeatable=True)).status == 200
 
@@ -147,7 +147,7 @@ async def test_connection_that_the_server_closed_while_idle_is_not_used() -> Non
     async with RawServer(echo) as server, HttpClient(server.url) as client:
         await client.request("GET", "/")
         server.cut_all()
-        await asyncio.sleep(0)  # the server closes now; the client has not looked yet
+        await asyncio.sleep(0)  # the server closes now; the client has not noticed yet
         assert (await client.request("POST", "/", body=b"x")).status == 200
     assert server.connections == 2
 

@@ -1,6 +1,6 @@
-"""Graceful shutdown of a listener: callers are asked to reconnect elsewhere, with the response to a request.
+"""Graceful shutdown of a listener: each caller learns with a response that it must reconnect elsewhere.
 
-Callers keep connections open and send the next request on them unasked. A server that closes such a
+Callers keep connections open and may send the next request at any time. A server that closes such a
 connection while a request is on its way has dropped that request, and a POST is not repeated. So while a
 listener drains, every response carries `connection: close`, and requests that still come are answered until
 it stops. A connection that has not carried a request yet was opened to carry one: it gets a moment longer.

@@ -68,7 +68,7 @@ async def test_too_large_body_is_refused_in_a_review(client: httpx.AsyncClient, 
     assert answer.json()["response"]["status"]["code"] == 413
 
 
-async def asked(*received: dict[str, object]) -> list[dict[str, object]]:
+async def responses_to(*received: dict[str, object]) -> list[dict[str, object]]:
     """Play messages to the application; return what it sent."""
     messages = iter(received)
     sent: list[dict[str, object]] = []
@@ -91,7 +91,7 @@ async def asked(*received: dict[str, object]) -> list[dict[str, object]]:
 
 
 async def test_half_sent_body_is_dropped() -> None:
-    sent = await asked(
+    sent = await responses_to(
         {"type": "http.request", "body": REVIEW[:5], "more_body": True}, {"type": "http.disconnect"}
     )
     assert sent == []
@@ -99,13 +99,13 @@ async def test_half_sent_body_is_dropped() -> None:
 
 async def test_endless_body_is_cut_off() -> None:
     chunk = {"type": "http.request", "body": b" " * MAX_BODY, "more_body": True}
-    sent = await asked(*[chunk] * 5)
+    sent = await responses_to(*[chunk] * 5)
     assert (b"connection", b"close") in sent[0]["headers"]  # type: ignore[operator]
     assert b'"code":413' in sent[1]["body"]  # type: ignore[operator]
 
 
 class Waits(AsyncValidatingHandler):
-    """Waits until it is told to go on."""
+    """Waits until the test lets it go on."""
 
     name: ClassVar[str] = "Waits"
     path: ClassVar[str] = "/waits"

@@ -19,21 +19,21 @@ from koordpy.scheduling.profiles.registry import Profiles
 from tests.unit.scheduling.worlds import framework, node, pod_document, world
 
 
-class Teller(Plugin, Score, APIService):
-    """Tells what it was asked, in shapes that plugins have at hand."""
+class Echo(Plugin, Score, APIService):
+    """Returns its parameters, in types that plugins return."""
 
-    name = "Teller"
+    name = "Echo"
 
     def score(self, state: CycleState, pod: Pod, node: Any) -> int:
         return 0
 
     def endpoints(self) -> Mapping[str, Callable[..., object]]:
         return {
-            "echo/{first}/{second}": lambda first, second: {"said": [first, second]},
+            "echo/{first}/{second}": lambda first, second: {"got": [first, second]},
             "/arrays": lambda: {"amount": np.int64(5), "column": np.array([1, 2]), "yes": np.bool_(True)},
             "missing/{name}": self._missing,
             "thread": lambda: {"thread": threading.get_ident()},
-            "asked": lambda detail="": {"detail": detail},
+            "detail": lambda detail="": {"detail": detail},
         }
 
     @staticmethod
@@ -47,27 +47,27 @@ def client(sources: debug.Sources) -> httpx.AsyncClient:
 
 
 def telling() -> debug.Sources:
-    frameworks = {"default-scheduler": framework(world([]), Teller)}
+    frameworks = {"default-scheduler": framework(world([]), Echo)}
     return debug.Sources(profiles=Profiles(frameworks=frameworks))
 
 
 async def test_a_plugins_endpoints_get_their_path_parameters() -> None:
-    answer = await client(telling()).get("/apis/v1/plugins/Teller/echo/a/b%20c")
-    assert answer.json() == {"said": ["a", "b c"]}
+    answer = await client(telling()).get("/apis/v1/plugins/Echo/echo/a/b%20c")
+    assert answer.json() == {"got": ["a", "b c"]}
 
 
 async def test_numpy_values_are_shown_as_numbers() -> None:
-    answer = await client(telling()).get("/apis/v1/plugins/Teller/arrays")
+    answer = await client(telling()).get("/apis/v1/plugins/Echo/arrays")
     assert answer.json() == {"amount": 5, "column": [1, 2], "yes": True}
 
 
 async def test_what_a_plugin_does_not_find_is_not_found() -> None:
-    answer = await client(telling()).get("/apis/v1/plugins/Teller/missing/thing")
+    answer = await client(telling()).get("/apis/v1/plugins/Echo/missing/thing")
     assert (answer.status_code, answer.json()) == (404, {"message": "no thing here"})
 
 
 async def test_parameters_that_are_not_in_the_path_come_in_the_query() -> None:
-    path = "/apis/v1/plugins/Teller/asked"
+    path = "/apis/v1/plugins/Echo/detail"
     assert (await client(telling()).get(f"{path}?detail=true&other=1")).json() == {"detail": "true"}
     assert (await client(telling()).get(path)).json() == {"detail": ""}
 
@@ -75,20 +75,20 @@ async def test_parameters_that_are_not_in_the_path_come_in_the_query() -> None:
 async def test_nothing_is_shown_of_a_cluster_that_has_not_been_listed() -> None:
     sources = telling()
     sources.cluster, sources.is_ready = world([node("n")]), lambda: False
-    for path in ("/apis/v1/nodes/n", "/nodes/n", "/apis/v1/plugins/Teller/arrays"):
+    for path in ("/apis/v1/nodes/n", "/nodes/n", "/apis/v1/plugins/Echo/arrays"):
         answer = await client(sources).get(path)
         assert answer.status_code == 503
         assert answer.json() == {"message": "The component is initializing and temporarily unavailable"}
 
 
-async def test_plugins_are_asked_on_the_event_loops_thread() -> None:
-    answer = await client(telling()).get("/apis/v1/plugins/Teller/thread")
+async def test_plugins_are_called_on_the_event_loops_thread() -> None:
+    answer = await client(telling()).get("/apis/v1/plugins/Echo/thread")
     assert answer.json() == {"thread": threading.get_ident()}
 
 
 async def test_the_openapi_document_declares_parameters_of_plugin_endpoints() -> None:
     document = (await client(telling()).get("/openapi.json")).json()
-    operation = document["paths"]["/apis/v1/plugins/Teller/echo/{first}/{second}"]["get"]
+    operation = document["paths"]["/apis/v1/plugins/Echo/echo/{first}/{second}"]["get"]
     assert [(p["name"], p["in"], p["required"]) for p in operation["parameters"]] == [
         ("first", "path", True),
         ("second", "path", True),
@@ -97,7 +97,7 @@ async def test_the_openapi_document_declares_parameters_of_plugin_endpoints() ->
 
 async def test_services_lists_endpoints_of_plugins() -> None:
     listed = (await client(telling()).get("/apis/v1/__services__")).json()["GET"]
-    assert "/apis/v1/plugins/Teller/arrays" in listed
+    assert "/apis/v1/plugins/Echo/arrays" in listed
     assert all(re.fullmatch(r"/[\w/:.-]*", path) for path in listed)
 
 

@@ -25,12 +25,12 @@ async def test_a_healthy_process_says_ok():
 
 
 async def test_a_failing_check_is_named_with_its_reason():
-    answer = await client(informer_pods="not listed yet", door=None).get("/readyz")
+    answer = await client(informer_pods="not listed yet", listener=None).get("/readyz")
     assert answer.status_code == 503
     assert answer.text.splitlines() == [
         "[+]ping ok",
         "[-]informer-pods failed: not listed yet",
-        "[+]door ok",
+        "[+]listener ok",
         "readyz check failed",
     ]
 
@@ -45,7 +45,7 @@ async def test_verbose_lists_all_checks_and_exclude_leaves_some_out():
     assert "[+]pods excluded: ok" in answer.text
 
 
-async def test_one_check_can_be_asked_for_and_an_unknown_one_is_named():
+async def test_a_single_check_has_a_path_and_an_unknown_one_is_named():
     some = client(pods="no")
     assert (await some.get("/readyz/ping")).status_code == 200
     assert (await some.get("/readyz/pods")).status_code == 503

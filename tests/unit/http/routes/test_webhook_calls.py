@@ -18,7 +18,7 @@ REVIEW = json.dumps({"request": {"uid": "u", "operation": "CREATE", "object": {}
 
 
 class Waits(AsyncValidatingHandler):
-    """Waits until it is told to go on."""
+    """Waits until the test lets it go on."""
 
     name: ClassVar[str] = "Waits"
     path: ClassVar[str] = "/hook"
@@ -114,7 +114,7 @@ async def test_an_answer_waits_for_a_handler_that_waits() -> None:
     assert response_in(pipe.written)["allowed"] is True
 
 
-async def test_a_handler_stops_waiting_when_the_caller_hangs_up() -> None:
+async def test_a_handler_stops_waiting_when_the_caller_disconnects() -> None:
     handler = Waits()
     protocol, pipe = connection(handler)
     protocol.data_received(call())

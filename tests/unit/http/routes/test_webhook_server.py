@@ -62,7 +62,7 @@ async def test_a_review_may_not_be_larger_than_an_admission_review() -> None:
         assert (await caller.post("/convert", content=b" " * (MAX_BODY + 1))).status_code == 413
 
 
-async def test_conversion_is_asked_for_with_post() -> None:
+async def test_conversion_needs_post() -> None:
     async with client() as caller:
         assert (await caller.post("/convert", content=review())).status_code == 200
         assert (await caller.get("/convert")).status_code == 405
@@ -74,6 +74,6 @@ async def test_health_is_that_it_answers() -> None:
         assert (answer.status_code, answer.text) == (200, "ok")
 
 
-async def test_quotas_that_nobody_follows_are_not_shown() -> None:
+async def test_quotas_that_are_not_followed_are_not_shown() -> None:
     async with client() as caller:
         assert (await caller.get("/elasticQuota")).status_code == 404

@@ -18,7 +18,7 @@ def client(app):
     )
 
 
-def doorway(is_ready=lambda: True):
+def application(is_ready=lambda: True):
     routes = APIRouter()
 
     @routes.get("/cold")
@@ -37,7 +37,7 @@ def doorway(is_ready=lambda: True):
 
 
 async def test_hot_paths_and_routes_live_side_by_side():
-    async with client(doorway()) as http:
+    async with client(application()) as http:
         assert (await http.post("/hot")).text == "hot"
         assert (await http.get("/cold")).json() == "cold"
         assert (await http.get("/nowhere")).status_code == 404
@@ -45,7 +45,7 @@ async def test_hot_paths_and_routes_live_side_by_side():
 
 async def test_hot_paths_are_closed_until_ready_and_open_from_then_on():
     ready = [False]
-    async with client(doorway(lambda: ready[0])) as http:
+    async with client(application(lambda: ready[0])) as http:
         refused = await http.post("/hot")
         assert (refused.status_code, "not ready" in refused.text) == (503, True)
         assert (await http.get("/cold")).status_code == 200
@@ -56,7 +56,7 @@ async def test_hot_paths_are_closed_until_ready_and_open_from_then_on():
 
 
 async def test_an_internal_error_shows_no_internals():
-    async with client(doorway()) as http:
+    async with client(application()) as http:
         answer = await http.get("/broken")
     assert answer.status_code == 500
     assert "secret" not in answer.text
@@ -71,8 +71,8 @@ async def test_an_internal_error_shows_no_internals():
         ("GET", "/counted?limit=many", 400, 'limit: got "many", expected a valid integer'),
     ],
 )
-async def test_a_wrong_request_is_told_what_was_expected(method, path, status, message):
-    async with client(doorway()) as http:
+async def test_the_refusal_of_a_wrong_request_names_what_was_expected(method, path, status, message):
+    async with client(application()) as http:
         answer = await http.request(method, path)
     assert answer.status_code == status
     assert answer.json()["message"].startswith(message)

@@ -21,13 +21,13 @@ TOKENS = {
 
 
 async def inner(scope: Any, receive: Any, send: Any) -> None:
-    """What is behind the door."""
+    """The protected application."""
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"inside"})
 
 
 class World:
-    """An API server that knows two people, one of whom may read /configz; and the door."""
+    """An API server with two users, one of whom may read /configz, and the application that it protects."""
 
     def __init__(self) -> None:
         self.clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
@@ -69,7 +69,7 @@ async def running() -> AsyncIterator[World]:
 
         client = Client(Connection.to(Access(server.url)), attempts=1, sleep=no_pause)
         app = Authenticated(inner, client, world.clock)
-        world.http = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://door")
+        world.http = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://debug")
         try:
             yield world
         finally:
@@ -84,7 +84,7 @@ async def world() -> AsyncIterator[World]:
 
 
 @pytest.mark.parametrize("authorization", ["", "Bearer", "Bearer ", "Basic YWxpY2U6eA==", "alices-token"])
-async def test_without_a_bearer_token_nobody_is_asked(world: World, authorization: str) -> None:
+async def test_without_a_bearer_token_the_api_server_is_not_called(world: World, authorization: str) -> None:
     answer = await world.get(authorization=authorization)
     assert (answer.status_code, answer.text) == (401, "a bearer token is needed\n")
     assert answer.headers["www-authenticate"] == "Bearer"
@@ -97,7 +97,7 @@ async def test_a_token_that_the_api_server_does_not_know_is_refused(world: World
     assert [review["kind"] for review in world.reviews] == ["TokenReview"]
 
 
-async def test_who_may_gets_in_and_is_reviewed_with_all_that_is_known_of_them(world: World) -> None:
+async def test_an_authorized_user_is_passed_on_and_reviewed_with_all_user_fields(world: World) -> None:
     answer = await world.get(token="alices-token")
     assert (answer.status_code, answer.text) == (200, "inside")
     assert world.reviews[1]["spec"] == {
@@ -109,7 +109,7 @@ async def test_who_may_gets_in_and_is_reviewed_with_all_that_is_known_of_them(wo
     }
 
 
-async def test_who_may_not_is_told_what(world: World) -> None:
+async def test_a_forbidden_request_names_user_verb_and_path(world: World) -> None:
     answer = await world.get(token="bobs-token")
     assert (answer.status_code, answer.text) == (403, "bob may not get /configz\n")
     answer = await world.get("/metrics", token="alices-token")
@@ -149,7 +149,7 @@ async def test_health_is_open(world: World, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/livezz", "/readyz-of-mine", "/", "/x/livez", "//livez", "/openapi.json"])
-async def test_what_only_looks_like_health_is_not_open(world: World, path: str) -> None:
+async def test_paths_that_only_resemble_health_checks_are_protected(world: World, path: str) -> None:
     assert (await world.get(path)).status_code == 401
 
 

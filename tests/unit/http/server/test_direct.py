@@ -12,7 +12,7 @@ from tests.eventually import PATIENCE
 
 
 class Echo(Direct):
-    """Says what it was asked; some bodies ask for trouble."""
+    """Returns method and body; some bodies make it wait or fail."""
 
     max_body = 1000
 
@@ -23,7 +23,7 @@ class Echo(Direct):
 
     def respond(self, method, body, gone):
         if body == b"break":
-            raise RuntimeError("as asked")
+            raise RuntimeError("planned")
         if body == b"slow":
             return self._slowly()
         if body == b"wait":
@@ -42,10 +42,10 @@ class Echo(Direct):
     async def _until(self, gone):
         await gone()
         self.hung_up.set()
-        return Reply(200, b"nobody reads this", TEXT)
+        return Reply(200, b"never read", TEXT)
 
     async def _break(self):
-        raise RuntimeError("as asked")
+        raise RuntimeError("planned")
 
 
 @contextlib.asynccontextmanager
@@ -110,7 +110,7 @@ async def test_what_an_endpoint_raises_is_a_500_without_internals_and_the_connec
         writer.write(request(body))
         status, _, text = await answer(reader)
         assert status == 500
-        assert b"as asked" not in text
+        assert b"planned" not in text
         writer.write(request(b"again"))
         assert (await answer(reader))[0] == 200
 
@@ -152,7 +152,7 @@ async def test_a_body_without_an_end_is_refused():
         assert (await answer(reader))[0] == 413
 
 
-async def test_who_hangs_up_while_waiting_is_noticed():
+async def test_a_disconnect_while_waiting_is_noticed():
     echo = Echo()
     async with serving(echo) as (_, writer):
         writer.write(request(b"wait"))

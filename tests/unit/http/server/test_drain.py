@@ -1,4 +1,4 @@
-"""A listener that takes leave answers everything, and says goodbye with each answer."""
+"""A draining listener answers everything, with `connection: close` on each response."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The bounds of a connection, on a transport that is written to and looked at by hand."""
+"""The limits of a connection, on a transport that the test feeds and reads."""
 
 import asyncio
 from typing import Any
@@ -86,7 +86,7 @@ class Connection:
         return self.pipe.written[before:]
 
     def after(self, seconds: float) -> None:
-        """Let the deadlines be looked at, so many seconds from now."""
+        """Check the deadlines, so many seconds from now."""
         self.protocol.check(asyncio.get_running_loop().time() + seconds)
 
     @property
@@ -94,7 +94,7 @@ class Connection:
         return self.pipe.written
 
 
-async def test_a_caller_who_sends_nothing_is_hung_up_on_after_the_idle_time():
+async def test_a_caller_that_sends_nothing_is_disconnected_after_the_idle_time():
     connection = Connection()
     connection.after(74)
     assert not connection.pipe.closing
@@ -210,7 +210,7 @@ async def test_a_body_over_the_limit_is_answered_and_holds_nothing():
     assert b"HTTP/1.1 200" in connection.send(HEAD % 2 + b"xx")
 
 
-async def test_a_caller_who_does_not_read_is_cut_off():
+async def test_a_caller_that_does_not_read_is_cut_off():
     connection = Connection()
     connection.send(HEAD % 5 + b"hello")
     connection.protocol.pause_writing()
@@ -224,7 +224,7 @@ async def test_a_caller_who_does_not_read_is_cut_off():
     assert connection.pipe.aborted
 
 
-async def test_a_caller_who_does_not_close_is_cut_off_once_it_has_got_everything():
+async def test_a_caller_that_does_not_close_is_cut_off_once_it_got_everything():
     connection = Connection()
     connection.send(b"POST /d HTTP/1.0\r\ncontent-length: 0\r\n\r\n")
     assert connection.pipe.closing

@@ -130,7 +130,7 @@ def test_the_end_of_an_answer_does_what_our_own_version_of_it_replaces() -> None
     assert found == expected, f"{FOUND}: on_response_complete differs by {found ^ expected}"
 
 
-def test_of_a_direct_request_uvicorn_reads_what_an_exchange_has() -> None:
+def test_uvicorn_reads_nothing_of_a_direct_request_that_an_exchange_lacks() -> None:
     """A direct request is `self.cycle` to uvicorn's code, wherever we do not answer ourselves."""
     ours_alone = ("on_body", "on_message_complete")  # not called on for direct requests
     known = {name for name in dir(Exchange) if not name.startswith("__")}
