@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-import yaml
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from msgspec.structs import replace
 from pydantic import BaseModel
@@ -26,19 +25,8 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.explain.what_if import MOST_PODS, Forecast, Stop, forecast
 from koordpy.scheduling.profiles.registry import Profiles
 
+from .object_body import read_object
 from .parameters import known_parameters
-
-MAX_BODY: Final = 1 << 20
-"""Bytes of a body."""
-
-MAX_YAML: Final = 64 << 10
-"""Bytes of a body in YAML, which is slow to read."""
-
-_MOST_VALUES: Final = 100_000
-"""Values in a document; YAML aliases can make many of few bytes."""
-
-_DEEPEST: Final = 100
-"""Levels of a document in YAML."""
 
 _WAITING: Final = 4
 """What-ifs that may wait for the one that is running."""
@@ -107,7 +95,7 @@ def router(sources: Callable[[], Sources | None]) -> APIRouter:
             raise HTTPException(404, "nodes are not followed: this process does not serve the extender")
         if not found.is_ready():
             raise HTTPException(503, "the cluster has not been listed yet, see /readyz")
-        document = await _document(await _body(request), request.headers.get("content-type", ""))
+        document = await read_object(request)
         if waiting > _WAITING:
             raise HTTPException(429, f"{waiting} what-ifs are waiting already; try again later")
         waiting += 1
@@ -228,79 +216,3 @@ def _numbered(pod: Pod, name: str, index: int, pods: int) -> Pod:
     """Return one of several pods, with a name and a UID of its own."""
     own = (name or "pod") if pods == 1 else f"{name.rstrip('-') or 'pod'}-{index}"
     return replace(pod, metadata=replace(pod.metadata, name=own, uid=f"what-if-{index}"))
-
-
-# --- the body --------------------------------------------------------------------------------------
-
-
-async def _body(request: Request) -> bytes:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY:
-            raise HTTPException(413, f"the body is larger than {MAX_BODY} bytes")
-    return bytes(body)
-
-
-async def _document(body: bytes, content_type: str) -> dict[str, Any]:
-    """Read an object. Raises HTTPException."""
-    if "json" in content_type or body.lstrip()[:1] == b"{":
-        try:
-            found = msgspec.json.decode(body)
-        except MALFORMED as error:
-            raise HTTPException(400, f"the body is not JSON: {error}") from None
-    else:
-        if len(body) > MAX_YAML:
-            raise HTTPException(413, f"YAML of more than {MAX_YAML} bytes: send JSON")
-        try:
-            found = await asyncio.to_thread(_yaml, body)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise HTTPException(400, f"the body is not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(found, dict) or not isinstance(found.get("kind"), str):
-        raise HTTPException(400, f"got {str(found)[:60]!r}, expected one Kubernetes object with a kind")
-    if not isinstance(found.get("metadata") or {}, dict):
-        raise HTTPException(400, f"metadata: got {str(found['metadata'])[:60]!r}, expected an object")
-    return found
-
-
-def _yaml(body: bytes) -> Any:
-    """Read one YAML document, limited to JSON's types. Raises YAMLError, ValueError."""
-    _check_depth(body)
-    found = yaml.load(body, _LOADER)
-    pending, seen = [found], 0
-    while pending:
-        value = pending.pop()
-        seen += 1
-        if seen > _MOST_VALUES:
-            raise ValueError(f"it has more than {_MOST_VALUES} values")
-        if isinstance(value, dict):
-            if not all(isinstance(key, str) for key in value):
-                raise ValueError("it has a key that is no string")
-            pending.extend(value.values())
-        elif isinstance(value, list):
-            pending.extend(value)
-        elif not (value is None or isinstance(value, str | int | float)):
-            raise ValueError(f"it has a {type(value).__name__}, which JSON does not have")
-    return found
-
-
-def _check_depth(body: bytes) -> None:
-    """Raise ValueError for what nests too deeply: the loader recurses in C, and would overrun its stack."""
-    depth = 0
-    for event in yaml.parse(body, _LOADER):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > _DEEPEST:
-                raise ValueError(f"it nests more than {_DEEPEST} levels deep")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-
-
-class _LOADER(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Reads times as strings, as Kubernetes does."""
-
-
-_LOADER.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in _LOADER.yaml_implicit_resolvers.items()
-}
