@@ -3,14 +3,12 @@
 Everything above the HTTP client is the same (`koordpy.cluster.client`), and counts: bodies are encoded,
 metrics counted, pages and events decoded. The API server is a process on the other core that has its answers
 ready, over TLS. For the first rows kube-scheduler's whole bind call is measured, of two extenders that differ
-in nothing but the client. The clients take turns within each round; a ratio is against our own client in the
-same round.
+in nothing but the client. The clients take turns, call by call (`bench.turns`).
 """
 
-import asyncio
 import contextlib
+import itertools
 import json
-import statistics
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -24,92 +22,122 @@ from bench.aiohttp_channel import AiohttpChannel
 from bench.client_peer import PAGE
 from bench.extender import Server, call_of, waiting_pod
 from bench.report import Result
+from bench.turns import Way, add, compare, timed
 from koordpy.api.core import Pod
 from koordpy.api.meta import ObjectMeta
 from koordpy.cluster.client import Client
-from koordpy.cluster.connection import Access, Channel, Connection
+from koordpy.cluster.connection import Access, Connection
 from koordpy.lib import certificates
 
-Work = Callable[[Client], Awaitable[tuple[int, list[float]]]]
-"""Repeats something; returns how often, and the seconds that each took where that was measured."""
-
+Do = Callable[[Client, int], Awaitable[float]]
+"""Does the turn of a number with a client; returns the seconds that it took."""
 
 OURS, THEIRS = "our own client", "aiohttp"
 NAMES = 500
 """Node names that the pods of the bind calls are filtered on."""
-TOGETHER = 3
-"""Rounds between starts of the servers: NodeMetrics, which nothing renews here, expire after 3 minutes."""
+
+_SETTLE = 0.002
+"""Seconds after which an extender has done what it does after its answer."""
 
 
-def run(rounds: int = 12, binds: int = 2_000, events: int = 10_000, pages: int = 20) -> Result:
-    """Measure; in each round so many of each."""
+def run(rounds: int = 9, turns: int = 100) -> Result:
+    """Measure; in a round each client has so many turns of each kind (fewer of long ones)."""
     result = Result.begin("client", p50="p50, ms", p99="p99, ms", cpu="CPU, µs", ratio="CPU / our own client")
-    work: dict[str, Work] = {
-        "bind, one after the other": lambda client: _bind(client, binds, 1),
-        "bind, 16 at a time": lambda client: _bind(client, binds, 16),
-        f"list, a page of {PAGE} pods": lambda client: _list(client, pages),
-        "watch, an event of a burst": lambda client: _watch(client, events, ""),
-        "watch, an event every millisecond": lambda client: _watch(client, events // 10, ",0.001"),
-    }
-    for first in range(0, rounds, TOGETHER):
+    pods = itertools.count()
+    for _ in range(rounds):  # each with new servers: NodeMetrics, which nothing renews here, expire
         with contextlib.ExitStack() as stack:
             machine.pin(0, machine.SERVER_CORE)
             stack.callback(machine.unpin)
             folder = stack.enter_context(servers.folder())
             access = _start(stack, folder)
             extenders = _start_extenders(stack, folder)
-            ways: dict[str, Callable[[], Channel]] = {
-                OURS: partial(Connection.to, access),
-                THEIRS: partial(AiohttpChannel, access),
-            }
-            for number in range(first, min(first + TOGETHER, rounds)):
-                order = (OURS, THEIRS) if number % 2 == 0 else (THEIRS, OURS)
-                pods = range(number * binds // 10, (number + 1) * binds // 10)
-                calls = {way: uvloop.run(_call_bind(extenders[way], pods)) for way in order}
-                _add(result, "kube-scheduler's bind call", calls)
-                for label, what in work.items():
-                    _add(result, label, {way: uvloop.run(_measure(ways[way], what)) for way in order})
+            add(result, "kube-scheduler's bind call", uvloop.run(_call_bind(extenders, turns, pods)))
+            uvloop.run(_call_api_server(result, access, turns))
     return result
 
 
-def _add(result: Result, label: str, found: dict[str, dict[str, float]]) -> None:
-    for way in (OURS, THEIRS):
-        row = result.row(f"{label}: {way}")
-        row.add(**found[way], ratio=found[way]["cpu"] / found[OURS]["cpu"])
+async def _call_api_server(result: Result, access: Access, turns: int) -> None:
+    clients = {OURS: Client(Connection.to(access)), THEIRS: Client(AiohttpChannel(access))}
+
+    async def measure(
+        label: str, do: Callable[[Client, int], Awaitable[float]], turns: int, calls: int
+    ) -> None:
+        ways: dict[str, Way] = {name: partial(do, client) for name, client in clients.items()}
+        add(result, label, await compare(ways, time.process_time, turns, calls=calls))
+
+    for client in clients.values():
+        await _bind(64, client, 0)  # connections are made, and code is warm
+    await measure("bind, one at a time", partial(_bind, 1), turns * 5, 1)
+    await measure("bind, 16 at a time", partial(_bind, 16), turns, 16)
+    await measure(f"list, a page of {PAGE} pods", _list, turns // 5, 1)
+    await measure("watch, an event of a burst", partial(_watch, 1_000, ""), turns // 5, 1_000)
+    await measure("watch, an event every ms", partial(_watch, 100, ",0.001"), turns // 10, 100)
+    for client in clients.values():
+        await client.close()
 
 
-async def _call_bind(extender: Server, pods: range) -> dict[str, float]:
-    """Filter pods and have them bound, as kube-scheduler does; only the bind calls count."""
+async def _bind(at_once: int, client: Client, turn: int) -> float:
+    annotations = {"scheduling.koordinator.sh/reservation-allocated": '{"name":"r","uid":"u"}'}
+    pods = [
+        Pod(metadata=ObjectMeta(name=f"pod-{turn}-{i}", namespace="default", uid=f"uid-{turn}-{i}"))
+        for i in range(at_once)
+    ]
+    return await timed([client.bind(pod, "node-00001", annotations) for pod in pods])
+
+
+async def _list(client: Client, _: int) -> float:
+    began = time.perf_counter()
+    page = await client.list_page(Pod)
+    assert len(page.items) == PAGE
+    return time.perf_counter() - began
+
+
+async def _watch(count: int, pace: str, client: Client, _: int) -> float:
+    seen, began = 0, time.perf_counter()
+    async with client.watch(Pod, resource_version="1", label_selector=f"{count}{pace}") as watch:
+        while events := await watch.read(30):
+            seen += len(events)
+    assert seen == count, f"{seen} of {count} events came"
+    return (time.perf_counter() - began) / count
+
+
+async def _call_bind(
+    extenders: dict[str, Server], turns: int, pods: "itertools.count[int]"
+) -> dict[str, dict[str, float]]:
+    """Filter pods, then have them bound, as kube-scheduler does; only the bind calls count."""
     names = [objects.node_name(i) for i in range(NAMES)]
-    seconds: list[float] = []
-    used = 0.0
-    async with load.channels(extender.url, 1) as (channel,):
-        for i in pods:
-            pod = waiting_pod(i, "bench")
-            encoded = json.dumps(pod, separators=(",", ":")).encode()
-            await channel.ask(call_of(extender, "filter", encoded, names))
-            meta = pod["metadata"]
-            body = {
-                "PodName": meta["name"],
-                "PodNamespace": meta["namespace"],
-                "PodUID": meta["uid"],
-                "Node": names[i % NAMES],
-            }
-            request = load.request(f"{extender.url}/extender/bind", json.dumps(body).encode())
-            await asyncio.sleep(0.002)  # scoring ahead has been done by then
-            before, began = machine.cpu_seconds(extender.pid), time.perf_counter()
-            answer = await channel.ask(request)
-            seconds.append(time.perf_counter() - began)
-            await asyncio.sleep(0.001)
-            used += machine.cpu_seconds(extender.pid) - before
-            if json.loads(answer).get("Error"):
-                raise load.UnexpectedAnswer(f"bind answered {answer[:300]!r}")
-    ordered = sorted(seconds)
-    return {
-        "p50": statistics.median(ordered) * 1e3,
-        "p99": ordered[int(len(ordered) * 0.99)] * 1e3,
-        "cpu": used / len(pods) * 1e6,
-    }
+
+    async def filtered(extender: Server, channel: load.Channel) -> bytes:
+        i = next(pods)
+        pod = waiting_pod(i, "bench")
+        encoded = json.dumps(pod, separators=(",", ":")).encode()
+        await channel.ask(call_of(extender, "filter", encoded, names))
+        meta = pod["metadata"]
+        body = {
+            "PodName": meta["name"],
+            "PodNamespace": meta["namespace"],
+            "PodUID": meta["uid"],
+            "Node": names[i % NAMES],
+        }
+        return load.request(f"{extender.url}/extender/bind", json.dumps(body).encode())
+
+    async with contextlib.AsyncExitStack() as stack:
+        ways: dict[str, Way] = {}
+        for name, extender in extenders.items():
+            (channel,) = await stack.enter_async_context(load.channels(extender.url, 1))
+            calls = [await filtered(extender, channel) for _ in range(turns)]
+            ways[name] = partial(_call, channel, calls)
+        pids = [extender.pid for extender in extenders.values()]
+        return await compare(ways, lambda: sum(map(machine.cpu_seconds, pids)), turns, settle=_SETTLE)
+
+
+async def _call(channel: load.Channel, calls: list[bytes], turn: int) -> float:
+    began = time.perf_counter()
+    answer = await channel.ask(calls[turn])
+    waited = time.perf_counter() - began
+    if json.loads(answer).get("Error"):
+        raise load.UnexpectedAnswer(f"bind answered {answer[:300]!r}")
+    return waited
 
 
 def _start_extenders(stack: contextlib.ExitStack, folder: Path) -> dict[str, Server]:
@@ -127,58 +155,6 @@ def _start_extenders(stack: contextlib.ExitStack, folder: Path) -> dict[str, Ser
         running = servers.running(client, command, f"{url}/openapi.json", folder, machine.CLIENT_CORE)
         found[way] = Server(url, stack.enter_context(running).pid)
     return found
-
-
-async def _measure(connect: Callable[[], Channel], work: Work) -> dict[str, float]:
-    channel = connect()
-    client = Client(channel)
-    await _bind(client, 50, 16)  # connections are made, and code is warm
-    began = time.process_time()
-    done, seconds = await work(client)
-    used = time.process_time() - began
-    await client.close()
-    cells = {"cpu": used / done * 1e6}
-    if seconds:
-        ordered = sorted(seconds)
-        cells["p50"] = statistics.median(ordered) * 1e3
-        cells["p99"] = ordered[int(len(ordered) * 0.99)] * 1e3
-    return cells
-
-
-async def _bind(client: Client, count: int, at_once: int) -> tuple[int, list[float]]:
-    seconds: list[float] = []
-    clock = time.perf_counter
-    pods = iter(range(count))
-    annotations = {"scheduling.koordinator.sh/reservation-allocated": '{"name":"r","uid":"u"}'}
-
-    async def bind_one_after_the_other() -> None:
-        for i in pods:
-            pod = Pod(metadata=ObjectMeta(name=f"pod-{i}", namespace="default", uid=f"uid-{i}"))
-            began = clock()
-            await client.bind(pod, "node-00001", annotations)
-            seconds.append(clock() - began)
-
-    await asyncio.gather(*(bind_one_after_the_other() for _ in range(at_once)))
-    return count, seconds
-
-
-async def _list(client: Client, count: int) -> tuple[int, list[float]]:
-    seconds: list[float] = []
-    for _ in range(count):
-        began = time.perf_counter()
-        page = await client.list_page(Pod)
-        seconds.append(time.perf_counter() - began)
-        assert len(page.items) == PAGE
-    return count, seconds
-
-
-async def _watch(client: Client, count: int, pace: str) -> tuple[int, list[float]]:
-    seen = 0
-    async with client.watch(Pod, resource_version="1", label_selector=f"{count}{pace}") as watch:
-        while events := await watch.read(30):
-            seen += len(events)
-    assert seen == count, f"{seen} of {count} events came"
-    return count, []
 
 
 def _start(stack: contextlib.ExitStack, folder: Path) -> Access:

@@ -1,14 +1,16 @@
 """What the direct path gains: the same extender and webhooks behind koordpy's server and behind plain ones.
 
-One process has one engine and four servers (`bench.direct_servers`), so that nothing but the server differs.
-The servers take turns within each round, each round beginning with another one; a ratio is against the direct
-path of the same round.
+One process has one engine and four servers (`bench.direct_servers`), so that nothing but the server differs,
+and the servers are called in turn (`bench.turns`).
 """
 
 import contextlib
+import itertools
 import json
+import random
+import statistics
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import uvloop
@@ -16,8 +18,9 @@ import uvloop
 from bench import load, machine, objects, servers
 from bench.admission import PATH
 from bench.direct_servers import WAYS
-from bench.extender import Case, Server, schedule
+from bench.extender import Server, call_of, left_of, waiting_pod
 from bench.report import Result
+from bench.turns import Way, add, compare, timed
 
 NAMES = {
     "direct": "direct path",
@@ -27,111 +30,117 @@ NAMES = {
 }
 SIZES = (500, 5_000)
 CONNECTIONS = (1, 16)
-TOGETHER = 3
-"""Rounds between starts of the servers: NodeMetrics, which nothing renews here, expire after 3 minutes."""
+IN_A_ROW = (1, 20)
+"""Calls in a turn: a single one after a pause, in which others used the core, and many without a pause."""
+
+_SETTLE = 0.002
+"""Seconds after which a server has done what it does after its answer."""
 
 
-@dataclass(frozen=True)
-class Load:
-    """What is asked of every server in turn; `measure` returns the cells of a round."""
-
-    label: str
-    servers: dict[str, Server]
-    measure: Callable[[Server, int], dict[str, float]]
-
-
-def run(rounds: int = 12, pods: int = 200, seconds: float = 1.0) -> Result:
-    """Measure; `pods` is how many are filtered and prioritized, `seconds` how long webhooks are called."""
+def run(rounds: int = 9, turns: int = 100) -> Result:
+    """Measure; in a round each server has so many turns of each kind."""
     result = Result.begin(
         "direct", p50="p50, ms", p99="p99, ms", cpu="server CPU, µs", ratio="CPU / direct path"
     )
-    for first in range(0, rounds, TOGETHER):
+    pods = itertools.count()
+    for _ in range(rounds):  # each with new servers: NodeMetrics, which nothing renews here, expire
         with contextlib.ExitStack() as stack:
             machine.pin(0, machine.CLIENT_CORE)
             stack.callback(machine.unpin)
             folder = stack.enter_context(servers.folder())
-            loads = [*_extender_loads(stack, folder, pods), *_webhook_loads(stack, folder, seconds)]
-            for number in range(first, min(first + TOGETHER, rounds)):
-                _take_turns(result, loads, number)
+            extenders = {size: _start(stack, folder, "extender", f"nodes-{size}-0") for size in SIZES}
+            webhooks = _start(stack, folder, "admission", "profiles-3")
+            for size, many in itertools.product(SIZES, IN_A_ROW):
+                found = uvloop.run(_schedule(extenders[size], size, turns, many, pods))
+                add(result, f"filter and prioritize, {size:,} names, {_how(many)}", found)
+            for connections, many in itertools.product(CONNECTIONS, IN_A_ROW):
+                found = uvloop.run(_review(webhooks, connections, turns, many))
+                add(result, f"mutating webhook, {connections} at a time, {_how(many)}", found)
     return result
 
 
-def _take_turns(result: Result, loads: list[Load], number: int) -> None:
-    turn = number % len(WAYS)
-    for one in loads:
-        found = {
-            way: one.measure(one.servers[way], number * len(WAYS) + i)
-            for i, way in enumerate((*WAYS[turn:], *WAYS[:turn]))
-        }
-        for way in WAYS:
-            row = result.row(f"{one.label}: {NAMES[way]}")
-            row.add(**found[way], ratio=found[way]["cpu"] / found["direct"]["cpu"])
+def _how(many: int) -> str:
+    return "after a pause" if many == 1 else "without pauses"
 
 
-def _extender_loads(stack: contextlib.ExitStack, folder: Path, pods: int) -> list[Load]:
-    def load_of(size: int) -> Load:
-        case = Case("", size)
+async def _schedule(
+    found: dict[str, Server], size: int, turns: int, many: int, pods: "itertools.count[int]"
+) -> dict[str, dict[str, float]]:
+    """Filter and prioritize, a new pod each time, as kube-scheduler does."""
+    names = [objects.node_name(i) for i in range(size)]
+    order = random.Random(size)
 
-        def measure(server: Server, turn: int) -> dict[str, float]:
-            before = machine.cpu_seconds(server.pid)
-            first = turn * pods
-            times = uvloop.run(schedule(server, case, range(first, first + pods)))
-            used = machine.cpu_seconds(server.pid) - before
-            return {"p50": times["both"], "p99": times["both99"], "cpu": used / pods * 1e6}
+    def way_to(server: Server, channel: load.Channel) -> Way:
+        async def schedule(_: int) -> float:
+            return statistics.median([await schedule_one() for _ in range(many)])
 
-        found = _start(stack, folder, "extender", f"nodes-{size}-0")
-        return Load(f"filter and prioritize, {size:,} names", found, measure)
+        async def schedule_one() -> float:
+            order.shuffle(names)
+            pod = json.dumps(waiting_pod(next(pods), "bench"), separators=(",", ":")).encode()
+            call = call_of(server, "filter", pod, names)
+            began = time.perf_counter()
+            answer = await channel.ask(call)
+            waited = time.perf_counter() - began
+            call = call_of(server, "prioritize", pod, left_of(answer, size // 2))
+            began = time.perf_counter()
+            await channel.ask(call)
+            return waited + time.perf_counter() - began
 
-    return [load_of(size) for size in SIZES]
+        return schedule
+
+    async with contextlib.AsyncExitStack() as stack:
+        ways = {}
+        for name, server in found.items():
+            (channel,) = await stack.enter_async_context(load.channels(server.url, 1))
+            ways[name] = way_to(server, channel)
+        turns = max(turns // many, 10)
+        return await compare(ways, _cpu_of(found), turns, calls=many, settle=_SETTLE)
 
 
-def _webhook_loads(stack: contextlib.ExitStack, folder: Path, seconds: float) -> list[Load]:
+async def _review(
+    found: dict[str, Server], connections: int, turns: int, many: int
+) -> dict[str, dict[str, float]]:
+    """Send so many AdmissionReviews at a time, each on a connection of its own."""
     reviews = [json.dumps(objects.review(i), separators=(",", ":")).encode() for i in range(200)]
-    found = _start(stack, folder, "admission", "profiles-3")
 
-    def load_of(connections: int) -> Load:
-        def measure(server: Server, _: int) -> dict[str, float]:
-            requests = load.cycle([load.request(server.url + PATH, review) for review in reviews])
-            work = load.apply(
-                server.url, requests, connections=connections, seconds=seconds, warm_up=seconds / 5
+    def way_to(server: Server, channels: list[load.Channel]) -> Way:
+        calls = load.cycle([load.request(server.url + PATH, review) for review in reviews])
+
+        async def review(_: int) -> float:
+            return statistics.median(
+                [await timed([channel.ask(calls()) for channel in channels]) for _ in range(many)]
             )
-            before = machine.cpu_seconds(server.pid)
-            sample = uvloop.run(work)
-            used = machine.cpu_seconds(server.pid) - before
-            return {
-                "p50": sample.milliseconds(0.5),
-                "p99": sample.milliseconds(0.99),
-                "cpu": used / sample.requests * 1e6,
-            }
 
-        many = f"{connections} connection{'s' if connections != 1 else ''}"
-        return Load(f"mutating webhook, {many}", found, measure)
+        return review
 
-    return [load_of(connections) for connections in CONNECTIONS]
+    async with contextlib.AsyncExitStack() as stack:
+        ways = {}
+        for name, server in found.items():
+            opened = await stack.enter_async_context(load.channels(server.url, connections))
+            ways[name] = way_to(server, opened)
+        return await compare(
+            ways, _cpu_of(found), max(turns // many, 10), calls=connections * many, settle=_SETTLE
+        )
+
+
+def _cpu_of(found: dict[str, Server]) -> Callable[[], float]:
+    (pid,) = {server.pid for server in found.values()}
+    return lambda: machine.cpu_seconds(pid)
 
 
 def _start(stack: contextlib.ExitStack, folder: Path, part: str, world: str) -> dict[str, Server]:
     """Start an API server with a world, and the engine with its four servers."""
     api = servers.free_port()
-    worlds = servers.running(
-        f"worlds-{world}",
-        servers.module("worlds", str(api), world),
-        f"http://127.0.0.1:{api}/readyz",
-        folder,
-        machine.CLIENT_CORE,
-    )
-    stack.enter_context(worlds)
+    command = servers.module("worlds", str(api), world)
+    ready = f"http://127.0.0.1:{api}/readyz"
+    stack.enter_context(servers.running(f"worlds-{world}", command, ready, folder, machine.CLIENT_CORE))
     ports = [servers.free_port() for _ in WAYS]
-    arguments = (part, f"http://127.0.0.1:{api}/{world}", str(folder / "certs"), *map(str, ports))
     scheme = "http" if part == "extender" else "https"
-    urls = dict(zip(WAYS, (f"{scheme}://127.0.0.1:{port}" for port in ports), strict=True))
-    process = stack.enter_context(
-        servers.running(
-            f"{part}-{world}",
-            servers.module("direct_servers", *arguments),
-            f"{urls['direct']}/openapi.json",
-            folder,
-            machine.SERVER_CORE,
-        )
+    urls = [f"{scheme}://127.0.0.1:{port}" for port in ports]
+    command = servers.module(
+        "direct_servers", part, f"http://127.0.0.1:{api}/{world}", str(folder / "certs"), *map(str, ports)
     )
-    return {way: Server(url, process.pid) for way, url in urls.items()}
+    ready = f"{urls[WAYS.index('direct')]}/openapi.json"
+    running = servers.running(f"{part}-{world}", command, ready, folder, machine.SERVER_CORE)
+    process = stack.enter_context(running)
+    return {NAMES[way]: Server(url, process.pid) for way, url in zip(WAYS, urls, strict=True)}

@@ -152,7 +152,7 @@ async def schedule(server: Server, case: Case, pods: range) -> dict[str, float]:
             started = time.perf_counter()
             answer = await channel.ask(question)
             filtered = time.perf_counter() - started
-            left = _left(answer, 1 if case.chooses else case.size // 2)
+            left = left_of(answer, 1 if case.chooses else case.size // 2)
             if case.chooses:
                 asked.append((filtered, 0.0))
                 continue
@@ -185,7 +185,7 @@ def waiting_pod(i: int, app: str) -> objects.Document:
     return pod
 
 
-def _left(answer: bytes, least: int) -> list[str]:
+def left_of(answer: bytes, least: int) -> list[str]:
     """Return the nodes that passed. Raises UnexpectedAnswer when there are fewer than `least`."""
     result = json.loads(answer)
     left: list[str] = result.get("NodeNames") or []
