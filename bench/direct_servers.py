@@ -53,8 +53,9 @@ def fastapi_app(hot: Mapping[str, Direct]) -> FastAPI:
     def add(path: str, endpoint: Direct) -> None:
         async def call(request: Request) -> Response:
             body = await request.body()
-            answer = endpoint.begin(request.headers.raw).respond("POST", body, _gone)
+            answer = endpoint.respond(request.headers.raw, body, _gone)
             reply = answer if isinstance(answer, Reply) else await answer
+            assert reply is not None
             after = None if reply.after is None else BackgroundTask(reply.after)
             return Response(reply.body, reply.status, media_type="application/json", background=after)
 

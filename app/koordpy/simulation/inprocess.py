@@ -16,6 +16,7 @@ from koordpy.embedded.apiserver.wire import Response as Answered
 from koordpy.http.server.direct import Direct, Reply
 from koordpy.lib.http1 import ConnectionLost, Response, StreamingResponse
 
+_HEADERS = [(b"content-type", b"application/json")]
 _FOR_EVER = "timeoutSeconds=2000000000"
 _RENEWALS = re.compile(r"timeoutSeconds=\d+")
 _BOOKMARKS = re.compile(r"&?allowWatchBookmarks=\w+")
@@ -118,8 +119,12 @@ class EndpointCaller:
         endpoint = self._endpoints.get(path) or self._by_verb.get(path.rpartition("/")[2])
         if endpoint is None:
             return Response(404, [], b"not found")
-        answer = endpoint.begin([(b"content-type", b"application/json")]).respond(method, body, _never)
-        reply = answer if isinstance(answer, Reply) else await answer
+        if method != "POST":
+            reply: Reply | None = endpoint.not_allowed(method)
+        else:
+            answer = endpoint.respond(_HEADERS, body, _never)
+            reply = answer if isinstance(answer, Reply) else await answer
+        assert reply is not None, "callers in this process do not disconnect"
         if reply.after is not None:
             reply.after()
         return Response(reply.status, [], reply.body)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from koordpy.http.server.direct import Direct, Gone, Reply
+from koordpy.http.server.direct import Direct, Gone, Headers, Reply
 from koordpy.scheduling.extender.attempts import Attempt
 from koordpy.scheduling.extender.extender import Extender
 from koordpy.scheduling.extender.wire import BadBody
@@ -56,9 +56,7 @@ class _Verb(Direct):
             result: histogram(EXTENDER_DURATION, verb, result) for result in ("ok", "bad-request", "error")
         }
 
-    def respond(self, method: str, body: bytes, gone: Gone) -> Reply | Coroutine[Any, Any, Reply]:
-        if method != "POST":
-            return Reply(405, _error(f"{method} is not allowed, expected POST"))
+    def respond(self, headers: Headers, body: bytes, gone: Gone) -> Reply | Coroutine[Any, Any, Reply]:
         began = time.perf_counter()
         try:
             reply = self._answer(body, gone)
@@ -68,6 +66,9 @@ class _Verb(Direct):
             return self._later(reply, began)
         self._duration["ok"].observe(time.perf_counter() - began)
         return reply
+
+    def not_allowed(self, method: str) -> Reply:
+        return Reply(405, _error(f"{method} is not allowed, expected POST"))
 
     def too_large(self) -> Reply:
         self._duration["bad-request"].observe(0)

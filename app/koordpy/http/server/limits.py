@@ -12,7 +12,6 @@ from http import HTTPStatus
 from math import inf
 from typing import Any, Final, cast
 
-from .direct import Direct
 from .protocol import Exchange, Protocol
 
 _CLOSE_SECONDS: Final = 1.0
@@ -66,9 +65,6 @@ class LimitedProtocol(Protocol):
     def __init__(self, *args: Any, limits: Limits, memory: BodyMemory, **kw: Any) -> None:
         super().__init__(*args, **kw)
         self._limits, self._memory = limits, memory
-        self._find: Any = self._direct_endpoint
-        if self._find is not None:
-            self._direct_endpoint = self._begin_direct
         self._phase = _IDLE
         self._deadline = self._reading_deadline = self._close_deadline = inf
         self._changes = 0  # of phase
@@ -151,13 +147,6 @@ class LimitedProtocol(Protocol):
         busy = self.cycle is not None and not self.cycle.response_complete
         self._expect(_BODY, inf if busy else self._limits.body)
         super().on_headers_complete()
-
-    def _begin_direct(self, url: str) -> Direct | None:
-        """Return the direct endpoint of a URL; the query is ignored: kube-apiserver sends `?timeout=10s`."""
-        endpoint: Direct | None = self._find(url.partition("?")[0])
-        if endpoint is None or self.parser.get_method() != b"POST":
-            return None
-        return endpoint.begin(self.headers)
 
     def on_body(self, body: bytes) -> None:
         """Keep a part of a body if the memory limit allows it."""

@@ -1,10 +1,10 @@
-"""uvicorn's HTTP protocol, with two optimizations.
+"""uvicorn's HTTP protocol, with a short cut for direct endpoints.
 
 Requests for direct endpoints (`direct.py`) are answered in the parser's callbacks, without a task and without
-ASGI messages. Everything else is uvicorn's, except that head and body of a response are sent in one write:
-uvicorn writes them separately, which means two system calls, two TCP segments (two TLS records), and a client
-that wakes up for a head without a body. Where client and server share cores, as kube-scheduler and its
-extender do, that costs a context switch in the middle of a response.
+ASGI messages, and head and body of their responses are sent in one write. uvicorn sends them in two, which
+means two system calls, two TCP segments (two TLS records), and a client that wakes up for a head without a
+body. Where client and server share cores, as kube-scheduler and its extender do, that costs a context switch
+in the middle of a response. Everything else is left to uvicorn.
 """
 
 import asyncio
@@ -15,8 +15,7 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from .asgi import TEXT
-from .direct import DRAINED, Direct, Reply
+from .direct import DRAINED, INTERNAL_ERROR, Direct, Headers, Reply
 
 log = logging.getLogger(__name__)
 
@@ -26,45 +25,6 @@ _CLOSE_SECONDS = 1.0
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
-_INTERNAL_ERROR = Reply(500, b"internal error\n", TEXT)
-
-
-class JoiningTransport:
-    """A transport that joins a write with the next one of the same turn of the event loop."""
-
-    __slots__ = ("_held", "_loop", "_transport", "is_closing")
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport, self._loop = transport, loop
-        self._held = b""
-        self.is_closing = transport.is_closing
-
-    def write(self, data: bytes) -> None:
-        """Write `data` together with what is held back, or hold it back."""
-        if self._held:
-            data, self._held = self._held + data, b""
-            self._transport.write(data)
-        elif data:
-            self._held = data
-            self._loop.call_soon(self._flush)
-
-    def write_whole(self, data: bytes) -> None:
-        """Write a complete response at once."""
-        self._flush()
-        self._transport.write(data)
-
-    def close(self) -> None:
-        """Close after everything is written."""
-        self._flush()
-        self._transport.close()
-
-    def _flush(self) -> None:
-        if self._held:
-            data, self._held = self._held, b""
-            self._transport.write(data)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
 
 
 class Exchange:
@@ -75,14 +35,14 @@ class Exchange:
         "chunks",
         "disconnected",
         "endpoint",
+        "headers",
         "keep_alive",
-        "method",
         "response_complete",
         "size",
     )
 
-    def __init__(self, endpoint: Direct, method: str, keep_alive: bool) -> None:
-        self.endpoint, self.method, self.keep_alive = endpoint, method, keep_alive
+    def __init__(self, endpoint: Direct, headers: Headers, keep_alive: bool) -> None:
+        self.endpoint, self.headers, self.keep_alive = endpoint, headers, keep_alive
         self.chunks: list[bytes] = []
         self.size = 0
         self.disconnected = self.response_complete = False
@@ -113,10 +73,6 @@ class Protocol(HttpToolsProtocol):
         super().__init__(*args, **kw)
         self._direct_endpoint = getattr(self.app, "direct_endpoint", None)
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wrap the transport, so that writes are joined."""
-        super().connection_made(cast(asyncio.Transport, JoiningTransport(transport, self.loop)))
-
     def shutdown(self) -> None:
         """Close when idle, else after the response. A TLS peer that sends no close_notify is cut off."""
         super().shutdown()
@@ -128,16 +84,21 @@ class Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Begin an exchange. Pipelined requests and those with `Expect: 100-continue` are left to uvicorn."""
         busy = self.cycle is not None and not self.cycle.response_complete
-        if self._direct_endpoint is not None and not (busy or self.expect_100_continue):
-            endpoint = self._direct_endpoint(self.url.decode("latin-1"))
-            if endpoint is not None:
-                keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
-                method = self.parser.get_method().decode("ascii")
-                exchange = Exchange(endpoint, method, keep_alive)
-                self.cycle = cast(Any, exchange)
-                self._refuse_beyond_limit(exchange, self._content_length())
-                return
-        super().on_headers_complete()
+        endpoint = None if busy or self.expect_100_continue else self._find_direct()
+        if endpoint is None:
+            super().on_headers_complete()
+            return
+        keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
+        exchange = Exchange(endpoint, self.headers, keep_alive)
+        self.cycle = cast(Any, exchange)
+        self._refuse_beyond_limit(exchange, self._content_length())
+
+    def _find_direct(self) -> Direct | None:
+        """Return the endpoint of a POST; the query is ignored: kube-apiserver sends `?timeout=10s`."""
+        if self._direct_endpoint is None or self.parser.get_method() != b"POST":
+            return None
+        endpoint: Direct | None = self._direct_endpoint(self.url.decode("latin-1").partition("?")[0])
+        return endpoint
 
     def on_body(self, body: bytes) -> None:
         """Collect the body of an exchange."""
@@ -178,10 +139,10 @@ class Protocol(HttpToolsProtocol):
             self._send(exchange, endpoint.too_large())
             return
         try:
-            reply = endpoint.respond(exchange.method, b"".join(exchange.chunks), exchange.gone)
+            reply = endpoint.respond(exchange.headers, b"".join(exchange.chunks), exchange.gone)
         except Exception:
-            log.exception("%s %s failed", exchange.method, self.url.decode("latin-1"))
-            reply = _INTERNAL_ERROR
+            log.exception("POST %s failed", self.url.decode("latin-1"))
+            reply = INTERNAL_ERROR
         exchange.chunks.clear()
         if isinstance(reply, Reply):
             self._send(exchange, reply)
@@ -190,20 +151,22 @@ class Protocol(HttpToolsProtocol):
             task.add_done_callback(self.tasks.discard)
             self.tasks.add(task)
 
-    async def _send_later(self, exchange: Exchange, response: Coroutine[Any, Any, Reply]) -> None:
+    async def _send_later(self, exchange: Exchange, response: Coroutine[Any, Any, Reply | None]) -> None:
         try:
             reply = await response
         except Exception:
             log.exception("a request failed")
-            reply = _INTERNAL_ERROR
-        self._send(exchange, reply)
+            reply = INTERNAL_ERROR
+        if reply is None:
+            exchange.response_complete = True  # the caller has disconnected
+        else:
+            self._send(exchange, reply)
 
     def _send(self, exchange: Exchange, reply: Reply) -> None:
         exchange.response_complete = True
         if not exchange.disconnected:
             name, value = reply.content_type
-            transport = cast(JoiningTransport, self.transport)
-            transport.write_whole(
+            self.transport.write(
                 b"%s%s: %s\r\ncontent-length: %d\r\n%s\r\n%s"
                 % (
                     _STATUS_LINES[reply.status],
@@ -215,7 +178,7 @@ class Protocol(HttpToolsProtocol):
                 )
             )
             if not exchange.keep_alive:
-                transport.close()
+                self.transport.close()
             self.on_response_complete()
         if reply.after is not None:
             self.loop.call_soon(reply.after)  # the event loop writes the response first

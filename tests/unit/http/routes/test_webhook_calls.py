@@ -37,10 +37,14 @@ class Waits(AsyncValidatingHandler):
 class Pipe(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
-        self.written = b""
+        self.writes: list[bytes] = []
+
+    @property
+    def written(self) -> bytes:
+        return b"".join(self.writes)
 
     def write(self, data: Any) -> None:
-        self.written += bytes(data)
+        self.writes.append(bytes(data))
 
     def is_closing(self) -> bool:
         return False
@@ -76,6 +80,12 @@ async def test_a_call_is_answered_before_anything_else_runs() -> None:
     protocol, pipe = connection()
     protocol.data_received(call())
     assert response_in(pipe.written) == {"uid": "u", "allowed": True, "status": {"code": 200}}
+
+
+async def test_head_and_body_of_a_response_leave_in_one_write() -> None:
+    protocol, pipe = connection()
+    protocol.data_received(call())
+    assert len(pipe.writes) == 1
 
 
 async def test_the_timeout_that_the_api_server_adds_to_the_path_makes_no_difference() -> None:

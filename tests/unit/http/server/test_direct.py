@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 import json
 
+import httpx
 import pytest
 
 from koordpy.http.server.application import Application
@@ -12,7 +13,7 @@ from tests.eventually import PATIENCE
 
 
 class Echo(Direct):
-    """Returns method and body; some bodies make it wait or fail."""
+    """Returns the body; some bodies make it wait or fail."""
 
     max_body = 1000
 
@@ -21,7 +22,10 @@ class Echo(Direct):
         self.hung_up = asyncio.Event()
         self.afterwards = []
 
-    def respond(self, method, body, gone):
+    def not_allowed(self, method):
+        return Reply(405, b"post", TEXT)
+
+    def respond(self, headers, body, gone):
         if body == b"break":
             raise RuntimeError("planned")
         if body == b"slow":
@@ -30,7 +34,7 @@ class Echo(Direct):
             return self._until(gone)
         if body == b"break later":
             return self._break()
-        return Reply(200, method.encode() + b" " + body, TEXT, lambda: self.afterwards.append(body))
+        return Reply(200, b"got " + body, TEXT, lambda: self.afterwards.append(body))
 
     def too_large(self):
         return Reply(413, b"too large", TEXT)
@@ -42,7 +46,7 @@ class Echo(Direct):
     async def _until(self, gone):
         await gone()
         self.hung_up.set()
-        return Reply(200, b"never read", TEXT)
+        return
 
     async def _break(self):
         raise RuntimeError("planned")
@@ -78,7 +82,7 @@ async def test_a_connection_serves_one_request_after_the_other():
         for body in (b"one", b"two", b""):
             writer.write(request(body))
             status, fields, text = await answer(reader)
-            assert (status, text) == (200, b"POST " + body)
+            assert (status, text) == (200, b"got " + body)
             assert b"connection" not in fields
     assert echo.afterwards == [b"one", b"two", b""]
 
@@ -88,10 +92,10 @@ async def test_a_body_in_pieces_is_put_together():
         writer.write(request(b"ab", length=4))
         await asyncio.sleep(0.01)
         writer.write(b"cd")
-        assert (await answer(reader))[2] == b"POST abcd"
+        assert (await answer(reader))[2] == b"got abcd"
         head = b"POST /echo HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
         writer.write(head + b"2\r\nab\r\n1\r\nc\r\n0\r\n\r\n")
-        assert (await answer(reader))[2] == b"POST abc"
+        assert (await answer(reader))[2] == b"got abc"
 
 
 async def test_requests_that_do_not_wait_for_answers_are_answered_in_their_order():
@@ -101,7 +105,7 @@ async def test_requests_that_do_not_wait_for_answers_are_answered_in_their_order
         await asyncio.sleep(0.01)
         echo.may_answer.set()
         texts = [(await answer(reader))[2] for _ in range(3)]
-    assert texts == [b"at last", b"POST next", b"POST last"]
+    assert texts == [b"at last", b"got next", b"got last"]
 
 
 @pytest.mark.parametrize("body", [b"break", b"break later"])
@@ -121,7 +125,7 @@ async def test_a_caller_that_wants_to_close_is_closed(head):
         writer.write(request(b"bye", **head))
         _, fields, text = await answer(reader)
         assert fields[b"connection"] == b"close"
-        assert text == b"POST bye"
+        assert text == b"got bye"
         assert await reader.read() == b""
 
 
@@ -162,6 +166,27 @@ async def test_a_disconnect_while_waiting_is_noticed():
             await echo.hung_up.wait()
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+async def test_other_methods_are_not_allowed(method):
+    async with serving(Echo()) as (reader, writer):
+        writer.write(request(b"body", method=method))
+        status, fields, _ = await answer(reader)
+        assert (status, fields[b"allow"]) == (405, b"POST")
+        writer.write(request(b"again"))
+        assert (await answer(reader))[0] == 200
+
+
+async def test_under_any_server_it_is_an_asgi_application():
+    echo = Echo()
+    transport = httpx.ASGITransport(echo)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        assert (await client.post("/", content=b"body")).text == "got body"
+        await asyncio.sleep(0)
+        assert echo.afterwards == [b"body"]
+        assert (await client.post("/", content=b"break")).status_code == 500
+        assert (await client.post("/", content=b"x" * 1001)).status_code == 413
+
+
 async def test_until_the_cluster_is_known_the_answer_is_503():
     ready = False
     async with serving(Echo(), lambda: ready) as (reader, writer):
@@ -181,4 +206,4 @@ async def test_other_paths_are_answered_by_the_framework_on_the_same_connection(
         assert (await answer(reader))[0] == 200
         writer.write(request(b"go", headers=b"expect: 100-continue\r\n"))
         assert b"100 Continue" in await reader.readuntil(b"\r\n\r\n")
-        assert (await answer(reader))[2] == b"POST go"
+        assert (await answer(reader))[2] == b"got go"

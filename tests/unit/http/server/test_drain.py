@@ -8,7 +8,7 @@ import pytest
 
 from koordpy.http.server.application import Application
 from koordpy.http.server.asgi import TEXT, Receive, Scope, Send, send_answer
-from koordpy.http.server.direct import Direct, Gone, Reply
+from koordpy.http.server.direct import Direct, Gone, Headers, Reply
 from koordpy.http.server.listener import Listener
 
 
@@ -29,7 +29,10 @@ class Echo(Direct):
 
     max_body = 10
 
-    def respond(self, method: str, body: bytes, gone: Gone) -> Reply:
+    def not_allowed(self, method: str) -> Reply:
+        return Reply(405, b"", TEXT)
+
+    def respond(self, headers: Headers, body: bytes, gone: Gone) -> Reply:
         return Reply(200, body, TEXT)
 
     def too_large(self) -> Reply:

@@ -7,7 +7,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from koordpy.http.server.direct import Direct, Gone, Reply
+from koordpy.http.server.asgi import TEXT
+from koordpy.http.server.direct import Direct, Gone, Headers, Reply
 from koordpy.http.server.limits import BodyMemory, LimitedProtocol, Limits
 
 HEAD = b"POST /d HTTP/1.1\r\nhost: t\r\ncontent-length: %d\r\n\r\n"
@@ -46,7 +47,10 @@ class Pipe(asyncio.Transport):
 class Echo(Direct):
     max_body = 100
 
-    def respond(self, method: str, body: bytes, gone: Gone) -> Reply:
+    def not_allowed(self, method: str) -> Reply:
+        return Reply(405, b"", TEXT)
+
+    def respond(self, headers: Headers, body: bytes, gone: Gone) -> Reply:
         return Reply(200, body)
 
     def too_large(self) -> Reply:

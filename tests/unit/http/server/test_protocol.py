@@ -1,56 +1,6 @@
 import asyncio
 
 from koordpy.http.server.listener import Listener
-from koordpy.http.server.protocol import JoiningTransport
-
-
-class Wire(asyncio.Transport):
-    def __init__(self):
-        super().__init__()
-        self.written, self.closed = [], False
-
-    def write(self, data):
-        self.written.append(data)
-
-    def is_closing(self):
-        return self.closed
-
-    def close(self):
-        self.closed = True
-
-
-async def test_two_writes_of_one_turn_leave_together():
-    wire = Wire()
-    transport = JoiningTransport(wire, asyncio.get_running_loop())
-    transport.write(b"head")
-    assert wire.written == []
-    transport.write(b"body")
-    assert wire.written == [b"headbody"]
-
-
-async def test_a_single_write_leaves_in_the_next_turn():
-    wire = Wire()
-    transport = JoiningTransport(wire, asyncio.get_running_loop())
-    transport.write(b"head")
-    await asyncio.sleep(0)
-    assert wire.written == [b"head"]
-
-
-async def test_an_empty_body_lets_the_head_go():
-    wire = Wire()
-    transport = JoiningTransport(wire, asyncio.get_running_loop())
-    transport.write(b"head")
-    transport.write(b"")
-    assert wire.written == [b"head"]
-
-
-async def test_closing_writes_what_was_held_back_first():
-    wire = Wire()
-    transport = JoiningTransport(wire, asyncio.get_running_loop())
-    transport.write(b"last words")
-    transport.close()
-    assert wire.written == [b"last words"]
-    assert transport.is_closing()
 
 
 async def test_a_head_does_not_wait_for_a_body_that_takes_long():
