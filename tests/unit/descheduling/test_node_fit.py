@@ -9,16 +9,18 @@ from koordpy.descheduling.node_fit import NodeFit
 from koordpy.descheduling.pods import Namespaces, NodePods, PodSelector, every, in_namespaces, selected
 from koordpy.descheduling.upstream_node_fit import UpstreamNodeFit
 
+GPU = "example.com/gpu"
 ALLOCATABLE = {"cpu": "4", "memory": "4Gi", "pods": "2"}
 
 
-def node(name: str = "n1", spec: dict[str, Any] | None = None, **allocatable: str) -> Node:
+def node(name: str = "n1", spec: dict[str, Any] | None = None, gpus: str = "", **allocatable: str) -> Node:
+    listed = {GPU: gpus} if gpus else {}
     return decode(
         Node,
         {
             "metadata": {"name": name, "labels": {"zone": name}},
             "spec": spec or {},
-            "status": {"allocatable": {**ALLOCATABLE, **allocatable}},
+            "status": {"allocatable": {**ALLOCATABLE, **allocatable, **listed}},
         },
     )
 
@@ -82,6 +84,28 @@ def test_requests_must_fit_beside_the_pods_that_have_not_ended(requests: dict[st
         pod("elsewhere", "n2", requests={"cpu": "4"}),
     )
     assert NodeFit(placed).fits(pod(requests=requests), node()) is fits
+
+
+def test_listed_resources_of_any_name_can_be_requested() -> None:
+    fit = NodeFit(pods_of(pod("1", "n1", requests={GPU: "1"}), pod("2", "n1", requests={GPU: "1"})))
+    assert fit.fits(pod(requests={GPU: "1"}), node(gpus="3"))
+    assert not fit.fits(pod(requests={GPU: "2"}), node(gpus="3"))
+
+
+def test_what_is_left_is_counted_in_billionths_and_rounded_up_by_milli_cpu_and_whole_others() -> None:
+    asking = [
+        pod("1", "n1", requests={"cpu": "1u", "memory": "1500m"}),
+        pod("2", "n1", requests={"cpu": "1", "memory": "9007199254740993"}),
+    ]
+    fit = NodeFit(pods_of(*asking))
+    large = node(memory="9007199254740999", gpus="2")
+    assert fit.left(large, "cpu") == (4000 - 1001) * 10**6
+    assert fit.left(large, "memory") == (9007199254740999 - 9007199254740995) * 10**9
+    assert fit.left(large, "example.com/gpu") == 2 * 10**9
+    assert fit.left(large, "example.com/other") == 0
+    bare = decode(Node, {"metadata": {"name": "n1"}})
+    assert fit.left(bare, "cpu") == -1001 * 10**6
+    assert fit.left(bare, "pods") == 0
 
 
 def test_a_request_of_zero_does_not_fit_an_overcommitted_node() -> None:
@@ -162,14 +186,13 @@ def test_upstream_required_anti_affinity_keeps_a_pod_away() -> None:
 def test_upstream_requests_must_fit_beside_the_pods_that_have_not_ended(
     requests: dict[str, str], reason: str | None
 ) -> None:
-    gpu = "example.com/gpu"
     placed = pods_of(
-        pod("running", "n1", requests={"cpu": "2", gpu: "1"}),
-        pod("second", "n1", requests={"cpu": "1", gpu: "1"}),
+        pod("running", "n1", requests={"cpu": "2", GPU: "1"}),
+        pod("second", "n1", requests={"cpu": "1", GPU: "1"}),
         pod("done", "n1", "Failed", requests={"cpu": "4"}),
         pod("elsewhere", "n2", requests={"cpu": "4"}),
     )
-    gpus: dict[str, Any] = {gpu: "5"}
+    gpus: dict[str, Any] = {GPU: "5"}
     wide = node(pods="3", **gpus)
     assert UpstreamNodeFit(placed).reason_against(pod(requests=requests), wide) == reason
     full = node(pods="2", **gpus)
@@ -188,6 +211,9 @@ def test_upstream_a_node_that_lists_no_pods_takes_none() -> None:
     unlisted = decode(Node, {"metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "4"}}})
     assert UpstreamNodeFit(pods_of()).reason_against(pod(), unlisted) == "insufficient cpu"
     assert UpstreamNodeFit(pods_of()).reason_against(pod(requests={"cpu": "0"}), unlisted) is None
+    assert (
+        UpstreamNodeFit(pods_of()).reason_against(pod(requests={"cpu": "1m"}), unlisted) == "insufficient cpu"
+    )
 
 
 def test_upstream_a_node_must_have_the_labels_that_a_pod_selects() -> None:

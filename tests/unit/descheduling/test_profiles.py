@@ -21,8 +21,9 @@ from koordpy.descheduling.config import (
     Profile,
     set_defaults,
 )
-from koordpy.descheduling.decisions import Outcome, Round
+from koordpy.descheduling.decisions import Decisions, Outcome, Round
 from koordpy.descheduling.descheduler import Descheduler
+from koordpy.descheduling.evictor import EvictorProxy
 from koordpy.descheduling.framework import GROUP
 from koordpy.descheduling.interface import (
     BalancePlugin,
@@ -33,6 +34,7 @@ from koordpy.descheduling.interface import (
     Handle,
     Plugin,
 )
+from koordpy.descheduling.limiter import EvictionLimiter
 from koordpy.descheduling.plugin_set import PluginSet
 from koordpy.lib.clock import FakeClock
 from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, Stage
@@ -86,6 +88,7 @@ class Greedy(DeschedulePlugin, BalancePlugin):
             raise ValueError("pods: Invalid value")
         super().__init__(args, handle)
         self.seen: list[str] = []
+        self.answers: list[bool] = []
 
     async def deschedule(self, nodes: Sequence[Node]) -> None:
         await self._run("deschedule", nodes)
@@ -100,7 +103,7 @@ class Greedy(DeschedulePlugin, BalancePlugin):
             pod = self.handle.cluster.store(Pod).by_key(key)
             assert pod is not None
             if self.handle.evictor.filter(pod) and self.handle.evictor.pre_eviction_filter(pod):
-                await self.handle.evictor.evict(pod, EvictOptions(reason="greed"))
+                self.answers.append(await self.handle.evictor.evict(pod, EvictOptions(reason="greed")))
         if self.args.error:
             raise RuntimeError(self.args.error)
 
@@ -305,7 +308,10 @@ def test_filters_limits_and_refusals_are_told_apart() -> None:
         ("a/1", Outcome.EVICTED),
         ("a/2", Outcome.LIMITED),
     ]
-    assert current.evictions[-1].detail == "maxNoOfPodsToEvictTotal=1 is reached"
+    assert [item.detail for item in current.evictions] == ["", "", "maxNoOfPodsToEvictTotal=1 is reached"]
+    [plugin] = target.frameworks[0].balance_plugins
+    assert isinstance(plugin, Greedy)
+    assert plugin.answers == [False, True, False]
     assert outcomes(run(target))[1] == ("a/1", Outcome.EVICTED)
 
 
@@ -318,6 +324,16 @@ def test_dry_run_writes_nothing_and_counts_against_the_limits() -> None:
     assert outcomes(current) == [("a/stuck", Outcome.DRY_RUN), ("a/1", Outcome.LIMITED)]
     assert current.dry_run
     assert Evictor.made[0].calls == []
+    [plugin] = target.frameworks[0].balance_plugins
+    assert isinstance(plugin, Greedy)
+    assert plugin.answers == [True, False]
+
+
+async def test_an_eviction_before_the_profile_is_ready_is_an_error() -> None:
+    proxy = EvictorProxy(EvictionLimiter(), Decisions(), dry_run=True)
+    pod = Pod(metadata=ObjectMeta(namespace="a", name="p"))
+    with pytest.raises(RuntimeError, match=r"^pod a/p: eviction was asked for before .* was ready$"):
+        await proxy.evict(pod, EvictOptions())
 
 
 # --- cycles --------------------------------------------------------------------------------------

@@ -1,3 +1,4 @@
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -5,6 +6,7 @@ import pytest
 
 from koordpy.api import config_model
 from koordpy.api.core import (
+    Event,
     Namespace,
     Node,
     PersistentVolumeClaim,
@@ -12,14 +14,18 @@ from koordpy.api.core import (
     PodDisruptionBudget,
     PriorityClass,
 )
-from koordpy.api.scheme import decode
+from koordpy.api.scheme import decode, resource_of
+from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.events import Recorder
 from koordpy.descheduling.decisions import Decisions
 from koordpy.descheduling.evictor import EvictorProxy, PluginEvictor
 from koordpy.descheduling.interface import EvictOptions, Handle
 from koordpy.descheduling.limiter import EvictionLimiter
+from koordpy.embedded.apiserver import ApiServer
 from koordpy.lib.clock import FakeClock
 from koordpy.lib.feature_gates import FeatureGates
+from koordpy.simulation.inprocess import ServerChannel
 from koordpy_plugins.descheduling.defaultevictor.args import (
     DEFAULT_PROTECTIONS,
     DefaultEvictorArgs,
@@ -38,12 +44,17 @@ def args(**fields: Any) -> DefaultEvictorArgs:
     return config_model.read(DefaultEvictorArgs, fields, "args")
 
 
-def evictor(cluster: Cluster | None = None, **fields: Any) -> DefaultEvictor:
+def evictor(
+    cluster: Cluster | None = None,
+    client: Client | None = None,
+    events: Recorder | None = None,
+    **fields: Any,
+) -> DefaultEvictor:
     cluster = cluster or Cluster(FakeClock(NOW))
     decisions = Decisions()
     proxy = EvictorProxy(EvictionLimiter(), decisions, dry_run=False)
     bound = PluginEvictor(proxy, "DefaultEvictor")
-    handle = Handle(cluster, None, None, cluster.clock, bound, False, decisions.report, FeatureGates({}))
+    handle = Handle(cluster, client, events, cluster.clock, bound, False, decisions.report, FeatureGates({}))
     return DefaultEvictor(args(**fields), handle)
 
 
@@ -185,6 +196,60 @@ def test_pods_without_a_budget_can_be_protected() -> None:
     assert not filtering.filter(pod({"labels": {"app": "x"}, "namespace": "b"}))
 
 
+@pytest.mark.parametrize(
+    ("fields", "item", "reason"),
+    [
+        (
+            {"noEvictionPolicy": "Mandatory"},
+            pod({"annotations": {PREFER_NOT: ""}}),
+            "it is annotated to be left alone",
+        ),
+        (
+            {"podProtections": {"extraEnabled": ["PodsWithResourceClaims"]}},
+            pod(spec={"resourceClaims": [{"name": "gpu"}]}),
+            "it has resource claims",
+        ),
+        ({"labelSelector": {"matchLabels": {"app": "x"}}}, pod(), "labelSelector does not match it"),
+        ({"ignorePodsWithoutPDB": True}, pod(), "no PodDisruptionBudget covers it"),
+        ({"ignorePvcPods": True}, pod(spec=PVC), "it mounts PersistentVolumeClaim data"),
+        ({"minPodAge": "1m"}, pod(), "it is younger than minPodAge"),
+        ({"minReplicas": 2}, pod(), "its owner has 0 pods, minReplicas is 2"),
+        (
+            {"priorityThreshold": {"value": 7}},
+            pod(spec={"priority": 7}),
+            "its priority 7 is not below the threshold 7",
+        ),
+        (
+            {"priorityThreshold": {"name": "high"}},
+            pod(),
+            "PriorityClass high of priorityThreshold does not exist",
+        ),
+    ],
+)
+def test_what_keeps_a_pod_is_told(fields: dict[str, Any], item: Pod, reason: str) -> None:
+    assert evictor(**fields).reasons_against(item) == [reason]
+
+
+def test_the_pods_own_wish_is_told_first() -> None:
+    both = pod({"annotations": {PREFER_NOT: "", "kubernetes.io/config.mirror": ""}})
+    assert evictor(noEvictionPolicy="Mandatory").reasons_against(both) == [
+        "it is annotated to be left alone",
+        "it is a mirror pod",
+    ]
+
+
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_one_replica_asks_for_nothing(replicas: int) -> None:
+    assert evictor(minReplicas=replicas).filter(pod())
+
+
+@pytest.mark.parametrize(
+    ("started", "passes"), [("2025-12-01T00:00:00Z", True), ("2025-12-01T00:00:01Z", False)]
+)
+def test_the_age_of_a_pod_is_exact(started: str, passes: bool) -> None:
+    assert evictor(minPodAge="744h").filter(pod(status={"startTime": started})) is passes
+
+
 def test_owners_with_few_pods_can_be_protected() -> None:
     cluster = Cluster()
     filtering = evictor(cluster, minReplicas=2)
@@ -216,21 +281,50 @@ def test_before_eviction_the_namespace_must_be_selected() -> None:
     assert filtering.pre_eviction_filter(pod())
 
 
+BAD_SELECTOR = {"matchExpressions": [{"key": "a", "operator": "Is"}]}
+BAD = f'Invalid value: {json.dumps(BAD_SELECTOR)}: "Is" is not a valid label selector operator'
+
+
 @pytest.mark.parametrize(
-    ("fields", "path"),
+    ("fields", "problem"),
     [
-        ({"priorityThreshold": {"value": 2000000001}}, "priorityThreshold.value"),
-        ({"priorityThreshold": {"value": 1, "name": "x"}}, "priorityThreshold"),
+        (
+            {"priorityThreshold": {"value": 2000000001}},
+            "priorityThreshold.value: Invalid value: 2000000001: must be less than or equal to 2000000000",
+        ),
+        ({"priorityThreshold": {"value": 2000000000}}, None),
+        (
+            {"priorityThreshold": {"value": 1, "name": "x"}},
+            'priorityThreshold: Invalid value: {"value": 1, "name": "x"}: '
+            "only one of value and name can be set",
+        ),
         ({"nodeSelector": "a=="}, None),
-        ({"nodeSelector": "a=b=c"}, "nodeSelector"),
-        ({"noEvictionPolicy": "Never"}, "noEvictionPolicy"),
-        ({"podProtections": {"extraEnabled": ["DaemonSetPods"]}}, "podProtections.extraEnabled[0]"),
-        ({"podProtections": {"defaultDisabled": ["X"]}}, "podProtections.defaultDisabled[0]"),
+        (
+            {"nodeSelector": "a=b=c"},
+            'nodeSelector: Invalid value: "a=b=c": '
+            "label selector 'a=b=c': found '=', expected ',' or the end",
+        ),
+        (
+            {"noEvictionPolicy": "Never"},
+            'noEvictionPolicy: Invalid value: "Never": expected one of Mandatory, Preferred',
+        ),
+        (
+            {"podProtections": {"extraEnabled": ["DaemonSetPods"]}},
+            'podProtections.extraEnabled[0]: Invalid value: "DaemonSetPods": expected one of PodsWithPVC, '
+            "PodsWithResourceClaims, PodsWithoutPDB",
+        ),
+        (
+            {"podProtections": {"defaultDisabled": ["DaemonSetPods", "X"]}},
+            'podProtections.defaultDisabled[1]: Invalid value: "X": expected one of DaemonSetPods, '
+            "FailedBarePods, PodsWithLocalStorage, SystemCriticalPods",
+        ),
+        ({"labelSelector": BAD_SELECTOR}, f"labelSelector: {BAD}"),
+        ({"namespaceLabelSelector": BAD_SELECTOR}, f"namespaceLabelSelector: {BAD}"),
         ({"unknown": 1}, None),
     ],
 )
-def test_wrong_values_are_named(fields: dict[str, Any], path: str | None) -> None:
-    assert [error.path for error in args(**fields).problems()] == ([path] if path else [])
+def test_wrong_values_are_named(fields: dict[str, Any], problem: str | None) -> None:
+    assert [str(error) for error in args(**fields).problems()] == ([problem] if problem else [])
 
 
 def test_protections_come_from_the_list_or_the_older_switches() -> None:
@@ -242,6 +336,25 @@ def test_protections_come_from_the_list_or_the_older_switches() -> None:
     assert args(podProtections=listed).protections == (
         DEFAULT_PROTECTIONS - {Protection.SYSTEM_CRITICAL} | {Protection.WITHOUT_PDB}
     )
+
+
+async def test_evictions_go_through_the_api_and_are_told_of() -> None:
+    clock = FakeClock(NOW)
+    server = ApiServer(clock=clock)
+    await server.load()
+    client = Client(ServerChannel(server), attempts=1)
+    recorder = Recorder(client, clock=clock)
+    spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}
+    document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    await client.create_raw(resource_of(Pod), "default", document)
+    await client.patch_status(Pod, "default", "p", {"status": {"phase": "Running"}})
+    made = evictor(client=client, events=recorder)
+    options = EvictOptions(plugin_name="LowNodeLoad", grace_period_seconds=7)
+    assert await made.evict(await client.get(Pod, "default", "p"), options)
+    metadata = (await client.get_raw(resource_of(Pod), "default", "p"))["metadata"]
+    assert metadata["deletionGracePeriodSeconds"] == 7
+    await recorder.flush()
+    assert [event.note for event in await client.list_all(Event)] == ["pod evicted by LowNodeLoad"]
 
 
 async def test_without_an_api_server_nothing_can_be_evicted() -> None:
