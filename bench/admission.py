@@ -97,7 +97,7 @@ def _start(stack: contextlib.ExitStack, folder: Path) -> list[Server]:
     for count in PROFILES:
         bind = f"127.0.0.1:{servers.free_port()}"
         command = servers.koordpy(
-            "serve", "--doors", "admission", "--server", f"http://127.0.0.1:{port}/profiles-{count}",
+            "serve", "--parts", "admission", "--server", f"http://127.0.0.1:{port}/profiles-{count}",
             "--admission-bind", bind, "--cert-dir", str(folder / "certs"),
         )  # fmt: skip
         running = servers.running(

@@ -10,11 +10,10 @@ import uvloop
 
 from bench.aiohttp_channel import AiohttpChannel
 from koordpy.cluster.connection import Access, Channel, Connection
-from koordpy.http.routes.extender import endpoints
+from koordpy.compose.process import Process
 from koordpy.http.server.application import Application
 from koordpy.http.server.listener import Listener
 from koordpy.main import begin_listing, tune_memory
-from koordpy.service import Service
 from koordpy.settings import load
 
 
@@ -23,16 +22,15 @@ async def serve(port: int, api_server: str, client: str) -> None:
     access = Access(api_server)
     channel: Channel = AiohttpChannel(access) if client == "aiohttp" else Connection.to(access)
     document = {
-        "doors": ["extender"],
+        "parts": ["extender"],
         "client": {"server": api_server},
         "extender": {"leaderElect": False, "port": 0},
     }
-    service = Service(load(None, document), connection=channel)
+    process = Process(load(None, document), ["extender"], listens=False, connection=channel)
     begin_listing()
-    await service.start(listen=False)
-    assert service.extender is not None
+    await process.start()
     tune_memory()
-    app = Application("bind", [], endpoints(service.extender))
+    app = Application("bind", [], process.routes["extender"].hot)
     await Listener("bind", app, host="127.0.0.1", port=port).start()
     await asyncio.Event().wait()
 

@@ -202,7 +202,7 @@ class Bench:
         settings = {
             "apiVersion": "config.koordpy.dev/v1alpha1",
             "kind": "KoordpyConfiguration",
-            "doors": ["extender"],
+            "parts": ["extender"],
             "client": {"kubeconfig": str(self._plane.kubeconfig)},
             "extender": {
                 "bindAddress": host,

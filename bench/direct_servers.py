@@ -18,15 +18,13 @@ import uvloop
 from fastapi import FastAPI, Request, Response
 from starlette.background import BackgroundTask
 
-from koordpy.http.routes.admission import webhooks
-from koordpy.http.routes.extender import endpoints
+from koordpy.compose.process import Process
 from koordpy.http.server.application import Application
 from koordpy.http.server.asgi import ASGIApp, Receive, Scope, Send, send_answer
 from koordpy.http.server.direct import Direct, Reply
 from koordpy.http.server.listener import Listener
 from koordpy.lib.certificates import SERVER_CERT, SERVER_KEY
 from koordpy.main import begin_listing, tune_memory
-from koordpy.service import Service
 from koordpy.settings import Settings, load
 
 WAYS = ("direct", "asgi", "uvicorn", "fastapi")
@@ -106,7 +104,7 @@ def _settings(part: str, api_server: str, cert_dir: Path) -> Settings:
     return load(
         None,
         {
-            "doors": [part],
+            "parts": [part],
             "client": {"server": api_server},
             "admission": {"certDir": str(cert_dir), "port": 0},
             "extender": {"leaderElect": False, "port": 0},
@@ -116,15 +114,12 @@ def _settings(part: str, api_server: str, cert_dir: Path) -> Settings:
 
 async def serve(part: str, api_server: str, cert_dir: Path, ports: list[int]) -> None:
     """Serve until the process ends."""
-    service = Service(_settings(part, api_server, cert_dir))
+    process = Process(_settings(part, api_server, cert_dir), [part], listens=False)
     begin_listing()
-    await service.start(listen=False)
-    hot: dict[str, Direct] = {}
-    if part == "extender":
-        assert service.extender is not None
-        hot.update(endpoints(service.extender))
-    else:
-        hot.update(webhooks(service.chains))
+    await process.start()
+    hot: dict[str, Direct] = {
+        path: endpoint for path, endpoint in process.routes[part].hot.items() if isinstance(endpoint, Direct)
+    }
     folder = None if part == "extender" else cert_dir
     tune_memory()
     application = asgi_app(hot)

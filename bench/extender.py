@@ -129,7 +129,7 @@ def _start(stack: contextlib.ExitStack, folder: Path, cases: list[Case]) -> dict
         bind = f"127.0.0.1:{servers.free_port()}"
         world = f"http://127.0.0.1:{port}/nodes-{case.size}-{case.reservations}"
         command = servers.koordpy(
-            "serve", "--doors", "extender", "--no-leader-elect", "--controller-plugins", "-Reservation",
+            "serve", "--parts", "extender", "--no-leader-elect", "--controller-plugins", "-Reservation",
             "--server", world, "--extender-bind", bind, *case.arguments,
         )  # fmt: skip
         running = servers.running(

@@ -4,7 +4,6 @@ Whatever goes wrong is one clear line on standard error and a non-zero exit code
 need themselves, so that small ones answer at once.
 """
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from koordpy import __version__
-from koordpy.commands import qos_flags
 from koordpy.commands.asking import address, server_option
 from koordpy.commands.doctor import doctor
 from koordpy.commands.features import features
@@ -20,8 +18,8 @@ from koordpy.commands.options import Failure, output_option
 from koordpy.commands.output import Format, console, emit
 from koordpy.commands.plugin import plugin
 from koordpy.commands.profile import profile
-from koordpy.commands.qos_flags import QOSFlagsCommand
 from koordpy.commands.record import record
+from koordpy.commands.running import agent, serve, worker
 from koordpy.commands.simulate import simulate
 from koordpy.commands.whatif import whatif
 from koordpy.commands.why import why
@@ -40,124 +38,6 @@ def cli(context: click.Context, verbose: int, traceback: bool) -> None:
 
 
 # --- running ---------------------------------------------------------------------------------------
-
-
-def _process_options(command: Any) -> Any:
-    for option in (
-        click.option("--config", type=click.Path(path_type=Path), help="A KoordpyConfiguration file."),
-        click.option("--server", help="API server URL, instead of a kubeconfig."),
-        click.option(
-            "--kubeconfig", help="Kubeconfig file (default: $KUBECONFIG, ~/.kube/config, the pod's)."
-        ),
-        click.option("--context", "kube_context", help="Context of the kubeconfig."),
-        click.option("--feature-gates", default="", help="A=true,B=false"),
-        click.option("--debug-bind", help="ADDRESS:PORT of health and debug API."),
-    ):
-        command = option(command)
-    return command
-
-
-@cli.command()
-@_process_options
-@click.option("--doors", help="Which doors to open: admission,extender,debug (default: all).")
-@click.option("--admission-bind", help="ADDRESS:PORT of the webhooks (HTTPS).")
-@click.option("--extender-bind", help="ADDRESS:PORT of the scheduler extender.")
-@click.option("--cert-dir", help="Folder of the webhooks' certificate; made there when it holds none.")
-@click.option("--tls-host", multiple=True, help="Host name or address in a certificate that is made.")
-@click.option("--scheduler-config", help="KubeSchedulerConfiguration with the plugins to run.")
-@click.option(
-    "--node-choice",
-    type=click.Choice(["kube-scheduler", "koordpy"]),
-    help="Who chooses among the nodes that fit (default: kube-scheduler).",
-)
-@click.option(
-    "--controller-plugins",
-    metavar="LIST",
-    help="Plugins whose controllers run, such as *,-Reservation (default: all).",
-)
-@click.option("--no-leader-elect", is_flag=True, help="Do what the leader does without holding the lease.")
-@click.pass_obj
-def serve(obj: dict[str, Any], /, **options: Any) -> None:
-    """Serve webhooks, the scheduler extender and the debug API."""
-    from koordpy import main as runtime
-    from koordpy import settings as process_settings
-
-    overrides = _common_overrides(options)
-    overrides["doors"] = options["doors"].split(",") if options["doors"] else None
-    overrides["admission"] = {
-        **_bind(options["admission_bind"], "--admission-bind"),
-        "certDir": options["cert_dir"],
-        "tlsHosts": list(options["tls_host"]) or None,
-    }
-    overrides["extender"] = {
-        **_bind(options["extender_bind"], "--extender-bind"),
-        "schedulerConfig": options["scheduler_config"],
-        "nodeChoice": options["node_choice"],
-        "controllerPlugins": _controllers(options["controller_plugins"]),
-        "leaderElect": False if options["no_leader_elect"] else None,
-    }
-    runtime.set_up_logging(obj["verbose"])
-    runtime.serve(process_settings.load(options["config"], overrides, os.environ))
-
-
-@cli.command(cls=QOSFlagsCommand)
-@_process_options
-@click.option("--descheduler", is_flag=True, help="Host the descheduler (leader-elected).")
-@click.option(
-    "--controllers",
-    is_flag=False,
-    flag_value="*",
-    metavar="[LIST]",
-    help="Host the controllers (leader-elected): all, or those of a list such as *,-nodeslo.",
-)
-@click.option("--qos", is_flag=True, help="Host the QoS manager of this node.")
-@click.option("--descheduler-config", help="DeschedulerConfiguration file.")
-@click.option(
-    "--controller-arg",
-    multiple=True,
-    metavar="NAME.FIELD=VALUE",
-    help="An argument of a controller, e.g. colocationprofile.reconcileByDefault=true.",
-)
-@click.option("--dry-run", is_flag=True, help="Descheduler: decide, but evict nothing.")
-@click.option(
-    "--evict-with",
-    multiple=True,
-    metavar="NAME=INSTEAD",
-    help="Use an installed evictor where the configuration names one that is not (e.g. "
-    "MigrationController=DefaultEvictor).",
-)
-@click.option("--node-name", help="QoS: this node's name (default: $NODE_NAME).")
-@click.pass_obj
-def worker(obj: dict[str, Any], /, **options: Any) -> None:
-    """Host the descheduler, the controllers, the QoS manager, or several of them."""
-    from koordpy import main as runtime
-    from koordpy import settings as process_settings
-
-    overrides = _common_overrides(options)
-    substitutes = dict(_pair(text, "--evict-with") for text in options["evict_with"])
-    overrides["worker"] = {
-        "descheduler": {
-            "config": options["descheduler_config"],
-            "dryRun": True if options["dry_run"] else None,
-            "substituteEvictors": substitutes or None,
-        },
-        "qos": {
-            "nodeName": options["node_name"],
-            "flags": qos_flags.given(click.get_current_context()) or None,
-        },
-        "controllers": {
-            "selection": _controllers(options["controllers"]),
-            "args": _controller_args(options["controller_arg"]),
-        },
-    }
-    runtime.set_up_logging(obj["verbose"])
-    settings = process_settings.load(options["config"], overrides)
-    runtime.work(
-        settings,
-        descheduler=options["descheduler"],
-        qos=options["qos"],
-        controllers=options["controllers"] is not None,
-    )
 
 
 @cli.command()
@@ -228,69 +108,17 @@ def health(debug_server: str, live: bool) -> None:
         raise Failure(f"{url} answered {answer.status_code}")
 
 
+cli.add_command(agent)
 cli.add_command(doctor)
 cli.add_command(features)
 cli.add_command(plugin)
 cli.add_command(profile)
 cli.add_command(record)
+cli.add_command(serve)
 cli.add_command(simulate)
 cli.add_command(whatif)
 cli.add_command(why)
-
-
-# --- reading options -------------------------------------------------------------------------------
-
-
-def _common_overrides(options: dict[str, Any]) -> dict[str, Any]:
-    from koordpy.lib import feature_gates
-
-    return {
-        "client": {
-            "server": options["server"],
-            "kubeconfig": options["kubeconfig"],
-            "context": options["kube_context"],
-        },
-        "featureGates": feature_gates.parse(options["feature_gates"]) or None,
-        "debug": _bind(options["debug_bind"], "--debug-bind"),
-    }
-
-
-def _bind(text: str | None, option: str) -> dict[str, Any]:
-    if text is None:
-        return {}
-    address, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal():
-        raise Failure(f"{option}: got {text!r}, expected ADDRESS:PORT")
-    return {"bindAddress": address.strip("[]") or "0.0.0.0", "port": int(port)}
-
-
-def _pair(text: str, option: str) -> tuple[str, str]:
-    name, equals, instead = text.partition("=")
-    if not equals or not name or not instead:
-        raise Failure(f"{option}: got {text!r}, expected NAME=INSTEAD")
-    return name, instead
-
-
-def _controllers(text: str | None) -> list[str] | None:
-    """Return the list of `--controllers`; None, for what the file says, without one."""
-    return None if text in (None, "*") else [item.strip() for item in str(text).split(",")]
-
-
-def _controller_args(texts: tuple[str, ...]) -> dict[str, Any]:
-    """Read `NAME.FIELD=VALUE`; the values are YAML."""
-    import yaml
-
-    args: dict[str, Any] = {}
-    for text in texts:
-        place, equals, value = text.partition("=")
-        name, dot, field = place.partition(".")
-        if not equals or not dot or not name or not field:
-            raise Failure(f"--controller-arg: got {text!r}, expected NAME.FIELD=VALUE")
-        try:
-            args.setdefault(name, {})[field] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            raise Failure(f"--controller-arg: got {text!r}, expected a YAML value") from None
-    return args
+cli.add_command(worker)
 
 
 # --- the way in ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Run a long-lived part of koordpy until it is told to stop: event loop, signals, logging, memory."""
+"""Run a koordpy process until it is told to stop: event loop, signals, logging, memory."""
 
 import asyncio
 import gc
@@ -6,14 +6,13 @@ import logging
 import resource
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from prometheus_client import disable_created_metrics
 
+from koordpy.compose.process import Process
 from koordpy.lib.verbosity import set_verbosity
-from koordpy.service import Service
 from koordpy.settings import Settings
-from koordpy.worker import Worker
 
 log = logging.getLogger(__name__)
 
@@ -32,32 +31,33 @@ def set_up_logging(verbosity: int) -> None:
     set_verbosity(verbosity)
 
 
-def serve(settings: Settings) -> None:
-    """Serve the doors until SIGTERM or SIGINT."""
+def run_process(settings: Settings, parts: Iterable[str]) -> None:
+    """Run a process with these parts until SIGTERM or SIGINT, or until their work is over.
 
-    async def serving(stopping: asyncio.Event) -> None:
-        service = Service(settings)
+    Raises what `Process` raises, and what the work of a part ends with.
+    """
+
+    async def running(stopping: asyncio.Event) -> None:
+        process = Process(settings, parts)
         begin_listing()
         try:
-            await _first(service.start(), stopping.wait())
-            await _first(service.wait_ready(), stopping.wait())
-            tune_memory()
-            await stopping.wait()
+            await _first(_serve(process), stopping.wait())
         finally:
-            await service.stop()
+            await process.stop()
 
     allow_many_connections()
-    run(serving)
+    run(running)
 
 
-def work(settings: Settings, *, descheduler: bool, qos: bool, controllers: bool = False) -> None:
-    """Host the worker's parts until SIGTERM or SIGINT, or until their work is over."""
+async def _serve(process: Process) -> None:
+    await process.start()
+    await _first(_tune_when_ready(process), process.wait())
 
-    async def working(stopping: asyncio.Event) -> None:
-        worker = Worker(settings, descheduler=descheduler, qos=qos, controllers=controllers)
-        await _first(worker.run(), stopping.wait())
 
-    run(working)
+async def _tune_when_ready(process: Process) -> None:
+    await process.wait_ready()
+    tune_memory()
+    await asyncio.Event().wait()
 
 
 def run(program: Callable[[asyncio.Event], Awaitable[None]]) -> None:
@@ -91,7 +91,7 @@ def allow_many_connections() -> None:
 
 
 def collect_seldom(after: int = _COLLECT_AFTER) -> None:
-    """Let the garbage collector look less often: while lists are read it would do so a thousand times."""
+    """Let the garbage collector run less often: while lists are read it would do so a thousand times."""
     gc.set_threshold(after, 20, 50)
 
 

@@ -1,7 +1,7 @@
 """What one koordpy process is to do: a configuration file, laid over by the command line.
 
 Policies have files of their own in Koordinator's formats (scheduler and descheduler configuration); here is
-only which doors are open, where, and how the API server is reached.
+only which parts run, where they listen, and how the API server is reached.
 """
 
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from koordpy.admission.config import HandlerEntry
 from koordpy.admission.serving.config import CertificateSettings, Mode, RegistrationSettings
 from koordpy.api import config_document, config_model
 from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
+from koordpy.api.field_error import FieldError
 from koordpy.cluster.leader import JITTER
 from koordpy.scheduling.explain.settings import ObserverSettings
 from koordpy.scheduling.extender.node_choice import NodeChoice
@@ -29,12 +30,18 @@ CERT_DIR: Final = "/tmp/koordinator-webhook-certs"
 LOCAL_CERT_DIR: Final = "certs"
 
 SHUTDOWN_DELAY: Final = 5.0
-"""Seconds that a cluster is given to send no more requests to a replica that goes."""
+"""Seconds that a cluster is given to send no more requests to a replica that ends."""
 
-Door = Literal["admission", "extender", "debug"]
-"""A way into the process."""
+PartName = Literal["admission", "extender", "descheduler", "controllers", "agent", "debug"]
+"""A part of a process that settings can choose; `koordpy.compose.parts` has them."""
 
-DOORS: tuple[Door, ...] = get_args(Door)
+PART_NAMES: tuple[PartName, ...] = get_args(PartName)
+
+SERVING: tuple[PartName, ...] = ("admission", "extender", "debug")
+"""The parts of `koordpy serve`, unless others are chosen."""
+
+_RENAMED: Final[Mapping[str, str]] = {"doors": "parts", "worker.qos": "agent"}
+"""Fields that had another name once."""
 
 _SHIPPED_PROFILES = {"full": "koordpy-profiles.yaml", "light": "koordpy-profiles-light.yaml"}
 
@@ -61,7 +68,7 @@ class ListenerSettings(ConfigModel):
 
 
 class AdmissionSettings(ListenerSettings):
-    """The webhook door. It always speaks TLS, as kube-apiserver wants it."""
+    """The admission webhooks. They always speak TLS, as kube-apiserver wants it."""
 
     bind_address: str = "0.0.0.0"
     port: int = Field(default=9876, ge=0, le=65535)
@@ -81,6 +88,11 @@ class AdmissionSettings(ListenerSettings):
     def certificate_folder(self) -> Path:
         """The folder that the certificate is served from."""
         return Path(self.cert_dir or (CERT_DIR if self.certificates.generates else LOCAL_CERT_DIR))
+
+    @property
+    def shutdown_delay(self) -> float:
+        """Seconds that the cluster needs to learn of an end; a certificate of no cluster needs none."""
+        return 0.0 if self.certificates.mode is Mode.LOCAL else SHUTDOWN_DELAY
 
     @property
     def registers(self) -> bool:
@@ -115,7 +127,7 @@ class SchedulerLeaseSettings(LeaseSettings):
 
 
 class ExtenderSettings(ListenerSettings, ObserverSettings):
-    """The kube-scheduler extender door."""
+    """The extender of kube-scheduler."""
 
     bind_address: str = "127.0.0.1"
     port: int = Field(default=9877, ge=0, le=65535)
@@ -150,7 +162,7 @@ class ExtenderSettings(ListenerSettings, ObserverSettings):
 
 
 class DebugSettings(ListenerSettings):
-    """The debug door. Beyond loopback it asks the API server who is there and what they may do."""
+    """The debug API. Beyond loopback the API server reviews who calls and what they may do."""
 
     bind_address: str = "127.0.0.1"
     port: int = Field(default=10251, ge=0, le=65535)
@@ -168,10 +180,11 @@ class DeschedulerSettings(ConfigModel):
     """Evictors of the file that are not installed, and the installed ones to use in their place."""
 
 
-class QOSSettings(ConfigModel):
-    """The worker's QoS manager, on the node it runs on."""
+class AgentSettings(ConfigModel):
+    """The node agent, on the node it runs on."""
 
     node_name: str | None = None
+    """By default that of the environment variable NODE_NAME."""
     cgroup_root: str = "/sys/fs/cgroup"
     proc_root: str = "/proc"
     sys_root: str = "/sys"
@@ -199,7 +212,6 @@ class WorkerSettings(ConfigModel):
     controllers: ControllersSettings = ControllersSettings()
 
     descheduler: DeschedulerSettings = DeschedulerSettings()
-    qos: QOSSettings = QOSSettings()
     leader_elect: bool = True
     """False switches off the leader election of controllers, and what the descheduler's file asks for."""
 
@@ -209,24 +221,18 @@ class Settings(ConfigModel):
 
     api_version: Literal["config.koordpy.dev/v1alpha1"] = API_VERSION
     kind: Literal["KoordpyConfiguration"] = KIND
-    doors: tuple[Door, ...] = Field(default=DOORS, strict=False)
+    parts: tuple[PartName, ...] | None = Field(default=None, min_length=1, strict=False)
+    """The parts that run in the process; by default those that the command runs."""
     client: ClientSettings = ClientSettings()
     feature_gates: dict[str, bool] = {}
     admission: AdmissionSettings = AdmissionSettings()
     extender: ExtenderSettings = ExtenderSettings()
     debug: DebugSettings = DebugSettings()
     worker: WorkerSettings = WorkerSettings()
+    agent: AgentSettings = AgentSettings()
     shutdown_delay: Seconds | None = None
     """How long a process that was told to end goes on serving, not ready any more; by default 5 s where the
     webhooks have a certificate for a cluster, else nothing."""
-
-    @property
-    def shutdown_seconds(self) -> float:
-        """The delay that holds."""
-        if self.shutdown_delay is not None:
-            return self.shutdown_delay
-        local = "admission" not in self.doors or self.admission.certificates.mode is Mode.LOCAL
-        return 0.0 if local else SHUTDOWN_DELAY
 
 
 def load(
@@ -243,14 +249,29 @@ def load(
         document = config_document.load(text)
         document = {} if document is None else document
         if isinstance(document, dict):
+            _refuse_old_names(document)
             document = _laid_over(defaults, document)
         return config_model.read(Settings, _laid_over(document, overrides or {}))
     except ConfigError as error:
         raise error.under(path) if path is not None else error from None
 
 
+def _refuse_old_names(document: dict[str, Any]) -> None:
+    """Raise ConfigError for fields that were renamed, naming the new ones."""
+    problems = []
+    for old, new in _RENAMED.items():
+        *parents, name = old.split(".")
+        found: Any = document
+        for parent in parents:
+            found = found.get(parent) if isinstance(found, dict) else None
+        if isinstance(found, dict) and name in found:
+            problems.append(FieldError(old, f"is called {new} now"))
+    if problems:
+        raise ConfigError(*problems)
+
+
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the environment of a koord-manager says, as a document.
+    """Return what the environment of a koord-manager or a koordlet says, as a document.
 
     In a pod that knows its namespace the certificate is kept in a Secret, as there, unless the environment
     says otherwise. Source: Koordinator, `pkg/webhook/util/util.go`.
@@ -280,7 +301,8 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             "validating": found.get("VALIDATING_WEBHOOK_NAME"),
         },
     }
-    document: dict[str, Any] = _laid_over({}, {"admission": admission})
+    agent = {"nodeName": found.get("NODE_NAME")}
+    document: dict[str, Any] = _laid_over({}, {"admission": admission, "agent": agent})
     return document
 
 

@@ -19,15 +19,15 @@ Document = dict[str, Any]
 
 
 class Koordpy:
-    """`koordpy serve` with the extender and debug doors, and its configuration as files."""
+    """`koordpy serve` with the extender and the debug API, and its configuration as files."""
 
     def __init__(self, plane: ControlPlane, folder: Path, **extender: Any) -> None:
-        self.ports = {door: free_port() for door in ("extender", "debug")}
+        self.ports = {part: free_port() for part in ("extender", "debug")}
         self.config = folder / "koordpy.yaml"
         self.config.write_text(
             yaml.safe_dump(
                 {
-                    "doors": ["extender", "debug"],
+                    "parts": ["extender", "debug"],
                     "client": {"kubeconfig": str(plane.kubeconfig)},
                     "extender": {"port": self.ports["extender"], **extender},
                     "debug": {"port": self.ports["debug"]},

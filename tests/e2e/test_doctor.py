@@ -57,7 +57,7 @@ def doctor(installation: Installation, folder: Path, *options: str) -> tuple[int
 
 
 def config(folder: Path) -> str:
-    """Write the settings of a koordpy that has both doors in this installation."""
+    """Write the settings of a koordpy that has webhooks and extender in this installation."""
     file = folder / "koordpy.yaml"
     file.write_text(yaml.safe_dump({"admission": {"certificates": {"mode": "secret"}}}))
     return str(file)
@@ -95,7 +95,7 @@ def test_what_is_installed_is_well_and_what_is_taken_out_is_missed(
 
 def test_the_rights_of_the_service_accounts_are_looked_at(installation: Installation, tmp_path: Path) -> None:
     given = ("--config", config(tmp_path))
-    for account, part in ((SCHEDULER, "extender"), (WEBHOOKS, "webhooks")):
+    for account, part in ((SCHEDULER, "extender"), (WEBHOOKS, "admission")):
         _, findings = doctor(installation, tmp_path, *given, "--parts", part, "--as", account)
         assert [
             found for found in findings if found["area"] == "rights" and found["state"] == "problem"

@@ -15,10 +15,11 @@ from koordpy.api.scheme import Resource, resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Connection
 from koordpy.cluster.errors import ApiError
+from koordpy.compose.process import Process
 from koordpy.lib import certificates
-from koordpy.service import Service
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.eventually import PATIENCE
+from tests.processes import serve_process
 
 CHILD_REQUEST = "quota.scheduling.koordinator.sh/child-request"
 ROOM, PODS = 30, 60
@@ -33,13 +34,13 @@ CONFIGURATIONS = Resource(
 )
 
 
-async def open_door(plane: ControlPlane, client: Client, folder: Path, namespace: str) -> Service:
+async def open_door(plane: ControlPlane, client: Client, folder: Path, namespace: str) -> Process:
     """Start a service that judges the pods of a namespace."""
     handler = {"name": "validate-pod.EvaluateQuota", "args": {"conflictFreshGet": True, "maxRetries": 10}}
     document = {
         "client": {"kubeconfig": str(plane.kubeconfig)},
         "featureGates": {"EnableQuotaAdmission": True},
-        "doors": ["admission"],
+        "parts": ["admission"],
         "admission": {
             "bindAddress": "127.0.0.1",
             "port": 0,
@@ -47,7 +48,7 @@ async def open_door(plane: ControlPlane, client: Client, folder: Path, namespace
             "enabled": [handler],
         },
     }
-    service = Service(settings.load(None, document))
+    service = serve_process(settings.load(None, document))
     await service.start()
     await service.wait_ready(PATIENCE)
     webhook = {

@@ -45,7 +45,7 @@ def rest() -> Iterator[Rest]:
 @pytest.fixture(scope="module")
 def ports(with_plugin: Installed, rest: Rest) -> Iterator[dict[str, int]]:
     """A running `koordpy serve` with the plugin's two halves switched on, and the API server calling it."""
-    ports = {door: free_port() for door in ("admission", "extender", "debug")}
+    ports = {part: free_port() for part in ("admission", "extender", "debug")}
     work = with_plugin.work
     scheduler = work / "scheduler.yaml"
     scheduler.write_text(yaml.safe_dump(SCHEDULER))

@@ -71,7 +71,7 @@ class Site:
         settings = {
             "apiVersion": "config.koordpy.dev/v1alpha1",
             "kind": "KoordpyConfiguration",
-            "doors": ["admission"],
+            "parts": ["admission"],
             "shutdownDelay": "5s",
             "client": {"kubeconfig": str(self.plane.kubeconfig)},
             "admission": {

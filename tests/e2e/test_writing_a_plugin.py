@@ -52,7 +52,7 @@ def test_the_plugin_is_short() -> None:
 
 
 def test_the_plugin_acts_in_a_service(after_the_page: Installed) -> None:
-    ports = {door: free_port() for door in ("extender", "debug")}
+    ports = {part: free_port() for part in ("extender", "debug")}
     with ApiServer.in_thread(crds=[PROJECT / "deploy" / "crds"]) as server:
         rest = Rest(server.url)
         with rest.http:
@@ -61,7 +61,7 @@ def test_the_plugin_acts_in_a_service(after_the_page: Installed) -> None:
         settings = {
             "apiVersion": "config.koordpy.dev/v1alpha1",
             "kind": "KoordpyConfiguration",
-            "doors": ["extender", "debug"],
+            "parts": ["extender", "debug"],
             "client": {"server": server.url},
             "extender": {"port": ports["extender"], "schedulerConfig": "profiles.yaml"},
             "debug": {"port": ports["debug"]},

@@ -24,12 +24,13 @@ from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.errors import AlreadyExists, NotFound
+from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
 from koordpy.scheduling.extender.extender import Extender
-from koordpy.service import Service
 from koordpy.simulation.inprocess import ServerChannel
 from tests.faults.weather import Weather
+from tests.processes import extender_of, serve_process
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -74,7 +75,7 @@ class ServedExtender:
     def sent(self, method: str, path: str, body: bytes) -> None:
         """Take note of a request of koordpy's."""
 
-    def new_service(self) -> Service:
+    def new_service(self) -> Process:
         """Return a process that is not started yet."""
         extender = {
             "port": 0,
@@ -82,13 +83,13 @@ class ServedExtender:
             "leaderElect": False,
             **self.extender_settings,
         }
-        found = service_settings.load(None, {"doors": ["extender"], "extender": extender, "shutdownDelay": 0})
-        return Service(found, connection=self.weather, clock=self.clock, rng=random.Random(7))
+        found = service_settings.load(None, {"parts": ["extender"], "extender": extender, "shutdownDelay": 0})
+        options: dict[str, Any] = {"connection": self.weather, "clock": self.clock, "rng": random.Random(7)}
+        return serve_process(found, listens=False, **options)
 
     @property
     def extender(self) -> Extender:
-        assert self.service.extender is not None
-        return self.service.extender
+        return extender_of(self.service)
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Let something happen, and a little time pass."""
@@ -107,7 +108,7 @@ class ServedExtender:
         for name in self.nodes:
             await self.put_node(name, CPUS)
             await self.put_metric(name, 1)
-        await self.service.start(listen=False)
+        await self.service.start()
 
     def stop(self) -> None:
         """Stop the process, and remove what it leaves on disk."""

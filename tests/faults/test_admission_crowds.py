@@ -24,8 +24,8 @@ PROFILE = {"metadata": {"name": "all"}, "spec": {"selector": {}, "labels": {"by"
 
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    async with serving(tmp_path, doors=["admission"]) as made:
-        store = made.service.cluster.store(ClusterColocationProfile)
+    async with serving(tmp_path, parts=["admission"]) as made:
+        store = made.process.cluster.store(ClusterColocationProfile)
         store.apply(decode(ClusterColocationProfile, json.dumps(PROFILE).encode()))
         yield made
 
@@ -35,7 +35,7 @@ def body_of(pod: dict[str, Any]) -> bytes:
 
 
 def connections(stage: Stage) -> list[Any]:
-    return list(stage.service.listeners["admission"]._server.server_state.connections)
+    return list(stage.process.listeners["admission"]._server.server_state.connections)
 
 
 async def is_allowed(caller: Caller, body: bytes) -> bool:
@@ -100,7 +100,7 @@ async def test_connections_cut_at_every_point_leave_nothing(stage: Stage) -> Non
         async with Caller(url, tls) as caller:
             await caller.send(request[:at])
     await until(lambda: connections(stage) == [])
-    assert stage.service.listeners["admission"]._server._memory.held == 0
+    assert stage.process.listeners["admission"]._server._memory.held == 0
     async with Caller(url, tls) as caller:
         assert await is_allowed(caller, body)
 

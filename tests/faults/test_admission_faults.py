@@ -1,4 +1,4 @@
-"""The admission door and callers that are wrong, hostile, huge, half there or slow. All over TLS."""
+"""The webhooks and callers that are wrong, hostile, huge, half there or slow. All over TLS."""
 
 import asyncio
 import copy
@@ -27,7 +27,7 @@ PATH = "/mutate-pod"
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     """A service with a profile that matches pods labelled `batch`."""
-    async with serving(tmp_path, doors=["admission"]) as made:
+    async with serving(tmp_path, parts=["admission"]) as made:
         resource = resource_of(ClusterColocationProfile)
         profile = {
             "apiVersion": resource.api_version,
@@ -36,7 +36,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
             "spec": {"selector": {"matchLabels": {"batch": "yes"}}, "qosClass": "BE", "labels": {"by": "us"}},
         }
         await made.client.create_raw(resource, "", profile)
-        await until(lambda: len(made.service.cluster.store(ClusterColocationProfile)) == 1)
+        await until(lambda: len(made.process.cluster.store(ClusterColocationProfile)) == 1)
         yield made
 
 
@@ -164,7 +164,7 @@ async def test_half_sent_bodies_are_no_admissions(stage: Stage) -> None:
         async with caller(stage) as connection:
             await connection.send(head(PATH, len(body), JSON) + body[:length])
     await still_works(stage)
-    [chain] = {id(chain.history): chain for chain in stage.service.chains.values()}.values()
+    [chain] = {id(chain.history): chain for chain in stage.chains.values()}.values()
     assert len(list(chain.history)) == 1
 
 
@@ -182,7 +182,7 @@ async def test_slow_callers_get_their_answer_and_hold_up_nobody(stage: Stage) ->
 
 
 async def test_callers_that_never_finish_the_handshake_hold_up_nobody(stage: Stage) -> None:
-    listener = stage.service.listeners["admission"]
+    listener = stage.process.listeners["admission"]
     silent = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(20)]
     await still_works(stage)
     for connection in silent:
@@ -191,7 +191,7 @@ async def test_callers_that_never_finish_the_handshake_hold_up_nobody(stage: Sta
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion")
 async def test_plain_http_and_old_tls_are_refused(stage: Stage) -> None:
-    listener = stage.service.listeners["admission"]
+    listener = stage.process.listeners["admission"]
     async with Caller(f"http://127.0.0.1:{listener.port}") as plain:
         await plain.send(head(PATH, 2, JSON) + b"{}")
         assert await plain.is_closed()

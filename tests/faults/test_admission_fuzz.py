@@ -186,8 +186,8 @@ def fuzzing() -> Fuzzing:
 async def test_no_request_breaks_a_webhook(tmp_path: Path, fuzzing: Fuzzing) -> None:
     """No status of 500 or above, no panic, no hang; patches apply; and a usual pod is mutated afterwards."""
     server = ApiServer(crds=CRDS)
-    async with serving(tmp_path, server=server, doors=["admission"], featureGates=ALL_GATES) as stage:
-        assert set(stage.service.chains) == set(PATHS)
+    async with serving(tmp_path, server=server, parts=["admission"], featureGates=ALL_GATES) as stage:
+        assert set(stage.chains) == set(PATHS)
         fill(stage, fuzzing)
         panics = PANICS._value.get()
         await asyncio.gather(*(call(stage, fuzzing, REQUESTS // CONNECTIONS) for _ in range(CONNECTIONS)))
@@ -203,7 +203,7 @@ async def test_no_request_breaks_a_webhook(tmp_path: Path, fuzzing: Fuzzing) -> 
 
 def fill(stage: Stage, fuzzing: Fuzzing) -> None:
     """Let the service know profiles, broken ones among them, and some objects of the vectors."""
-    cluster = stage.service.cluster
+    cluster = stage.process.cluster
     for number, spec in enumerate(PROFILES):
         profile = {"metadata": {"name": f"p{number}"}, "spec": spec}
         text = json.dumps(profile).encode()

@@ -1,4 +1,4 @@
-"""The extender door when the API server, the watch or kube-scheduler misbehave around a bind.
+"""The extender when the API server, the watch or kube-scheduler misbehave around a bind.
 
 After every sequence, what is in memory must be what a fresh view of the API objects gives.
 """
@@ -30,7 +30,7 @@ Faults = Callable[[str, str], Fault | None]
 
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    async with serving(tmp_path, doors=["extender"]) as made:
+    async with serving(tmp_path, parts=["extender"]) as made:
         for name in ("n0", "n1"):
             await made.add_node(name)
         yield made
@@ -116,7 +116,7 @@ async def test_a_bind_that_goes_wrong_is_settled_and_can_be_repeated(
 async def test_an_api_server_that_fails_for_long_leaves_nothing_behind(stage: Stage, after: bool) -> None:
     """Every request of the bind is cut, also the question whether it was carried out."""
     # Of the pauses those that grow from question to question are long enough.
-    stage.service.client.send.__self__._sleep = lambda _: asyncio.sleep(0)  # type: ignore[attr-defined]
+    stage.process.client.send.__self__._sleep = lambda _: asyncio.sleep(0)  # type: ignore[attr-defined]
     pod = await stage.add_pod("p")
     name = pod["metadata"]["name"]
 
@@ -188,7 +188,7 @@ async def test_a_pod_deleted_while_its_binding_is_written_is_forgotten(stage: St
 
 async def test_a_pod_bound_by_somebody_else_is_told_so(stage: Stage) -> None:
     pod = await stage.add_pod("p")
-    known = stage.service.cluster.store(Pod).get("default", "p")
+    known = stage.process.cluster.store(Pod).get("default", "p")
     assert known is not None
     await stage.client.bind(known, "n1")
     error = await stage.bind(pod, "n0")
@@ -214,7 +214,7 @@ async def test_a_node_deleted_between_filter_and_bind_is_refused(stage: Stage) -
     pod = await stage.add_pod("p")
     await stage.filter(pod, "n0", "n1")
     await stage.client.delete(Node, "", "n0")
-    await until(lambda: stage.service.cluster.store(Node).get("", "n0") is None)
+    await until(lambda: stage.process.cluster.store(Node).get("", "n0") is None)
     assert await stage.bind(pod, "n0") == 'node "n0" is not known to koordpy'
     assert await stage.bind(pod, "n1") == ""
     await settled(stage)
@@ -279,7 +279,7 @@ async def test_a_caller_that_hangs_up_while_the_binding_is_written_changes_nothi
 
 
 def _bound(stage: Stage, pod: Document) -> str:
-    known = stage.service.cluster.store(Pod).get("default", pod["metadata"]["name"])
+    known = stage.process.cluster.store(Pod).get("default", pod["metadata"]["name"])
     return "gone" if known is None else known.spec.node_name
 
 
@@ -312,14 +312,13 @@ async def holding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     }
     file.write_text(yaml.safe_dump(document))
     changes = {"schedulerConfig": str(file)}
-    async with serving(tmp_path, doors=["extender"], extender=changes) as made:
+    async with serving(tmp_path, parts=["extender"], extender=changes) as made:
         await made.add_node("n0")
         yield made
 
 
 def waiting(stage: Stage) -> int:
-    assert stage.service.extender is not None
-    return len(stage.service.extender.handle.waiting_pods)
+    return len(stage.extender.handle.waiting_pods)
 
 
 async def test_a_caller_that_hangs_up_while_a_pod_waits_ends_the_attempt(holding: Stage) -> None:
@@ -353,8 +352,7 @@ async def test_a_new_attempt_of_a_waiting_pod_ends_the_old_one(holding: Stage) -
     assert await bind == "a new scheduling attempt of the pod has begun"
     again = asyncio.create_task(holding.bind(pod, "n0"))
     await until(lambda: waiting(holding) == 1)
-    assert holding.service.extender is not None
-    for held in holding.service.extender.handle.waiting_pods:
+    for held in holding.extender.handle.waiting_pods:
         held.allow("Holds")
     assert await again == ""
     await settled(holding)

@@ -1,4 +1,4 @@
-"""The extender door and bodies that are malformed, hostile, huge, half sent or slow."""
+"""The extender and bodies that are malformed, hostile, huge, half sent or slow."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ VERBS = ("filter", "prioritize", "preempt", "bind")
 
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    async with serving(tmp_path, doors=["extender"]) as made:
+    async with serving(tmp_path, parts=["extender"]) as made:
         for name in ("n0", "n1"):
             await made.add_node(name)
         yield made

@@ -8,7 +8,6 @@ The same without the fence books twice, which shows that this looks in the right
 """
 
 import asyncio
-import functools
 import os
 import random
 from collections.abc import Awaitable, Callable
@@ -18,24 +17,24 @@ from typing import Any
 
 import pytest
 
-from koordpy import service as services
 from koordpy import settings
 from koordpy.api.core import Namespace, Pod
 from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.connection import JSON
 from koordpy.cluster.errors import ApiError
+from koordpy.compose.extender_election import ExtenderElection
+from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import ApiServer, Fault
 from koordpy.embedded.scheduler import Scheduler
 from koordpy.http.routes.extender import endpoints
-from koordpy.leading import Lead
 from koordpy.lib import simulated_time
 from koordpy.lib.http1 import ConnectionLost, Response
 from koordpy.lib.simulated_time import SimulatedLoop
-from koordpy.service import Service
 from koordpy.simulation.inprocess import EndpointCaller
 from tests.faults.test_reservation_chaos import ALLOCATED, Chaos, cpus
 from tests.faults.weather import Weather
+from tests.processes import extender_of, serve_process
 
 HISTORIES = int(os.environ.get("KOORDPY_FAILOVERS", "8"))
 STEPS = 40
@@ -99,10 +98,9 @@ class Wire(Weather):
 class Reaches:
     """Calls one replica, which goes on with what it was asked when the caller is no more."""
 
-    def __init__(self, origin: str, service: Service) -> None:
-        assert service.extender is not None
+    def __init__(self, origin: str, service: Process) -> None:
         self.origin = origin
-        self._caller = EndpointCaller(origin, endpoints(service.extender))
+        self._caller = EndpointCaller(origin, endpoints(extender_of(service)))
 
     async def request(self, method: str, path: str, **options: Any) -> Response:
         return await asyncio.shield(asyncio.ensure_future(self._caller.request(method, path, **options)))
@@ -115,21 +113,23 @@ class Failover(Chaos):
     """A cluster with two replicas, `asked` one of them."""
 
     def __init__(self, loop: SimulatedLoop, folder: Path, seed: int) -> None:
-        self.wires: dict[Service, Wire] = {}
+        self.wires: dict[Process, Wire] = {}
         self.ending: set[asyncio.Future[Any]] = set()
         super().__init__(loop, folder, seed)
         self.replicas = [self.service, self._service()]
 
-    def _service(self) -> Service:
+    def _service(self) -> Process:
         extender = {"port": 0, "schedulerConfig": str(self._profiles)}
-        found = settings.load(None, {"doors": ["extender"], "extender": extender, "shutdownDelay": 0})
+        found = settings.load(None, {"parts": ["extender"], "extender": extender, "shutdownDelay": 0})
         seed = self.rng.random()
         wire = Wire(self.server, random.Random(seed))
-        service = Service(found, connection=wire, clock=self.clock, rng=random.Random(seed))
+        service = serve_process(
+            found, listens=False, connection=wire, clock=self.clock, rng=random.Random(seed)
+        )
         self.wires[service] = wire
         return service
 
-    async def _begin_to_ask(self, service: Service) -> None:
+    async def _begin_to_ask(self, service: Process) -> None:
         document = self.scheduler.config
         self.service = service
         self.scheduler = Scheduler(
@@ -173,12 +173,12 @@ class Failover(Chaos):
         fresh = self._service()
         self.replicas[self.replicas.index(dead)] = fresh
         await asyncio.sleep(5 * self.rng.random())
-        await fresh.start(listen=False)
+        await fresh.start()
         if dead is self.service:
             await self.scheduler.stop()
             await self._begin_to_ask(self.rng.choice(self.replicas))
 
-    async def hamper(self, replica: Service | None = None, *kinds: str) -> None:
+    async def hamper(self, replica: Process | None = None, *kinds: str) -> None:
         """Let watches lag or the Lease be out of reach for some time."""
         wire = self.wires[replica or self.rng.choice(self.replicas)]
         for kind in kinds or [self.rng.choice(["pods", "reservations", "leases"])]:
@@ -200,7 +200,7 @@ class Failover(Chaos):
         for name in ("n1", "n2", "n3"):
             await self.add_node(name)
         for replica in self.replicas:
-            await replica.start(listen=False)
+            await replica.start()
         await self._begin_to_ask(self.replicas[0])
         choices: tuple[tuple[Callable[[], Awaitable[None]], int], ...] = (
             (self.add_pod, 4),
@@ -281,14 +281,10 @@ def test_nothing_is_booked_twice_when_another_replica_is_asked(seed: int, tmp_pa
 
 
 def test_without_the_fence_something_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    @functools.wraps(Lead)
-    def unfenced(*args: Any, **options: Any) -> Lead:
-        return Lead(*args, **{**options, "catch_up": None})
-
     def play_some() -> None:
         for seed in range(HISTORIES):
             play(tmp_path, seed)
 
-    monkeypatch.setattr(services, "Lead", unfenced)
+    monkeypatch.setattr(ExtenderElection, "guard", lambda *_: None)
     with pytest.raises(AssertionError, match=r": -\d|<= 1"):
         play_some()

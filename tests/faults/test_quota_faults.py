@@ -174,13 +174,13 @@ async def test_an_api_server_that_is_gone_refuses(quotas: World) -> None:
 
 async def test_a_client_that_hangs_up_while_its_pod_waits_is_not_charged(tmp_path: Path) -> None:
     gates = {"EnableQuotaAdmission": True}
-    async with serving(tmp_path, doors=["admission"], featureGates=gates) as stage, AsyncExitStack() as stack:
+    async with serving(tmp_path, parts=["admission"], featureGates=gates) as stage, AsyncExitStack() as stack:
         quotas = World(stage.server, stage.client, stack)
         await quotas.add_quota("q", "10")
-        await until(lambda: len(stage.service.cluster.store(ElasticQuota)) == 1)
+        await until(lambda: len(stage.process.cluster.store(ElasticQuota)) == 1)
         go_on = asyncio.Event()
         quotas.fault = lambda _: Fault(held=go_on)
-        in_flight = stage.service.chains[PATH].in_flight._value
+        in_flight = stage.chains[PATH].in_flight._value
         url, tls = stage.url("admission"), stage.trust()
         bodies = [json.dumps(review_of(pod_of("q", cpu))).encode() for cpu in ("1", "5")]
         async with Caller(url, tls) as stays, Caller(url, tls) as leaves:

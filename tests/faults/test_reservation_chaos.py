@@ -24,6 +24,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.errors import AlreadyExists, ApiError, NotFound
 from koordpy.cluster.informers import Informers
+from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.apiserver.server import Fault
 from koordpy.embedded.scheduler import Scheduler
@@ -33,11 +34,11 @@ from koordpy.lib import simulated_time
 from koordpy.lib.http1 import Response
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
 from koordpy.scheduling.profiles import config as scheduler_config
-from koordpy.service import Service
 from koordpy.simulation.inprocess import EndpointCaller, ServerChannel
 from koordpy_plugins.scheduling.reservation.state.cache import ReservationCache
 from tests.eventually import PATIENCE
 from tests.integration.reservations.stage import both, profiles
+from tests.processes import extender_of, serve_process
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NODES = ("n1", "n2", "n3")
@@ -98,14 +99,15 @@ class Chaos:
         )
         self.names = 0
 
-    def _service(self) -> Service:
+    def _service(self) -> Process:
         extender = {"port": 0, "schedulerConfig": str(self._profiles), "leaderElect": False}
-        found = settings.load(None, {"doors": ["extender"], "extender": extender, "shutdownDelay": 0})
-        return Service(found, connection=self.channel, clock=self.clock, rng=random.Random(7))
+        found = settings.load(None, {"parts": ["extender"], "extender": extender, "shutdownDelay": 0})
+        return serve_process(
+            found, listens=False, connection=self.channel, clock=self.clock, rng=random.Random(7)
+        )
 
     def _endpoints(self) -> dict[str, Direct]:
-        assert self.service.extender is not None
-        return dict(endpoints(self.service.extender))
+        return dict(endpoints(extender_of(self.service)))
 
     # --- steps -----------------------------------------------------------------------------------
 
@@ -168,19 +170,18 @@ class Chaos:
                 await self.client.delete(Reservation, "", self.rng.choice(reservations).metadata.name)
 
     async def restart(self) -> None:
-        stopped = self.service.extender
-        assert stopped is not None
+        stopped = extender_of(self.service)
         await self.service.stop()
         while any(attempt.binding_to for attempt in stopped.attempts):  # a listener would wait for that
             await asyncio.sleep(0.1)
         self.service = self._service()
-        await self.service.start(listen=False)
+        await self.service.start()
 
     async def run(self, steps: int) -> None:
         await self.server.load()
         for name in NODES:
             await self.add_node(name)
-        await self.service.start(listen=False)
+        await self.service.start()
         await self.scheduler.start()
         choices: tuple[tuple[Callable[[], Awaitable[None]], int], ...] = (
             (self.add_pod, 8),

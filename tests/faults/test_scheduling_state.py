@@ -25,13 +25,14 @@ from koordpy.cluster.columns import CPU, MEMORY
 from koordpy.cluster.columns import PODS as POD_COUNT
 from koordpy.cluster.errors import ApiError
 from koordpy.cluster.nodes import NodeTable
+from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import Fault
 from koordpy.scheduling.extender.extender import Extender
 from koordpy.scheduling.framework.framework import Framework
-from koordpy.service import Service
 from koordpy_plugins.scheduling.loadaware.plugin import LoadAwareScheduling
 from tests.faults.rebuilt import differences, leftovers, memory, rebuilt
 from tests.faults.served_extender import CPUS, Document, ServedExtender, pod
+from tests.processes import extender_of
 
 NODES = ("n0", "n1", "n2")
 PODS = tuple(f"p{number}" for number in range(10))
@@ -91,10 +92,9 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
         self.strict = False
         """Whether nobody but koordpy has decided where anything is, so that nothing may be booked twice."""
 
-    def new_service(self) -> Service:
+    def new_service(self) -> Process:
         made = super().new_service()
-        assert made.extender is not None
-        self.watch_over(made.extender, made.cluster.nodes)
+        self.watch_over(extender_of(made), made.cluster.nodes)
         return made
 
     def watch_over(self, extender: Extender, table: NodeTable) -> None:
@@ -465,7 +465,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
             while self.calls:  # a listener would wait for that
                 await asyncio.sleep(0.1)
             self.service = self.new_service()
-            await self.service.start(listen=False)
+            await self.service.start()
 
         self.do(again())
 

@@ -11,17 +11,18 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.errors import AlreadyExists, NotFound
+from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import ApiServer, Fault
-from koordpy.service import Service
 from tests.e2e.controlplane.process import free_port
 from tests.eventually import PATIENCE
 from tests.integration.service.stage import CRDS, service_settings, serving, until
+from tests.processes import serve_process
 from tests.servers.raw import Exchange, RawServer
 
 
 async def test_a_service_waits_for_an_api_server_that_comes_later(tmp_path: Path) -> None:
     server = ApiServer(port=free_port(), crds=CRDS)
-    service = Service(service_settings(server.url, tmp_path))
+    service = serve_process(service_settings(server.url, tmp_path))
     await service.start()
     try:
         with pytest.raises(TimeoutError, match="Node is"):
@@ -37,7 +38,7 @@ async def test_a_service_waits_for_an_api_server_that_comes_later(tmp_path: Path
 
 
 async def test_a_service_can_be_stopped_before_it_is_ready(tmp_path: Path) -> None:
-    service = Service(service_settings("http://127.0.0.1:1", tmp_path))
+    service = serve_process(service_settings("http://127.0.0.1:1", tmp_path))
     await service.start()
     waiting = asyncio.create_task(service.wait_ready())
     await asyncio.sleep(0)
@@ -50,12 +51,12 @@ async def test_credentials_that_are_refused_are_named(tmp_path: Path) -> None:
     server = ApiServer(crds=CRDS)
     server.faults = lambda method, path: Fault(status=403) if path.endswith("/nodes") else None
     async with serving(tmp_path, server=server, ready=False) as stage:
-        await until(lambda: "denied" in _failures(stage.service).get("informer-Node", ""))
-        assert "403" in _failures(stage.service)["informer-Node"]
+        await until(lambda: "denied" in _failures(stage.process).get("informer-Node", ""))
+        assert "403" in _failures(stage.process)["informer-Node"]
     await server.stop()
 
 
-def _failures(service: Service) -> dict[str, str]:
+def _failures(service: Process) -> dict[str, str]:
     return service.health.failures(service.health.ready)
 
 
@@ -67,7 +68,7 @@ async def test_rubbish_from_the_api_server_is_no_list(tmp_path: Path, body: byte
         await exchange.reply(200, body)
 
     async with RawServer(rubbish) as server:
-        service = Service(service_settings(server.url, tmp_path))
+        service = serve_process(service_settings(server.url, tmp_path))
         await service.start()
         try:
             await until(lambda: len(server.requests) > 8)
@@ -81,7 +82,7 @@ async def test_rubbish_from_the_api_server_is_no_list(tmp_path: Path, body: byte
 async def test_a_view_of_the_cluster_recovers_from_any_trouble(tmp_path: Path, seed: int) -> None:
     """Lists and watches fail, hang up and expire at random while objects come and go."""
     rng = random.Random(seed)
-    async with serving(tmp_path, doors=["extender"]) as stage:
+    async with serving(tmp_path, parts=["extender"]) as stage:
 
         def trouble(method: str, path: str) -> Fault | None:
             if method != "GET" or rng.random() < 0.6:
@@ -104,7 +105,7 @@ async def test_a_view_of_the_cluster_recovers_from_any_trouble(tmp_path: Path, s
         stage.server.faults = None
         stage.server.cut_watches()
         await stage.assert_memory_equals_a_rebuild()
-        assert len(stage.service.cluster.store(Pod)) == 0
+        assert len(stage.process.cluster.store(Pod)) == 0
 
 
 async def _create(client: Client, name: str) -> None:

@@ -23,7 +23,7 @@ async def test_its_nodes_go_on_reporting_and_it_says_what_to_try(
         demo = Demo(Console(file=to, width=200), 8, tmp_path, stack)
         await demo.tell()
         demo.invite()
-        metrics = demo.service.cluster.store(NodeMetric)
+        metrics = demo.process.cluster.store(NodeMetric)
         at_first = {metric.metadata.name: metric.status.update_time for metric in metrics}
         monkeypatch.setattr(story, "REPORT_SECONDS", 0.1)
         stopping = asyncio.Event()

@@ -24,13 +24,13 @@ from koordpy.cluster.connection import Access, Connection
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.features.catalog import features
 from koordpy.features.feature import Part, shipped_definitions
-from koordpy.worker import Worker
 from tests.eventually import PATIENCE
 from tests.integration.descheduling.test_low_node_load_evicts import World
 from tests.integration.service.scheduling import node_of, scheduling, shipped
 from tests.integration.service.stage import pod_document, review_of, serving, until
-from tests.integration.worker.stage import NodeFiles, create, worker_settings, working
+from tests.integration.worker.stage import NodeFiles, agent_settings, create, worker_settings, working
 from tests.manifests.render import DEPLOY
+from tests.processes import worker_process
 
 PROFILE = {
     "metadata": {"name": "spark", "labels": {"config.koordinator.sh/controller-managed": "true"}},
@@ -62,11 +62,11 @@ async def cluster(definitions: Iterable[str]) -> AsyncIterator[tuple[ApiServer, 
 
 
 async def test_the_webhooks_alone(tmp_path: Path) -> None:
-    definitions = needed(Part.WEBHOOKS)
+    definitions = needed(Part.ADMISSION)
     assert definitions < shipped_definitions()
     async with cluster(definitions) as (server, client):
         await create(client, resource_of(ClusterColocationProfile), PROFILE)
-        async with serving(tmp_path, server=server, doors=["admission"]) as stage:
+        async with serving(tmp_path, server=server, parts=["admission"]) as stage:
             answer = await stage.review(review_of(pod_document("p", labels={"app": "spark"})))
     response = answer.json()["response"]
     assert response["allowed"] is True
@@ -82,15 +82,14 @@ async def test_the_extender_alone(tmp_path: Path, mode: str, config: str) -> Non
     definitions = needed(Part.EXTENDER)
     assert definitions < shipped_definitions()
     async with cluster(definitions) as (server, _):
-        options: dict[str, Any] = {"doors": ["extender"], "extender": {"mode": mode}}
+        options: dict[str, Any] = {"parts": ["extender"], "extender": {"mode": mode}}
         async with serving(tmp_path, server=server, **options) as stage:
             await stage.add_node("n0")
             await stage.report_usage("n0", {**USAGE, "updateTime": now()})
             async with scheduling(stage, shipped(stage, config)):
                 await stage.add_pod("p")
                 await until(lambda: node_of(stage, "p") == "n0")
-            extender = stage.service.extender
-            assert extender is not None
+            extender = stage.extender
             assert extender.histories.calls == 1
 
 
@@ -101,7 +100,7 @@ async def test_the_controllers_alone() -> None:
         assert "applied" not in pod["metadata"]["labels"]
         found = worker_settings(server.url, leaderElect=False)
         found = found.model_copy(update={"feature_gates": {"ColocationProfileController": True}})
-        async with working(Worker(found, controllers=True)), asyncio.timeout(PATIENCE):
+        async with working(worker_process(found, "controllers")), asyncio.timeout(PATIENCE):
             while (await client.get(Pod, "default", "p")).metadata.labels.get("applied") != "yes":
                 await asyncio.sleep(0.02)
 
@@ -113,7 +112,7 @@ async def test_the_descheduler_alone(tmp_path: Path) -> None:
     async with cluster(needed(Part.DESCHEDULER, "LowNodeLoad", "DefaultEvictor")) as (server, client):
         await World(client).fill()
         found = worker_settings(server.url, descheduler={"config": str(file)}, leaderElect=False)
-        async with working(Worker(found, descheduler=True)), asyncio.timeout(PATIENCE):
+        async with working(worker_process(found, "descheduler")), asyncio.timeout(PATIENCE):
             while not await client.list_all(Event):
                 await asyncio.sleep(0.02)
         left = [pod for pod in await client.list_all(Pod) if not pod.metadata.deletion_timestamp]
@@ -122,7 +121,7 @@ async def test_the_descheduler_alone(tmp_path: Path) -> None:
 
 async def test_the_qos_manager_alone(tmp_path: Path) -> None:
     files = NodeFiles(tmp_path, 2)
-    async with cluster(needed(Part.QOS)) as (server, client):
+    async with cluster(needed(Part.AGENT)) as (server, client):
         capacity = {"cpu": "8", "memory": "16Gi", "pods": "20"}
         status = {"capacity": capacity, "allocatable": capacity}
         await create(client, resource_of(Node), {"metadata": {"name": "n1"}}, status)
@@ -134,8 +133,8 @@ async def test_the_qos_manager_alone(tmp_path: Path) -> None:
         section = {"enable": True, "cpuSuppressThresholdPercent": 65, "cpuSuppressPolicy": "cpuset"}
         slo = {"metadata": {"name": "n1"}, "spec": {"resourceUsedThresholdWithBE": section}}
         await create(client, resource_of(NodeSLO), slo)
-        found = worker_settings(server.url, qos={"nodeName": "n1", **files.settings})
-        async with working(Worker(found, qos=True)):
+        found = agent_settings(server.url, nodeName="n1", **files.settings)
+        async with working(worker_process(found, "agent")):
             await until(lambda: files.cpus() == "0-5")
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
@@ -38,20 +39,19 @@ from koordpy.cluster.errors import NotFound
 from koordpy.cluster.network_topology import manager
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.apiserver.server import Fault
-from koordpy.service import Service
-from koordpy.worker import Worker
 from tests.eventually import PATIENCE
 from tests.integration.descheduling.test_low_node_load_evicts import World
 from tests.integration.service.stage import CRDS, Stage, pod_document, until
 from tests.integration.worker.stage import NodeFiles, create, working
 from tests.manifests.render import DEPLOY
 from tests.manifests.rights import Request, grants_of, refused, request_of, shipped_grants, unused
+from tests.processes import serve_process, worker_process
 
 BASE = DEPLOY / "kustomize" / "base"
 SYSTEM = "koordinator-system"
 LATE: tuple[type[KubeObject], ...] = (core.Service, ReplicationController, ReplicaSet, StatefulSet)
 """What is followed only once koordpy ranks nodes itself."""
-LOOPBACK = {"debug": {"port": 0, "bindAddress": "127.0.0.1"}}
+TOKEN = "a-token"
 SECRET = "koordinator-webhook-certs"
 
 
@@ -78,7 +78,7 @@ class Recording(Connection):
 
 @pytest.fixture
 async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer(crds=CRDS) as made:
+    async with ApiServer(crds=CRDS, tokens={TOKEN: {"username": "operator"}}) as made:
         yield made
 
 
@@ -102,7 +102,7 @@ async def serving(
     component: str, connection: Recording, client: Client, server: ApiServer, **changes: Any
 ) -> AsyncIterator[Stage]:
     found = settings.load(BASE / component / "koordpy.yaml", {"debug": {"port": 0}, **changes})
-    service = Service(found, connection=connection)
+    service = serve_process(found, connection=connection)
     await service.start()
     try:
         await service.wait_ready(PATIENCE)
@@ -156,13 +156,13 @@ async def test_extender(
     async with serving("extender", connection, client, server, extender=extender) as stage:
         await stage.add_node("n0")
         pod = await stage.add_pod("p")
-        await until(lambda: stage.service.cluster.store(Node).get("", "n0") is not None)
+        await until(lambda: stage.process.cluster.store(Node).get("", "n0") is not None)
         assert (await stage.filter(pod, "n0"))["NodeNames"] == ["n0"]
         assert await stage.bind(pod, "n0") == ""
         ghost = {"metadata": {"name": "ghost", "namespace": "default", "uid": "1"}}
         assert "ghost" in await stage.bind(ghost, "n0")
-        cluster = stage.service.cluster
-        for whole in stage.service.profiles.wholes.values():
+        cluster = stage.process.cluster
+        for whole in stage.profiles.wholes.values():
             whole.run_score(whole.new_state(), decode(Pod, pod), cluster.nodes.all())
         late = [cluster.late_store(type_) for type_ in LATE]
         await until(lambda: all(store.synced for store in late))
@@ -175,7 +175,7 @@ async def test_extender(
         # A pod that a hot node refused is woken when the node has cooled down.
         await stage.add_node("hot")
         await report_usage(client, "hot", "3900m")
-        measured = stage.service.cluster.store(NodeMetric)
+        measured = stage.process.cluster.store(NodeMetric)
         await until(lambda: measured.get("", "hot") is not None)
         refused_pod = await stage.add_pod("refused", cpu="1")
         assert (await stage.filter(refused_pod, "hot"))["NodeNames"] == []
@@ -215,7 +215,7 @@ async def test_extender_with_reservations(
             "owners": [{"labelSelector": {"matchLabels": {"app": "web"}}}],
         }
         await create(client, resource_of(Reservation), {"metadata": {"name": "web"}, "spec": spec})
-        held = stage.service.cluster.store(Reservation)
+        held = stage.process.cluster.store(Reservation)
         await until(lambda: any(found.is_available for found in held))
         refused_pod = await stage.add_pod("stock", cpu="2")
         assert (await stage.filter(refused_pod, "n0"))["NodeNames"] == []
@@ -260,7 +260,7 @@ async def test_extender_that_explains(server: ApiServer, client: Client, connect
         await stage.add_pod("p", cpu="64")
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
         await client.patch_status(Pod, "default", "p", {"status": {"conditions": [condition]}})
-        explained = stage.service.cluster.store(ScheduleExplanation)
+        explained = stage.process.cluster.store(ScheduleExplanation)
         await until(lambda: explained.get("default", "p") is not None)
         asked = connection.requests
         await until(lambda: any(request.resource.endswith("explanations/status") for request in asked))
@@ -273,6 +273,17 @@ async def test_extender_that_explains(server: ApiServer, client: Client, connect
     assert unused(grants, about) == []
 
 
+def loopback(folder: Path) -> dict[str, Any]:
+    """Return what is changed of a shipped configuration: where it listens, and its certificate's folder."""
+    return {"debug": {"port": 0, "bindAddress": "127.0.0.1", "certDir": str(folder / "certs")}}
+
+
+async def assert_callers_are_reviewed(http: httpx.AsyncClient) -> None:
+    assert http.base_url.scheme == "https"
+    assert (await http.get("/configz")).status_code == 401
+    assert (await http.get("/configz", headers={"authorization": f"Bearer {TOKEN}"})).status_code == 200
+
+
 async def test_worker(tmp_path: Path, server: ApiServer, client: Client, connection: Recording) -> None:
     text = (BASE / "worker" / "descheduler.yaml").read_text()
     assert "60s" in text
@@ -280,13 +291,11 @@ async def test_worker(tmp_path: Path, server: ApiServer, client: Client, connect
     file.write_text(text.replace("60s", "50ms"))
     world = World(client)
     await world.fill()
-    changes = {
-        "debug": {"port": 0, "bindAddress": "127.0.0.1"},
-        "worker": {"descheduler": {"config": str(file)}},
-    }
+    changes = {**loopback(tmp_path), "worker": {"descheduler": {"config": str(file)}}}
     found = settings.load(BASE / "worker" / "koordpy.yaml", changes)
-    worker = Worker(found, descheduler=True, controllers=True, connection=connection)
-    async with working(worker), asyncio.timeout(PATIENCE):
+    worker = worker_process(found, *found.parts or (), connection=connection)
+    async with working(worker) as http, asyncio.timeout(PATIENCE):
+        await assert_callers_are_reviewed(http)
         while not await client.list_all(Event):
             await asyncio.sleep(0.05)
     # An event that is repeated within six minutes would be a patch; an evicted pod is not evicted again.
@@ -305,9 +314,10 @@ async def test_qos_agent(tmp_path: Path, server: ApiServer, client: Client, conn
     section = {"enable": True, "cpuSuppressThresholdPercent": 65, "cpuSuppressPolicy": "cpuset"}
     slo = {"metadata": {"name": "n1"}, "spec": {"resourceUsedThresholdWithBE": section}}
     await create(client, resource_of(NodeSLO), slo)
-    changes = {**LOOPBACK, "worker": {"qos": {"nodeName": "n1", **files.settings}}}
+    changes = {**loopback(tmp_path), "agent": {"nodeName": "n1", **files.settings}}
     found = settings.load(BASE / "qos-agent" / "koordpy.yaml", changes)
-    async with working(Worker(found, qos=True, connection=connection)):
+    async with working(worker_process(found, "agent", connection=connection)) as http:
+        await assert_callers_are_reviewed(http)
         await until(lambda: files.cpus() == "0-5")
     assert_fits("qos-agent", "koordpy-qos-agent", connection)
 

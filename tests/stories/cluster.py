@@ -74,7 +74,7 @@ class KoordpyProcess:
 
     def __init__(self, plane: Plane, folder: Path) -> None:
         self._folder = folder
-        self.ports = {door: free_port() for door in ("admission", "extender", "debug")}
+        self.ports = {part: free_port() for part in ("admission", "extender", "debug")}
         settings = {
             "apiVersion": "config.koordpy.dev/v1alpha1",
             "kind": "KoordpyConfiguration",

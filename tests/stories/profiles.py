@@ -97,10 +97,10 @@ def is_done(pods: Collection, name: str) -> bool:
 
 @contextmanager
 def working(server: list[str], folder: Path) -> Iterator[None]:
-    """Run `koordpy worker --controllers`; a worker that ends by itself fails the story."""
+    """Run the controllers; a worker that ends by itself fails the story."""
     arguments = [
         "worker",
-        "--controllers",
+        "--parts=controllers",
         "--feature-gates=ColocationProfileController=true",
         "--controller-arg=colocationprofile.reconcileInterval=1s",
         f"--debug-bind=127.0.0.1:{free_port()}",

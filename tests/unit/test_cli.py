@@ -164,27 +164,47 @@ def test_explain_is_readable_by_programs(output, load):
         (["profile", "preview", "-f", "-", "--pods", "missing.yaml"], PROFILE, "missing.yaml: No such file"),
         (["profile", "preview", "-f", "-", "--server", "http://127.0.0.1:1"], PROFILE, "http://127.0.0.1:1"),
         (["why", "justaname"], "", "expected NAMESPACE/POD"),
-        (["why", "a/b", "--debug-server", "http://127.0.0.1:1"], "", "is koordpy serve running"),
+        (["why", "a/b", "--debug-server", "http://127.0.0.1:1"], "", "is koordpy running"),
         (["health", "--debug-server", "http://127.0.0.1:1"], "", "http://127.0.0.1:1/readyz"),
-        (["serve", "--doors", "window"], "", "doors[0]"),
+        (["serve", "--parts", "window"], "", "parts[0]"),
+        (["serve", "--doors", "admission"], "", "--doors: this is --parts now"),
         (["serve", "--extender-bind", "nowhere"], "", "expected ADDRESS:PORT"),
         (["serve", "--kubeconfig", "missing"], "", "missing"),
         (
-            ["serve", "--server", "http://127.0.0.1:1", "--debug-bind", "0.0.0.0:0", "--doors", "debug"],
+            ["serve", "--server", "http://127.0.0.1:1", "--debug-bind", "0.0.0.0:0", "--parts", "debug"],
             "",
             "loopback",
         ),
-        (["worker"], "", "nothing to host"),
-        (["worker", "--descheduler", "--server", "http://127.0.0.1:1"], "", "worker.descheduler.config"),
+        (["worker"], "", "choose parts with --parts"),
+        (["worker", "--qos"], "", "--qos: this is koordpy agent now"),
+        (["worker", "--descheduler"], "", "--descheduler: this is --parts descheduler now"),
+        (["worker", "--controllers"], "", "--parts controllers runs them"),
         (
-            ["worker", "--controllers", "--server", "http://127.0.0.1:1"],
+            ["worker", "--parts", "descheduler", "--server", "http://127.0.0.1:1"],
+            "",
+            "worker.descheduler.config",
+        ),
+        (
+            ["worker", "--parts", "controllers", "--server", "http://127.0.0.1:1"],
             "",
             "leave none of the controllers: colocationprofile (feature gate ColocationProfileController)",
         ),
-        (["worker", "--controllers=typo", "--server", "http://127.0.0.1:1"], "", "got 'typo', expected"),
+        (
+            ["worker", "--parts=controllers", "--controllers=typo", "--server", "http://127.0.0.1:1"],
+            "",
+            "got 'typo', expected",
+        ),
         (["worker", "--controller-arg", "x"], "", "expected NAME.FIELD=VALUE"),
         (
-            ["worker", "--controllers", "--controller-arg", "nope.a=1", "--server", "http://127.0.0.1:1"],
+            [
+                "worker",
+                "--parts",
+                "controllers",
+                "--controller-arg",
+                "nope.a=1",
+                "--server",
+                "http://127.0.0.1:1",
+            ],
             "",
             'worker.controllers.args: got "nope", expected a plugin of entry point group koordpy.controllers',
         ),
@@ -214,7 +234,7 @@ def test_whatif_and_following_say_where_nobody_answers():
         done = koordpy(*arguments, *nowhere, stdin="kind: Pod\napiVersion: v1\n")
         assert done.returncode == 1
         assert done.stderr.startswith("koordpy: http://127.0.0.1:9: ")
-        assert "is koordpy serve running" in done.stderr
+        assert "is koordpy running" in done.stderr
 
 
 def test_why_wants_a_pod_unless_it_follows():

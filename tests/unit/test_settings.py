@@ -9,29 +9,32 @@ from koordpy.api.config_model import ConfigError
 
 def test_without_a_file_everything_has_its_default():
     found = settings.load(None)
-    assert found.doors == ("admission", "extender", "debug")
+    assert found.parts is None
     assert (found.admission.port, found.extender.port, found.debug.port) == (9876, 9877, 10251)
     assert found.debug.bind_address == "127.0.0.1"
 
 
 def test_the_command_line_is_laid_over_the_file(tmp_path):
     path = tmp_path / "koordpy.yaml"
-    path.write_text("doors: [admission]\nadmission: {port: 1, certDir: mine}\n")
-    found = settings.load(path, {"admission": {"port": 2, "certDir": None}, "doors": None})
-    assert (found.doors, found.admission.port, found.admission.cert_dir) == (("admission",), 2, "mine")
+    path.write_text("parts: [admission]\nadmission: {port: 1, certDir: mine}\n")
+    found = settings.load(path, {"admission": {"port": 2, "certDir": None}, "parts": None})
+    assert (found.parts, found.admission.port, found.admission.cert_dir) == (("admission",), 2, "mine")
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("doors: [window]", r"doors\[0\]: got \"window\", expected 'admission'"),
+        ("parts: [window]", r"parts\[0\]: got \"window\", expected 'admission'"),
+        ("parts: []", r"parts: got \[\], "),
+        ("doors: [admission]", "doors: is called parts now"),
+        ("worker: {qos: {}}", "worker.qos: is called agent now"),
         ("debug: {port: 70000}", "debug.port: got 70000"),
         ("debug: {colour: red}", 'debug.colour: unknown field, got "red"'),
         ("workers: 2", "workers: unknown field, got 2"),
         ("apiVersion: v1", 'apiVersion: got "v1"'),
         ("[]", r"got \[\], expected an object"),
         ("{", "not YAML"),
-        ("worker: {qos: {syncTimeout: soon}}", 'worker.qos.syncTimeout: got "soon"'),
+        ("agent: {syncTimeout: soon}", 'agent.syncTimeout: got "soon"'),
     ],
 )
 def test_a_wrong_file_is_refused_with_file_path_value_and_expectation(tmp_path, text, complaint):
@@ -43,7 +46,7 @@ def test_a_wrong_file_is_refused_with_file_path_value_and_expectation(tmp_path, 
 
 
 def test_durations_are_go_text():
-    assert settings.load(None, {"worker": {"qos": {"syncTimeout": "1m30s"}}}).worker.qos.sync_timeout == 90
+    assert settings.load(None, {"agent": {"syncTimeout": "1m30s"}}).agent.sync_timeout == 90
 
 
 def test_koordinators_variables_are_defaults_below_the_file(tmp_path):
@@ -89,7 +92,7 @@ def test_the_environment_says_who_makes_the_certificate(variables, mode, folder,
     assert found.admission.certificates.mode == mode
     assert found.admission.certificate_folder == Path(folder)
     assert found.admission.registers is registers
-    assert found.shutdown_seconds == delay
+    assert found.admission.shutdown_delay == delay
 
 
 def test_the_name_that_is_called_is_the_services_or_the_host():
@@ -110,11 +113,6 @@ def test_the_name_that_is_called_is_the_services_or_the_host():
 def test_a_variable_that_makes_no_sense_is_named(variable, value, complaint):
     with pytest.raises(ConfigError, match=complaint):
         settings.load(None, None, {variable: value})
-
-
-def test_the_delay_at_the_end_can_be_set_and_is_not_needed_without_webhooks():
-    assert settings.load(None, {"shutdownDelay": "3s"}, IN_A_POD).shutdown_seconds == 3
-    assert settings.load(None, {"doors": ["extender"]}, IN_A_POD).shutdown_seconds == 0
 
 
 def test_who_leads_is_koordinators_scheduler_unless_the_file_says_otherwise():

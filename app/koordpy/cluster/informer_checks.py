@@ -7,12 +7,8 @@ from .informer import Health, State
 from .informers import Informers
 
 
-def informer_checks(informers: Informers, name: str = "") -> dict[str, Check]:
-    """Return a check for every started informer, which fails with the reason until it has listed once.
-
-    `name` distinguishes several `Informers` of one process.
-    """
-    prefix = f"informer-{name}-" if name else "informer-"
+def informer_checks(informers: Informers) -> dict[str, Check]:
+    """Return a check for every started informer, which fails with the reason until it has listed once."""
 
     def check_of(kind: str) -> Check:
         def check() -> str | None:
@@ -20,7 +16,7 @@ def informer_checks(informers: Informers, name: str = "") -> dict[str, Check]:
 
         return check
 
-    return {f"{prefix}{informer.kind}": check_of(informer.kind) for informer in informers.health}
+    return {f"informer-{informer.kind}": check_of(informer.kind) for informer in informers.health}
 
 
 def _problem(informer: Health) -> str | None:

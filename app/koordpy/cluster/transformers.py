@@ -1,8 +1,8 @@
 """What happens to objects on their way into a store: they say the same, in the words that everybody reads.
 
 Only what is known here is changed, never the object in the API server. Who gets an object from elsewhere (a
-pod in an extender call) passes it through `Store.transformed`. Whoever schedules or deschedules installs the
-transformers; webhooks look at objects as they are.
+pod in an extender call) passes it through `Store.transformed`. Parts of a process that schedule or deschedule
+install the transformers; its other parts see the same objects, and get one anew that they are to write.
 
 Source: Koordinator, `pkg/util/transformer`.
 """

@@ -1,4 +1,4 @@
-"""How commands ask a running `koordpy serve`: its debug door, by plain HTTP."""
+"""How commands ask a running koordpy: its debug API, by plain HTTP."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,10 @@ from .options import Failure
 DEBUG_URL: Final = "http://127.0.0.1:10251"
 
 server_option = click.option(
-    "--debug-server", default=DEBUG_URL, show_default=True, help="Debug address of a running koordpy serve."
+    "--debug-server",
+    default=DEBUG_URL,
+    show_default=True,
+    help="Debug address of a running koordpy.",
 )
 
 _SILENCE: Final = 45.0
@@ -23,7 +26,7 @@ class NotFound(Failure):
 
 
 def address(server: str) -> str:
-    """Return the URL of a debug door; HOST:PORT will do."""
+    """Return the URL of a debug API; HOST:PORT will do."""
     return (server if "://" in server else f"http://{server}").rstrip("/")
 
 
@@ -76,8 +79,8 @@ def _request(
 
 def _unreachable(server: str, error: Exception) -> Failure:
     return Failure(
-        f"{address(server)}: {error or type(error).__name__}; is koordpy serve running there, with the debug "
-        "door open? --debug-server says where it is, kubectl port-forward leads to one in a pod"
+        f"{address(server)}: {error or type(error).__name__}; is koordpy running there, with the part "
+        "debug? --debug-server says where it is, kubectl port-forward leads to one in a pod"
     )
 
 
@@ -94,4 +97,4 @@ def _refused(answer: Any, url: str) -> Failure:
 
 
 def _stranger(url: str, answered: str) -> Failure:
-    return Failure(f"{url} answered {answered}: is that the debug door of koordpy serve?")
+    return Failure(f"{url} answered {answered}: is that the debug API of koordpy?")

@@ -1,7 +1,7 @@
-"""`koordpy demo`: a whole cluster on this machine, and the story of one pod through all doors.
+"""`koordpy demo`: a whole cluster on this machine, and one pod's way through all of koordpy.
 
-The wiring is the production one: our doors are registered in the (embedded) API server and scheduler by the
-very manifests in `deploy/`, and everything is spoken to over HTTP. A step that does not really happen ends
+The wiring is the production one: koordpy is registered in the (embedded) API server and scheduler by the very
+manifests in `deploy/`, and everything is spoken to over HTTP. A step that does not really happen ends
 the story with an error.
 """
 
@@ -41,19 +41,16 @@ from koordpy.api.koordinator import ClusterColocationProfile, NodeMetric
 from koordpy.api.meta import KubeObject, format_time
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
-from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Connection
-from koordpy.cluster.informers import Informers
-from koordpy.descheduling import config as descheduling_config
+from koordpy.compose.parts.admission import AdmissionPart
+from koordpy.compose.parts.descheduler import DeschedulerPart
+from koordpy.compose.process import Process
 from koordpy.descheduling.decisions import Outcome
-from koordpy.descheduling.descheduler import Descheduler
-from koordpy.descheduling.framework import installed as descheduling_plugins
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.scheduler import Scheduler
 from koordpy.lib.clock import SystemClock
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.profiles import config as scheduling_config
-from koordpy.service import Service
 
 from . import calling, why
 from . import explain as explaining
@@ -103,7 +100,7 @@ class Demo:
         """Run all steps in order."""
         await self._step("A control plane, without Kubernetes", self._start_control_plane)
         await self._step(f"{len(self._nodes)} nodes, {len(self._hot)} of them hot", self._fill_cluster)
-        await self._step("koordpy serves, and is registered", self._open_doors)
+        await self._step("koordpy serves, and is registered", self._serve)
         await self._step("Pods are created", self._create_pods)
         self._to.print()
         await self._show_admission()
@@ -182,7 +179,7 @@ class Demo:
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), REPORT_SECONDS)
 
-    async def _open_doors(self) -> str:
+    async def _serve(self) -> str:
         for document in _load("webhooks", "mutating.yaml") + _load("webhooks", "validating.yaml"):
             await self._create(document)
         settings = process_settings.load(
@@ -200,17 +197,17 @@ class Demo:
                 "debug": {"port": 0},
             },
         )
-        self.service = Service(settings)
-        self._stack.push_async_callback(self.service.stop)
-        await self.service.start()
-        await self.service.wait_ready(WAIT_SECONDS)
+        self.process = Process(settings, process_settings.SERVING)
+        self._stack.push_async_callback(self.process.stop)
+        await self.process.start()
+        await self.process.wait_ready(WAIT_SECONDS)
         await self._start_scheduler()
         return "webhook configurations with a fresh CA, extender in the scheduler's configuration"
 
     async def _start_scheduler(self) -> None:
         [document] = _load("scheduler", "kube-scheduler-config.yaml")
         for extender in document["extenders"]:
-            extender["urlPrefix"] = f"{self.service.listeners['extender'].url}/extender"
+            extender["urlPrefix"] = f"{self.process.listeners['extender'].url}/extender"
         client = Client(Connection.find(server=self._api.url))
         self._scheduler = Scheduler(scheduling_config.read(document), client)
         self._stack.push_async_callback(client.close)
@@ -246,7 +243,9 @@ class Demo:
         meta = document["metadata"]
         key = (meta["namespace"], meta["name"])
         admissions = [
-            a for a in self.service.chains["/mutate-pod"].history if (a.namespace, a.name) == key and a.patch
+            a
+            for a in self.process.part(AdmissionPart).chains["/mutate-pod"].history
+            if (a.namespace, a.name) == key and a.patch
         ]
         if not admissions:
             raise DemoFailed(f"the webhook changed nothing in pod {'/'.join(key)}")
@@ -262,7 +261,7 @@ class Demo:
     def _chain_of_its_own(self) -> Chain:
         """Return the service's admission chain, made again: explaining is not to show in its history."""
         gates = FeatureGates(gate_specs())
-        handle = AdmissionHandle(self.service.cluster, gates, random.Random(), SystemClock())
+        handle = AdmissionHandle(self.process.cluster, gates, random.Random(), SystemClock())
         return build_chains(AdmissionConfig(), handle)["/mutate-pod"]
 
     async def _show_placement(self) -> None:
@@ -281,12 +280,19 @@ class Demo:
             raise DemoFailed("LoadAwareScheduling refused no node: hot nodes were not avoided by it")
 
     async def _show_descheduling(self) -> None:
-        config = descheduling_config.load(data.deploy("demo", "descheduler.yaml").read_text(encoding="utf-8"))
-        cluster = Cluster()
-        descheduler = Descheduler(config, descheduling_plugins(), cluster, self._client)
-        async with Informers(cluster, self._client) as informers:
-            await informers.wait_synced(WAIT_SECONDS)
-            outcome = await descheduler.run_once()
+        config = str(data.deploy("demo", "descheduler.yaml"))
+        access, settings = (
+            {"server": self._api.url},
+            {"descheduler": {"config": config}, "leaderElect": False},
+        )
+        worker = Process(
+            process_settings.load(None, {"client": access, "worker": settings}),
+            ["descheduler"],
+            listens=False,
+        )
+        async with asyncio.timeout(WAIT_SECONDS):
+            await worker.run()
+        [outcome] = worker.part(DeschedulerPart).descheduler.decisions.rounds
         if outcome.error:
             raise DemoFailed(f"the descheduler's round failed: {outcome.error}")
         chosen = [e for e in outcome.evictions if e.outcome is Outcome.DRY_RUN]
@@ -298,7 +304,7 @@ class Demo:
 
     def invite(self) -> None:
         """Print what to try next."""
-        api, debug = self._api.url, self.service.listeners["debug"].url
+        api, debug = self._api.url, self.process.listeners["debug"].url
         namespace, name = next(iter(self._placed))
         pod, koordpy, python = f"{namespace}/{name}", calling.koordpy(), calling.python()
         self._to.print("\n[bold]Still running; try[/bold]")
@@ -331,7 +337,7 @@ class Demo:
 
     async def _get(self, path: str) -> Any:
         async with httpx.AsyncClient() as client:
-            answer = await client.get(f"{self.service.listeners['debug'].url}{path}")
+            answer = await client.get(f"{self.process.listeners['debug'].url}{path}")
         if answer.status_code != 200:
             raise DemoFailed(f"GET {path} answered {answer.status_code}: {answer.text[:200]}")
         return answer.json()

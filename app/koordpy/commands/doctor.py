@@ -18,6 +18,10 @@ from .output import Format, counted, emit
 if TYPE_CHECKING:
     from koordpy.doctor.finding import Report
 
+_RENAMED = {"webhooks": "admission", "qos": "agent"}
+
+_RENAMED = {"webhooks": "admission", "qos": "agent"}
+
 _COLOURS = {"ok": "green", "note": "dim", "warning": "yellow", "problem": "red", "unknown": "magenta"}
 
 
@@ -33,7 +37,7 @@ _COLOURS = {"ok": "green", "note": "dim", "warning": "yellow", "problem": "red",
 @click.option(
     "--parts",
     metavar="LIST",
-    help="What is deployed: webhooks,extender,controllers,descheduler,qos (default: what the doors say).",
+    help="Deployed parts: admission,extender,controllers,descheduler,agent (default: those of --config).",
 )
 @click.option("--as", "user", default="", help="Whose rights to look at, e.g. of koordpy's service account.")
 @click.option("--feature-gates", default="", help="A=true,B=false")
@@ -89,6 +93,12 @@ async def _examine(
     else:
         names = [name.strip() for name in parts.split(",")]
         strangers = [name for name in names if name not in known_parts()]
+        for name in strangers:
+            if name in _RENAMED:
+                raise Failure(f"--parts: {name} is called {_RENAMED[name]} now")
+        for name in strangers:
+            if name in _RENAMED:
+                raise Failure(f"--parts: {name} is called {_RENAMED[name]} now")
         if strangers:
             raise Failure(f"--parts: got {strangers[0]!r}, expected some of {', '.join(known_parts())}")
         chosen = tuple(Part(name) for name in names)

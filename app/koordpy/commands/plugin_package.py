@@ -69,7 +69,7 @@ KINDS: Mapping[str, Kind] = {
     "qos": Kind(
         "koordpy.qos",
         "Keeps the CPU shares of best-effort pods at a value of one's own.",
-        "the arguments of `koordpy worker --qos`",
+        "the arguments of `koordpy agent`",
         "--feature-gates $name=true",
     ),
 }

@@ -4,7 +4,7 @@ The parts are made as `koordpy serve` and `koordpy worker` make them, on a clust
 is connected to: so it is seen which plugins run, what they follow, and what is wrong with the configuration.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from koordpy.api.needs import Right
 from koordpy.api.scheme import Resource, resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
+from koordpy.compose.parts.debug import DebugPart
 from koordpy.controllers import host as controller_host
 from koordpy.descheduling import config as descheduling_config
 from koordpy.features import catalog, parts
@@ -31,9 +32,7 @@ from koordpy.scheduling.interface.handle import Handle as SchedulingHandle
 from koordpy.scheduling.profiles import config as scheduling_config
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
 from koordpy.scheduling.profiles.registry import Place, Profiles, build
-from koordpy.settings import Settings
-
-PARTS_OF_DOORS: Mapping[str, Part] = {"admission": Part.WEBHOOKS, "extender": Part.EXTENDER}
+from koordpy.settings import SERVING, Settings
 
 
 @dataclass
@@ -60,11 +59,11 @@ class Installation:
 
     def __post_init__(self) -> None:
         make = {
-            Part.WEBHOOKS: self._webhooks,
+            Part.ADMISSION: self._webhooks,
             Part.EXTENDER: self._extender,
             Part.CONTROLLERS: self._controllers,
             Part.DESCHEDULER: self._descheduler,
-            Part.QOS: self._qos,
+            Part.AGENT: self._qos,
         }
         for part in self.parts:
             try:
@@ -89,7 +88,7 @@ class Installation:
             for chain in self.chains.values()
             for handler in chain.handlers
         ]
-        self.follows[Part.WEBHOOKS] = followed(store.type for store in cluster.stores)
+        self.follows[Part.ADMISSION] = followed(store.type for store in cluster.stores)
 
     def _extender(self) -> None:
         settings = self.settings.extender
@@ -148,7 +147,7 @@ class Installation:
         installed = qos_manager.installed()
         chosen = gates.chosen(qos_manager.gate_specs(installed), self.settings.feature_gates)
         self._add(
-            Part.QOS,
+            Part.AGENT,
             {
                 name
                 for name, type_ in installed.items()
@@ -195,6 +194,8 @@ class Installation:
             for resource in resources:
                 for right in following([resource]):
                     needed.setdefault(right, []).extend(self.needed_by(resource))
+        for right in DebugPart.needs(self.settings).rights:
+            needed.setdefault(right, []).append(DebugPart.name)
         is_light = self.settings.extender.mode == "light"
         for feature in self.features:
             for right in feature.rights:
@@ -210,8 +211,9 @@ class Installation:
 
 
 def parts_of(settings: Settings) -> tuple[Part, ...]:
-    """Return the parts that the doors of settings open."""
-    return tuple(PARTS_OF_DOORS[door] for door in settings.doors if door in PARTS_OF_DOORS)
+    """Return the parts that settings choose, by default those of `koordpy serve`; debug aside."""
+    known = known_parts()
+    return tuple(Part(name) for name in settings.parts or SERVING if name in known)
 
 
 def known_parts() -> list[str]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from koordpy.api.core import Lease
 from koordpy.api.meta import parse_time
 from koordpy.cluster.errors import NotFound
+from koordpy.compose.parts.descheduler import descheduler_lease
 from koordpy.features.feature import Part
-from koordpy.features.parts import descheduler_lease
 from koordpy.scheduling.profiles.config import LeaderElection
 from koordpy.scheduling.reservations.scheduler import RESERVATION
 
@@ -58,11 +58,15 @@ def _wanted(installation: Installation) -> Iterator[_Wanted]:
             )
     if Part.CONTROLLERS in installation.parts and installation.settings.worker.leader_elect:
         lease = installation.settings.worker.controllers.lease
-        yield _Wanted(lease.namespace, lease.name, "koordpy worker --controllers", "no controller works")
+        yield _Wanted(
+            lease.namespace, lease.name, "koordpy worker --parts controllers", "no controller works"
+        )
     if Part.DESCHEDULER in installation.parts and not installation.problems:
         found = descheduler_lease(installation.settings)
         if found is not None:
-            yield _Wanted(found.namespace, found.name, "koordpy worker --descheduler", "nothing is evicted")
+            yield _Wanted(
+                found.namespace, found.name, "koordpy worker --parts descheduler", "nothing is evicted"
+            )
 
 
 async def _judged(installation: Installation, wanted: _Wanted) -> Finding:

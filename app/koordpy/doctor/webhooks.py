@@ -39,7 +39,7 @@ _TIMEOUT = 5.0
 
 async def check(installation: Installation) -> AsyncIterator[Finding]:
     """Compare both webhook configurations with the paths that are served."""
-    if Part.WEBHOOKS not in installation.parts:
+    if Part.ADMISSION not in installation.parts:
         return
     serving = await _serving_certificate(installation)
     if isinstance(serving, Finding):

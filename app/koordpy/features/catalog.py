@@ -58,9 +58,10 @@ from koordpy.scheduling.interface import (
 from koordpy.scheduling.interface.handle import Handle as SchedulingHandle
 from koordpy.scheduling.profiles import config as scheduling_config
 from koordpy.scheduling.profiles import registry
+from koordpy.settings import Settings
 
 from .feature import Feature, Part, followed
-from .parts import NETWORK_TOPOLOGY, PARTS, SCHEDULE_EXPLANATIONS
+from .parts import NETWORK_TOPOLOGY, SCHEDULE_EXPLANATIONS, follows
 
 _FILTER = (PreFilter, Filter, BeforePreFilter, BeforeFilter, FindOneNode)
 _PRIORITIZE = (PreScore, Score, BeforeScore)
@@ -160,7 +161,7 @@ def handler(plugin: type[Handler], args: PluginArgs | None = None) -> Feature:
     )
     defaults = FeatureGates(specs)
     return Feature(
-        part=Part.WEBHOOKS,
+        part=Part.ADMISSION,
         name=plugin.identity(),
         follows=followed({store.type for store in cluster.stores} | set(plugin.needs.later)),
         rights=plugin.needs.rights,
@@ -196,7 +197,7 @@ def frame_follows(part: Part) -> tuple[Resource, ...]:
 
     The extender runs kube-scheduler's plugins too, when it tries out what kube-scheduler would do.
     """
-    types = set(followed(PARTS[part].follows))
+    types = set(followed(follows(part, Settings())))
     if part is Part.EXTENDER:
         for name, plugin in registry.installed().items():
             if name in registry.IN_TREE:
@@ -274,7 +275,7 @@ def _qos() -> Iterator[Feature]:
         handle = _on_a_node(cluster, gates, qos_manager.flags_of([type_]))
         elsewhere = _elsewhere(type_.needs, partial(_set_up_on_a_node, type_, handle))
         yield Feature(
-            part=Part.QOS,
+            part=Part.AGENT,
             name=name,
             follows=followed({store.type for store in cluster.stores} | set(type_.needs.later)),
             rights=type_.needs.rights,

@@ -13,11 +13,11 @@ from koordpy.api.scheme import Resource, resource_of
 class Part(StrEnum):
     """The parts of koordpy that can be deployed alone. Features of a part run in its processes."""
 
-    WEBHOOKS = "webhooks"
+    ADMISSION = "admission"
     EXTENDER = "extender"
     CONTROLLERS = "controllers"
     DESCHEDULER = "descheduler"
-    QOS = "qos"
+    AGENT = "agent"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,16 +21,17 @@ compares a cluster with the same facts and says what is missing for what.
 ## The parts
 
 Each part can be deployed alone: it follows, and has rights for, what it needs itself, and misses none of the
-others. The debug API (`--doors extender,debug`, say) goes with every door and needs nothing of its own;
-beyond loopback it reviews tokens and access.
+others. The debug API (`--parts extender,debug`, say) goes with every part, is always there in a worker and an
+agent, and needs nothing of its own; beyond loopback it has tokens and access reviewed, for which it needs the
+rights to create tokenreviews.authentication.k8s.io and subjectaccessreviews.authorization.k8s.io.
 """
 
 _TITLES = {
-    Part.WEBHOOKS: ("Admission webhooks", "changes and judges pods, quotas, nodes when they are written"),
+    Part.ADMISSION: ("Admission webhooks", "changes and judges pods, quotas, nodes when they are written"),
     Part.EXTENDER: ("Scheduler extender", "filters, scores and binds pods for kube-scheduler"),
     Part.CONTROLLERS: ("Controllers", "bring existing objects to what profiles say"),
     Part.DESCHEDULER: ("Descheduler", "moves pods off nodes that are busy"),
-    Part.QOS: ("QoS manager", "enforces QoS on the node that it runs on"),
+    Part.AGENT: ("QoS manager", "enforces QoS on the node that it runs on"),
 }
 
 _LEGEND = """
@@ -97,11 +98,11 @@ def _matrix(part: Part, rows: Sequence[Feature]) -> Iterator[str]:
 
 
 _EXTRA: dict[Part, tuple[str, ...]] = {
-    Part.WEBHOOKS: ("webhook", "gates"),
+    Part.ADMISSION: ("webhook", "gates"),
     Part.EXTENDER: ("verbs", "light mode"),
     Part.CONTROLLERS: ("gates",),
     Part.DESCHEDULER: (),
-    Part.QOS: ("gates",),
+    Part.AGENT: ("gates",),
 }
 
 

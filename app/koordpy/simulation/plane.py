@@ -14,34 +14,24 @@ from typing import Any, Self
 import msgspec
 import yaml
 
-from koordpy import data, gates
+from koordpy import data
 from koordpy import settings as process_settings
 from koordpy.api import config_document
 from koordpy.api.config_model import ConfigError
-from koordpy.cluster import transformers
 from koordpy.cluster.client import Client
-from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.errors import AlreadyExists, ApiError
-from koordpy.cluster.events import Recorder
-from koordpy.cluster.informers import Informers
-from koordpy.controllers import host as controller_host
-from koordpy.controllers.host import ControllerHost
-from koordpy.controllers.interface import Handle as ControllerHandle
-from koordpy.descheduling import config as descheduling_config
-from koordpy.descheduling.descheduler import Descheduler
-from koordpy.descheduling.framework import installed as descheduling_plugins
+from koordpy.compose.part import PartError
+from koordpy.compose.parts.admission import AdmissionPart
+from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.apiserver.controllers import DisruptionController
 from koordpy.embedded.scheduler import Scheduler
-from koordpy.http.routes.admission import webhooks
-from koordpy.http.routes.extender import endpoints
 from koordpy.http.server.direct import Direct
-from koordpy.lib import supervise
 from koordpy.lib.clock import Clock
 from koordpy.lib.http1 import Caller
 from koordpy.scheduling.profiles import config as scheduling_config
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
-from koordpy.service import Service
+from koordpy.settings import Settings
 
 from .inprocess import EndpointCaller, ServerChannel
 from .setup import SchedulerSetup, Source
@@ -75,8 +65,6 @@ class ControlPlane:
         )
         self.channel = ServerChannel(self.api)
         self.client = Client(self.channel, rng=self._rng("client"))
-        self.service: Service | None = None
-        self.descheduler: Descheduler | None = None
 
     async def __aenter__(self) -> Self:
         """Start everything, in the order in which a cluster comes up."""
@@ -84,13 +72,14 @@ class ControlPlane:
             await self.api.load()
             await self.create_all(self._shipped("priorityclasses", "koordinator.yaml"))
             self._run("disruption controller", DisruptionController(self.api.catalog, self._clock).run())
+            folder = Path(
+                self._stack.enter_context(tempfile.TemporaryDirectory(prefix="koordpy-simulation-"))
+            )
             if self.setup.koordpy or self.setup.webhooks:
-                await self._serve()
+                await self._serve(folder)
             await self._schedule()
-            if self.setup.controllers:
-                await self._control()
-            if self.setup.descheduler is not None:
-                await self._deschedule(self.setup.descheduler)
+            if self.setup.controllers or self.setup.descheduler is not None:
+                await self._work(folder)
         except BaseException:
             await self.__aexit__()
             raise
@@ -166,54 +155,42 @@ class ControlPlane:
 
     # --- parts -----------------------------------------------------------------------------------
 
-    async def _serve(self) -> None:
-        """Have what `koordpy serve` has, its doors aside: they are called from within."""
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="koordpy-simulation-"))
+    async def _serve(self, folder: Path) -> None:
+        """Run what `koordpy serve` runs; its endpoints are called from within."""
         profiles = self._text(self.setup.profiles, "scheduler", "koordpy-profiles.yaml")
-        path = Path(folder) / "profiles.yaml"
+        path = folder / "profiles.yaml"
         path.write_text(profiles, encoding="utf-8")
-        doors = (["extender"] if self.setup.koordpy else []) + (["admission"] if self.setup.webhooks else [])
-        loopback = {"bindAddress": "127.0.0.1", "port": 0}
-        settings = process_settings.load(
-            None,
+        settings = self._settings(
             {
-                "doors": doors,
-                "featureGates": self.setup.feature_gates or None,
-                "shutdownDelay": 0,
-                "admission": {
-                    **loopback,
-                    "certDir": folder,
-                    "certificates": {"mode": "fs"},
-                    "registration": {"enabled": False},
-                },
+                "admission": {"certificates": {"mode": "fs"}, "registration": {"enabled": False}},
                 "extender": {
-                    **loopback,
                     "schedulerConfig": str(path),
                     "leaderElect": False,
                     "monitor": {"period": _NO_SLOW_CYCLES},
                 },
-            },
+            }
         )
+        parts = [
+            *(["extender"] if self.setup.koordpy else []),
+            *(["admission"] if self.setup.webhooks else []),
+        ]
         try:
-            self.service = Service(
-                settings, connection=self.channel, clock=self._clock, rng=self._rng("koordpy")
-            )
+            process = self._process(settings, parts, "koordpy")
         except ConfigError as error:
             raise error.under(f"scheduler {self.setup.name!r}: profiles") from None
-        self._stack.push_async_callback(self.service.stop)
-        if self.service.extender is not None:
-            self._endpoints |= endpoints(self.service.extender)
-        for endpoint_path, endpoint in webhooks(self.service.chains).items():
-            if isinstance(endpoint, Direct):
-                self._endpoints[endpoint_path] = endpoint
-        await self.service.start(listen=False)
+        for routes in process.routes.values():
+            for endpoint_path, endpoint in routes.hot.items():
+                if isinstance(endpoint, Direct):
+                    self._endpoints[endpoint_path] = endpoint
+        await process.start()
         if self.setup.webhooks:
+            served = process.part(AdmissionPart).chains
             for name in ("mutating.yaml", "validating.yaml"):
                 for document in self._shipped("webhooks", name):
                     document["webhooks"] = [
                         webhook
                         for webhook in document["webhooks"]
-                        if webhook["clientConfig"]["service"]["path"] in self.service.chains
+                        if webhook["clientConfig"]["service"]["path"] in served
                     ]
                     await self.create(document)
 
@@ -233,47 +210,44 @@ class ControlPlane:
         self._stack.push_async_callback(self.scheduler.stop)
         await self.scheduler.start()
 
-    async def _control(self) -> None:
-        """Host koord-manager's controllers."""
-        catalogue = controller_host.installed()
-        cluster = Cluster(self._clock)
-        own = gates.chosen(catalogue.feature_gates({}), self.setup.feature_gates)
-        handle = ControllerHandle(cluster, own, self.client, self._clock)
-        host = ControllerHost(controller_host.build(catalogue, self.setup.controllers, {}, handle))
-        if not host.controllers:
-            return
-        host.setup()
-        await self._follow(cluster)
-        self._run("controllers", host.run())
-
-    async def _deschedule(self, source: Source) -> None:
-        """Run the descheduler; it is the only one, so it takes no lease."""
-        cluster = Cluster(self._clock)
-        catalogue = descheduling_plugins()
-        specs = catalogue.feature_gates(transformers.SPECS, skip_broken=True)
-        chosen = gates.chosen(specs, self.setup.feature_gates)
-        transformers.install(cluster, chosen)
-        events = Recorder(self.client, clock=self._clock)
+    async def _work(self, folder: Path) -> None:
+        """Run what `koordpy worker` runs: koord-manager's controllers, and the descheduler."""
+        document: Document = {
+            "worker": {
+                "leaderElect": False,
+                "controllers": {"selection": list(self.setup.controllers)},
+                "descheduler": {"substituteEvictors": self.setup.substitute_evictors},
+            }
+        }
+        parts = ["controllers"] if self.setup.controllers else []
+        if self.setup.descheduler is not None:
+            path = folder / "descheduler.yaml"
+            path.write_text(self._text(self.setup.descheduler), encoding="utf-8")
+            document["worker"]["descheduler"]["config"] = str(path)
+            parts.append("descheduler")
         try:
-            self.descheduler = Descheduler(
-                descheduling_config.load(self._text(source)),
-                catalogue,
-                cluster,
-                self.client,
-                events,
-                substitutes=self.setup.substitute_evictors,
-                gates=chosen,
-            )
+            process = self._process(self._settings(document), parts, "worker")
         except ConfigError as error:
             raise error.under(f"scheduler {self.setup.name!r}: descheduler") from None
-        await self._follow(cluster)
-        self._run("descheduler events", supervise.forever("descheduler events", events.run))
-        self._run("descheduler", self.descheduler.serve())
+        except PartError:  # feature gates switch off the controllers that were selected
+            return
+        await process.start()
 
-    async def _follow(self, cluster: Cluster) -> None:
-        informers = Informers(cluster, self.client, rng=self._rng("informers"))
-        await self._stack.enter_async_context(informers)
-        await informers.wait_synced()
+    def _settings(self, document: Document) -> Settings:
+        gates = {"featureGates": self.setup.feature_gates, "shutdownDelay": 0}
+        return process_settings.load(None, document | gates)
+
+    def _process(self, settings: Settings, parts: list[str], name: str) -> Process:
+        process = Process(
+            settings,
+            parts,
+            listens=False,
+            connection=self.channel,
+            clock=self._clock,
+            rng=self._rng(name),
+        )
+        self._stack.push_async_callback(process.stop)
+        return process
 
     def _text(self, source: Source | None, *shipped: str) -> str:
         if source is None:

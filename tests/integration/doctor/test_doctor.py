@@ -545,7 +545,7 @@ async def test_a_descheduler_without_configuration_cannot_start(it: Clinic, tmp_
 
 
 async def test_the_qos_manager_needs_definitions_and_rights_only(it: Clinic) -> None:
-    it.parts = (Part.QOS,)
+    it.parts = (Part.AGENT,)
     assert await it.problems() == []
     await it.client.delete_raw(DEFINITIONS, "", "nodeslos.slo.koordinator.sh")
     assert "needed by CPUSuppresss" in (await it.problem()).message
@@ -652,7 +652,7 @@ async def test_the_command_prints_text_json_and_yaml_and_its_exit_code_tells(
     )
     told = await ask(*options, "--parts", "kitchen")
     assert told.exit_code != 0
-    assert "webhooks, extender, controllers" in told.output
+    assert "admission, extender, controllers" in told.output
 
 
 async def test_kube_schedulers_configuration_may_come_in_a_config_map(it: Clinic, tmp_path: Path) -> None:

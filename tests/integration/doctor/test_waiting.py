@@ -120,9 +120,9 @@ async def test_the_lease_of_the_extender_is_looked_at_where_something_of_it_lead
 
 
 async def test_a_server_that_is_no_api_server_is_not_examined_further(tmp_path: Path) -> None:
-    async with serving(tmp_path, doors=["extender", "debug"]) as stage:
+    async with serving(tmp_path, parts=["extender", "debug"]) as stage:
         client = Client(Connection.find(server=stage.url("debug")))
-        report = await examine(client, Question(stage.service.settings, (Part.EXTENDER,)))
+        report = await examine(client, Question(stage.process.settings, (Part.EXTENDER,)))
         await client.close()
     [found] = [finding for finding in report.findings if finding.state is State.UNKNOWN]
     assert found.message == "answers 404 to /version: it may be none"

@@ -22,13 +22,14 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Connection
 from koordpy.cluster.errors import AlreadyExists
 from koordpy.cluster.informers import Informers
+from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.scheduler import Scheduler
 from koordpy.scheduling.profiles import config as scheduler_config
-from koordpy.service import Service
 from koordpy_plugins.scheduling.reservation.state.cache import ReservationCache
 from tests.eventually import PATIENCE
 from tests.integration.service.stage import picture
+from tests.processes import serve_process
 
 if TYPE_CHECKING:
     from tests.e2e.controlplane.plane import ControlPlane
@@ -75,38 +76,38 @@ class Stage:
         self.client = Client(Connection.find(access.get("kubeconfig"), None, access.get("server")))
         self.args: Document = {}
         """More arguments of the Reservation plugin."""
-        self.services: list[Service] = []
+        self.processes: list[Process] = []
         self.scheduler: Scheduler | None = None
 
     # --- who schedules ---------------------------------------------------------------------------
 
     @property
-    def service(self) -> Service:
+    def process(self) -> Process:
         """The `koordpy serve` that kube-scheduler asks."""
-        return self.services[0]
+        return self.processes[0]
 
-    async def serve(self, *, port: int = 0, **extender: Any) -> Service:
+    async def serve(self, *, port: int = 0, **extender: Any) -> Process:
         """Run one more `koordpy serve` in this process."""
         written = self._folder / "profiles.yaml"
         written.write_text(yaml.safe_dump(profiles(**self.args)))
         document = {
             "client": self._access,
-            "doors": ["extender"],
+            "parts": ["extender"],
             "extender": {"port": port, "schedulerConfig": str(written), "leaderElect": False, **extender},
         }
-        service = Service(settings.load(None, document))
-        await service.start()
-        await service.wait_ready(PATIENCE)
-        self.services.append(service)
-        return service
+        process = serve_process(settings.load(None, document))
+        await process.start()
+        await process.wait_ready(PATIENCE)
+        self.processes.append(process)
+        return process
 
     async def start(self, **extender: Any) -> None:
         """Run koordpy, and a scheduler that asks it."""
         await self.begin(await self.serve(**extender))
 
-    async def begin(self, service: Service) -> None:
+    async def begin(self, process: Process) -> None:
         """Run a scheduler that asks a `koordpy serve`."""
-        url = f"{service.listeners['extender'].url}/extender"
+        url = f"{process.listeners['extender'].url}/extender"
         common = {"urlPrefix": url, "nodeCacheCapable": True}
         document = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -131,8 +132,8 @@ class Stage:
 
     async def restart_koordpy(self) -> None:
         """End koordpy and start it anew where it was."""
-        port = self.service.listeners["extender"].port
-        await self.services.pop(0).stop()
+        port = self.process.listeners["extender"].port
+        await self.processes.pop(0).stop()
         await self.serve(port=port)
 
     async def end(self) -> None:
@@ -145,8 +146,8 @@ class Stage:
     async def stop(self) -> None:
         """Stop everybody."""
         await self.end()
-        while self.services:
-            await self.services.pop().stop()
+        while self.processes:
+            await self.processes.pop().stop()
 
     # --- objects ---------------------------------------------------------------------------------
 
@@ -270,7 +271,7 @@ class Stage:
         assert len(fresh.nodes) == 0
         async with Informers(fresh, self.client) as informers:
             await informers.wait_synced(PATIENCE)
-            ours = self.service.cluster
+            ours = self.process.cluster
 
             async def equal() -> bool:
                 return both(ours, ours.shared(ReservationCache)) == both(fresh, view)

@@ -6,30 +6,30 @@ import pytest
 from prometheus_client import REGISTRY
 
 from koordpy.api.reservation import AVAILABLE
+from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import Fault
-from koordpy.service import Service
 from tests.integration.reservations.stage import Stage
+from tests.processes import extender_of, leads
 
 LEASE = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 0.5}
 
 
-async def two(stage: Stage) -> tuple[Service, Service]:
+async def two(stage: Stage) -> tuple[Process, Process]:
     """Run two replicas; return the one that leads, and the other."""
     await stage.add_namespace("koordinator-system")
     await stage.add_node("n1")
-    services = [await stage.serve(leaderElect=True, lease=LEASE) for _ in range(2)]
+    processes = [await stage.serve(leaderElect=True, lease=LEASE) for _ in range(2)]
 
-    async def leading() -> list[Service]:
-        return [service for service in services if service.lead is not None and service.lead.is_leading]
+    async def leading() -> list[Process]:
+        return [process for process in processes if leads(process)]
 
     [leader] = await stage.until(leading, "nobody leads")
-    [other] = [service for service in services if service is not leader]
+    [other] = [process for process in processes if process is not leader]
     return leader, other
 
 
-def term(service: Service) -> int:
-    assert service.extender is not None
-    return service.extender.binds.fence.term
+def term(process: Process) -> int:
+    return extender_of(process).binds.fence.term
 
 
 async def test_a_bind_waits_for_the_reservation_that_another_replica_is_just_placing(stage: Stage) -> None:
@@ -49,8 +49,7 @@ async def test_a_bind_waits_for_the_reservation_that_another_replica_is_just_pla
     await stage.reserve("web", "6")
     await arrived.wait()
     await stage.add_pod("stock", "4")
-    assert other.extender is not None
-    fence = other.extender.binds.fence
+    fence = extender_of(other).binds.fence
 
     async def waits() -> bool:
         return fence.is_awaited
@@ -84,5 +83,5 @@ async def test_pods_and_reservations_in_a_crowd_survive_a_failover(stage: Stage)
     await stage.until(full, "the cluster is not filled")
     await stage.assert_nothing_is_booked_twice()
     assert (REGISTRY.get_sample_value("koordpy_extender_fence_wait_seconds_count") or 0) > waited
-    stage.services.sort(key=lambda service: service is not other)
+    stage.processes.sort(key=lambda process: process is not other)
     await stage.assert_memory_equals_a_rebuild()

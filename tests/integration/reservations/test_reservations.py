@@ -6,8 +6,9 @@ import json
 from koordpy.api.core import Node
 from koordpy.api.reservation import AVAILABLE, FAILED, SUCCEEDED, Reservation
 from koordpy.cluster.errors import NotFound
-from koordpy.service import Service
+from koordpy.compose.process import Process
 from tests.integration.reservations.stage import ALLOCATED, Stage
+from tests.processes import extender_of, leads
 
 
 async def test_a_reservation_becomes_available(stage: Stage) -> None:
@@ -30,9 +31,8 @@ async def test_a_reservation_that_fits_nowhere_says_why_and_is_placed_when_a_nod
 
     found = await stage.until(message, "the reservation does not say why it is pending")
     assert found.startswith("0/1 nodes are available: 1 Insufficient cpu.")
-    assert stage.service.extender is not None
     uid = (await stage.reservation("web")).metadata.uid
-    [decision, *_] = stage.service.extender.decisions.of("default", uid)
+    [decision, *_] = extender_of(stage.process).decisions.of("default", uid)
     assert decision.reservation == "web"
     assert (decision.outcome, decision.rejections[0].plugin) == ("unschedulable", "NodeResourcesFit")
     await stage.add_node("n2")
@@ -189,11 +189,9 @@ async def test_one_of_two_processes_schedules_reservations(stage: Stage) -> None
     other = await stage.serve(leaderElect=True, lease=lease)
     await stage.reserve("first", "1")
     await stage.in_phase("first", AVAILABLE)
-    assert one.lead is not None
-    assert other.lead is not None
-    assert one.lead.is_leading is not other.lead.is_leading
-    leader = one if one.lead.is_leading else other
-    stage.services.remove(leader)
+    assert leads(one) is not leads(other)
+    leader = one if leads(one) else other
+    stage.processes.remove(leader)
     await leader.stop()
     await stage.reserve("second", "1")
     await stage.in_phase("second", AVAILABLE)
@@ -207,11 +205,11 @@ async def test_the_process_that_the_scheduler_asks_schedules_reservations(stage:
     for _ in range(2):
         await stage.serve(leaderElect=True, lease=lease)
 
-    async def leading() -> list[Service]:
-        return [service for service in stage.services if service.lead is not None and service.lead.is_leading]
+    async def leading() -> list[Process]:
+        return [process for process in stage.processes if leads(process)]
 
     [leader] = await stage.until(leading, "nobody leads")
-    [asked] = [service for service in stage.services if service is not leader]
+    [asked] = [process for process in stage.processes if process is not leader]
     await stage.begin(asked)
     await stage.add_pod("p")
     await stage.node_of("p")

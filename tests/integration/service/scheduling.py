@@ -36,5 +36,5 @@ async def scheduling(stage: Stage, document: Document) -> AsyncIterator[Schedule
 
 def node_of(stage: Stage, name: str) -> str:
     """Return where a pod is, as the service knows it; empty while it is nowhere."""
-    pod = stage.service.cluster.store(Pod).get("default", name)
+    pod = stage.process.cluster.store(Pod).get("default", name)
     return "" if pod is None else pod.spec.node_name

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import httpx
 
 from koordpy import data, settings
+from koordpy.admission.chain import Chain
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.meta import KubeObject
@@ -19,11 +20,17 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.informers import Informers
+from koordpy.compose.parts.admission import AdmissionPart
+from koordpy.compose.parts.extender import ExtenderPart
+from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.lib import certificates
-from koordpy.service import Service
+from koordpy.scheduling.explain.observers import Observers
+from koordpy.scheduling.extender.extender import Extender
+from koordpy.scheduling.profiles.registry import Profiles
 from tests.e2e.controlplane.process import free_port
 from tests.eventually import PATIENCE
+from tests.processes import extender_of, serve_process
 
 CRDS = [data.deploy("crds")]
 
@@ -32,7 +39,7 @@ T = TypeVar("T", bound=KubeObject)
 
 
 def service_settings(server: str, folder: Path, **changes: Any) -> settings.Settings:
-    """Return settings with every door on a free port; `changes` are laid over them, nested like the file."""
+    """Return settings with free ports; `changes` are laid over them, nested like the file."""
     document: Document = {
         "client": {"server": server},
         "admission": {"bindAddress": "127.0.0.1", "port": 0, "certDir": str(folder / "certs")},
@@ -82,10 +89,10 @@ async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> Non
 
 
 class Stage:
-    """A running service, and hands to reach it and the cluster it serves."""
+    """A running process, and hands to reach it and the cluster it serves."""
 
-    def __init__(self, server: ApiServer, service: Service, client: Client, certs: Path) -> None:
-        self.server, self.service, self.client = server, service, client
+    def __init__(self, server: ApiServer, process: Process, client: Client, certs: Path) -> None:
+        self.server, self.process, self.client = server, process, client
         self.certs = certs
         self.http = httpx.AsyncClient(trust_env=False, verify=False, timeout=PATIENCE)
 
@@ -105,8 +112,8 @@ class Stage:
         await self._known(Node, name, lambda node: bool(node.status.allocatable))
 
     async def _known(self, type_: type[T], name: str, wanted: Callable[[T], bool]) -> None:
-        """Wait until the service knows an object of the cluster, if it follows its type by now."""
-        followed = [store for store in self.service.cluster.stores if store.type is type_ and store.synced]
+        """Wait until the process knows an object of the cluster, if it follows its type by now."""
+        followed = [store for store in self.process.cluster.stores if store.type is type_ and store.synced]
         await until(
             lambda: all(
                 any(each.metadata.name == name and wanted(each) for each in store) for store in followed
@@ -116,7 +123,7 @@ class Stage:
     async def add_pod(self, name: str, cpu: str = "500m", **metadata: Any) -> Document:
         document = pod_document(name, cpu, **metadata)
         pod = await self.client.create_raw(resource_of(Pod), document["metadata"]["namespace"], document)
-        pods = self.service.cluster.store(Pod)
+        pods = self.process.cluster.store(Pod)
         await until(lambda: any(known.metadata.uid == pod["metadata"]["uid"] for known in pods))
         return pod
 
@@ -130,10 +137,26 @@ class Stage:
         await self.client.patch_status(NodeMetric, "", node, {"status": status})
         await self._known(NodeMetric, node, lambda metric: metric.status.update_time is not None)
 
-    # --- the doors -------------------------------------------------------------------------------
+    # --- the process -----------------------------------------------------------------------------
 
-    def url(self, door: str) -> str:
-        return self.service.listeners[door].url
+    @property
+    def extender(self) -> Extender:
+        return extender_of(self.process)
+
+    @property
+    def profiles(self) -> Profiles:
+        return self.process.part(ExtenderPart).profiles
+
+    @property
+    def observers(self) -> Observers:
+        return self.process.part(ExtenderPart).observers
+
+    @property
+    def chains(self) -> Mapping[str, Chain]:
+        return self.process.part(AdmissionPart).chains
+
+    def url(self, part: str) -> str:
+        return self.process.listeners[part].url
 
     async def get(self, path: str, **options: Any) -> httpx.Response:
         return await self.http.get(self.url("debug") + path, **options)
@@ -175,7 +198,7 @@ class Stage:
         assert len(fresh.nodes) == 0
         async with Informers(fresh, self.client) as informers:
             await informers.wait_synced(PATIENCE)
-            ours = self.service.cluster
+            ours = self.process.cluster
             try:
                 await until(lambda: picture(ours) == picture(fresh))
             except TimeoutError:
@@ -183,16 +206,15 @@ class Stage:
 
     def assert_nothing_is_left_over(self) -> None:
         """Nothing is assumed, waiting or under way."""
-        extender = self.service.extender
-        assert extender is not None
+        extender = self.extender
         assert [attempt.pod.metadata.key for attempt in extender.attempts if attempt.binding_to] == []
         assert len(extender.handle.waiting_pods) == 0
-        assumed = [p.metadata.key for p in every_placed_pod(self.service.cluster) if _assumed(self, p)]
+        assumed = [p.metadata.key for p in every_placed_pod(self.process.cluster) if _assumed(self, p)]
         assert assumed == []
 
 
 def _assumed(stage: Stage, pod: Pod) -> bool:
-    return stage.service.cluster.nodes.is_assumed(pod.metadata.uid)
+    return stage.process.cluster.nodes.is_assumed(pod.metadata.uid)
 
 
 def every_placed_pod(cluster: Cluster) -> list[Pod]:
@@ -243,21 +265,21 @@ def binding(pod: Document, node: str) -> Document:
 async def serving(
     folder: Path, *, server: ApiServer | None = None, ready: bool = True, **changes: Any
 ) -> AsyncIterator[Stage]:
-    """Run a service on an API server (a new one with all CRDs, unless one is given)."""
+    """Run a process on an API server (a new one with all CRDs, unless one is given)."""
     own = server is None
     server = server or ApiServer(port=free_port(), crds=CRDS)
     await server.start()
     try:
-        service = Service(service_settings(server.url, folder, **changes))
+        process = serve_process(service_settings(server.url, folder, **changes))
         client = Client(Connection.to(Access(server.url)))
-        stage = Stage(server, service, client, folder / "certs")
+        stage = Stage(server, process, client, folder / "certs")
         try:
-            await service.start()
+            await process.start()
             if ready:
-                await service.wait_ready(PATIENCE)
+                await process.wait_ready(PATIENCE)
             yield stage
         finally:
-            await service.stop()
+            await process.stop()
             await stage.close()
     finally:
         if own:

@@ -1,4 +1,4 @@
-"""The debug door beyond loopback's trust: the API server says who is calling."""
+"""The debug API beyond loopback: the API server says who is calling."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -39,7 +39,7 @@ async def test_a_known_token_gets_in(stage: Stage) -> None:
     assert (await ask(stage, "/nowhere", TOKEN)).status_code == 404
 
 
-async def test_health_and_the_other_doors_stay_open(stage: Stage) -> None:
+async def test_health_and_the_other_listeners_stay_open(stage: Stage) -> None:
     for path in ("/livez", "/readyz", "/healthz?verbose", "/readyz/ping"):
         assert (await ask(stage, path)).status_code == 200
     assert (await stage.call("filter", b"{}")).status_code == 400
@@ -55,23 +55,23 @@ async def test_without_an_answer_of_the_api_server_nobody_gets_in(stage: Stage, 
     assert (await ask(stage, "/configz", TOKEN)).status_code == 200
 
 
-async def test_a_door_on_every_address_may_be_opened_with_authentication(
+async def test_a_listener_on_every_address_may_be_opened_with_authentication(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     changes = {"authentication": True, "bindAddress": "0.0.0.0"}
-    async with serving(tmp_path, doors=["debug"], debug=changes) as stage:
-        port = stage.service.listeners["debug"].port
+    async with serving(tmp_path, parts=["debug"], debug=changes) as stage:
+        port = stage.process.listeners["debug"].port
         answer = await stage.http.get(f"http://127.0.0.1:{port}/configz")
         assert answer.status_code == 401
     assert "bearer tokens cross the network in clear text" in caplog.text
 
 
-async def test_tokens_travel_encrypted_where_the_door_has_a_certificate(
+async def test_tokens_travel_encrypted_where_the_listener_has_a_certificate(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     changes = {"authentication": True, "bindAddress": "0.0.0.0", "certDir": str(tmp_path / "certs")}
-    async with serving(tmp_path, doors=["debug"], debug=changes) as stage:
-        port = stage.service.listeners["debug"].port
+    async with serving(tmp_path, parts=["debug"], debug=changes) as stage:
+        port = stage.process.listeners["debug"].port
         async with httpx.AsyncClient(verify=stage.trust(), trust_env=False) as client:
             assert (await client.get(f"https://127.0.0.1:{port}/configz")).status_code == 401
             assert (await client.get(f"https://127.0.0.1:{port}/readyz")).status_code == 200

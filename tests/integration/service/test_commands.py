@@ -13,7 +13,7 @@ from tests.integration.service.stage import Stage, serving
 
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    async with serving(tmp_path, doors=["extender", "debug"]) as stage:
+    async with serving(tmp_path, parts=["extender", "debug"]) as stage:
         await stage.add_node("n0")
         yield stage
 
@@ -45,10 +45,10 @@ async def test_host_and_port_are_address_enough(stage: Stage) -> None:
     assert (found.exit_code, "readyz check passed" in found.output) == (0, True)
 
 
-async def test_a_server_that_is_not_koordpys_debug_door_is_not_taken_for_it(stage: Stage) -> None:
+async def test_a_server_that_is_not_koordpys_debug_api_is_not_taken_for_it(stage: Stage) -> None:
     found = await koordpy(stage, "why", "default/web", server=stage.client.connection.server)
     assert found.exit_code == 1
-    assert "is that the debug door of koordpy serve?" in found.output
+    assert "is that the debug API of koordpy?" in found.output
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ async def register(stage: Stage, *files: str) -> None:
             for webhook in document["webhooks"]:
                 path = webhook["clientConfig"]["service"]["path"]
                 webhook["clientConfig"] = {"url": f"{stage.url('admission')}{path}", "caBundle": bundle}
-                if path in stage.service.chains:
+                if path in stage.chains:
                     served.append(webhook)
             document["webhooks"] = served
             kind = document["kind"]
@@ -50,7 +50,7 @@ def quota(name: str, minimum: str, parent: str = "") -> dict[str, Any]:
 
 
 async def test_quotas_are_defaulted_judged_and_followed(tmp_path: Path) -> None:
-    async with serving(tmp_path, doors=["admission", "debug"]) as stage:
+    async with serving(tmp_path, parts=["admission", "debug"]) as stage:
         await register(stage, "mutating.yaml", "validating.yaml")
         resource = resource_of(ElasticQuota)
         parent = await stage.client.create_raw(resource, "default", quota("a", "10"))
@@ -62,7 +62,7 @@ async def test_quotas_are_defaulted_judged_and_followed(tmp_path: Path) -> None:
         with pytest.raises(ApiError, match="quota a has 1 child quotas"):
             await stage.client.delete(ElasticQuota, "default", "a")
         await stage.client.delete(ElasticQuota, "default", "a1")
-        quotas = stage.service.cluster.store(ElasticQuota)
+        quotas = stage.process.cluster.store(ElasticQuota)
         await until(lambda: [quota.metadata.name for quota in quotas] == ["a"])
         await stage.client.create_raw(resource, "default", quota("a2", "6", "a"))
         shown = (await stage.get("/elasticQuota")).json()
@@ -79,12 +79,12 @@ async def test_quotas_are_defaulted_judged_and_followed(tmp_path: Path) -> None:
 
 async def test_quotas_are_not_shown_where_nothing_follows_them(tmp_path: Path) -> None:
     gates = {"ElasticValidatingWebhook": False}
-    async with serving(tmp_path, doors=["admission", "debug"], featureGates=gates) as stage:
+    async with serving(tmp_path, parts=["admission", "debug"], featureGates=gates) as stage:
         assert (await stage.get("/elasticQuota")).status_code == 404
 
 
 async def test_configuration_and_nodes_are_judged_by_each_other(tmp_path: Path) -> None:
-    async with serving(tmp_path, doors=["admission"], featureGates=GATES) as stage:
+    async with serving(tmp_path, parts=["admission"], featureGates=GATES) as stage:
         await register(stage, "mutating.yaml", "validating.yaml")
         strategies = [
             {"name": name, "nodeSelector": {"matchLabels": {name: "yes"}}, "cpuBurstPercent": 100}
@@ -109,13 +109,13 @@ async def test_configuration_and_nodes_are_judged_by_each_other(tmp_path: Path) 
             await stage.client.create_raw(resource_of(ConfigMap), "koordinator-system", broken)
         await stage.client.create_raw(resource_of(ConfigMap), "koordinator-system", config)
         await stage.add_node("n0", labels={"x": "yes"})
-        await until(lambda: len(stage.service.cluster.store(ConfigMap)) > 0)
+        await until(lambda: len(stage.process.cluster.store(ConfigMap)) > 0)
         with pytest.raises(ApiError, match="ExistNodeConfict"):
             await stage.client.patch(Node, "", "n0", {"metadata": {"labels": {"y": "yes"}}})
 
 
 async def test_reported_resources_are_amplified(tmp_path: Path) -> None:
-    async with serving(tmp_path, doors=["admission"], featureGates=GATES) as stage:
+    async with serving(tmp_path, parts=["admission"], featureGates=GATES) as stage:
         await register(stage, "mutating.yaml")
         ratio = {"node.koordinator.sh/resource-amplification-ratio": '{"cpu":1.5}'}
         await stage.add_node("n0", annotations=ratio)

@@ -40,7 +40,7 @@ async def test_a_gated_pod_is_followed_from_its_creation_to_its_node(stage: Stag
         document = pod_document("p")
         document["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
         await stage.client.create_raw(resource_of(Pod), "default", document)
-        await until(lambda: stage.service.cluster.store(Pod).get("default", "p") is not None)
+        await until(lambda: stage.process.cluster.store(Pod).get("default", "p") is not None)
         found = await history(stage, "p")
         assert (found["state"], whats(found)) == ("pending", ["seen", "gated"])
         assert [cause["cause"] for cause in found["causes"]] == ["Gated"]
@@ -113,7 +113,7 @@ async def test_managed_resources_keep_a_pod_from_us(stage: Stage) -> None:
 async def test_a_deleted_pod_is_remembered_and_its_successor_is_told_apart(stage: Stage) -> None:
     first = await stage.add_pod("p")
     await stage.delete_pod("p")
-    await until(lambda: stage.service.cluster.store(Pod).get("default", "p") is None)
+    await until(lambda: stage.process.cluster.store(Pod).get("default", "p") is None)
     found = await history(stage, "p")
     assert (found["state"], whats(found), found["causes"]) == ("deleted", ["seen", "deleted"], [])
     second = await stage.add_pod("p")
@@ -136,7 +136,7 @@ async def test_a_pod_that_nobody_knows_is_404(stage: Stage) -> None:
 
 
 async def test_without_the_extender_door_nothing_is_followed(tmp_path: Path) -> None:
-    async with serving(tmp_path, doors=["debug"]) as stage:
+    async with serving(tmp_path, parts=["debug"]) as stage:
         answer = await stage.get("/apis/v1/pods/default/p/history")
         assert (answer.status_code, answer.json()["message"]) == (
             404,
@@ -164,7 +164,7 @@ async def test_the_command_line_tells_why_a_pod_waits(stage: Stage) -> None:
     document = pod_document("p")
     document["spec"]["schedulerName"] = "volcano"
     await stage.client.create_raw(resource_of(Pod), "default", document)
-    await until(lambda: stage.service.cluster.store(Pod).get("default", "p") is not None)
+    await until(lambda: stage.process.cluster.store(Pod).get("default", "p") is not None)
     text = (await why(stage, "default/p")).output
     assert "kube-scheduler never asked koordpy about this pod." in text
     assert "certain OtherScheduler: spec.schedulerName is 'volcano'" in text

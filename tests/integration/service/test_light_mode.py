@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from koordpy.api.config_model import ConfigError
-from koordpy.service import Service
 from tests.integration.service.scheduling import node_of, scheduling, shipped
 from tests.integration.service.stage import Stage, service_settings, serving, until
+from tests.processes import serve_process
 
 LIGHT: dict[str, Any] = {"extender": {"mode": "light"}}
 USED = {"resources": {"cpu": "3800m", "memory": "1Gi"}}
@@ -24,7 +24,7 @@ def usage(resources: dict[str, Any]) -> dict[str, Any]:
 
 def load_of(stage: Stage, name: str) -> set[str]:
     """Return the names of the pods that LoadAware counts on a node."""
-    framework = stage.service.profiles.of("default-scheduler")
+    framework = stage.profiles.of("default-scheduler")
     assert framework is not None
     plugin: Any = next(plugin for plugin in framework.plugins if plugin.name == "LoadAwareScheduling")
     load = plugin.cache.get(name)
@@ -43,8 +43,7 @@ async def test_hot_nodes_are_avoided_and_kube_scheduler_binds(tmp_path: Path) ->
             await until(lambda: all(node_of(stage, f"p{i}") == "cool" for i in range(4)))
         assert load_of(stage, "cool") == {f"p{i}" for i in range(4)}
         assert load_of(stage, "hot") == set()
-        extender = stage.service.extender
-        assert extender is not None
+        extender = stage.extender
         assert len(extender.attempts) == 0
         assert {decision.outcome for decision in extender.decisions.recent()} == {"bound"}
         history = (await stage.get("/apis/v1/pods/default/p0/history")).json()
@@ -90,7 +89,7 @@ async def test_a_plugin_that_needs_the_bind_call_is_refused_at_start(
     with pytest.raises(
         ConfigError, match="profile koord-scheduler: plugin LoadAwareScheduling needs reserve"
     ):
-        Service(settings)
+        serve_process(settings)
 
 
 async def test_the_page_shows_how_a_plugin_that_hands_things_out_is_refused(tmp_path: Path) -> None:
@@ -102,5 +101,5 @@ async def test_the_page_shows_how_a_plugin_that_hands_things_out_is_refused(tmp_
     (tmp_path / "profiles.yaml").write_text(yaml.safe_dump(document))
     extender = {"mode": "light", "schedulerConfig": str(tmp_path / "profiles.yaml")}
     with pytest.raises(ConfigError) as refused:
-        Service(service_settings("http://127.0.0.1:1", tmp_path, extender=extender))
+        serve_process(service_settings("http://127.0.0.1:1", tmp_path, extender=extender))
     assert f"koordpy: {refused.value}" == shown

@@ -14,6 +14,7 @@ from koordpy.api.core import Pod
 from koordpy.api.schedule_explanation import ScheduleExplanation
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.errors import NotFound
+from koordpy.compose.parts.extender import ExtenderPart
 from koordpy.scheduling.explain.decision_stream import MOST_STREAMS
 from tests.eventually import PATIENCE
 from tests.integration.service.stage import Document, Stage, serving, until
@@ -42,7 +43,7 @@ class Following:
             self.lines.append(line)
 
     async def begun(self, count: int = 1) -> None:
-        observers = self._stage.service.observers
+        observers = self._stage.observers
         assert observers is not None
         await until(lambda: len(observers.streams) >= count)
 
@@ -72,7 +73,7 @@ async def test_a_watch_tells_of_attempts_as_they_go_on(stage: Stage) -> None:
     assert (last["pod"], last["outcome"], last["node"]) == ("p", "bound", "n0")
     assert (first["uid"], first["evaluated_nodes"]) == (last["uid"], 2)
     await watch.stop()
-    observers = stage.service.observers
+    observers = stage.observers
     assert observers is not None
     await until(lambda: len(observers.streams) == 0)
 
@@ -137,7 +138,7 @@ async def test_a_reader_that_does_not_read_holds_nothing_up(stage: Stage) -> Non
     reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
     writer.write(b"GET /apis/v1/decisions?watch=true HTTP/1.1\r\nhost: x\r\n\r\n")
     await writer.drain()
-    observers = stage.service.observers
+    observers = stage.observers
     assert observers is not None
     await until(lambda: len(observers.streams) == 1)
     pod = await stage.add_pod("p")
@@ -154,14 +155,14 @@ async def test_watches_end_when_the_service_stops(tmp_path: Path) -> None:
         watch = Following(stage)
         await watch.begun()
         began = time.monotonic()
-        stopping = asyncio.create_task(stage.service.stop())
+        stopping = asyncio.create_task(stage.process.stop())
         await watch.end()
         await stopping
         assert time.monotonic() - began < 20
 
 
 async def test_there_is_nothing_to_watch_without_the_extender_door(tmp_path: Path) -> None:
-    async with serving(tmp_path, doors=["admission", "debug"]) as stage:
+    async with serving(tmp_path, parts=["admission", "debug"]) as stage:
         answer = await stage.get("/apis/v1/decisions?watch=true")
         assert answer.status_code == 404
         assert (await stage.get("/apis/v1/decisions")).json() == []
@@ -179,7 +180,7 @@ async def test_flags_are_switched_by_put_and_answered_as_koordinator_does(stage:
     assert (answer.status_code, answer.text) == (200, "successfully set debugTopNScores to 3\n")
     assert answer.headers["content-type"] == "text/plain"
     assert answer.headers["x-content-type-options"] == "nosniff"
-    assert stage.service.debug_flags.top_scores == 3
+    assert stage.process.part(ExtenderPart).debug_flags.top_scores == 3
     answer = await put(stage, "f", "perhaps")
     assert answer.status_code == 400
     assert answer.text == (
@@ -212,7 +213,7 @@ async def test_flags_switch_what_is_logged(stage: Stage, caplog: pytest.LogCaptu
 async def test_settings_say_what_is_logged_from_the_start(tmp_path: Path) -> None:
     log = {"scores": 5, "filters": True, "diagnosis": True, "diagnosisQueueSize": 7}
     async with serving(tmp_path, extender={"debugLog": log}) as stage:
-        flags = stage.service.debug_flags
+        flags = stage.process.part(ExtenderPart).debug_flags
         assert (flags.top_scores, flags.filter_failures, flags.diagnosis) == (5, True, True)
 
 
@@ -220,8 +221,7 @@ async def test_a_workload_auditor_follows_pods_where_it_is_switched_on(tmp_path:
     async with serving(tmp_path, extender={"workloadAuditor": {"enabled": True}}) as stage:
         await stage.add_node("n0")
         pod = await stage.add_pod("p")
-        assert stage.service.observers is not None
-        auditor = stage.service.observers.auditor
+        auditor = stage.observers.auditor
         assert auditor is not None
         await until(lambda: len(auditor) == 1)
         await stage.filter(pod, "n0")
@@ -331,7 +331,7 @@ async def test_an_explanation_goes_with_its_pod_and_others_are_left_alone(tmp_pa
 
 
 async def test_nothing_is_explained_unless_it_is_switched_on(stage: Stage) -> None:
-    observers = stage.service.observers
+    observers = stage.observers
     assert observers is not None
     assert observers.explanations is None
-    assert ScheduleExplanation not in {store.type for store in stage.service.cluster.stores}
+    assert ScheduleExplanation not in {store.type for store in stage.process.cluster.stores}

@@ -62,13 +62,13 @@ def alike(text: str) -> str:
 @pytest.fixture
 async def shop(tmp_path: Path) -> AsyncIterator[Stage]:
     """A service on the page's cluster, of which kube-scheduler has asked about two pods."""
-    async with serving(tmp_path, doors=["extender", "debug"]) as stage:
+    async with serving(tmp_path, parts=["extender", "debug"]) as stage:
         await stage.client.create_raw(resource_of(Namespace), "", _named("Namespace", "shop"))
         for document in yaml.safe_load(FILES["cluster.yaml"])["items"]:
             await stage.client.create_raw(resource_of(Node), "", document)
             name = document["metadata"]["name"]
             await stage.client.patch_status(Node, "", name, {"status": document["status"]})
-        nodes = stage.service.cluster.nodes
+        nodes = stage.process.cluster.nodes
         await until(lambda: len(nodes) == 3 and int(nodes.allocatable[:, 0].sum()) == 16000)
         yield stage
 
@@ -144,7 +144,7 @@ async def test_commands_print_what_the_page_shows(shop: Stage, tmp_path: Path) -
 
 async def followed(stage: Stage, process: asyncio.subprocess.Process) -> str:
     """Let a command follow one more attempt, or what was asked for of the earlier ones, and end it."""
-    observers = stage.service.observers
+    observers = stage.observers
     assert observers is not None
     assert process.stdout is not None
     await until(lambda: len(observers.streams) == 1)

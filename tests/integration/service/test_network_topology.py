@@ -8,6 +8,7 @@ from koordpy.api.core import Node
 from koordpy.api.network_topology import ClusterNetworkTopology
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.network_topology import manager
+from koordpy.compose.parts.extender import ExtenderPart
 from tests.eventually import PATIENCE
 from tests.integration.service.stage import Stage, serving
 
@@ -50,11 +51,11 @@ async def test_the_leader_writes_the_members_of_all_layers_and_does_not_write_th
         await asyncio.sleep(0.3)
         found = await stage.client.get(ClusterNetworkTopology, "", "default")
         assert found.metadata.resource_version == version
-        framework = next(iter(stage.service.profiles.frameworks.values()))
-        assert framework.handle.network_topology is stage.service.network_topology
+        framework = next(iter(stage.profiles.frameworks.values()))
+        assert framework.handle.network_topology is stage.process.part(ExtenderPart).network_topology
 
 
 async def test_it_is_off_unless_it_is_switched_on(tmp_path: Path) -> None:
     async with serving(tmp_path) as stage:
-        assert stage.service.network_topology is None
-        assert ClusterNetworkTopology not in {store.type for store in stage.service.cluster.stores}
+        assert stage.process.part(ExtenderPart).network_topology is None
+        assert ClusterNetworkTopology not in {store.type for store in stage.process.cluster.stores}

@@ -56,7 +56,7 @@ async def test_a_pod_waits_for_its_plugin_and_is_then_scheduled(
             live = await stage.client.get(Pod, "default", "gated")
             assert [gate.name for gate in live.spec.scheduling_gates] == [gate_of("Opening")]
             await until(lambda: node_of(stage, "plain") == "n0")
-            pods = stage.service.cluster.store(Pod)
+            pods = stage.process.cluster.store(Pod)
 
             def told() -> list[tuple[str, str]]:
                 pod = pods.get("default", "gated")

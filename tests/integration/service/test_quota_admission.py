@@ -98,7 +98,7 @@ async def test_two_services_share_a_quota(tmp_path: Path) -> None:
         for stage, namespace in ((one, "a"), (other, "b")):
             await stage.client.create(Namespace(metadata=ObjectMeta(name=namespace)))
             await register(stage, namespace)
-            quotas = stage.service.cluster.store(ElasticQuota)
+            quotas = stage.process.cluster.store(ElasticQuota)
             await until(lambda quotas=quotas: len(quotas) == 1)  # type: ignore[misc]
         pods = [pod_of("team", f"p{i}", "ab"[i % 2]) for i in range(80)]
         refusals = await asyncio.gather(*(create(one, pod) for pod in pods))
@@ -115,10 +115,10 @@ async def test_two_services_share_a_quota(tmp_path: Path) -> None:
 
 
 async def test_a_service_that_stops_answers_the_pods_that_wait(tmp_path: Path) -> None:
-    async with serving(tmp_path, featureGates=GATES, doors=["admission"]) as stage:
+    async with serving(tmp_path, featureGates=GATES, parts=["admission"]) as stage:
         await add_quota(stage, "team", "1")
         await register(stage, "default")
-        await until(lambda: len(stage.service.cluster.store(ElasticQuota)) == 1)
+        await until(lambda: len(stage.process.cluster.store(ElasticQuota)) == 1)
         writing = asyncio.Event()
 
         def fault(method: str, path: str) -> Fault | None:
@@ -130,17 +130,17 @@ async def test_a_service_that_stops_answers_the_pods_that_wait(tmp_path: Path) -
         stage.server.faults = fault
         creating = asyncio.create_task(create(stage, pod_of("team", "p", "default")))
         await writing.wait()
-        await stage.service.stop()
+        await stage.process.stop()
         assert await creating == ""
         assert await used(stage, "team") == {"cpu": "1"}
 
 
 async def test_a_pod_that_a_later_check_refuses_stays_charged(tmp_path: Path) -> None:
     gates = {**GATES, "ValidatePodDeviceResource": True}
-    async with serving(tmp_path, featureGates=gates, doors=["admission"]) as stage:
+    async with serving(tmp_path, featureGates=gates, parts=["admission"]) as stage:
         await add_quota(stage, "team", "5")
         await register(stage, "default")
-        await until(lambda: len(stage.service.cluster.store(ElasticQuota)) == 1)
+        await until(lambda: len(stage.process.cluster.store(ElasticQuota)) == 1)
         pod = pod_of("team", "p", "default")
         gpu = {"koordinator.sh/gpu": "150"}
         pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1", **gpu}, "limits": gpu}

@@ -19,7 +19,6 @@ from koordpy.scheduling.interface import Permit, Plugin
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles import registry
-from koordpy.service import Service
 from tests.eventually import PATIENCE
 from tests.integration.service.stage import (
     CRDS,
@@ -31,6 +30,7 @@ from tests.integration.service.stage import (
     serving,
     until,
 )
+from tests.processes import serve_process
 
 HOT = ("filter", "prioritize", "preempt", "bind")
 
@@ -69,16 +69,16 @@ async def test_no_request_is_decided_until_every_informer_has_listed(tmp_path: P
         )
         assert (await stage.get("/livez")).status_code == 200
         with pytest.raises(TimeoutError, match="Pod is"):
-            await stage.service.wait_ready(0.05)
+            await stage.process.wait_ready(0.05)
         gate.is_open = True
-        await stage.service.wait_ready(PATIENCE)
+        await stage.process.wait_ready(PATIENCE)
         assert (await stage.get("/readyz")).status_code == 200
         assert (await stage.call("filter", b"{}")).status_code == 400
         assert (await stage.review(review_of(pod_document("p")))).status_code == 200
 
 
 def _synced(stage: Stage, kind: str) -> bool:
-    return any(store.type.__name__ == kind and store.synced for store in stage.service.cluster.stores)
+    return any(store.type.__name__ == kind and store.synced for store in stage.process.cluster.stores)
 
 
 async def test_a_missing_crd_is_named_and_its_later_installation_is_noticed(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ async def test_a_missing_crd_is_named_and_its_later_installation_is_noticed(tmp_
         async with httpx.AsyncClient(trust_env=False) as client:
             path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
             assert (await client.post(stage.server.url + path, json=document)).status_code == 201
-        await stage.service.wait_ready(PATIENCE)
+        await stage.process.wait_ready(PATIENCE)
         assert (await stage.get("/readyz")).status_code == 200
     await server.stop()
 
@@ -149,10 +149,9 @@ async def test_a_stop_answers_held_binds_instead_of_waiting_for_them(tmp_path: P
         await stage.add_node("n0")
         pods = [await stage.add_pod(f"p{i}") for i in range(3)]
         binds = [asyncio.create_task(stage.call("bind", binding(pod, "n0"))) for pod in pods]
-        extender = stage.service.extender
-        assert extender is not None
+        extender = stage.extender
         await until(lambda: len(extender.handle.waiting_pods) == 3)
-        await stage.service.stop()
+        await stage.process.stop()
         answers = [await bind for bind in binds]
         assert [(a.status_code, a.json()) for a in answers] == [
             (200, {"Error": "koordpy is shutting down"})
@@ -175,15 +174,15 @@ async def test_a_stop_lets_a_bind_that_is_being_written_end(tmp_path: Path) -> N
         stage.server.faults = slowly
         bind = asyncio.create_task(stage.call("bind", binding(pod, "n0")))
         await written.wait()
-        await stage.service.stop()
+        await stage.process.stop()
         assert (await bind).json() == {"Error": ""}
         assert (await stage.client.get(Pod, "default", "p")).spec.node_name == "n0"
 
 
 async def test_a_stopped_service_listens_nowhere(tmp_path: Path) -> None:
     async with serving(tmp_path) as stage:
-        urls = [listener.url for listener in stage.service.listeners.values()]
-        await stage.service.stop()
+        urls = [listener.url for listener in stage.process.listeners.values()]
+        await stage.process.stop()
         for url in urls:
             with pytest.raises(httpx.ConnectError):
                 await stage.http.get(f"{url}/livez")
@@ -201,7 +200,7 @@ async def test_a_replaced_certificate_is_served_and_open_connections_go_on(
         start(self, *args, **options, reload_seconds=0.02)
 
     monkeypatch.setattr(listening.Listener, "__init__", often)
-    async with serving(tmp_path, doors=["admission"]) as stage:
+    async with serving(tmp_path, parts=["admission"]) as stage:
         path = f"{stage.url('admission')}/livez"
         async with httpx.AsyncClient(verify=stage.trust(), trust_env=False) as old:
             assert (await old.get(path)).text == "ok"
@@ -226,7 +225,7 @@ async def _trusted(url: str, ca: bytes) -> bool:
 
 async def test_half_a_pair_does_not_replace_the_certificate(tmp_path: Path) -> None:
     certs = tmp_path / "certs"
-    async with serving(tmp_path, doors=["admission"]) as stage:
+    async with serving(tmp_path, parts=["admission"]) as stage:
         url = f"{stage.url('admission')}/livez"
         trust = stage.trust()
         certificates.ensure(tmp_path / "other", ["127.0.0.1"], datetime.now(UTC))
@@ -238,9 +237,9 @@ async def test_half_a_pair_does_not_replace_the_certificate(tmp_path: Path) -> N
 
 
 async def test_a_service_can_be_stopped_that_never_started(tmp_path: Path) -> None:
-    service = Service(service_settings("http://127.0.0.1:1", tmp_path))
+    service = serve_process(service_settings("http://127.0.0.1:1", tmp_path))
     ports = [listener.port for listener in service.listeners.values()]
     await service.stop()
-    again = Service(service_settings("http://127.0.0.1:1", tmp_path, extender={"port": ports[1]}))
+    again = serve_process(service_settings("http://127.0.0.1:1", tmp_path, extender={"port": ports[1]}))
     assert again.listeners["extender"].port == ports[1]
     await again.stop()

@@ -36,7 +36,7 @@ async def three_nodes(stage: Stage) -> None:
         await stage.add_node(name, cpu="8" if name == "large" else "4")
     status = {"status": {"allocatable": {"example.com/gpu": "8"}, "capacity": {"example.com/gpu": "8"}}}
     await stage.client.patch_status(Node, "", "gpu", status)
-    nodes = stage.service.cluster.nodes
+    nodes = stage.process.cluster.nodes
     await until(lambda: len(nodes) == 3 and nodes.resources.get("example.com/gpu") is not None)
 
 

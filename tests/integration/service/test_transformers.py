@@ -24,7 +24,7 @@ async def test_old_names_in_nodes_pods_and_calls_are_the_present_ones(tmp_path: 
     profiles = tmp_path / "profiles.yaml"
     profiles.write_text(PROFILES)
     async with serving(tmp_path, extender={"schedulerConfig": str(profiles)}) as stage:
-        cluster = stage.service.cluster
+        cluster = stage.process.cluster
         for name, amount in (("small", "1k"), ("large", "2k")):
             await stage.add_node(name)
             status = {"status": {"allocatable": {OLD: amount}, "capacity": {OLD: amount}}}
@@ -37,8 +37,7 @@ async def test_old_names_in_nodes_pods_and_calls_are_the_present_ones(tmp_path: 
         answer = await stage.filter(pod, "small", "large")
         assert answer["NodeNames"] == ["large"]
         assert answer["FailedAndUnresolvableNodes"] == {"small": f"Insufficient {NEW}"}
-        extender = stage.service.extender
-        assert extender is not None
+        extender = stage.extender
         assert next(iter(extender.decisions.recent())).profile == "other"
 
 
@@ -48,7 +47,7 @@ async def test_reserved_parts_of_a_node_are_no_room_for_pods(tmp_path: Path) -> 
     async with serving(tmp_path, extender={"schedulerConfig": str(profiles)}) as stage:
         annotation = {"node.koordinator.sh/reservation": '{"resources":{"cpu":"3"}}'}
         await stage.add_node("n", cpu="4", annotations=annotation)
-        cluster = stage.service.cluster
+        cluster = stage.process.cluster
         await until(lambda: len(cluster.store(Node)) == 1)
         assert (await stage.filter(await stage.add_pod("large", "1500m"), "n"))["NodeNames"] == []
         assert (await stage.filter(await stage.add_pod("small", "500m"), "n"))["NodeNames"] == ["n"]
@@ -59,6 +58,6 @@ async def test_reserved_parts_of_a_node_are_no_room_for_pods(tmp_path: Path) -> 
 async def test_a_gate_turns_a_class_into_a_priority(tmp_path: Path) -> None:
     async with serving(tmp_path, featureGates={"PriorityTransformer": True}) as stage:
         await stage.add_pod("p", labels={"koordinator.sh/priority-class": "koord-batch"})
-        known = stage.service.cluster.store(Pod).get("default", "p")
+        known = stage.process.cluster.store(Pod).get("default", "p")
         assert known is not None
         assert known.spec.priority == 5500

@@ -36,7 +36,7 @@ async def register(stage: Stage, *files: str) -> None:
             for webhook in document["webhooks"]:
                 path = webhook["clientConfig"]["service"]["path"]
                 webhook["clientConfig"] = {"url": stage.url("admission") + path, "caBundle": bundle}
-                if path in stage.service.chains:
+                if path in stage.chains:
                     served.append(webhook)
             document["webhooks"] = served
             kind = document["kind"]
@@ -50,7 +50,7 @@ async def create(stage: Stage, document: Document) -> Document:
 
 
 async def test_pods_are_validated_when_they_are_created_and_changed(tmp_path: Path) -> None:
-    async with serving(tmp_path, featureGates=GATES, doors=["admission"]) as stage:
+    async with serving(tmp_path, featureGates=GATES, parts=["admission"]) as stage:
         await register(stage, "validating.yaml")
         with pytest.raises(ApiError, match="qosClass=BE and priorityClass= cannot be used"):
             await create(stage, pod_document("refused", labels={QOS: "BE"}))
@@ -77,7 +77,7 @@ async def test_required_labels_follow_the_config_map(tmp_path: Path) -> None:
             "data": {"enable": "true", "rules": '[{"name":"owner","requiredLabels":["team"]}]'},
         }
         await stage.client.create_raw(resource_of(ConfigMap), "default", config)
-        await until(lambda: len(stage.service.cluster.store(ConfigMap)) == 1)
+        await until(lambda: len(stage.process.cluster.store(ConfigMap)) == 1)
         with pytest.raises(ApiError, match="required label 'team' is missing"):
             await create(stage, pod_document("after"))
         await create(stage, pod_document("labelled", labels={"team": "a"}))
@@ -114,10 +114,10 @@ async def test_reservations_get_what_profiles_say(tmp_path: Path) -> None:
             "ttl": "1h",
         },
     }
-    async with serving(tmp_path, featureGates=GATES, doors=["admission"]) as stage:
+    async with serving(tmp_path, featureGates=GATES, parts=["admission"]) as stage:
         await register(stage, "mutating.yaml")
         await stage.client.create_raw(resource_of(ClusterColocationProfile), "", profile)
-        await until(lambda: len(stage.service.cluster.store(ClusterColocationProfile)) == 1)
+        await until(lambda: len(stage.process.cluster.store(ClusterColocationProfile)) == 1)
         made = await stage.client.create_raw(RESERVATIONS, "", reservation)
         assert made["metadata"]["labels"] == {"by": "profile"}
         assert made["spec"]["template"]["spec"]["schedulerName"] == "koord-scheduler"

@@ -110,10 +110,10 @@ async def test_a_pod_that_the_webhooks_refuse_goes_nowhere(stage: Stage) -> None
 
 
 async def test_nothing_is_changed(stage: Stage) -> None:
-    before = picture(stage.service.cluster)
+    before = picture(stage.process.cluster)
     decisions = (await stage.get("/apis/v1/decisions")).json()
     assert len((await ask(stage, deployment(8))).json()["placed"]) == 8
-    assert picture(stage.service.cluster) == before
+    assert picture(stage.process.cluster) == before
     assert (await stage.get("/apis/v1/decisions")).json() == decisions == []
     stage.assert_nothing_is_left_over()
     again = (await ask(stage, deployment(8))).json()
@@ -175,7 +175,7 @@ async def test_what_makes_no_sense_is_refused(
 
 
 async def test_without_the_webhooks_the_pod_is_taken_as_it_is(tmp_path: Path) -> None:
-    async with serving(tmp_path, doors=["extender", "debug"]) as stage:
+    async with serving(tmp_path, parts=["extender", "debug"]) as stage:
         await stage.add_node("n0")
         found = (await ask(stage, deployment(1, priorityClassName="high"))).json()
         assert not found["admission"]["ran"]
@@ -186,7 +186,7 @@ async def test_without_the_webhooks_the_pod_is_taken_as_it_is(tmp_path: Path) ->
 
 
 async def test_without_the_extender_door_there_is_nothing_to_ask(tmp_path: Path) -> None:
-    async with serving(tmp_path, doors=["admission", "debug"]) as stage:
+    async with serving(tmp_path, parts=["admission", "debug"]) as stage:
         answer = await ask(stage, deployment(1))
         assert (answer.status_code, answer.json()) == (
             404,

@@ -17,11 +17,12 @@ from koordpy.api.scheme import Resource, resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.errors import NotFound
+from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.lib.clock import Clock
-from koordpy.service import Service
 from tests.eventually import PATIENCE
 from tests.integration.service.stage import CRDS, service_settings
+from tests.processes import serve_process
 
 NAMESPACE = "koordinator-system"
 SECRETS = resource_of(Secret)
@@ -89,18 +90,18 @@ class Grounds:
         [bundle] = {hook["clientConfig"]["caBundle"] for hook in (await self.webhooks(MUTATING)).values()}
         return ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
 
-    def make(self, name: str = "a", clock: Clock | None = None, **changes: Any) -> Service:
+    def make(self, name: str = "a", clock: Clock | None = None, **changes: Any) -> Process:
         """Make a replica with a folder of its own, called by URL."""
         certificates = {"mode": "secret", "host": "127.0.0.1", **changes.pop("certificates", {})}
         admission = {"certificates": certificates, "registration": SAME_PORT, **changes.pop("admission", {})}
-        defaults: Document = {"doors": ["admission"], "shutdownDelay": "0s", "admission": admission}
+        defaults: Document = {"parts": ["admission"], "shutdownDelay": "0s", "admission": admission}
         settings = service_settings(self.server.url, self.folder / name, **{**defaults, **changes})
-        return Service(settings, clock=clock)
+        return serve_process(settings, clock=clock)
 
     @asynccontextmanager
     async def replica(
         self, name: str = "a", clock: Clock | None = None, **changes: Any
-    ) -> AsyncIterator[Service]:
+    ) -> AsyncIterator[Process]:
         """Run a replica until it is ready, and stop it at the end."""
         service = self.make(name, clock, **changes)
         try:

@@ -12,11 +12,11 @@ import pytest
 
 from koordpy.admission.serving import generator
 from koordpy.admission.serving.artifacts import OVERLAP, Artifacts
+from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import Fault
 from koordpy.lib import certificates
 from koordpy.lib.certificates import CertificateError
 from koordpy.lib.clock import FakeClock
-from koordpy.service import Service
 from tests.eventually import PATIENCE
 from tests.integration.webhooks.callers import calling
 from tests.integration.webhooks.grounds import (
@@ -28,6 +28,7 @@ from tests.integration.webhooks.grounds import (
     grounds,
     until,
 )
+from tests.processes import webhooks_of
 
 SOON: dict[str, Any] = {"certificates": {"propagation": "3s"}}
 
@@ -103,8 +104,7 @@ async def test_a_certificate_is_renewed_half_a_year_before_its_end(tmp_path: Pat
             assert await ground.secret() == first
         clock.advance(timedelta(days=20).total_seconds())
         service = ground.make("c", clock)
-        assert service.webhooks is not None
-        await service.webhooks.prepare()
+        await webhooks_of(service).prepare()
         second = await ground.secret()
         assert second.ca_cert != first.ca_cert  # it would end within a year, too
         assert generator.problem(second, "127.0.0.1", clock.now()) == ""
@@ -280,7 +280,7 @@ async def _bundle_is(ground: Grounds, ca_cert: bytes) -> bool:
     }
 
 
-async def _accepts(ground: Grounds, service: Service, ca_cert: bytes | None = None) -> bool:
+async def _accepts(ground: Grounds, service: Process, ca_cert: bytes | None = None) -> bool:
     """Return whether who trusts the cluster's caBundle (or just this authority) can call a replica."""
     trust = await ground.trust() if ca_cert is None else ssl.create_default_context(cadata=ca_cert.decode())
     async with httpx.AsyncClient(verify=trust, trust_env=False) as client:

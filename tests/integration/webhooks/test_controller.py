@@ -13,6 +13,7 @@ from koordpy.embedded.apiserver import Fault
 from koordpy.lib import certificates
 from koordpy.lib.clock import SystemClock
 from tests.integration.webhooks.grounds import MUTATING, NAMES, VALIDATING, Grounds, grounds, until
+from tests.processes import certificates_of
 
 PATHS = ("/mutate-pod", "/validate-pod")
 
@@ -119,12 +120,10 @@ async def test_only_the_objects_that_matter_are_watched(tmp_path: Path) -> None:
             return None
 
         ground.server.faults = note
-        async with ground.replica(doors=["admission"]) as service:
-            assert service.webhooks is not None
-            assert service.webhooks.controller is not None
+        async with ground.replica(parts=["admission"]) as service:
             selectors = {
                 informer.kind: (informer._selector.namespace, informer._selector.fields)
-                for informer in service.webhooks.controller._informers._informers.values()
+                for informer in certificates_of(service)._informers._informers.values()
             }
             assert selectors == {
                 "Secret": ("koordinator-system", "metadata.name=koordinator-webhook-certs"),

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from koordpy.admission.serving.controller import FirstSyncError
+from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import Fault
-from koordpy.service import Service
 from tests.eventually import PATIENCE
 from tests.integration.webhooks.grounds import (
     MUTATING,
@@ -23,6 +23,7 @@ from tests.integration.webhooks.grounds import (
     shipped,
     until,
 )
+from tests.processes import certificates_of, webhooks_of
 
 ON_BY_DEFAULT = {
     "mpod-create.koordinator.sh",
@@ -191,8 +192,7 @@ async def test_with_the_webhook_framework_off_nothing_is_served_or_registered(tm
 
 async def _fails_to_prepare(ground: Grounds, error: str) -> None:
     service = ground.make()
-    assert service.webhooks is not None
-    controller = service.webhooks.controller
+    controller = webhooks_of(service).controller
     assert controller is not None
     try:
         await controller.start()
@@ -200,15 +200,13 @@ async def _fails_to_prepare(ground: Grounds, error: str) -> None:
         told = f"failed to start webhook controller for waiting more than 0s: .*{re.escape(error)}"
         with pytest.raises(FirstSyncError, match=told):
             await controller.wait_initialized(0)
-        assert service.webhooks.problem() is not None
+        assert webhooks_of(service).problem() is not None
     finally:
         await service.stop()
 
 
-async def _sync(service: Service) -> bool:
-    assert service.webhooks is not None
-    assert service.webhooks.controller is not None
-    return await service.webhooks.controller.sync()
+async def _sync(service: Process) -> bool:
+    return await certificates_of(service).sync()
 
 
 async def _versions(ground: Grounds) -> list[str]:

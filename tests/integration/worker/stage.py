@@ -1,4 +1,4 @@
-"""`koordpy worker` in this process, on an embedded API server, with the files of a made-up node."""
+"""Workers and node agents in this process, on an embedded API server, with the files of a made-up node."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ import httpx
 
 from koordpy import settings
 from koordpy.cluster.client import Client
-from koordpy.worker import Worker
+from koordpy.compose.process import Process
 from tests.eventually import PATIENCE
 
 BEST_EFFORT = "kubepods.slice/kubepods-besteffort.slice"
@@ -20,23 +20,28 @@ CPUS = 8
 
 
 def worker_settings(server: str, **changes: Any) -> settings.Settings:
-    """Return a worker's settings; `changes` are laid over its parts."""
-    document = {"client": {"server": server}, "debug": {"port": 0}, "worker": changes}
-    return settings.load(None, document)
+    """Return a worker's settings; `changes` are laid over those of its parts."""
+    return settings.load(None, {"client": {"server": server}, "debug": {"port": 0}, "worker": changes})
+
+
+def agent_settings(server: str, **changes: Any) -> settings.Settings:
+    """Return a node agent's settings; `changes` are laid over them."""
+    return settings.load(None, {"client": {"server": server}, "debug": {"port": 0}, "agent": changes})
 
 
 @asynccontextmanager
-async def working(worker: Worker) -> AsyncIterator[httpx.AsyncClient]:
-    """Run a worker; yields a client of its health listener. An error of the worker fails the block's end."""
-    running = asyncio.create_task(worker.run())
+async def working(process: Process) -> AsyncIterator[httpx.AsyncClient]:
+    """Run a process; yields a client of its debug API. An error of its parts fails the block's end."""
+    running = asyncio.create_task(process.run())
+    listener = process.listeners["debug"]
     try:
         async with asyncio.timeout(PATIENCE):
-            while not worker.listener.is_listening and not running.done():
+            while not listener.is_listening and not running.done():
                 await asyncio.sleep(0.01)
         if running.done():
             await running
         async with httpx.AsyncClient(
-            base_url=worker.listener.url, trust_env=False, verify=False, timeout=PATIENCE
+            base_url=listener.url, trust_env=False, verify=False, timeout=PATIENCE
         ) as client:
             yield client
     finally:

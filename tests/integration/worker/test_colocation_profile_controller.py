@@ -19,17 +19,19 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.errors import NotFound
 from koordpy.cluster.informers import Informers
+from koordpy.compose.part import PartError
+from koordpy.compose.process import Process
 from koordpy.controllers.interface import Handle
 from koordpy.controllers.reconcile import ReconcileError
 from koordpy.embedded.apiserver import ApiServer, Fault
 from koordpy.lib.clock import FakeClock
 from koordpy.lib.feature_gates import FeatureGateError, FeatureGates
-from koordpy.worker import Worker, WorkerError
 from koordpy_plugins.admission.cluster_colocation_profile.args import ColocationProfileArgs
 from koordpy_plugins.admission.cluster_colocation_profile.controller import ColocationProfileController
 from tests.eventually import PATIENCE
 from tests.integration.service.stage import CRDS, pod_document, until
 from tests.integration.worker.stage import create, worker_settings, working
+from tests.processes import worker_process
 
 MANAGED = {"config.koordinator.sh/controller-managed": "true"}
 SPARK = {"app": "spark"}
@@ -368,17 +370,17 @@ async def test_a_controller_that_leads_again_looks_at_everything_again(world: Wo
 
 
 @pytest.fixture
-def make(world: World) -> Callable[..., Worker]:
-    def worker(*, gates: dict[str, bool] = GATE, **controllers: Any) -> Worker:
+def make(world: World) -> Callable[..., Process]:
+    def worker(*, gates: dict[str, bool] = GATE, **controllers: Any) -> Process:
         lease = {"namespace": "default", "leaseDuration": 3, "renewDeadline": 2, "retryPeriod": 0.2}
         found = worker_settings(world.server.url, controllers={"lease": lease, **controllers})
-        return Worker(found.model_copy(update={"feature_gates": gates}), controllers=True)
+        return worker_process(found.model_copy(update={"feature_gates": gates}), "controllers")
 
     return worker
 
 
 async def test_a_worker_applies_profiles_and_another_takes_over(
-    world: World, make: Callable[..., Worker]
+    world: World, make: Callable[..., Process]
 ) -> None:
     await world.profile(selector={}, qosClass="BE")
     await world.pod("one")
@@ -405,8 +407,8 @@ async def test_a_worker_applies_profiles_and_another_takes_over(
 @pytest.mark.parametrize(
     ("settings", "error", "complaint"),
     [
-        ({"gates": {}}, WorkerError, "nothing to host: .*'\\*' and the feature gates leave none"),
-        ({"selection": ["-colocationprofile", "*"]}, WorkerError, "leave none of the controllers"),
+        ({"gates": {}}, PartError, "there is nothing to run: .*'\\*' and the feature gates leave none"),
+        ({"selection": ["-colocationprofile", "*"]}, PartError, "leave none of the controllers"),
         ({"selection": ["typo"]}, ConfigError, "got 'typo'"),
         ({"gates": {"Nope": True}}, FeatureGateError, "Nope"),
         (
@@ -418,18 +420,18 @@ async def test_a_worker_applies_profiles_and_another_takes_over(
     ],
 )
 async def test_what_cannot_be_hosted_is_refused(
-    make: Callable[..., Worker], settings: dict[str, Any], error: type[Exception], complaint: str
+    make: Callable[..., Process], settings: dict[str, Any], error: type[Exception], complaint: str
 ) -> None:
     with pytest.raises(error, match=complaint):
         make(**settings)
 
 
-async def test_a_worker_without_the_custom_resource_is_not_ready(make: Callable[..., Worker]) -> None:
+async def test_a_worker_without_the_custom_resource_is_not_ready(make: Callable[..., Process]) -> None:
     async with ApiServer() as bare:
         settings = worker_settings(bare.url).model_copy(update={"feature_gates": GATE})
-        async with working(Worker(settings, controllers=True)) as http:
+        async with working(worker_process(settings, "controllers")) as http:
             text = (await http.get("/readyz")).text
-            assert "[-]informers-controllers failed: not listed yet" in text
+            assert "[-]informers failed: not all informers have listed yet" in text
 
 
 async def test_reading_a_pod_that_is_gone_is_no_end(world: World) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,17 @@ from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Event, Lease
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
+from koordpy.compose.part import PartError
+from koordpy.compose.parts.descheduler import DeschedulerPart
+from koordpy.compose.process import Process
+from koordpy.descheduling.decisions import Round
 from koordpy.embedded.apiserver import ApiServer, Fault
-from koordpy.worker import Worker, WorkerError
 from tests.e2e.controlplane.process import free_port
 from tests.eventually import PATIENCE
 from tests.integration.descheduling.test_low_node_load_evicts import World
 from tests.integration.service.stage import CRDS, until
 from tests.integration.worker.stage import worker_settings, working
+from tests.processes import worker_process
 
 SAMPLES = Path(os.environ.get("KOORDPY_SAMPLES") or Path(__file__).parents[4] / "shared" / "samples")
 SHIPPED = SAMPLES / "koordinator" / "descheduler-config.yaml"
@@ -77,32 +82,34 @@ async def world(server: ApiServer) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-def make(server: ApiServer, tmp_path: Path) -> Callable[..., Worker]:
+def make(server: ApiServer, tmp_path: Path) -> Callable[..., Process]:
     """Return a maker of workers: changes of the descheduler's file, and settings of the worker."""
 
-    def worker(changes: dict[str, Any] | None = None, **settings: Any) -> Worker:
+    def worker(changes: dict[str, Any] | None = None, **settings: Any) -> Process:
         file = tmp_path / "descheduler.yaml"
         file.write_text(yaml.safe_dump({**CONFIG, **(changes or {})}))
         found = worker_settings(server.url, descheduler={"config": str(file), **settings})
-        return Worker(found, descheduler=True, qos=False)
+        return worker_process(found, "descheduler")
 
     return worker
 
 
-def rounds(worker: Worker) -> int:
-    assert worker.descheduler is not None
-    return len(worker.descheduler.decisions.rounds)
+def rounds_of(worker: Process) -> deque[Round]:
+    return worker.part(DeschedulerPart).descheduler.decisions.rounds
 
 
-async def another_round(worker: Worker) -> None:
-    assert worker.descheduler is not None
-    kept = worker.descheduler.decisions.rounds
+def rounds(worker: Process) -> int:
+    return len(rounds_of(worker))
+
+
+async def another_round(worker: Process) -> None:
+    kept = rounds_of(worker)
     last = kept[-1]
     await until(lambda: kept[-1] is not last)
 
 
 async def test_one_of_two_workers_acts_and_the_other_takes_over(
-    world: World, make: Callable[..., Worker]
+    world: World, make: Callable[..., Process]
 ) -> None:
     first, second = make(), make()
     async with working(second):
@@ -127,7 +134,7 @@ async def test_one_of_two_workers_acts_and_the_other_takes_over(
         await until(lambda: rounds(fourth) > 0)
 
 
-async def test_the_lease_is_given_up_at_the_end(world: World, make: Callable[..., Worker]) -> None:
+async def test_the_lease_is_given_up_at_the_end(world: World, make: Callable[..., Process]) -> None:
     worker = make()
     async with working(worker):
         await until(lambda: rounds(worker) > 0)
@@ -136,19 +143,19 @@ async def test_the_lease_is_given_up_at_the_end(world: World, make: Callable[...
 
 
 async def test_leader_election_can_be_switched_off(
-    world: World, server: ApiServer, make: Callable[..., Worker], tmp_path: Path
+    world: World, server: ApiServer, make: Callable[..., Process], tmp_path: Path
 ) -> None:
     make()
     found = worker_settings(
         server.url, descheduler={"config": str(tmp_path / "descheduler.yaml")}, leaderElect=False
     )
-    worker = Worker(found, descheduler=True, qos=False)
+    worker = worker_process(found, "descheduler")
     async with working(worker):
         await until(lambda: rounds(worker) > 0)
     assert await world.client.list_all(Lease) == []
 
 
-async def test_a_single_round_ends_the_worker(world: World, make: Callable[..., Worker]) -> None:
+async def test_a_single_round_ends_the_worker(world: World, make: Callable[..., Process]) -> None:
     worker = make({"deschedulingInterval": "0s"})
     async with asyncio.timeout(PATIENCE):
         await worker.run()
@@ -156,18 +163,17 @@ async def test_a_single_round_ends_the_worker(world: World, make: Callable[..., 
     assert len(await world.evicted()) == 1
     [event] = await world.client.list_all(Event)  # written before the worker ended
     assert event.reason == "Descheduled"
-    assert not worker.listener.is_listening
+    assert not worker.listeners["debug"].is_listening
 
 
 @pytest.mark.parametrize(("file", "setting", "evicts"), [(False, True, 0), (True, None, 0), (True, False, 1)])
 async def test_the_setting_overrides_the_files_dry_run(
-    world: World, make: Callable[..., Worker], file: bool, setting: bool | None, evicts: int
+    world: World, make: Callable[..., Process], file: bool, setting: bool | None, evicts: int
 ) -> None:
     worker = make({"deschedulingInterval": "0s", "dryRun": file}, dryRun=setting)
     async with asyncio.timeout(PATIENCE):
         await worker.run()
-    assert worker.descheduler is not None
-    [only] = worker.descheduler.decisions.rounds
+    [only] = rounds_of(worker)
     assert only.dry_run is (setting if setting is not None else file)
     assert len(only.evictions) == 1
     assert len(await world.evicted()) == evicts
@@ -181,9 +187,9 @@ async def test_koordinators_shipped_configuration_runs_with_a_substitute_evictor
     file = tmp_path / "shipped.yaml"
     file.write_text(shipped)
 
-    def worker(**settings: Any) -> Worker:
+    def worker(**settings: Any) -> Process:
         found = worker_settings(server.url, descheduler={"config": str(file), **settings}, leaderElect=False)
-        return Worker(found, descheduler=True, qos=False)
+        return worker_process(found, "descheduler")
 
     with pytest.raises(
         ConfigError,
@@ -193,8 +199,7 @@ async def test_koordinators_shipped_configuration_runs_with_a_substitute_evictor
     substituted = worker(substituteEvictors={"MigrationController": "DefaultEvictor"})
     async with working(substituted):
         await until(lambda: rounds(substituted) > 0)
-    assert substituted.descheduler is not None
-    assert not substituted.descheduler.decisions.rounds[0].error
+    assert not rounds_of(substituted)[0].error
 
 
 async def test_health_names_what_is_not_known_yet(tmp_path: Path) -> None:
@@ -203,21 +208,21 @@ async def test_health_names_what_is_not_known_yet(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump(CONFIG))
     async with ApiServer(crds=crds) as server:
         found = worker_settings(server.url, descheduler={"config": str(file)})
-        worker = Worker(found, descheduler=True, qos=False)
+        worker = worker_process(found, "descheduler")
         async with working(worker) as health:
             wanted = "CRD not installed (nodemetrics.slo.koordinator.sh)"
             async with asyncio.timeout(PATIENCE):
                 while wanted not in (answer := await health.get("/readyz")).text:
                     await asyncio.sleep(0.02)
             assert answer.status_code == 503
-            assert "[-]informers-descheduler failed: not listed yet" in answer.text
-            assert "[-]informer-descheduler-NodeMetric failed: " in answer.text
+            assert "[-]informers failed: not all informers have listed yet" in answer.text
+            assert "[-]informer-NodeMetric failed: " in answer.text
             assert (await health.get("/livez")).text == "ok"
             assert rounds(worker) == 0
 
 
 async def test_rounds_go_on_after_the_api_server_was_away(
-    world: World, server: ApiServer, make: Callable[..., Worker]
+    world: World, server: ApiServer, make: Callable[..., Process]
 ) -> None:
     worker = make({"dryRun": True})
     async with working(worker):
@@ -231,21 +236,16 @@ async def test_rounds_go_on_after_the_api_server_was_away(
 
 
 async def test_the_end_does_not_wait_for_an_api_server_that_is_away(
-    world: World, server: ApiServer, make: Callable[..., Worker]
+    world: World, server: ApiServer, make: Callable[..., Process]
 ) -> None:
     worker = make()
     async with working(worker):
         await until(lambda: rounds(worker) > 0)
         await server.stop()
-    assert not worker.listener.is_listening
+    assert not worker.listeners["debug"].is_listening
     await server.start()
 
 
-def test_a_worker_with_nothing_to_host_is_refused() -> None:
-    with pytest.raises(WorkerError, match="nothing to host"):
-        Worker(worker_settings("http://127.0.0.1:1"), descheduler=False, qos=False)
-
-
 async def test_a_descheduler_without_its_file_is_refused() -> None:
-    with pytest.raises(WorkerError, match=r"worker\.descheduler\.config"):
-        Worker(worker_settings("http://127.0.0.1:1"), descheduler=True, qos=False)
+    with pytest.raises(PartError, match=r"worker\.descheduler\.config"):
+        worker_process(worker_settings("http://127.0.0.1:1"), "descheduler")

@@ -12,11 +12,13 @@ from koordpy.api.koordinator import NodeResourceTopology, NodeSLO
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
+from koordpy.compose.part import PartError
+from koordpy.compose.parts.node_agent import NodeAgentPart
+from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.lib.feature_gates import FeatureGateError
 from koordpy.qos.interface import FlagError
 from koordpy.qos.manager import QOSManagerError
-from koordpy.worker import Worker, WorkerError
 from tests.eventually import PATIENCE
 from tests.integration.service.stage import CRDS, until
 from tests.integration.worker.stage import (
@@ -24,10 +26,11 @@ from tests.integration.worker.stage import (
     CONTAINER,
     POD,
     NodeFiles,
+    agent_settings,
     create,
-    worker_settings,
     working,
 )
+from tests.processes import worker_process
 
 PLUGIN = '''
 import asyncio
@@ -109,9 +112,8 @@ async def set_slo(
         await client.patch(NodeSLO, "", node, {"spec": spec})
 
 
-def qos_worker(server: ApiServer, files: NodeFiles, **changes: object) -> Worker:
-    settings = worker_settings(server.url, qos={"nodeName": "n1", **files.settings, **changes})
-    return Worker(settings, descheduler=False, qos=True)
+def node_agent(server: ApiServer, files: NodeFiles, **changes: object) -> Process:
+    return worker_process(agent_settings(server.url, nodeName="n1", **files.settings, **changes), "agent")
 
 
 def has_cpus(files: NodeFiles, directory: str, cpus: str) -> bool:
@@ -126,7 +128,7 @@ async def test_best_effort_pods_are_kept_to_what_node_slo_leaves_them(
     files = NodeFiles(tmp_path, version)
     unlimited = "-1" if version == 1 else "max"
     await fill(client)
-    async with working(qos_worker(server, files)) as health:
+    async with working(node_agent(server, files)) as health:
         await until(lambda: files.version == version and files.cpus() == "0-7")
         await set_slo(client, enable=True)
         for directory in (BEST_EFFORT, POD, CONTAINER):
@@ -162,14 +164,13 @@ async def test_a_plugin_of_a_third_party_that_raises_is_restarted_and_stopped_at
     files = NodeFiles(tmp_path, 2)
     await fill(client)
     await set_slo(client, enable=True)
-    worker = qos_worker(server, files, flags={"stumbler-height": 7})
+    worker = node_agent(server, files, flags={"stumbler-height": 7})
     assert diary.read_text() == "setup n1 7\n"
     async with working(worker) as health:
         await until(lambda: diary.read_text().count("run") == 3)
         await until(lambda: files.cpus() == "0-5")  # the others work on
         assert (await health.get("/livez")).status_code == 200
-        assert worker.qos is not None
-        assert sorted(worker.qos.running) == ["CPUSuppresss", "Stumbler"]
+        assert sorted(worker.part(NodeAgentPart).manager.running) == ["CPUSuppresss", "Stumbler"]
     assert diary.read_text().split("\n", 1)[1] == "run\nrun\nrun\ncancelled\nstop\n"
 
 
@@ -179,12 +180,11 @@ async def test_a_switched_off_gate_leaves_cgroups_alone(
     files = NodeFiles(tmp_path, 2)
     await fill(client)
     await set_slo(client, enable=True)
-    settings = worker_settings(server.url, qos={"nodeName": "n1", **files.settings})
+    settings = agent_settings(server.url, nodeName="n1", **files.settings)
     settings = settings.model_copy(update={"feature_gates": {"BECPUSuppress": False}})
-    worker = Worker(settings, descheduler=False, qos=True)
+    worker = worker_process(settings, "agent")
     async with working(worker):
-        assert worker.qos is not None
-        qos = worker.qos
+        qos = worker.part(NodeAgentPart).manager
         await until(lambda: qos._collectors.synced)
         assert qos.running == []
     assert (files.cpus(), files.quota()) == ("0-7", "max")
@@ -195,7 +195,7 @@ async def test_a_worker_without_optional_resources_on_the_server_is_ready(tmp_pa
     async with ApiServer() as bare:
         client = Client(Connection.to(Access(bare.url)))
         await create(client, resource_of(Node), {"metadata": {"name": "n1"}})
-        async with working(qos_worker(bare, NodeFiles(tmp_path, 1))) as health:
+        async with working(node_agent(bare, NodeFiles(tmp_path, 1))) as health:
             async with asyncio.timeout(PATIENCE):
                 while (await health.get("/readyz")).status_code != 200:
                     await asyncio.sleep(0.02)
@@ -203,10 +203,10 @@ async def test_a_worker_without_optional_resources_on_the_server_is_ready(tmp_pa
 
 
 async def test_a_worker_of_an_unknown_node_gives_up_and_says_so(tmp_path: Path, server: ApiServer) -> None:
-    worker = qos_worker(server, NodeFiles(tmp_path, 1), syncTimeout=0.2)
+    worker = node_agent(server, NodeFiles(tmp_path, 1), syncTimeout=0.2)
     with pytest.raises(QOSManagerError, match="node 'n1', its pods and NodeSLOs were not all seen"):
         await worker.run()
-    assert not worker.listener.is_listening
+    assert not worker.listeners["debug"].is_listening
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ async def test_a_worker_of_an_unknown_node_gives_up_and_says_so(tmp_path: Path, 
         ({"flags": {"no-such-flag": 1}}, {}, FlagError, "unknown flag 'no-such-flag'"),
         ({"flags": {"cpu-suppress-interval-seconds": "often"}}, {}, FlagError, "got 'often', expected int"),
         ({}, {"NoSuchGate": True}, FeatureGateError, "unrecognized feature gate 'NoSuchGate'"),
-        ({"nodeName": None}, {}, WorkerError, "worker.qos.nodeName or the environment variable NODE_NAME"),
+        ({"nodeName": None}, {}, PartError, "agent.nodeName or the environment variable NODE_NAME"),
     ],
 )
 async def test_what_cannot_be_followed_is_refused(
@@ -228,7 +228,7 @@ async def test_what_cannot_be_followed_is_refused(
 ) -> None:
     monkeypatch.delenv("NODE_NAME", raising=False)
     files = NodeFiles(tmp_path, 1)
-    settings = worker_settings("http://127.0.0.1:1", qos={"nodeName": "n1", **files.settings, **changes})
+    settings = agent_settings("http://127.0.0.1:1", **{"nodeName": "n1", **files.settings, **changes})
     settings = settings.model_copy(update={"feature_gates": gates})
     with pytest.raises(error, match=message):
-        Worker(settings, descheduler=False, qos=True)
+        worker_process(settings, "agent")

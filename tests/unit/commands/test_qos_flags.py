@@ -118,6 +118,6 @@ def test_a_flag_may_not_take_the_name_of_an_option(install: Install) -> None:
     assert "--config: a QoS plugin declares a flag with the name of this option" in result.output
 
 
-def test_the_worker_has_the_flags() -> None:
-    text = " ".join(CliRunner().invoke(cli, ["worker", "--help"]).output.split())
+def test_the_node_agent_has_the_flags() -> None:
+    text = " ".join(CliRunner().invoke(cli, ["agent", "--help"]).output.split())
     assert "--cpu-suppress-interval-seconds INT" in text

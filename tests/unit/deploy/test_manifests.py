@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from koordpy import cli, service, settings
+from koordpy import cli, settings
 from koordpy.admission import gates as admission_gates
+from koordpy.compose.parts import admission, debug
 from koordpy.controllers import host as controller_host
 from koordpy.descheduling import config as descheduling_config
 from koordpy.qos import gates as qos_gates
@@ -102,10 +103,27 @@ def test_probed_ports_are_the_containers_own(name: str) -> None:
         assert set(ports.values()) <= {9876, 10251}
 
 
+@pytest.mark.parametrize("path", SETTINGS, ids=relative)
+def test_a_debug_api_that_others_reach_authenticates_them_over_tls(path: Path) -> None:
+    debug_api = settings.load(path).debug
+    if debug_api.bind_address not in debug.LOOPBACK:
+        assert debug_api.authentication
+        assert debug_api.cert_dir
+
+
+@pytest.mark.parametrize("name", [name for name in CONTAINERS if name.endswith("/koordpy")])
+def test_probes_over_the_network_speak_tls_with_the_certificates_of_a_volume(name: str) -> None:
+    container = CONTAINERS[name]
+    probes = [probe["httpGet"] for probe in container.values() if "httpGet" in (probe or ())]
+    assert {probe["scheme"] for probe in probes} <= {"HTTPS"}
+    mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert ("/var/run/koordpy/certs" in mounted) is bool(probes)
+
+
 @pytest.mark.parametrize("name", PODS)
 def test_pods_are_critical_and_may_end_in_peace(name: str) -> None:
     assert PODS[name]["priorityClassName"] in ("system-cluster-critical", "system-node-critical")
-    least = settings.SHUTDOWN_DELAY + service.WEBHOOK_GRACE if name == "koordpy-webhooks" else 30
+    least = settings.SHUTDOWN_DELAY + admission.GRACE_SECONDS if name == "koordpy-webhooks" else 30
     assert PODS[name]["terminationGracePeriodSeconds"] > least
 
 

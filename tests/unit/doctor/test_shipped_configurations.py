@@ -45,7 +45,7 @@ def test_the_pair_of_the_deployment() -> None:
 def test_the_pair_of_the_component_for_light_mode() -> None:
     folder = DEPLOY / "kustomize" / "components" / "light"
     given = settings.load(folder / "koordpy.yaml")
-    assert (given.extender.mode, given.doors) == ("light", settings.load(BASE / "koordpy.yaml").doors)
+    assert (given.extender.mode, given.parts) == ("light", settings.load(BASE / "koordpy.yaml").parts)
     assert bad(findings(folder / "kube-scheduler-config.yaml", given)) == []
     light, full = (
         config.load(found / "kube-scheduler-config.yaml").model_copy(update={"extenders": ()})

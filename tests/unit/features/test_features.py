@@ -14,6 +14,7 @@ from koordpy.api.core import ConfigMap, Pod
 from koordpy.api.koordinator import NodeSLO
 from koordpy.api.needs import Needs, Right
 from koordpy.api.plugin import PluginArgs
+from koordpy.compose.parts.debug import DebugPart
 from koordpy.features import catalog
 from koordpy.features.catalog import features
 from koordpy.features.feature import Feature, Part, following, shipped_definitions
@@ -134,10 +135,10 @@ def test_the_page_is_what_the_features_say() -> None:
 # --- the shipped roles -----------------------------------------------------------------------------
 
 DEPLOYED = {
-    Part.WEBHOOKS: "webhooks",
+    Part.ADMISSION: "webhooks",
     Part.EXTENDER: "extender",
     Part.DESCHEDULER: "worker",
-    Part.QOS: "qos-agent",
+    Part.AGENT: "qos-agent",
 }
 CONFIGURED = {"DefaultEvictor", "LowNodeLoad"}
 """What the shipped descheduler configuration names."""
@@ -145,6 +146,7 @@ CONFIGURED = {"DefaultEvictor", "LowNodeLoad"}
 
 def needed_rights(part: Part, given: settings.Settings, on: list[Feature]) -> set[Right]:
     found = set(rights(part, given, leads=any(feature.leads for feature in on)))
+    found |= set(DebugPart.needs(given).rights)
     found |= set(following(catalog.frame_follows(part)))
     for feature in on:
         found |= {*feature.rights, *following(feature.follows)}

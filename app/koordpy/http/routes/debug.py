@@ -22,13 +22,14 @@ from koordpy.admission.chain import Chain
 from koordpy.api.core import PriorityClass
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.quota.topology import QuotaTopology
+from koordpy.descheduling.decisions import Decisions as DeschedulingDecisions
 from koordpy.scheduling.explain.decision_stream import DecisionStreams
 from koordpy.scheduling.explain.decisions import Decisions
 from koordpy.scheduling.interface import APIService
 from koordpy.scheduling.interface.debug_flags import DebugFlags
 from koordpy.scheduling.profiles.registry import Profiles
 
-from . import decisions, flags, metrics, pprof, what_if
+from . import decisions, descheduling, flags, metrics, pprof, what_if
 from .node_dump import node_dump
 from .parameters import known_parameters
 
@@ -59,6 +60,7 @@ class Sources:
     configz: Mapping[str, Any] = field(default_factory=dict)
     gates: Mapping[str, bool] = field(default_factory=dict)
     quotas: QuotaTopology | None = None
+    rounds: DeschedulingDecisions | None = None
 
 
 class AdmissionModel(BaseModel):
@@ -84,6 +86,7 @@ def router(sources: Sources) -> APIRouter:
     routes.include_router(pprof.router())
     routes.include_router(flags.router(sources.flags))
     routes.include_router(decisions.router(lambda: sources.decisions, lambda: sources.streams))
+    routes.include_router(descheduling.router(lambda: sources.rounds))
     routes.include_router(what_if.router(lambda: _what_if_sources(sources)))
 
     @routes.get("/", include_in_schema=False)

@@ -1,4 +1,4 @@
-"""The engine behind the extender door: filter, prioritize, preempt and bind for kube-scheduler.
+"""What answers kube-scheduler's extender calls: filter, prioritize, preempt and bind for kube-scheduler.
 
 Filter and prioritize are synchronous, one at a time, and share the attempt's CycleState; bind is a coroutine
 of its own (`koordpy.scheduling.extender.bind_cycle`), so binds in flight never delay a filter. Bodies come in

@@ -181,6 +181,6 @@ async def test_an_admission_is_shown_with_its_verdict() -> None:
 
 
 async def test_gates_are_shown_with_the_configuration() -> None:
-    sources = debug.Sources(configz={"koordpy": {"doors": ["debug"]}}, gates={"ResizePod": True})
+    sources = debug.Sources(configz={"koordpy": {"parts": ["debug"]}}, gates={"ResizePod": True})
     shown = (await client(sources).get("/configz")).json()
-    assert shown == {"koordpy": {"doors": ["debug"]}, "featureGates": {"ResizePod": True}}
+    assert shown == {"koordpy": {"parts": ["debug"]}, "featureGates": {"ResizePod": True}}

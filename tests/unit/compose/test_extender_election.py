@@ -13,8 +13,8 @@ from koordpy.api.meta import ObjectMeta
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.leader import CLAIM
+from koordpy.compose.extender_election import ExtenderElection
 from koordpy.embedded.apiserver import ApiServer
-from koordpy.leading import Lead
 from koordpy.lib import simulated_time
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
 from koordpy.scheduling.cycle.fence import Closed, Fence
@@ -49,10 +49,11 @@ class Process:
         self.at_work = False
         self.catching_up = 0.0
         lease = None if alone else SchedulerLeaseSettings()
-        parts = {"part": self._work}
         rng = random.Random(seed)
-        catch_up = self._catch_up if gives_room else None
-        self.lead = Lead(parts, self.extender, client, lease, catch_up=catch_up, clock=clock, rng=rng)
+        self.election = ExtenderElection(self.extender, client, lease, clock=clock, rng=rng)
+        self.election.add("work", self._work)
+        if gives_room:
+            self.election.guard(self._catch_up)
 
     @property
     def fence(self) -> Fence:
@@ -96,14 +97,14 @@ def play(scene: Callable[[Process, Process], Awaitable[None]], *, gives_room: bo
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "koordinator-system"}}
         await client.create_raw(resource_of(Namespace), "", namespace)
         first, second = (Process(client, clock, seed, gives_room=gives_room) for seed in (1, 2))
-        first.lead.begin(_at_once)
+        first.election.begin(_at_once)
         await asyncio.sleep(1)
-        second.lead.begin(_at_once)
+        second.election.begin(_at_once)
         try:
             await scene(first, second)
         finally:
-            await first.lead.stop()
-            await second.lead.stop()
+            await first.election.stop()
+            await second.election.stop()
 
     simulated_time.run(program)
 
@@ -113,8 +114,8 @@ def test_one_process_leads() -> None:
         await asyncio.sleep(300)
         assert (first.at_work, first.works) == (True, 1)
         assert (second.at_work, second.works) == (False, 0)
-        assert first.lead.is_leading
-        assert not second.lead.is_leading
+        assert first.election.is_leading
+        assert not second.election.is_leading
 
     play(scene)
 
@@ -122,7 +123,7 @@ def test_one_process_leads() -> None:
 def test_another_takes_over_when_the_leader_stops() -> None:
     async def scene(first: Process, second: Process) -> None:
         await asyncio.sleep(10)
-        await first.lead.stop()
+        await first.election.stop()
         assert not first.at_work
         await asyncio.sleep(10)
         assert second.at_work
@@ -159,7 +160,7 @@ def test_a_lease_that_was_claimed_and_never_taken_is_taken_back() -> None:
         await asyncio.sleep(10)
         second.is_asked()
         await asyncio.sleep(0.1)
-        await second.lead.stop()
+        await second.election.stop()
         await asyncio.sleep(4)
         assert not first.at_work
         await asyncio.sleep(20)
@@ -177,11 +178,11 @@ def test_who_is_alone_needs_no_lease() -> None:
         await server.load()
         process = Process(Client(ServerChannel(server)), clock, 1, alone=True, gives_room=True)
         assert await process.may_bind() == 0
-        process.lead.begin(_at_once)
+        process.election.begin(_at_once)
         await asyncio.sleep(1)
         assert process.at_work
         assert await process.may_bind() == 0
-        await process.lead.stop()
+        await process.election.stop()
         assert not process.at_work
 
     simulated_time.run(program)
@@ -273,13 +274,13 @@ def test_a_holder_that_does_not_let_go_is_named() -> None:
         spec = Lease.Spec(holder_identity="koord-scheduler-0", lease_duration_seconds=3600)
         await client.create(Lease(metadata=meta, spec=spec))
         process = Process(client, clock, 1, gives_room=True)
-        process.lead.begin(_at_once)
+        process.election.begin(_at_once)
         with pytest.raises(Closed, match="koordinator-system/koord-scheduler is held by koord-scheduler-0"):
             await process.may_bind()
         assert clock.monotonic() == pytest.approx(30, abs=1)
         lease = await client.get(Lease, "koordinator-system", "koord-scheduler")
         assert lease.metadata.annotations[CLAIM].startswith(socket.gethostname())
-        await process.lead.stop()
+        await process.election.stop()
 
     simulated_time.run(program)
 
@@ -290,10 +291,10 @@ def test_a_lease_that_cannot_be_had_is_said_to_binds() -> None:
         server = ApiServer(clock=clock, controllers=False)
         await server.load()
         process = Process(Client(ServerChannel(server)), clock, 1, gives_room=True)
-        process.lead.begin(_at_once)
+        process.election.begin(_at_once)
         with pytest.raises(Closed, match=r'cannot be had: .* namespaces "koordinator-system" not found'):
             await process.may_bind()
-        await process.lead.stop()
+        await process.election.stop()
 
     simulated_time.run(program)
 
@@ -315,7 +316,7 @@ def test_a_process_that_ends_while_it_hands_over_does_not_let_go_too_early() -> 
         binding = asyncio.create_task(second.may_bind())
         while first.fence.term:
             await asyncio.sleep(0.1)
-        await first.lead.stop()
+        await first.election.stop()
         assert (await writing).error is not None
         assert began < broken_off <= began + await binding - 2.5
 
@@ -328,7 +329,7 @@ def test_a_process_that_ends_lets_nobody_wait() -> None:
         second.catching_up = 1000.0
         waiting = asyncio.create_task(second.may_bind())
         await asyncio.sleep(1)
-        await second.lead.stop()
+        await second.election.stop()
         with pytest.raises(Closed, match="shutting down"):
             await waiting
 

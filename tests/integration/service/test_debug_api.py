@@ -1,4 +1,4 @@
-"""The debug door of a running service: health, metrics, configuration, nodes, decisions, admissions."""
+"""The debug API of a running process: health, metrics, configuration, nodes, decisions, admissions."""
 
 import re
 from typing import Any
@@ -12,9 +12,9 @@ from tests.integration.service.stage import Stage, pod_document, review_of, unti
 CHECKS = [
     "ping",
     "informers",
-    "door-admission",
-    "door-extender",
-    "door-debug",
+    "listener-admission",
+    "listener-extender",
+    "listener-debug",
     "informer-Node",
     "informer-NodeMetric",
     "informer-Pod",
@@ -33,9 +33,9 @@ async def test_a_ready_service_is_healthy_and_lists_its_checks(stage: Stage) -> 
 
 
 async def test_every_door_answers_health(stage: Stage) -> None:
-    for door in ("admission", "extender", "debug"):
-        answer = await stage.http.get(f"{stage.url(door)}/readyz")
-        assert (answer.status_code, answer.text) == (200, "ok"), door
+    for part in ("admission", "extender", "debug"):
+        answer = await stage.http.get(f"{stage.url(part)}/readyz")
+        assert (answer.status_code, answer.text) == (200, "ok"), part
 
 
 async def test_metrics_have_the_series_that_dashboards_of_koordinator_use(stage: Stage) -> None:
@@ -151,7 +151,7 @@ async def test_affinity_ports_and_claims_of_pods_are_shown_in_the_schedulers_ter
     }
     document["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
     await stage.client.create_raw(resource_of(Pod), "default", document)
-    await until(lambda: bool(list(stage.service.cluster.nodes.pods_on(_row(stage, "n1")))))
+    await until(lambda: bool(list(stage.process.cluster.nodes.pods_on(_row(stage, "n1")))))
     shown = (await stage.get("/apis/v1/nodes/n1")).json()
     [apart] = shown["podsWithRequiredAntiAffinity"][0]["RequiredAntiAffinityTerms"]
     assert apart == {
@@ -167,7 +167,7 @@ async def test_affinity_ports_and_claims_of_pods_are_shown_in_the_schedulers_ter
 
 
 def _row(stage: Stage, node: str) -> int:
-    row = stage.service.cluster.nodes.row_of(node)
+    row = stage.process.cluster.nodes.row_of(node)
     assert row is not None
     return row
 
@@ -232,7 +232,7 @@ async def test_admissions_are_shown_newest_first(stage: Stage) -> None:
 async def test_a_plugin_shows_what_it_knows_of_a_node(stage: Stage) -> None:
     pod = await stage.add_pod("p")
     assert await stage.bind(pod, "n0") == ""
-    pods = stage.service.cluster.store(Pod)
+    pods = stage.process.cluster.store(Pod)
     await until(lambda: any(known.spec.node_name == "n0" for known in pods))
     shown = (await stage.get("/apis/v1/plugins/LoadAwareScheduling/node/n0")).json()
     assert [entry["pod"]["metadata"]["name"] for entry in shown["pods"]] == ["p"]

@@ -1,4 +1,4 @@
-"""Which doors are open, what each needs to know of the cluster, and what is refused before it opens."""
+"""Which parts run, what each needs to know of the cluster, and what is refused before anything listens."""
 
 import socket
 from pathlib import Path
@@ -9,11 +9,12 @@ import pytest
 from koordpy.api.config_model import ConfigError
 from koordpy.api.koordinator import ClusterColocationProfile
 from koordpy.api.plugin_errors import NotInstalled
+from koordpy.compose.part import PartError
 from koordpy.http.server.listener import ListenError
 from koordpy.lib.feature_gates import FeatureGateError
-from koordpy.service import Service, ServiceError
 from tests.e2e.controlplane.process import free_port
 from tests.integration.service.stage import pod_document, review_of, service_settings, serving
+from tests.processes import serve_process
 
 SCHEDULER_CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -27,10 +28,10 @@ profiles:
 
 
 async def test_admission_alone_follows_only_what_its_handlers_need(tmp_path: Path) -> None:
-    changes: dict[str, Any] = {"doors": ["admission"], "featureGates": {"ElasticValidatingWebhook": False}}
+    changes: dict[str, Any] = {"parts": ["admission"], "featureGates": {"ElasticValidatingWebhook": False}}
     async with serving(tmp_path, **changes) as stage:
-        assert list(stage.service.listeners) == ["admission"]
-        kinds = {store.type for store in stage.service.cluster.stores}
+        assert list(stage.process.listeners) == ["admission"]
+        kinds = {store.type for store in stage.process.cluster.stores}
         assert ClusterColocationProfile in kinds
         assert not {"NodeMetric", "Node"} & {kind.__name__ for kind in kinds}
         answer = await stage.review(review_of(pod_document("p")))
@@ -38,9 +39,9 @@ async def test_admission_alone_follows_only_what_its_handlers_need(tmp_path: Pat
 
 
 async def test_the_extender_alone_follows_nodes_and_pods_but_no_profiles(tmp_path: Path) -> None:
-    async with serving(tmp_path, doors=["extender"]) as stage:
-        assert list(stage.service.listeners) == ["extender"]
-        kinds = {store.type.__name__ for store in stage.service.cluster.stores}
+    async with serving(tmp_path, parts=["extender"]) as stage:
+        assert list(stage.process.listeners) == ["extender"]
+        kinds = {store.type.__name__ for store in stage.process.cluster.stores}
         assert {"Node", "Pod", "NodeMetric"} <= kinds
         assert "ClusterColocationProfile" not in kinds
         await stage.add_node("n0")
@@ -48,9 +49,9 @@ async def test_the_extender_alone_follows_nodes_and_pods_but_no_profiles(tmp_pat
         assert await stage.bind(pod, "n0") == ""
 
 
-async def test_the_debug_door_alone_follows_nothing_and_says_so(tmp_path: Path) -> None:
-    async with serving(tmp_path, doors=["debug"]) as stage:
-        assert stage.service.cluster.stores == []
+async def test_the_debug_api_alone_follows_nothing_and_says_so(tmp_path: Path) -> None:
+    async with serving(tmp_path, parts=["debug"]) as stage:
+        assert stage.process.cluster.stores == []
         assert (await stage.get("/readyz")).status_code == 200
         answer = await stage.get("/apis/v1/nodes/n0")
         assert (answer.status_code, answer.json()["message"]) == (
@@ -64,14 +65,14 @@ async def test_the_debug_door_alone_follows_nothing_and_says_so(tmp_path: Path) 
         )
         assert (await stage.get("/apis/v1/decisions")).json() == []
         assert (await stage.get("/apis/v1/admissions")).json() == []
-        assert stage.service.cluster.stores == []
+        assert stage.process.cluster.stores == []
 
 
-async def test_a_door_answers_only_its_own_paths(tmp_path: Path) -> None:
+async def test_a_listener_answers_only_its_own_paths(tmp_path: Path) -> None:
     async with serving(tmp_path, admission={"certDir": None}) as stage:
-        for door in ("admission", "extender"):
+        for part in ("admission", "extender"):
             for path in ("/configz", "/metrics", "/apis/v1/nodes/n0"):
-                assert (await stage.http.get(stage.url(door) + path)).status_code == 404
+                assert (await stage.http.get(stage.url(part) + path)).status_code == 404
         assert (await stage.http.post(stage.url("debug") + "/mutate-pod")).status_code == 404
         assert (await stage.http.post(stage.url("debug") + "/extender/filter")).status_code == 404
 
@@ -86,7 +87,7 @@ async def test_a_door_answers_only_its_own_paths(tmp_path: Path) -> None:
             r'admission\.enabled\[0\]\.name: got "mutate-pod\.Mystery".*mutate-pod\.ClusterColocationProfile',
         ),
         ({"admission": {"disabled": ["mutate-pod.Mystery"]}}, ConfigError, "mutate-pod.Mystery"),
-        ({"debug": {"bindAddress": "0.0.0.0"}}, ServiceError, "debug.authentication"),
+        ({"debug": {"bindAddress": "0.0.0.0"}}, PartError, "debug.authentication"),
     ],
 )
 async def test_settings_that_cannot_be_followed_are_refused_before_anything_listens(
@@ -95,7 +96,7 @@ async def test_settings_that_cannot_be_followed_are_refused_before_anything_list
     port = free_port()
     changes = {**changes, "extender": {"port": port}}
     with pytest.raises(error, match=message):
-        Service(service_settings("http://127.0.0.1:1", tmp_path, **changes))
+        serve_process(service_settings("http://127.0.0.1:1", tmp_path, **changes))
     _assert_free(port)
 
 
@@ -104,21 +105,23 @@ async def test_an_unknown_plugin_is_refused_with_file_path_name_and_what_to_do(t
     file.write_text(SCHEDULER_CONFIG)
     expected = r'scheduler.yaml: profiles\[0\].*"Gang".*: .*LoadAwareScheduling.*skipMissingPlugins'
     with pytest.raises(ConfigError, match=expected):
-        Service(service_settings("http://127.0.0.1:1", tmp_path, extender={"schedulerConfig": str(file)}))
+        serve_process(
+            service_settings("http://127.0.0.1:1", tmp_path, extender={"schedulerConfig": str(file)})
+        )
 
 
 async def test_an_unknown_plugin_is_left_out_where_that_is_asked_for(tmp_path: Path) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_text(SCHEDULER_CONFIG)
     changes = {"schedulerConfig": str(file), "skipMissingPlugins": True}
-    async with serving(tmp_path, doors=["extender"], extender=changes) as stage:
-        assert stage.service.profiles.missing == ["profiles[0].plugins.filter.enabled[0].name: Gang"]
+    async with serving(tmp_path, parts=["extender"], extender=changes) as stage:
+        assert stage.profiles.missing == ["profiles[0].plugins.filter.enabled[0].name: Gang"]
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"doors": ["window"]}, "doors"),
+        ({"parts": ["window"]}, "parts"),
         ({"extender": {"port": 70000}}, "extender.port"),
         ({"extender": {"prot": 1}}, "extender.prot"),
         ({"debug": {"authentication": "perhaps"}}, "debug.authentication"),
@@ -134,12 +137,12 @@ async def test_a_taken_port_gives_the_other_ports_back(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         changes = {"extender": {"port": port}, "debug": {"port": taken.getsockname()[1]}}
         with pytest.raises(ListenError, match="the debug listener cannot use"):
-            Service(service_settings("http://127.0.0.1:1", tmp_path, **changes))
+            serve_process(service_settings("http://127.0.0.1:1", tmp_path, **changes))
     _assert_free(port)
 
 
 async def test_koordinators_gates_decide_which_webhooks_are_served(tmp_path: Path) -> None:
-    changes: dict[str, Any] = {"doors": ["admission"], "featureGates": {"PodMutatingWebhook": False}}
+    changes: dict[str, Any] = {"parts": ["admission"], "featureGates": {"PodMutatingWebhook": False}}
     async with serving(tmp_path, **changes) as stage:
         assert (await stage.review(review_of(pod_document("p")))).status_code == 404
 

@@ -1,0 +1,250 @@
+"""`koordpy serve`, `koordpy worker` and `koordpy agent`: processes that run until they are told to stop.
+
+They differ in the parts that they run and in their options; any of them can run any set of parts.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from . import qos_flags
+from .options import Failure
+from .qos_flags import QOSFlagsCommand
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _process_options(command: F) -> F:
+    for option in (
+        click.option("--config", type=click.Path(path_type=Path), help="A KoordpyConfiguration file."),
+        click.option("--server", help="API server URL, instead of a kubeconfig."),
+        click.option(
+            "--kubeconfig", help="Kubeconfig file (default: $KUBECONFIG, ~/.kube/config, the pod's)."
+        ),
+        click.option("--context", "kube_context", help="Context of the kubeconfig."),
+        click.option("--feature-gates", default="", help="A=true,B=false"),
+        click.option("--debug-bind", help="ADDRESS:PORT of health and debug API."),
+    ):
+        command = option(command)
+    return command
+
+
+def _renamed(*names: str, to: str, **options: Any) -> Callable[[F], F]:
+    """Refuse an option that had this name once, naming what there is instead."""
+
+    def refuse(_: click.Context, option: click.Parameter, value: Any) -> None:
+        if value:
+            raise Failure(f"{option.opts[0]}: this is {to} now")
+
+    return click.option(*names, hidden=True, expose_value=False, callback=refuse, **options)
+
+
+@click.command()
+@_process_options
+@click.option("--parts", metavar="LIST", help="Parts to run (default: admission,extender,debug).")
+@_renamed("--doors", to="--parts")
+@click.option("--admission-bind", help="ADDRESS:PORT of the webhooks (HTTPS).")
+@click.option("--extender-bind", help="ADDRESS:PORT of the scheduler extender.")
+@click.option("--cert-dir", help="Folder of the webhooks' certificate; made there when it holds none.")
+@click.option("--tls-host", multiple=True, help="Host name or address in a certificate that is made.")
+@click.option("--scheduler-config", help="KubeSchedulerConfiguration with the plugins to run.")
+@click.option(
+    "--node-choice",
+    type=click.Choice(["kube-scheduler", "koordpy"]),
+    help="What chooses among the nodes that fit (default: kube-scheduler).",
+)
+@click.option(
+    "--controller-plugins",
+    metavar="LIST",
+    help="Plugins whose controllers run, such as *,-Reservation (default: all).",
+)
+@click.option("--no-leader-elect", is_flag=True, help="Do what the leader does without holding the lease.")
+@click.pass_obj
+def serve(obj: dict[str, Any], /, **options: Any) -> None:
+    """Serve webhooks, the scheduler extender and the debug API."""
+    from koordpy.settings import SERVING
+
+    overrides = _common_overrides(options)
+    overrides["parts"] = _list(options["parts"])
+    overrides["admission"] = {
+        **_bind(options["admission_bind"], "--admission-bind"),
+        "certDir": options["cert_dir"],
+        "tlsHosts": list(options["tls_host"]) or None,
+    }
+    overrides["extender"] = {
+        **_bind(options["extender_bind"], "--extender-bind"),
+        "schedulerConfig": options["scheduler_config"],
+        "nodeChoice": options["node_choice"],
+        "controllerPlugins": _list(options["controller_plugins"]),
+        "leaderElect": False if options["no_leader_elect"] else None,
+    }
+    _run(obj, options["config"], overrides, default=SERVING)
+
+
+@click.command()
+@_process_options
+@click.option("--parts", metavar="LIST", help="Parts to run, of: descheduler,controllers.")
+@_renamed("--descheduler", to="--parts descheduler", is_flag=True)
+@_renamed("--qos", to="koordpy agent", is_flag=True)
+@click.option(
+    "--controllers",
+    is_flag=False,
+    flag_value="",
+    metavar="LIST",
+    help="Controllers to run, such as *,-nodeslo (default: all).",
+)
+@click.option("--descheduler-config", help="DeschedulerConfiguration file.")
+@click.option(
+    "--controller-arg",
+    multiple=True,
+    metavar="NAME.FIELD=VALUE",
+    help="An argument of a controller, e.g. colocationprofile.reconcileByDefault=true.",
+)
+@click.option("--dry-run", is_flag=True, help="Descheduler: decide, but evict nothing.")
+@click.option(
+    "--evict-with",
+    multiple=True,
+    metavar="NAME=INSTEAD",
+    help="Use an installed evictor where the configuration names one that is not (e.g. "
+    "MigrationController=DefaultEvictor).",
+)
+@click.pass_obj
+def worker(obj: dict[str, Any], /, **options: Any) -> None:
+    """Run the descheduler, the controllers, or both; of several workers one acts.
+
+    Health checks, metrics and the debug API come with them.
+    """
+    if options["controllers"] == "":
+        raise Failure("--controllers: expected a list, such as '*,-nodeslo'; --parts controllers runs them")
+    overrides = _common_overrides(options)
+    overrides["parts"] = _list(options["parts"])
+    substitutes = dict(_pair(text, "--evict-with") for text in options["evict_with"])
+    overrides["worker"] = {
+        "descheduler": {
+            "config": options["descheduler_config"],
+            "dryRun": True if options["dry_run"] else None,
+            "substituteEvictors": substitutes or None,
+        },
+        "controllers": {
+            "selection": _list(options["controllers"]),
+            "args": _controller_args(options["controller_arg"]),
+        },
+    }
+    belongs = {
+        "--descheduler-config": "descheduler",
+        "--dry-run": "descheduler",
+        "--evict-with": "descheduler",
+        "--controllers": "controllers",
+        "--controller-arg": "controllers",
+    }
+    given = {
+        option: part
+        for option, part in belongs.items()
+        if options[option.removeprefix("--").replace("-", "_")]
+    }
+    _run(obj, options["config"], overrides, always=("debug",), belongs=given)
+
+
+@click.command(cls=QOSFlagsCommand)
+@_process_options
+@click.option("--node-name", help="This node's name (default: $NODE_NAME).")
+@click.pass_obj
+def agent(obj: dict[str, Any], /, **options: Any) -> None:
+    """Run the node agent on the node that it enforces QoS on.
+
+    Health checks, metrics and the debug API come with it.
+    """
+    overrides = _common_overrides(options)
+    overrides["parts"] = ["agent", "debug"]
+    overrides["agent"] = {
+        "nodeName": options["node_name"],
+        "flags": qos_flags.given(click.get_current_context()) or None,
+    }
+    _run(obj, options["config"], overrides)
+
+
+def _run(
+    obj: dict[str, Any],
+    config: Path | None,
+    overrides: dict[str, Any],
+    *,
+    default: Sequence[str] = (),
+    always: Sequence[str] = (),
+    belongs: Mapping[str, str] | None = None,
+) -> None:
+    """Run a process with the parts that the settings choose, else `default`; and with `always`.
+
+    `belongs` are options that were given, and the part that each of them is for.
+    """
+    from koordpy import main as runtime
+    from koordpy import settings as process_settings
+
+    runtime.set_up_logging(obj["verbose"])
+    settings = process_settings.load(config, overrides, os.environ)
+    parts = settings.parts or default
+    if not parts:
+        raise Failure(
+            "there is nothing to run: choose parts with --parts, or with `parts` in the file of --config "
+            f"({', '.join(name for name in process_settings.PART_NAMES if name not in always)})"
+        )
+    for option, part in (belongs or {}).items():
+        if part not in parts:
+            raise Failure(f"{option}: the part {part} does not run; the parts are {', '.join(parts)}")
+    runtime.run_process(settings, (*parts, *always))
+
+
+# --- reading options -------------------------------------------------------------------------------
+
+
+def _common_overrides(options: dict[str, Any]) -> dict[str, Any]:
+    from koordpy.lib import feature_gates
+
+    return {
+        "client": {
+            "server": options["server"],
+            "kubeconfig": options["kubeconfig"],
+            "context": options["kube_context"],
+        },
+        "featureGates": feature_gates.parse(options["feature_gates"]) or None,
+        "debug": _bind(options["debug_bind"], "--debug-bind"),
+    }
+
+
+def _bind(text: str | None, option: str) -> dict[str, Any]:
+    if text is None:
+        return {}
+    address, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal():
+        raise Failure(f"{option}: got {text!r}, expected ADDRESS:PORT")
+    return {"bindAddress": address.strip("[]") or "0.0.0.0", "port": int(port)}
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, equals, instead = text.partition("=")
+    if not equals or not name or not instead:
+        raise Failure(f"{option}: got {text!r}, expected NAME=INSTEAD")
+    return name, instead
+
+
+def _list(text: str | None) -> list[str] | None:
+    return None if text is None else [item.strip() for item in text.split(",")]
+
+
+def _controller_args(texts: tuple[str, ...]) -> dict[str, Any]:
+    """Read `NAME.FIELD=VALUE`; the values are YAML."""
+    import yaml
+
+    args: dict[str, Any] = {}
+    for text in texts:
+        place, equals, value = text.partition("=")
+        name, dot, field = place.partition(".")
+        if not equals or not dot or not name or not field:
+            raise Failure(f"--controller-arg: got {text!r}, expected NAME.FIELD=VALUE")
+        try:
+            args.setdefault(name, {})[field] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise Failure(f"--controller-arg: got {text!r}, expected a YAML value") from None
+    return args

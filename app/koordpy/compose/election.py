@@ -1,0 +1,78 @@
+"""Work that one of several processes does: the one that holds a Lease.
+
+Parts share nothing but the mechanism. Koordinator's components have Leases of their own, and so have the
+extender, the descheduler and the controllers here: never does koordpy's run beside Koordinator's.
+"""
+
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from koordpy.cluster.client import Client
+from koordpy.cluster.leader import LeaderElector, identity
+from koordpy.lib.clock import Clock
+from koordpy.settings import LeaseSettings
+
+log = logging.getLogger(__name__)
+
+Work = Callable[[], Awaitable[None]]
+"""Works until cancelled; called again each time that the Lease is won."""
+
+
+class Election:
+    """Does `work` while this process holds a Lease, or all the time without one.
+
+    With `once` the work is not begun again: neither when it has ended nor when the Lease is lost.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        client: Client,
+        lease: LeaseSettings | None,
+        *,
+        once: bool = False,
+        clock: Clock,
+        rng: random.Random,
+        **options: Any,
+    ) -> None:
+        self.is_leading = False
+        self.elector: LeaderElector | None = None
+        self._work, self._once, self._clock = work, once, clock
+        if lease is not None:
+            self.elector = LeaderElector(
+                client,
+                lease.namespace,
+                lease.name,
+                identity(),
+                lease_duration=lease.lease_duration,
+                renew_deadline=lease.renew_deadline,
+                retry_period=lease.retry_period,
+                clock=clock,
+                rng=rng,
+                **options,
+            )
+
+    async def run(self) -> None:
+        """Stand for election again and again, and work in between. Raises what the work raises."""
+        if self.elector is None:
+            await self.lead()
+            return
+        while True:
+            await self.elector.run(self.lead)
+            if self._once:
+                return
+            self.lost()
+
+    async def lead(self) -> None:
+        """Work; this process holds the Lease."""
+        self.is_leading = True
+        try:
+            await self._work()
+        finally:
+            self.is_leading = False
+
+    def lost(self) -> None:
+        """Log that the Lease is held no more."""
+        log.warning("no longer the leader; waiting for the lease again")

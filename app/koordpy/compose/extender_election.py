@@ -1,0 +1,174 @@
+"""What one of several extenders does for all: schedule Reservations, run the controllers of plugins.
+
+It has to be the one that kube-scheduler calls, and no process knows that of the others: a process that is
+called and does not lead claims the Lease, and the leader gives it up. Where Reservations are scheduled, binds
+wait for that behind the fence (`koordpy.scheduling.cycle.fence`): so Reservations and pods are never given
+the same resources.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from koordpy.cluster.client import Client
+from koordpy.lib import supervise
+from koordpy.lib.clock import Clock
+from koordpy.scheduling.cycle.fence import Fence, Limits
+from koordpy.scheduling.extender.extender import Extender
+from koordpy.settings import LeaseSettings
+
+from .election import Election, Work
+
+log = logging.getLogger(__name__)
+
+
+class ExtenderElection(Election):
+    """Runs what was added while this process leads; `lease` None means that there is no other process.
+
+    Nothing is done, no Lease needed and none claimed, where nothing was added.
+    """
+
+    def __init__(
+        self,
+        extender: Extender,
+        client: Client,
+        lease: LeaseSettings | None,
+        *,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        super().__init__(
+            self._do_all, client, lease, clock=clock, rng=rng, on_held=self._held, claims=self._wants
+        )
+        self.works: dict[str, Work] = {}
+        self._lease, self._binds = lease, extender.binds
+        self._fence: Fence | None = None
+        self._catch_up: Callable[[], Awaitable[None]] | None = None
+        self._called_at = -float("inf")
+        self._claimed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.works)
+
+    def add(self, name: str, work: Work) -> None:
+        """Have work done by the leader, supervised under a name; before `begin`."""
+        self.works[name] = work
+        if self.elector is not None:
+            self._binds.on_asked = self._called
+
+    def guard(self, catch_up: Callable[[], Awaitable[None]]) -> None:
+        """Fence the binds of this process: something of the work gives resources of nodes away, too.
+
+        `catch_up` returns when everything is known that was written before, and raises where that cannot be
+        known.
+        """
+        if self._lease is None or self.elector is None:
+            return
+        self._catch_up, self._fence = catch_up, self._binds.fence
+        duration = self.elector.duration
+        end = (self._lease.renew_deadline + duration) / 2
+        self._fence.put_up(Limits(self._lease.renew_deadline, end, duration), self._why_shut)
+
+    def begin(self, when: Callable[[], Awaitable[None]]) -> None:
+        """Stand for election after `when` has returned."""
+        if self:
+            self._task = asyncio.create_task(self._begin(when))
+
+    async def stop(self) -> None:
+        """End all work, let no bind wait any more, and give up the Lease."""
+        if self._fence is not None:
+            self._fence.end("koordpy is shutting down")
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _begin(self, when: Callable[[], Awaitable[None]]) -> None:
+        await when()
+        if self.elector is None:
+            await self.run()
+        else:
+            await supervise.forever("election", self.run)
+
+    async def lead(self) -> None:
+        """Work until another process claims the Lease; return when nothing is under way any more."""
+        if self.elector is None:
+            await super().lead()
+            return
+        if self._fence is not None and self._catch_up is not None:
+            await self._catch_up()
+            self._fence.open()
+        self._claimed.clear()
+        working = asyncio.create_task(super().lead())
+        claimed = asyncio.create_task(self._claimed.wait())
+        try:
+            await asyncio.wait((working, claimed), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if self._fence is not None:
+                self._fence.shut()
+            for task in (working, claimed):
+                task.cancel()
+            await _to_its_end(self._ended(working, claimed))
+
+    async def _ended(self, *tasks: asyncio.Task[Any]) -> None:
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._fence is not None:
+            await self._fence.quiet()
+
+    async def _do_all(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for name, work in self.works.items():
+                tasks.create_task(supervise.forever(name, work))
+
+    def lost(self) -> None:
+        """Log to which process the Lease goes, if to any."""
+        if self._claimed.is_set() and self.elector is not None:
+            log.info("kube-scheduler calls another process: leaving the lease to %s", self.elector.claimant)
+        else:
+            super().lost()
+
+    # --- which process is to lead ----------------------------------------------------------------
+
+    def _called(self) -> None:
+        """It is this process that kube-scheduler calls."""
+        if self.elector is not None and not self.is_leading:
+            self._called_at = self._clock.monotonic()
+            self.elector.claim()
+
+    def _wants(self) -> bool:
+        if self._fence is not None:
+            return self._fence.is_awaited
+        assert self.elector is not None
+        return self._clock.monotonic() < self._called_at + self.elector.duration
+
+    def _held(self, at: float) -> None:
+        assert self.elector is not None
+        if self._fence is not None:
+            self._fence.confirm(at)
+        if self.elector.claimant not in ("", self.elector.identity):
+            self._claimed.set()
+
+    def _why_shut(self) -> str:
+        elector = self.elector
+        assert elector is not None
+        lease = f"the Lease {elector.namespace}/{elector.name}"
+        if elector.problem:
+            return f"{lease} cannot be had: {elector.problem}"
+        if elector.leader in ("", elector.identity):
+            return f"{lease} is being taken"
+        return f"{lease} is held by {elector.leader}, which has been asked to give it up"
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Do what must not be left half done, and only then be cancelled."""
+    task, cancelled = asyncio.ensure_future(work), False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled = True
+    task.result()
+    if cancelled:
+        raise asyncio.CancelledError

@@ -1,0 +1,112 @@
+"""The part `descheduler`: rounds of descheduling, by one process of the cluster."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from koordpy.api.core import Node, Pod
+from koordpy.api.needs import Right
+from koordpy.cluster import transformers
+from koordpy.compose.election import Election
+from koordpy.compose.leases import lease_rights
+from koordpy.compose.part import Context, PartError, PartNeeds, WorkingPart
+from koordpy.descheduling import config as descheduling_config
+from koordpy.descheduling import framework as descheduling
+from koordpy.descheduling.config import LeaderElection
+from koordpy.descheduling.descheduler import Descheduler
+from koordpy.lib.feature_gates import FeatureSpec
+from koordpy.settings import LeaseSettings, Settings
+
+log = logging.getLogger(__name__)
+
+_EVENTS = "events.k8s.io"
+
+
+class DeschedulerPart(WorkingPart):
+    """The descheduler of a DeschedulerConfiguration file.
+
+    Its work is over after one round where the file has no interval.
+    """
+
+    name: ClassVar[str] = "descheduler"
+    descheduler: Descheduler
+    election: Election
+
+    def __init__(self, process: Context) -> None:
+        super().__init__(process)
+        self.catalogue = descheduling.installed()
+
+    @classmethod
+    def needs(cls, settings: Settings) -> PartNeeds:
+        """Return nodes and pods, and the rights to write events and to hold the Lease."""
+        rights = [Right("create", "events", _EVENTS), Right("patch", "events", _EVENTS)]
+        lease = descheduler_lease(settings)
+        if lease is not None:
+            rights += lease_rights(lease)
+        return PartNeeds(follows=(Node, Pod), rights=tuple(rights))
+
+    @property
+    def gates(self) -> Mapping[str, FeatureSpec]:
+        """The gates of descheduling plugins, and of what happens to objects before plugins see them."""
+        return self.catalogue.feature_gates(transformers.SPECS, skip_broken=True)
+
+    def prepare(self) -> None:
+        """Make the profiles of the configuration."""
+        process, settings = self.process, self.process.settings.worker.descheduler
+        if settings.config is None:
+            raise PartError(
+                "the descheduler needs worker.descheduler.config: a DeschedulerConfiguration file"
+            )
+        config = descheduling_config.load(Path(settings.config).read_text(encoding="utf-8"))
+        for line in config.without_effect:
+            log.warning("%s: %s", settings.config, line)
+        if settings.dry_run is not None:
+            config = config.model_copy(update={"dry_run": settings.dry_run})
+        transformers.install(process.cluster, process.gates)
+        self.descheduler = Descheduler(
+            config,
+            self.catalogue,
+            process.cluster,
+            process.client,
+            process.events,
+            substitutes=settings.substitute_evictors,
+            gates=process.gates,
+        )
+        self.election = Election(
+            self.descheduler.serve,
+            process.client,
+            _lease(config.leader_election, process.settings),
+            once=config.descheduling_interval <= 0,
+            clock=process.clock,
+            rng=process.rng,
+        )
+
+    async def work(self) -> None:
+        """Run rounds while this process leads, once everything is listed."""
+        await self.process.informers.wait_synced()
+        await self.election.run()
+
+
+def descheduler_lease(settings: Settings) -> LeaseSettings | None:
+    """Return the Lease that the descheduler's configuration names, None where there is no election.
+
+    Without a file it is the one that Koordinator's defaults name. Raises ConfigError, OSError.
+    """
+    file = settings.worker.descheduler.config
+    election = LeaderElection()
+    if file is not None:
+        election = descheduling_config.load(Path(file).read_text(encoding="utf-8")).leader_election
+    return _lease(election, settings)
+
+
+def _lease(election: LeaderElection, settings: Settings) -> LeaseSettings | None:
+    if not (election.leader_elect and settings.worker.leader_elect):
+        return None
+    return LeaseSettings(
+        namespace=election.resource_namespace,
+        name=election.resource_name,
+        lease_duration=election.lease_duration / 1e9,
+        renew_deadline=election.renew_deadline / 1e9,
+        retry_period=election.retry_period / 1e9,
+    )

@@ -1,0 +1,164 @@
+"""The part `extender`: what kube-scheduler calls, and what the extenders of a cluster do by one of them."""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from koordpy.api import config_model
+from koordpy.api.config_model import ConfigError
+from koordpy.api.core import Node, Pod
+from koordpy.api.needs import Right
+from koordpy.cluster import transformers
+from koordpy.cluster.network_topology.manager import TreeManager
+from koordpy.compose.extender_election import ExtenderElection
+from koordpy.compose.leases import lease_rights
+from koordpy.compose.part import Part, PartNeeds, Routes
+from koordpy.gates import serving as serving_gates
+from koordpy.http.routes.extender import endpoints
+from koordpy.lib import supervise
+from koordpy.lib.feature_gates import FeatureSpec
+from koordpy.lib.verbosity import set_verbosity
+from koordpy.scheduling.explain.decisions import Decisions
+from koordpy.scheduling.explain.observers import Observers
+from koordpy.scheduling.extender.extender import Extender
+from koordpy.scheduling.extender.pre_enqueue import PreEnqueueGates
+from koordpy.scheduling.extender.waking import Waking
+from koordpy.scheduling.framework.controllers import PluginControllers
+from koordpy.scheduling.interface.debug_flags import DebugFlags
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.nominator import Nominator
+from koordpy.scheduling.interface.waiting_pods import WaitingPods
+from koordpy.scheduling.profiles import config as scheduling_config
+from koordpy.scheduling.profiles.config import SchedulerConfiguration
+from koordpy.scheduling.profiles.registry import Place, Profiles, build
+from koordpy.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+class ExtenderPart(Part):
+    """The profiles, the extender that answers kube-scheduler, and the election among several extenders."""
+
+    name: ClassVar[str] = "extender"
+    config: SchedulerConfiguration
+    profiles: Profiles
+    extender: Extender
+    observers: Observers
+    election: ExtenderElection
+    debug_flags: DebugFlags
+    network_topology: TreeManager | None = None
+    _observing: asyncio.Task[None] | None = None
+
+    @classmethod
+    def needs(cls, settings: Settings) -> PartNeeds:
+        """Return nodes and pods; in full mode the right to look at a pod whose bind is in doubt."""
+        rights = (Right("get", "pods"),) if settings.extender.mode == "full" else ()
+        return PartNeeds(follows=(Node, Pod), rights=rights)
+
+    @staticmethod
+    def leading_rights(settings: Settings) -> Iterator[Right]:
+        """Yield the rights that are needed where something is done by one of several extenders."""
+        if settings.extender.leader_elect:
+            yield from lease_rights(settings.extender.lease)
+
+    @property
+    def gates(self) -> Mapping[str, FeatureSpec]:
+        """The gates of `koordpy serve`, which admission and scheduling share."""
+        return serving_gates(admission=False)
+
+    def prepare(self) -> None:
+        """Make the profiles, and everything that works with them."""
+        process, settings = self.process, self.process.settings.extender
+        path = settings.profiles_file
+        self.config = scheduling_config.load(path)
+        transformers.install(process.cluster, process.gates)
+        self.debug_flags = settings.debug_log.flags(set_verbosity)
+        if settings.network_topology_manager:
+            self.network_topology = TreeManager(process.cluster, process.client)
+        self._nominator, self._waiting_pods = process.cluster.shared(Nominator), WaitingPods()
+        try:
+            self.profiles = build(
+                self.config,
+                lambda _: self.handle(),
+                place=Place.EXTENDER,
+                skip_missing=settings.skip_missing_plugins,
+                gates=process.gates,
+            )
+        except ConfigError as error:
+            raise error.under(path) from None
+        for line in config_model.without_effect(self.config, scheduling_config.EXTENDER):
+            log.warning("%s: %s", path, line)
+        for missing in self.profiles.missing:
+            log.warning("%s: not installed, and therefore left out: %s", path, missing)
+        decisions = Decisions(settings.decisions)
+        self.extender = Extender(
+            self.profiles,
+            self.handle(),
+            decisions=decisions,
+            is_light=settings.mode == "light",
+            node_choice=settings.node_choice,
+            histories=settings.histories,
+        )
+        self.observers = Observers(settings, self.profiles, self.extender.handle, decisions, process.client)
+        self._prepare_election()
+
+    def handle(self) -> Handle:
+        """Return a new handle; all have the same cluster, nominated pods and waiting pods."""
+        process = self.process
+        return Handle(
+            process.cluster,
+            client=process.client,
+            clock=process.clock,
+            rng=process.rng,
+            nominator=self._nominator,
+            waiting_pods=self._waiting_pods,
+            debug_flags=self.debug_flags,
+            network_topology=self.network_topology,
+        )
+
+    def _prepare_election(self) -> None:
+        """Add what only one of several processes does; the part `reservations` adds its own."""
+        process, settings = self.process, self.process.settings.extender
+        self.election = ExtenderElection(
+            self.extender,
+            process.client,
+            settings.lease if settings.leader_elect else None,
+            clock=process.clock,
+            rng=process.rng,
+        )
+        frameworks = self.profiles.frameworks.values()
+        controllers = PluginControllers(frameworks, settings.controller_plugins)
+        if controllers:
+            self.election.add("plugin controllers", controllers.run)
+        waking = Waking(frameworks, self.handle(), process.client)
+        if waking:
+            self.election.add("waking of pods", waking.run)
+        gates = PreEnqueueGates(self.profiles, self.handle(), process.client, self.observers.events)
+        if gates:
+            self.election.add("PreEnqueue gates", gates.run)
+        if self.observers.explanations is not None:
+            self.election.add("ScheduleExplanations", self.observers.explanations.run)
+        if self.network_topology is not None:
+            self.election.add("network topology", self.network_topology.run)
+
+    def routes(self) -> Routes:
+        """Return the extender verbs."""
+        return Routes(settings=self.process.settings.extender, hot=endpoints(self.extender))
+
+    async def start(self) -> None:
+        """Observe attempts, and stand for election once everything is listed."""
+        self._observing = asyncio.create_task(supervise.forever("observers", self.observers.run))
+        self.election.begin(self.process.informers.wait_synced)
+
+    async def stop(self) -> None:
+        """End.
+
+        Binds that are held for a Permit plugin are answered with an error: kube-scheduler retries the pods.
+        """
+        await self.election.stop()
+        self.extender.close("koordpy is shutting down")
+        if self._observing is not None:
+            self._observing.cancel()
+            await asyncio.gather(self._observing, return_exceptions=True)
+        await self.observers.close()

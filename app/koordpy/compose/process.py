@@ -1,0 +1,166 @@
+"""One koordpy process: what its parts share, and its life from the start to the end.
+
+However many parts there are, the process has one client, one view of the cluster and one set of informers,
+which follow what all parts want together; one set of feature gates, one recorder of events, one set of health
+checks, and one debug endpoint.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from koordpy import gates
+from koordpy.cluster.connection import Channel, Connection
+from koordpy.cluster.informer_checks import informer_checks
+from koordpy.lib import supervise
+from koordpy.lib.clock import Clock, SystemClock
+from koordpy.settings import Settings
+
+from . import parts as installed
+from .part import Context, Routes
+
+if TYPE_CHECKING:
+    from koordpy.http.server.listener import Listener
+
+log = logging.getLogger(__name__)
+
+LAST_EVENTS_SECONDS = 5.0
+"""How long the last events may take to be written at the end."""
+
+
+class Process(Context):
+    """One process with some parts. `start`, then `stop`; or `run`, which is both and what is in between.
+
+    Whatever is wrong with the settings is found while it is made, before anything listens. Without `listens`
+    nothing ever does: callers in this process take the endpoints from `routes`. Raises KeyError for an
+    unknown part, and what `Part.prepare` raises.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        parts: Iterable[str],
+        *,
+        listens: bool = True,
+        connection: Channel | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        access = settings.client
+        channel = connection or Connection.find(access.kubeconfig, access.context, access.server)
+        super().__init__(settings, channel, clock or SystemClock(), rng or random.Random())
+        self.health.ready["informers"] = lambda: (
+            None if self.informers.synced else "not all informers have listed yet"
+        )
+        self.listeners: dict[str, Listener] = {}
+        """By the name of the part that answers there; also `routes`."""
+        self.routes: dict[str, Routes] = {}
+        self.parts.extend(part(self) for part in installed.in_order(parts))
+        specs = {name: spec for part in self.parts for name, spec in part.gates.items()}
+        self.gates = gates.chosen(specs, settings.feature_gates)
+        self._recording: asyncio.Task[None] | None = None
+        self._has_started = False
+        for part in self.parts:
+            part.prepare()
+        self.routes = {part.name: found for part in self.parts if (found := part.routes()) is not None}
+        self._listens = listens
+        if listens:
+            from .listening import bind  # what listens needs libraries that a process without does not
+
+            self.listeners = bind(self, self.routes)
+
+    # --- life ------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Follow the cluster, listen, and start the parts.
+
+        Listeners open at once, so that probes get answers; until every informer has listed, `/readyz` says no
+        and no request is decided on half a view. Raises what `Part.start` raises, ListenError.
+        """
+        await self.informers.start()
+        self.health.ready |= informer_checks(self.informers)
+        if not self._listens:
+            await self.informers.wait_synced()
+        for name, listener in self.listeners.items():
+            if self.routes[name].on_start:
+                await listener.start()
+        self._recording = asyncio.create_task(supervise.forever("events", self.events.run))
+        for part in self.parts:
+            await part.start()
+        self._has_started = True
+
+    async def wait_ready(self, timeout: float | None = None) -> None:
+        """Return when every informer has listed and every part can work.
+
+        Raises TimeoutError naming what is missing.
+        """
+        await self.informers.wait_synced(timeout)
+        try:
+            async with asyncio.timeout(timeout):
+                for part in self.parts:
+                    await part.wait_ready()
+        except TimeoutError:
+            failures = self.health.failures(self.health.ready)
+            raise TimeoutError("; ".join(f"{name}: {reason}" for name, reason in failures.items())) from None
+
+    async def wait(self) -> None:
+        """Return when the work of all parts is over, which never happens with most.
+
+        Raises what a part raised.
+        """
+        working = [part for part in self.parts if not part.accompanies]
+        waiting = [asyncio.create_task(part.wait()) for part in working or self.parts]
+        try:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    async def run(self) -> None:
+        """Start, wait until all work is over, and stop. Raises what a part ended with."""
+        try:
+            await self.start()
+            await self.wait()
+        finally:
+            await self.stop()
+
+    async def stop(self) -> None:
+        """Be ready no more, end the parts, answer what is under way, then let go of the cluster.
+
+        Requests are still answered for a while first, which the cluster needs to learn that no more of them
+        are to be sent here.
+        """
+        self.health.ready["shutdown"] = lambda: "koordpy is shutting down"
+        for listener in self.listeners.values():
+            listener.drain()
+        if self._has_started:
+            await asyncio.sleep(self.shutdown_seconds)
+        for part in reversed(self.parts):
+            await part.stop()
+        await self._write_last_events()
+        await asyncio.gather(*(listener.stop() for listener in self.listeners.values()))
+        await self.informers.stop()
+        await self.client.close()
+
+    @property
+    def shutdown_seconds(self) -> float:
+        """How long the process goes on serving after it was told to stop, not ready any more."""
+        delay = self.settings.shutdown_delay
+        return max(part.shutdown_delay for part in self.parts) if delay is None else delay
+
+    async def _write_last_events(self) -> None:
+        """Write the last events, but do not let an API server that is away hold up the exit."""
+        if self._recording is None:
+            return
+        try:
+            async with asyncio.timeout(LAST_EVENTS_SECONDS):
+                await self.events.flush()
+        except TimeoutError:
+            log.warning("not all events were written within %g s", LAST_EVENTS_SECONDS)
+        self._recording.cancel()
+        await asyncio.gather(self._recording, return_exceptions=True)
