@@ -259,6 +259,15 @@ def test_owners_with_few_pods_can_be_protected() -> None:
     assert filtering.filter(pod(name="1"))
 
 
+def test_profiles_of_one_cluster_count_the_replicas_of_the_same_owners() -> None:
+    cluster = Cluster()
+    lenient, strict = evictor(cluster, minReplicas=2), evictor(cluster, minReplicas=3)
+    for name in ("1", "2"):
+        cluster.store(Pod).apply(pod(name=name))
+    assert lenient.filter(pod(name="1"))
+    assert not strict.filter(pod(name="1"))
+
+
 def test_before_eviction_another_node_must_fit() -> None:
     cluster = Cluster()
     filtering = evictor(cluster, nodeFit=True, nodeSelector="pool=x")
