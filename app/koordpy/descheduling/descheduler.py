@@ -30,6 +30,7 @@ from .framework import Framework, Runtime
 from .interface import Plugin
 from .limiter import EvictionLimiter
 from .metrics import ROUNDS
+from .missing import NoEvictor, without_missing
 from .substitution import substitute
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ class Descheduler:
         decisions: Decisions | None = None,
         gates: FeatureGates | None = None,
     ) -> None:
-        self.config = substitute(config, substitutes or {})
+        self.config = without_missing(substitute(config, substitutes or {}), catalogue)
         self.decisions = decisions or Decisions()
         self.limiter = EvictionLimiter(
             self.config.max_no_of_pods_to_evict_per_node,
@@ -75,7 +76,7 @@ class Descheduler:
             gates or FeatureGates({}),
         )
         _refuse_missing(self.config, catalogue)
-        self.frameworks = _frameworks(self.config, catalogue, runtime)
+        self.frameworks = _frameworks(self.config, catalogue.including(NoEvictor), runtime)
 
     async def serve(self) -> None:
         """Run as long as this process is the leader: supervised in an interval, or one cycle."""
@@ -147,7 +148,7 @@ def _refuse_missing(config: DeschedulerConfiguration, catalogue: Catalogue[Plugi
         for point in ("deschedule", "balance", "evict", "filter"):
             names = getattr(profile.plugins, point).names if profile.plugins is not None else ()
             for name in names:
-                if name in catalogue:
+                if name in catalogue or name == NoEvictor.name:
                     continue
                 text = catalogue.missing(name)
                 if point in ("evict", "filter"):

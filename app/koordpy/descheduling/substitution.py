@@ -1,8 +1,8 @@
 """Run a configuration without a plugin that it names, by naming another one in its place.
 
 Koordinator's shipped descheduler configuration evicts through MigrationController. Where that plugin is not
-installed, the descheduler does not start and says so; `MigrationController=DefaultEvictor` as a substitute is
-the explicit decision to evict pods directly, without reserving a place for them first. Only the Evict and
+installed, nothing is evicted; `MigrationController=DefaultEvictor` as a substitute is the explicit decision
+to evict pods directly, without reserving a place for them first. Only the Evict and
 Filter points are touched; the arguments of the plugin that is replaced have no effect.
 """
 

@@ -15,6 +15,7 @@ from koordpy.descheduling.config import load
 from koordpy.descheduling.descheduler import Descheduler
 from koordpy.descheduling.framework import GROUP
 from koordpy.descheduling.interface import Plugin
+from koordpy.descheduling.missing import NoEvictor
 from koordpy.lib import duration
 from koordpy_plugins.descheduling.defaultevictor.plugin import DefaultEvictor
 from koordpy_plugins.descheduling.lownodeload.plugin import LowNodeLoad
@@ -24,7 +25,7 @@ SHIPPED = SAMPLES / "koordinator" / "descheduler-config.yaml"
 
 
 @pytest.mark.skipif(not SHIPPED.is_file(), reason=f"{SHIPPED} is not there; KOORDPY_SAMPLES names its folder")
-def test_the_shipped_file_loads_and_names_the_evictor_that_is_not_installed() -> None:
+def test_the_shipped_file_runs_with_a_substitute_evictor() -> None:
     config = load(SHIPPED.read_text())
     catalogue = Catalogue.of(GROUP, Plugin, [LowNodeLoad, DefaultEvictor])
     assert config.descheduling_interval == 10 * duration.SECOND
@@ -34,9 +35,30 @@ def test_the_shipped_file_loads_and_names_the_evictor_that_is_not_installed() ->
         "healthzBindAddress",
         "metricsBindAddress",
     ]
-    with pytest.raises(
-        ConfigError, match=r'profiles\[0\]\.plugins\.evict: got "MigrationController", expected a'
-    ):
-        Descheduler(config, catalogue, Cluster())
     target = Descheduler(config, catalogue, Cluster(), substitutes={"MigrationController": "DefaultEvictor"})
     assert isinstance(target.frameworks[0].evict_plugin, DefaultEvictor)
+
+
+@pytest.mark.skipif(not SHIPPED.is_file(), reason=f"{SHIPPED} is not there; KOORDPY_SAMPLES names its folder")
+def test_the_shipped_file_runs_and_evicts_nothing_while_its_evictor_is_missing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    catalogue = Catalogue.of(GROUP, Plugin, [LowNodeLoad, DefaultEvictor])
+    target = Descheduler(load(SHIPPED.read_text()), catalogue, Cluster())
+    assert isinstance(target.frameworks[0].evict_plugin, NoEvictor)
+    assert "evicts nothing: its evictor MigrationController is not installed" in caplog.text
+    assert "plugin MigrationController is not installed, and therefore left out" in caplog.text
+
+
+def test_a_plugin_that_koordinator_does_not_have_either_is_refused() -> None:
+    text = """
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerConfiguration
+profiles:
+  - name: p
+    plugins:
+      balance: {enabled: [{name: LowNodeLoads}]}
+"""
+    catalogue = Catalogue.of(GROUP, Plugin, [LowNodeLoad, DefaultEvictor])
+    with pytest.raises(ConfigError, match=r'profiles\[0\]\.plugins\.balance: got "LowNodeLoads"'):
+        Descheduler(load(text), catalogue, Cluster())

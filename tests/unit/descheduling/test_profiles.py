@@ -35,6 +35,7 @@ from koordpy.descheduling.interface import (
     Plugin,
 )
 from koordpy.descheduling.limiter import EvictionLimiter
+from koordpy.descheduling.missing import NoEvictor
 from koordpy.descheduling.plugin_set import PluginSet
 from koordpy.lib.clock import FakeClock
 from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, Stage
@@ -232,11 +233,7 @@ def test_the_interval_reaches_the_arguments() -> None:
 def test_an_evictor_that_is_not_installed_can_be_substituted() -> None:
     args = PluginConfig(name="MigrationController", args={"evictQPS": "10"})
     config = set_defaults(DeschedulerConfiguration(profiles=[Profile(plugin_config=[args])]))
-    with pytest.raises(
-        ConfigError,
-        match=r'plugins\.evict: got "MigrationController", .*--evict-with MigrationController=NAME',
-    ):
-        Descheduler(config, CATALOGUE, cluster_of())
+    assert isinstance(Descheduler(config, CATALOGUE, cluster_of()).frameworks[0].evict_plugin, NoEvictor)
     built = Descheduler(config, CATALOGUE, cluster_of(), substitutes={"MigrationController": "Evictor"})
     assert built.frameworks[0].evict_plugin is Evictor.made[0]
     assert config.profiles[0].plugin_config[0].name == "MigrationController"
