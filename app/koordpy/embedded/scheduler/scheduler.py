@@ -72,7 +72,7 @@ class Scheduler:
 
     It is the only scheduler of its control plane, so it takes no lease. Volumes and dynamic resources do not
     exist here: their plugins are left out of the default profile. `connect` reaches extenders otherwise than
-    over the network.
+    over the network; `classes` are the plugins by name, the installed ones where None.
     """
 
     def __init__(

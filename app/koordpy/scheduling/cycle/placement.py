@@ -195,9 +195,10 @@ class Placement:
 
         This, `mark` and `unmark` are to be used within `write`.
         """
-        status = await self.mark(self.pod)
-        if not status.is_success:
-            return status
+        if self.binding.labels:  # most pods have none
+            status = await self.mark(self.pod)
+            if not status.is_success:
+                return status
         return await self.framework.run_bind(self.state, self.pod, self.binding)
 
     async def mark(self, target: Marked, *, annotations: bool = False) -> Status:

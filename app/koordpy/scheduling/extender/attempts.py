@@ -8,6 +8,8 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.clock import Clock
@@ -56,7 +58,7 @@ class Attempt:
 
     def has_kept(self, row: int) -> bool:
         """Return whether the filters of this attempt let the pod go to a node."""
-        return self.kept is not None and bool((self.kept.rows == row).any())
+        return self.kept is not None and bool(np.count_nonzero(self.kept.rows == row))
 
     def shed(self) -> None:
         """Let go of what only filter and prioritize need: thousands of pods may wait in Permit."""
