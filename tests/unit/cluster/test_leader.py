@@ -13,11 +13,16 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from koordpy.api.meta import format_micro_time
+from koordpy.api.core import Lease
+from koordpy.api.meta import ObjectMeta, format_micro_time
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.leader import CLAIM, LeaderElector, identity
+from koordpy.embedded.apiserver import ApiServer, Fault
+from koordpy.lib import simulated_time
 from koordpy.lib.clock import FakeClock
+from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
+from koordpy.simulation.inprocess import ServerChannel
 from tests.servers.collection import status
 from tests.servers.raw import Exchange, RawServer
 
@@ -188,6 +193,8 @@ async def test_lease_is_released_on_exit_after_the_work_has_stopped() -> None:
         me = Candidate(server, "me")
         async with running(me):
             await me.led.wait()
+            while len(me.held) < 4:
+                await asyncio.sleep(0)
         assert me.cancelled
         assert me.stopped
         assert server.spec["holderIdentity"] == ""
@@ -224,7 +231,7 @@ async def test_candidates_wait_between_one_and_two_periods_and_a_fifth_between_t
 def test_no_two_candidates_have_the_same_identity() -> None:
     start = f"{socket.gethostname()}_{os.getpid()}_"
     assert all(identity().startswith(start) for _ in range(3))
-    assert len({identity() for _ in range(10)}) == 10
+    assert len({identity() for _ in range(100)}) == 100
     assert len(identity()) == len(start) + 8
 
 
@@ -315,6 +322,39 @@ async def test_leader_stops_when_its_renewals_are_not_answered() -> None:
             await task
         assert me.cancelled
         assert me.elector.problem == "no answer in time"
+
+
+def test_leader_whose_api_server_hangs_stops_before_the_lease_is_another_ones() -> None:
+    """On simulated time: what the last renewal waits for is within the deadline, too."""
+    held: list[float] = []
+    stopped: list[float] = []
+
+    async def program(loop: SimulatedLoop) -> None:
+        clock = SimulatedClock(loop, START)
+        server = ApiServer(clock=clock)
+        await server.load()
+        client = Client(ServerChannel(server), attempts=1)
+        expiring = Lease.Spec(holder_identity="other", lease_duration_seconds=3)
+        await client.create(Lease(metadata=ObjectMeta(name="l", namespace="default"), spec=expiring))
+        elector = LeaderElector(client, "default", "l", "me", clock=clock, on_held=held.append)
+
+        async def lead() -> None:
+            await asyncio.sleep(60)
+            broken_at, never = loop.time(), asyncio.Event()
+
+            def fault(method: str, path: str) -> Fault | None:
+                if method == "GET":
+                    return None
+                return Fault(status=500) if loop.time() < broken_at + 5 else Fault(held=never)
+
+            server.faults = fault
+            await never.wait()
+
+        await elector.run(lead, lambda: stopped.append(loop.time()))
+
+    simulated_time.run(program)
+    assert held[0] >= 3
+    assert stopped == [pytest.approx(held[-1] + 2 + 10)]
 
 
 async def test_leader_goes_on_for_long_by_one_request_a_renewal() -> None:

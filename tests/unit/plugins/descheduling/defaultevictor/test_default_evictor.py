@@ -146,6 +146,7 @@ def test_by_default_other_pods_may_be_evicted(item: Pod) -> None:
         ({"priorityThreshold": {"value": 100}}, pod(spec={"priority": 100}), False),
         ({"priorityThreshold": {"value": 100}}, pod(spec={"priority": 99}), True),
         ({"priorityThreshold": {"value": 100}}, pod(), True),
+        ({"priorityThreshold": {}}, pod(spec={"priority": 100}), True),
         (
             {"priorityThreshold": {"value": 100}, "evictSystemCriticalPods": True},
             pod(spec={"priority": 100}),
