@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from koordpy.http.server.application import Application
 from koordpy.http.server.asgi import ASGIApp, Receive, Scope, Send, send_answer
 from koordpy.http.server.direct import Direct, Reply
 from koordpy.http.server.listener import Listener
+from koordpy.lib import certificates
 from koordpy.lib.certificates import SERVER_CERT, SERVER_KEY
 from koordpy.main import begin_listing, tune_memory
 from koordpy.settings import Settings, load
@@ -121,6 +123,8 @@ async def serve(part: str, api_server: str, cert_dir: Path, ports: list[int]) ->
         path: endpoint for path, endpoint in process.routes[part].hot.items() if isinstance(endpoint, Direct)
     }
     folder = None if part == "extender" else cert_dir
+    if folder is not None:
+        certificates.ensure(folder, ["127.0.0.1"], datetime.now(UTC))
     tune_memory()
     application = asgi_app(hot)
     ways = dict(zip(WAYS, ports, strict=True))
