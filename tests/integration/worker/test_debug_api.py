@@ -1,0 +1,140 @@
+"""The debug API of workers and node agents: the same as that of `koordpy serve`, under the same rules."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from koordpy import settings
+from koordpy.api.core import Node
+from koordpy.api.scheme import resource_of
+from koordpy.cluster.client import Client
+from koordpy.cluster.connection import Access, Connection
+from koordpy.compose.part import PartError
+from koordpy.compose.process import Process
+from koordpy.embedded.apiserver import ApiServer
+from koordpy.embedded.apiserver.server import Fault
+from tests.eventually import PATIENCE
+from tests.integration.descheduling.test_low_node_load_evicts import World
+from tests.integration.service.stage import CRDS
+from tests.integration.worker.stage import NodeFiles, create, working
+from tests.integration.worker.test_descheduler import CONFIG
+from tests.processes import worker_process
+
+TOKEN = "a-token-that-the-api-server-knows"
+EVERYTHING = ("/configz", "/metrics", "/debug/flags", "/debug/pprof/", "/openapi.json")
+PARTS = ("descheduler", "controllers", "agent")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer(crds=CRDS, tokens={TOKEN: {"username": "operator"}}) as made:
+        yield made
+
+
+@pytest.fixture
+async def client(server: ApiServer) -> AsyncIterator[Client]:
+    made = Client(Connection.to(Access(server.url)))
+    await World(made).fill()
+    await create(made, resource_of(Node), {"metadata": {"name": "n1"}})
+    yield made
+    await made.close()
+
+
+def process(server: str, folder: Path, part: str, **debug: Any) -> Process:
+    """Return a process with one part, configured to do something."""
+    file = folder / "descheduler.yaml"
+    file.write_text(yaml.safe_dump(CONFIG))
+    document = {
+        "client": {"server": server},
+        "debug": {"port": 0, **debug},
+        "featureGates": {"ColocationProfileController": True},
+        "worker": {"leaderElect": False, "descheduler": {"config": str(file), "dryRun": True}},
+        "agent": {"nodeName": "n1", **NodeFiles(folder, 2).settings},
+    }
+    return worker_process(settings.load(None, document), part)
+
+
+@pytest.mark.parametrize("part", PARTS)
+async def test_an_address_beyond_loopback_without_authentication_is_refused(
+    tmp_path: Path, part: str
+) -> None:
+    with pytest.raises(PartError, match=r"debug\.bindAddress: 0\.0\.0\.0 is not loopback; set debug\.auth"):
+        process("http://127.0.0.1:1", tmp_path, part, bindAddress="0.0.0.0")
+
+
+@pytest.mark.parametrize("part", PARTS)
+async def test_callers_are_reviewed_over_tls_and_probes_are_not(
+    server: ApiServer, client: Client, tmp_path: Path, part: str
+) -> None:
+    reviews: list[str] = []
+
+    def note(method: str, path: str) -> Fault | None:
+        if "reviews" in path:
+            reviews.append(path.rpartition("/")[2])
+        return None
+
+    server.faults = note
+    certs, hosts = tmp_path / "certs", ["localhost", "127.0.0.1", "worker.example"]
+    options = {"authentication": True, "certDir": str(certs), "tlsHosts": hosts}
+    async with working(process(server.url, tmp_path, part, **options)) as http:
+        assert http.base_url.scheme == "https"
+        assert (await http.get("/livez")).text == "ok"
+        assert reviews == []
+        for path in EVERYTHING:
+            assert (await http.get(path)).status_code == 401, path
+            assert (await http.get(path, headers=bearing("guessed"))).status_code == 401, path
+        assert set(reviews) == {"tokenreviews"}
+        for path in EVERYTHING:
+            assert (await http.get(path, headers=bearing(TOKEN))).status_code == 200, path
+        assert set(reviews) == {"tokenreviews", "subjectaccessreviews"}
+    assert (certs / "tls.crt").exists()
+
+
+def bearing(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+async def test_the_rounds_of_the_descheduler_are_shown(
+    server: ApiServer, client: Client, tmp_path: Path
+) -> None:
+    async with working(process(server.url, tmp_path, "descheduler")) as http, asyncio.timeout(PATIENCE):
+        while not (rounds := await rounds_of(http)) or rounds[-1]["ended"] is None:
+            await asyncio.sleep(0.02)
+        first = (await http.get("/apis/v1/descheduling/rounds/1")).json()
+        assert first["dry_run"] is True
+        [eviction] = [found for run in first["runs"] for found in run["evictions"]]
+        assert (eviction["plugin"], eviction["outcome"]) == ("LowNodeLoad", "dryRun")
+        [newest] = await rounds_of(http, limit=1, pod=eviction["pod"])
+        assert newest["number"] >= 1
+        assert await rounds_of(http, pod="no/such-pod") == []
+        assert (await http.get("/apis/v1/descheduling/rounds/100000")).status_code == 404
+        assert (await http.get("/apis/v1/descheduling/rounds?limt=1")).status_code == 400
+        configz = (await http.get("/configz")).json()
+        assert configz["descheduler"]["maxNoOfPodsToEvictTotal"] == 1
+
+
+async def rounds_of(http: httpx.AsyncClient, **query: Any) -> list[dict[str, Any]]:
+    answer = await http.get("/apis/v1/descheduling/rounds", params=query)
+    assert answer.status_code == 200, answer.text
+    found: list[dict[str, Any]] = answer.json()
+    return found
+
+
+async def test_what_a_process_does_not_run_says_so(server: ApiServer, client: Client, tmp_path: Path) -> None:
+    async with working(process(server.url, tmp_path, "agent")) as http:
+        assert await rounds_of(http) == []
+        answer = await http.get("/apis/v1/descheduling/rounds/1")
+        assert (answer.status_code, answer.json()["message"]) == (
+            404,
+            "no round 1: this process does not run the descheduler",
+        )
+        answer = await http.get("/apis/v1/nodes/n1")
+        assert (answer.status_code, answer.json()["message"]) == (
+            404,
+            "nodes are not followed: this process does not serve the extender",
+        )
