@@ -165,7 +165,8 @@ class Component:
     def write(self, config_map: str, changes: dict[str, str]) -> None:
         """Write the files of a ConfigMap where the command line of the container expects them, but here."""
         for name, text in self._installation.config_map(config_map).items():
-            for old, new in {"/etc/koordpy": str(self.folder), **changes}.items():
+            here = {"/etc/koordpy": str(self.folder), "/var/run/koordpy/certs": f"{self.folder}/tls"}
+            for old, new in {**here, **changes}.items():
                 text = text.replace(old, new.replace("{folder}", str(self.folder)))
             (self.folder / name).write_text(text)
 
@@ -227,4 +228,7 @@ class Component:
             self._processes.pop().stop()
 
     def _is_ready(self) -> bool:
-        return loopback.is_ready(f"http://127.0.0.1:{self._debug_port}/readyz")
+        return any(
+            loopback.is_ready(f"{scheme}://127.0.0.1:{self._debug_port}/readyz")
+            for scheme in ("http", "https")
+        )

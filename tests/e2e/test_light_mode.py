@@ -78,8 +78,12 @@ def examine(plane: ControlPlane, koordpy: Koordpy, folder: Path, scheduler: Docu
     file = folder / "kube-scheduler.yaml"
     file.write_text(yaml.safe_dump({**scheduler, "leaderElection": {"leaderElect": False}}))
     options = ("doctor", "--config", str(koordpy.config), "--scheduler-config", str(file))
-    well = koordpy.run(*options)
-    assert well.returncode == 0, well.stdout + well.stderr
+    create(plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "koordinator-system"}})
+
+    def is_well() -> bool:
+        return koordpy.run(*options).returncode == 0
+
+    assert eventually(is_well), koordpy.run(*options).stdout  # once the Lease can be had
     entries = [{**entry, "bindVerb": "bind"} for entry in scheduler["extenders"]]
     file.write_text(yaml.safe_dump({**scheduler, "extenders": entries}))
     ill = koordpy.run(*options)

@@ -28,6 +28,14 @@ NOT_SEEN = {
     "koordpy-worker": {
         # The same event about the same object within six minutes; an evicted pod is not evicted again.
         "koordpy-worker: patch events.events.k8s.io",
+        # A caller of the debug API with a token.
+        "koordpy-worker: create subjectaccessreviews.authorization.k8s.io",
+        "koordpy-worker: create tokenreviews.authentication.k8s.io",
+    },
+    "koordpy-qos-agent": {
+        # A caller of the debug API with a token.
+        "koordpy-qos-agent: create subjectaccessreviews.authorization.k8s.io",
+        "koordpy-qos-agent: create tokenreviews.authentication.k8s.io",
     },
     "koordpy-scheduler": {
         # A Reservation that ended a day ago; a write that somebody else's came before; what plugins annotate.
