@@ -257,7 +257,7 @@ def enforce(installation: Installation) -> None:
         },
         pod("best-effort", nodeName="colocated"),
     )
-    roots = "\n    ".join(f"{name}: {path}" for name, path in files.settings.items())
+    roots = "\n  ".join(f"{name}: {path}" for name, path in files.settings.items())
     files_of_node = {"cgroupRoot: /host/sys/fs/cgroup": roots}
     agent = installation.component("koordpy-qos-agent", {"koordpy-qos-agent-config": files_of_node})
     agent.start("koordpy-qos-agent", "--node-name=colocated")

@@ -32,22 +32,30 @@ class Subscription(NamedTuple, Generic[T]):
     on_delete: Callable[[T], None] | None
 
 
-class _Index(Generic[T]):
-    def __init__(self, keys_of: Callable[[T], Iterable[str]]) -> None:
-        self.keys_of = keys_of
-        self.buckets: dict[str, dict[str, T]] = {}
+class Index(Generic[T]):
+    """The objects of a store by the values that a function returns for each; kept current by the store."""
+
+    def __init__(self, values_of: Callable[[T], Iterable[str]]) -> None:
+        self._values_of = values_of
+        self._objects: dict[str, dict[str, T]] = {}
+
+    def get(self, value: str) -> list[T]:
+        """Return the objects with a value."""
+        return list(self._objects.get(value, {}).values())
 
     def add(self, key: str, obj: T) -> None:
-        for value in self.keys_of(obj):
-            self.buckets.setdefault(value, {})[key] = obj
+        """Add an object (the store calls this)."""
+        for value in self._values_of(obj):
+            self._objects.setdefault(value, {})[key] = obj
 
     def remove(self, key: str, obj: T) -> None:
-        for value in self.keys_of(obj):
-            bucket = self.buckets.get(value)
-            if bucket is not None:
-                bucket.pop(key, None)
-                if not bucket:
-                    del self.buckets[value]
+        """Remove an object as it was added (the store calls this)."""
+        for value in self._values_of(obj):
+            objects = self._objects.get(value)
+            if objects is not None:
+                objects.pop(key, None)
+                if not objects:
+                    del self._objects[value]
 
 
 class Store(Generic[T]):
@@ -70,7 +78,7 @@ class Store(Generic[T]):
         self.transform: Callable[[T], T] | None = None
         """What is made of every object before it is kept; see `koordpy.cluster.transformers`."""
         self._objects: dict[str, T] = {}
-        self._indexes: dict[str, _Index[T]] = {}
+        self._indexes: dict[Callable[[T], Iterable[str]], Index[T]] = {}
         self._subscriptions: list[Subscription[T]] = []
         self._first = 0
         """How many of the subscriptions are those of derived states."""
@@ -116,21 +124,17 @@ class Store(Generic[T]):
         """Return the keys of all objects (a live view)."""
         return self._objects.keys()
 
-    def add_index(self, name: str, keys_of: Callable[[T], Iterable[str]]) -> None:
-        """Index objects by the values that `keys_of` returns; adding the same name twice is a mistake."""
-        if name in self._indexes:
-            raise ValueError(f"store of {self.type.__name__} already has an index {name!r}")
-        index = self._indexes[name] = _Index(keys_of)
-        for key, obj in self._objects.items():
-            index.add(key, obj)
+    def index(self, values_of: Callable[[T], Iterable[str]]) -> Index[T]:
+        """Return the index of the objects by the values of a function.
 
-    def has_index(self, name: str) -> bool:
-        """Return whether an index of that name exists."""
-        return name in self._indexes
-
-    def by_index(self, name: str, value: str) -> list[T]:
-        """Return the objects that an index lists under a value."""
-        return list(self._indexes[name].buckets.get(value, {}).values())
+        Whoever asks with the same function shares one index, so pass a function of a module, not a lambda.
+        """
+        index = self._indexes.get(values_of)
+        if index is None:
+            index = self._indexes[values_of] = Index(values_of)
+            for key, obj in self._objects.items():
+                index.add(key, obj)
+        return index
 
     # --- following -------------------------------------------------------------------------------
 

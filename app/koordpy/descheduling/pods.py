@@ -14,8 +14,6 @@ from koordpy.cluster.cluster import Cluster
 
 from .selector import Selector
 
-NODE_NAME_INDEX = "spec.nodeName"
-
 PodFilter = Callable[[Pod], bool]
 
 
@@ -44,21 +42,21 @@ class NodePods:
     """The pods of a cluster by the node that they are bound to."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._pods = cluster.store(Pod)
-        if not self._pods.has_index(NODE_NAME_INDEX):
-            self._pods.add_index(
-                NODE_NAME_INDEX, lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ()
-            )
+        self._by_node = cluster.store(Pod).index(_node_names)
 
     def all_on(self, node_name: str) -> list[Pod]:
         """Return the pods of a node in any phase, by namespace and name."""
-        found = self._pods.by_index(NODE_NAME_INDEX, node_name)
+        found = self._by_node.get(node_name)
         found.sort(key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
         return found
 
     def active_on(self, node_name: str) -> list[Pod]:
         """Return the pods of a node that have neither succeeded nor failed, by namespace and name."""
         return [pod for pod in self.all_on(node_name) if not pod.is_terminal]
+
+
+def _node_names(pod: Pod) -> tuple[str, ...]:
+    return (pod.spec.node_name,) if pod.spec.node_name else ()
 
 
 def in_namespaces(namespaces: Namespaces | None) -> PodFilter:

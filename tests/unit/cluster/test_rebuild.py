@@ -1,5 +1,6 @@
 """After any sequence of events, what is kept equals what a rebuild from the objects gives."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -166,14 +167,21 @@ class NodeTableMachine(RuleBasedStateMachine):
         assert (self.mine.values[np.array(free, dtype=np.int64)] == -1).all()
 
 
+def node_names(pod: Pod) -> tuple[str, ...]:
+    return (pod.spec.node_name,) if pod.spec.node_name else ()
+
+
+def resources(pod: Pod) -> Iterable[str]:
+    return pod.spec.containers[0].resources.requests
+
+
 class StoreMachine(RuleBasedStateMachine):
     """Objects come, change and go; a follower and two indexes keep up."""
 
     def __init__(self) -> None:
         super().__init__()
         self.store: Store[Pod] = Store(Pod)
-        self.store.add_index("node", lambda pod: [pod.spec.node_name] if pod.spec.node_name else [])
-        self.store.add_index("resource", lambda pod: pod.spec.containers[0].resources.requests)
+        self.indexes = [self.store.index(values_of) for values_of in (node_names, resources)]
         self.model: dict[str, Pod] = {}
         self.mirror: dict[str, Pod] = {}
         self.store.subscribe(self.added, self.updated, self.deleted)
@@ -218,13 +226,11 @@ class StoreMachine(RuleBasedStateMachine):
         fresh: Store[Pod] = Store(Pod)
         for pod in self.model.values():
             fresh.apply(pod)
-        fresh.add_index("node", lambda pod: [pod.spec.node_name] if pod.spec.node_name else [])
-        fresh.add_index("resource", lambda pod: pod.spec.containers[0].resources.requests)
         values = [f"n{i}" for i in range(5)] + ["cpu", "memory", "nvidia.com/gpu"]
-        for index in ("node", "resource"):
+        for index, rebuilt in zip(self.indexes, map(fresh.index, (node_names, resources)), strict=True):
             for value in values:
-                ours = {pod.metadata.key for pod in self.store.by_index(index, value)}
-                assert ours == {pod.metadata.key for pod in fresh.by_index(index, value)}
+                ours = {pod.metadata.key for pod in index.get(value)}
+                assert ours == {pod.metadata.key for pod in rebuilt.get(value)}
 
 
 for machine in (NodeTableMachine, StoreMachine):
@@ -232,3 +238,12 @@ for machine in (NodeTableMachine, StoreMachine):
 
 TestNodeTable = NodeTableMachine.TestCase
 TestStore = StoreMachine.TestCase
+
+
+def test_readers_share_an_index_by_what_it_is_about_and_not_by_a_name() -> None:
+    store: Store[Pod] = Store(Pod)
+    assert store.index(node_names) is store.index(node_names)
+    assert store.index(node_names) is not store.index(resources)
+    store.apply(make_pod("a", 1, "", {"cpu": "1"}, "Running"))
+    assert store.index(node_names).get("") == []
+    assert [pod.metadata.name for pod in store.index(resources).get("cpu")] == ["a"]

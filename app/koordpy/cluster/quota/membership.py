@@ -1,14 +1,11 @@
 """Which quota a pod belongs to, by the ElasticQuotas that there are."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from koordpy.api.koordinator import ElasticQuota
 from koordpy.api.quota.info import bound_namespaces
 from koordpy.api.quota.membership import quota_name
 from koordpy.cluster.cluster import Cluster
-
-_NAMESPACES: Final = "annotation.namespaces"
 
 
 class QuotaMembership:
@@ -20,8 +17,7 @@ class QuotaMembership:
     def __init__(self, cluster: Cluster, *, label_only: bool) -> None:
         self._label_only = label_only
         self._quotas = cluster.store(ElasticQuota)
-        if not self._quotas.has_index(_NAMESPACES):
-            self._quotas.add_index(_NAMESPACES, bound_namespaces)
+        self._by_namespace = self._quotas.index(bound_namespaces)
 
     def name_of(self, labels: Mapping[str, str], namespace: str) -> str:
         """Return the name of the quota of a pod; empty only where labels alone count."""
@@ -33,4 +29,4 @@ class QuotaMembership:
 
     def bound_to(self, namespace: str) -> Iterable[str]:
         """Return the names of the quotas whose annotation binds a namespace."""
-        return (quota.metadata.name for quota in self._quotas.by_index(_NAMESPACES, namespace))
+        return (quota.metadata.name for quota in self._by_namespace.get(namespace))

@@ -36,7 +36,6 @@ from .probability import is_skipped, percentage
 
 log = logging.getLogger(__name__)
 
-BY_NODE: Final = "spec.nodeName"
 PENDING: Final = "Pending"
 
 _UNASKED: Store[PriorityClass] = Store(PriorityClass)
@@ -74,13 +73,11 @@ class ColocationProfileController(Controller):
         """The pods that a version of a profile was applied to, as `resourceVersion/uid`."""
         self.limiter = TokenBucket(args.update_pod_qps, args.update_pod_qps_burst, clock)
         self._profiles = cluster.store(ClusterColocationProfile)
-        self._pods = cluster.store(Pod)
+        self._waiting = cluster.store(Pod).index(_pending)
         self._namespaces = cluster.store(Namespace)
 
     def setup(self) -> None:
-        """Index pods by node, and follow the profiles."""
-        if not self._pods.has_index(BY_NODE):
-            self._pods.add_index(BY_NODE, lambda pod: (pod.spec.node_name,))
+        """Follow the profiles."""
         self._profiles.subscribe(
             on_add=self._enqueue, on_update=lambda _, profile: self._enqueue(profile), on_delete=self._enqueue
         )
@@ -101,7 +98,7 @@ class ColocationProfileController(Controller):
             return None
         selects = self._selector(profile)
         summary = Summary()
-        for pod in self._pods.by_index(BY_NODE, ""):
+        for pod in self._waiting.get(PENDING):
             if selects(pod):
                 await self._visit(profile, pod, summary)
         if summary.desired:
@@ -156,8 +153,6 @@ class ColocationProfileController(Controller):
 
     async def _visit(self, profile: ClusterColocationProfile, pod: Pod, summary: Summary) -> None:
         """Apply a profile to a pod, unless chance, an earlier time or the rate are against it."""
-        if not _is_pending(pod):
-            return
         summary.desired += 1
         if self._rolls_against(profile):
             summary.skipped += 1
@@ -215,3 +210,7 @@ class ColocationProfileController(Controller):
 
 def _is_pending(pod: Pod) -> bool:
     return not pod.spec.node_name and pod.status.phase == PENDING
+
+
+def _pending(pod: Pod) -> tuple[str, ...]:
+    return (PENDING,) if _is_pending(pod) else ()

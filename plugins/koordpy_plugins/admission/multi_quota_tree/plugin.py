@@ -17,7 +17,6 @@ from koordpy.cluster.quota.topology import QuotaTopology
 
 _REQUIRED: Final = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 _TERMS: Final = (*_REQUIRED, "nodeSelectorTerms")
-_TREE_ID: Final = "label.tree-id"
 
 
 class MultiQuotaTreePlugin(MutatingHandler):
@@ -30,9 +29,7 @@ class MultiQuotaTreePlugin(MutatingHandler):
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._quotas = handle.cluster.shared(QuotaTopology)
-        self._profiles = handle.cluster.store(ElasticQuotaProfile)
-        if not self._profiles.has_index(_TREE_ID):
-            self._profiles.add_index(_TREE_ID, _tree_ids)
+        self._profiles = handle.cluster.store(ElasticQuotaProfile).index(_tree_ids)
 
     def mutate(self, request: Request, document: Document) -> None:
         """Add the node selector of the pod's quota tree, if it has one, to every required term."""
@@ -59,7 +56,7 @@ class MultiQuotaTreePlugin(MutatingHandler):
     def _profile(self, tree_id: str) -> ElasticQuotaProfile | None:
         """Return the profile of a tree: of several the first by namespace and name."""
         return min(
-            self._profiles.by_index(_TREE_ID, tree_id),
+            self._profiles.get(tree_id),
             key=lambda profile: (profile.metadata.namespace, profile.metadata.name),
             default=None,
         )

@@ -22,7 +22,6 @@ from .account import requests_of
 from .args import EvaluateQuotaArgs
 from .evaluator import QUEUE, QuotaEvaluator
 
-_NAME: Final = "metadata.name"
 _UNLIMITED: Final = frozenset(("", DEFAULT, SYSTEM, ROOT))
 
 
@@ -46,8 +45,7 @@ class EvaluateQuotaPlugin(AsyncValidatingHandler):
             handle.cluster, label_only=handle.gates.enabled("DisableDefaultQuota")
         )
         self._quotas = handle.cluster.store(ElasticQuota)
-        if not self._quotas.has_index(_NAME):
-            self._quotas.add_index(_NAME, lambda quota: (quota.metadata.name,))
+        self._by_name = self._quotas.index(_names)
         self._evaluator = QuotaEvaluator(
             QuotaAccessor(
                 self._quotas, handle.client, fresh_get=args.conflict_fresh_get, sleep=asyncio.sleep
@@ -70,7 +68,7 @@ class EvaluateQuotaPlugin(AsyncValidatingHandler):
             return
         if request.operation == UPDATE and name == self._quota_of(request.old_object(Pod)):
             return
-        quotas = self._quotas.by_index(_NAME, name)
+        quotas = self._by_name.get(name)
         if not quotas:
             raise Errored(400, f"elastic quota {name} not found")
         if len(quotas) > 1:
@@ -86,3 +84,7 @@ class EvaluateQuotaPlugin(AsyncValidatingHandler):
 
     def _quota_of(self, pod: Pod) -> str:
         return self._membership.name_of(pod.metadata.labels, pod.metadata.namespace)
+
+
+def _names(quota: ElasticQuota) -> tuple[str]:
+    return (quota.metadata.name,)

@@ -17,8 +17,6 @@ from .args import DefaultEvictorArgs, NoEvictionPolicy, Protection
 
 Constraint = Callable[[Pod], str | None]
 
-OWNER_INDEX = "metadata.ownerReferences.uid"
-
 
 def constraints(args: DefaultEvictorArgs, cluster: Cluster) -> list[Constraint]:
     """Return the constraints that the arguments ask for, in the order in which reasons are given."""
@@ -123,18 +121,20 @@ def _covered_by_budget(cluster: Cluster) -> Constraint:
 
 
 def _with_replicas(at_least: int, cluster: Cluster) -> Constraint:
-    pods = cluster.store(Pod)
-    if not pods.has_index(OWNER_INDEX):
-        pods.add_index(OWNER_INDEX, lambda pod: {owner.uid for owner in pod.metadata.owner_references})
+    pods = cluster.store(Pod).index(_owners)
 
     def check(pod: Pod) -> str | None:
         owners = pod.metadata.owner_references
         if len(owners) != 1:
             return None
-        replicas = len(pods.by_index(OWNER_INDEX, owners[0].uid))
+        replicas = len(pods.get(owners[0].uid))
         return f"its owner has {replicas} pods, minReplicas is {at_least}" if replicas < at_least else None
 
     return check
+
+
+def _owners(pod: Pod) -> set[str]:
+    return {owner.uid for owner in pod.metadata.owner_references}
 
 
 def _old_enough(age: timedelta, cluster: Cluster) -> Constraint:

@@ -33,12 +33,6 @@ log = logging.getLogger(__name__)
 
 NAME = "reservationController"
 
-PODS_OF = "koordpy.dev/reservation-allocated"
-"""Index of pods by the UID of the reservation that they use."""
-
-PLACED_ON = "koordpy.dev/reservation-node"
-"""Index of Reservations by the node that they are on."""
-
 
 class ReservationController:
     """Runs in the one process that leads; what it follows is followed everywhere."""
@@ -50,10 +44,8 @@ class ReservationController:
         self._clock = handle.clock
         self._reservations = handle.cluster.store(Reservation)
         self._pods, self._nodes = handle.cluster.store(Pod), handle.cluster.store(Node)
-        if not self._pods.has_index(PODS_OF):
-            self._pods.add_index(PODS_OF, _reservation_uid)
-        if not self._reservations.has_index(PLACED_ON):
-            self._reservations.add_index(PLACED_ON, lambda reservation: (reservation.status.node_name,))
+        self._pods_by_reservation = self._pods.index(_reservation_uid)
+        self._by_node = self._reservations.index(_node_name)
         self.queue = WorkQueue(NAME, self._clock)
 
     @property
@@ -105,7 +97,7 @@ class ReservationController:
             self._pod_seen(old)
 
     def _node_gone(self, node: Node) -> None:
-        for reservation in self._reservations.by_index(PLACED_ON, node.metadata.name):
+        for reservation in self._by_node.get(node.metadata.name):
             self._add(reservation)
 
     # --- one Reservation -------------------------------------------------------------------------
@@ -135,7 +127,7 @@ class ReservationController:
             return set_expired(reservation, now)
         owners = [
             pod
-            for pod in self._pods.by_index(PODS_OF, reservation.metadata.uid)
+            for pod in self._pods_by_reservation.get(reservation.metadata.uid)
             if pod.spec.node_name == node_name
         ]
         return with_owners(reservation, owners, now)
@@ -148,7 +140,7 @@ class ReservationController:
         if not self._handle.gates.enabled(CLEAN_EXPIRED_RESERVATION_ALLOCATED):
             return
         failed = []
-        for pod in self._pods.by_index(PODS_OF, uid):
+        for pod in self._pods_by_reservation.get(uid):
             try:
                 await retried(partial(self._release_pod, pod), rng=self._handle.rng)
             except (NotFound, Conflict):
@@ -190,6 +182,10 @@ def key_of(reservation: Reservation) -> str:
 def _reservation_uid(pod: Pod) -> tuple[str, ...]:
     found = allocated(pod.metadata.annotations)
     return () if found is None else (found.uid,)
+
+
+def _node_name(reservation: Reservation) -> tuple[str]:
+    return (reservation.status.node_name,)
 
 
 async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:

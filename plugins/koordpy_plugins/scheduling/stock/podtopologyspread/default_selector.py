@@ -11,8 +11,6 @@ from koordpy.api.label_selector import Requirement, Selector, SelectorError
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.store import Store
 
-_INDEX = "first label of the selector"
-
 
 class DefaultSelectors:
     """Selectors by Services, ReplicationControllers, ReplicaSets and StatefulSets.
@@ -48,11 +46,10 @@ class DefaultSelectors:
 
 def _service_selectors(services: Store[Service], pod: Pod) -> Iterator[Mapping[str, str]]:
     """Yield the selectors of the Services that a pod belongs to."""
-    if not services.has_index(_INDEX):
-        services.add_index(_INDEX, _places)
+    by_place = services.index(_places)
     labels = pod.metadata.labels
     for key, value in labels.items():
-        for service in services.by_index(_INDEX, _place(pod.metadata.namespace, key, value)):
+        for service in by_place.get(_place(pod.metadata.namespace, key, value)):
             selector = service.spec.selector
             if all(labels.get(name) == wanted for name, wanted in selector.items()):
                 yield selector
