@@ -10,7 +10,7 @@ from koordpy.api import resources
 from koordpy.api.core import Pod
 
 from .columns import PODS, Bool, Int64
-from .overlay import Overlay
+from .overlay import MovedPods, Overlay
 
 if TYPE_CHECKING:
     from .nodes import NodeTable
@@ -96,7 +96,7 @@ class NodeSet:
         if base is not None:
             requested[:, : base.requested.shape[1]] = base.requested
         nonzero = table.nonzero_requested[rows] if base is None else base.nonzero_requested.copy()
-        changed = dict(base.pods) if base is not None else {}
+        changed = MovedPods(table, base.pods if base is not None else None)
         for index, (name, row) in enumerate(zip(self.names, rows.tolist(), strict=True)):
             if name not in more:
                 continue
@@ -105,5 +105,5 @@ class NodeSet:
                     requested[index, table.resource_column(resource)] += amount
                 requested[index, PODS] += 1
                 nonzero[index] += (cpu, memory)
-            changed[row] = [*self.pods_on(row), *more[name]]
+            changed.add(row, more[name])
         return replace(self, overlay=Overlay(requested, nonzero, changed))

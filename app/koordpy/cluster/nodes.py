@@ -21,6 +21,7 @@ from koordpy.lib.int64 import wrap
 
 from .columns import Bool, Column, Int64, ResourceAxis
 from .derived_state import DerivedState, Snapshot
+from .hidden_pods import HiddenPods
 from .node_set import NodeSet
 from .rows import Rows
 from .shares import Share, Shares
@@ -58,6 +59,8 @@ class NodeTable(DerivedState):
         self._on_release: list[Callable[[int], None]] = []
         self._on_place: list[Callable[[int, Pod], None]] = []
         self._on_displace: list[Callable[[int, Pod], None]] = []
+        self.hidden = HiddenPods(self)
+        """Pods on nodes that kube-scheduler does not know; they are in no column of the table."""
         width = len(self.resources)
         self._allocatable = self.add_column(width=width)
         self._requested = self.add_column(width=width)

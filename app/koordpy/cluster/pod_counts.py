@@ -21,7 +21,7 @@ from koordpy.api.label_selector import Selector
 
 from .columns import Int64
 from .derived_state import DerivedState, Snapshot
-from .nodes import NodeSet
+from .nodes import NodeSet, NodeTable
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -77,31 +77,38 @@ class _Kind:
 
 
 class _Counter:
-    """The counts of one question by row."""
+    """The counts of one question by row, and their sum."""
 
-    __slots__ = ("match", "values")
+    __slots__ = ("match", "total", "values")
 
     def __init__(self, match: PodMatch) -> None:
         self.match = match
         self.values: Int64 = np.zeros(0, np.int64)
+        self.total = 0
+
+    def add(self, row: int, number: int, rows: int) -> None:
+        """Count pods that come to a row, or leave it, of a table with so many rows."""
+        self.grow(rows)
+        self.values[row] += number
+        self.total += number
 
     def grow(self, rows: int) -> None:
         if len(self.values) < rows:
             self.values = np.concatenate([self.values, np.zeros(rows - len(self.values), np.int64)])
 
 
-class PodCounts(DerivedState):
-    """Counts of the pods placed in the node table, assumed ones included."""
+class _Counters:
+    """Counts of pods that come and go, for the questions asked so far."""
 
-    one_per_cluster = True
-
-    def __init__(self, cluster: "Cluster", kept: int = QUESTIONS_KEPT) -> None:
-        super().__init__(cluster)
-        self._table, self._kept = cluster.nodes, kept
+    def __init__(self, table: NodeTable, kept: int) -> None:
+        self._table, self._kept = table, kept
         self._kinds: dict[bytes, _Kind] = {}
         self._by_namespace: dict[str, dict[bytes, _Kind]] = {}
         self._counters: OrderedDict[PodMatch, _Counter] = OrderedDict()
-        self.at_close(self._table.on_pods(self._place, self._displace))
+
+    def __bool__(self) -> bool:
+        """Return whether there is any pod."""
+        return bool(self._kinds)
 
     def snapshot(self) -> Snapshot:
         """Return the numbers of pods by what is the same about them, and by node."""
@@ -114,25 +121,15 @@ class PodCounts(DerivedState):
                 at[name] = at.get(name, 0) + number
         return found
 
-    def by_row(self, match: PodMatch, nodes: NodeSet) -> Int64:
-        """(rows of the table,) the matching pods on each row, as the nodes' overlay shows them.
-
-        The array changes with the next pod that comes or goes: take what you need out of it at once, and do
-        not write to it.
-        """
+    def of(self, match: PodMatch) -> _Counter:
+        """Return the counter of a question, as long as the table."""
         counter = self._counters.get(match)
         if counter is None:
             counter = self._count(match)
         else:
             self._counters.move_to_end(match)
         counter.grow(self._table.capacity)
-        overlay = nodes.overlay
-        if overlay is None or not overlay.pods:
-            return counter.values
-        values = counter.values.copy()
-        for row, pods in overlay.pods.items():
-            values[row] = sum(map(match.matches, pods))
-        return values
+        return counter
 
     def _count(self, match: PodMatch) -> _Counter:
         """Begin to keep the counts of a question."""
@@ -142,12 +139,11 @@ class PodCounts(DerivedState):
                 if dropped in kind.counters:
                     kind.counters.remove(dropped)
         counter = self._counters[match] = _Counter(match)
-        counter.grow(self._table.capacity)
         for kind in self._kinds_in(match.namespaces):
             if kind.matches(match):
                 kind.counters.append(counter)
                 for row, number in kind.rows.items():
-                    counter.values[row] += number
+                    counter.add(row, number, self._table.capacity)
         return counter
 
     def _kinds_in(self, namespaces: frozenset[str] | None) -> Iterator[_Kind]:
@@ -157,7 +153,8 @@ class PodCounts(DerivedState):
 
     # --- following pods --------------------------------------------------------------------------
 
-    def _place(self, row: int, pod: Pod) -> None:
+    def place(self, row: int, pod: Pod) -> None:
+        """Count a pod that comes to a row."""
         meta = pod.metadata
         key = _key(pod)
         kind = self._kinds.get(key)
@@ -167,23 +164,62 @@ class PodCounts(DerivedState):
             kind.counters = [counter for counter in self._counters.values() if kind.matches(counter.match)]
         kind.rows[row] = kind.rows.get(row, 0) + 1
         for counter in kind.counters:
-            counter.grow(self._table.capacity)
-            counter.values[row] += 1
+            counter.add(row, 1, self._table.capacity)
 
-    def _displace(self, row: int, pod: Pod) -> None:
+    def displace(self, row: int, pod: Pod) -> None:
+        """Stop counting a pod that leaves a row."""
         key = _key(pod)
         kind = self._kinds[key]
         kind.rows[row] -= 1
         if not kind.rows[row]:
             del kind.rows[row]
         for counter in kind.counters:
-            counter.values[row] -= 1
+            counter.add(row, -1, self._table.capacity)
         if not kind.rows:
             del self._kinds[key]
             others = self._by_namespace[kind.namespace]
             del others[key]
             if not others:
                 del self._by_namespace[kind.namespace]
+
+
+class PodCounts(DerivedState):
+    """Counts of the pods placed in the node table, assumed ones included, and of its hidden pods."""
+
+    one_per_cluster = True
+
+    def __init__(self, cluster: "Cluster", kept: int = QUESTIONS_KEPT) -> None:
+        super().__init__(cluster)
+        table = cluster.nodes
+        self._placed, self._hidden = _Counters(table, kept), _Counters(table, kept)
+        self.at_close(table.on_pods(self._placed.place, self._placed.displace))
+        self.at_close(table.hidden.on_pods(self._hidden.place, self._hidden.displace))
+
+    def snapshot(self) -> Snapshot:
+        """Return the numbers of pods by what is the same about them, and by node."""
+        return {"placed": self._placed.snapshot(), "hidden": self._hidden.snapshot()}
+
+    def by_row(self, match: PodMatch, nodes: NodeSet) -> Int64:
+        """(rows of the table,) the matching pods on each row, hidden ones too, as the overlay shows them.
+
+        The array changes with the next pod that comes or goes: take what you need out of it at once, and do
+        not write to it.
+        """
+        counts = self._placed.of(match).values
+        if self._hidden:
+            counts = counts + self._hidden.of(match).values
+        if nodes.overlay is None:
+            return counts
+        moved = [move for move in nodes.overlay.pods.moves() if match.matches(move.pod)]
+        if moved:
+            counts = counts.copy()
+            for move in moved:
+                counts[move.row] += move.sign
+        return counts
+
+    def hides(self, match: PodMatch) -> bool:
+        """Return whether any hidden pod matches."""
+        return bool(self._hidden) and self._hidden.of(match).total > 0
 
 
 def _key(pod: Pod) -> bytes:

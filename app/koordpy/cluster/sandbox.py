@@ -8,7 +8,7 @@ from koordpy.api.core import Pod
 
 from .columns import Int64
 from .nodes import NodeSet
-from .overlay import Overlay
+from .overlay import MovedPods, Overlay
 from .shares import Share
 
 
@@ -17,14 +17,12 @@ class Sandbox:
 
     def __init__(self, nodes: NodeSet) -> None:
         table, base = nodes.table, nodes.overlay
-        self._table, self._base = table, nodes
+        self._table = table
         self._requested = (table.requested[nodes.rows] if base is None else base.requested).copy()
         self._nonzero = (
             table.nonzero_requested[nodes.rows] if base is None else base.nonzero_requested
         ).copy()
-        self._pods: dict[int, list[Pod]] = (
-            {} if base is None else {row: list(pods) for row, pods in base.pods.items()}
-        )
+        self._pods = MovedPods(table, None if base is None else base.pods)
         self._rows = nodes.rows.tolist()
         self._amounts: dict[int, tuple[Int64, Int64, Share]] = {}
         self.nodes = NodeSet(
@@ -34,25 +32,19 @@ class Sandbox:
     def take(self, index: int, pods: Collection[Pod]) -> None:
         """Take pods off the node at an index; they must be on it."""
         row = self._rows[index]
-        gone = {pod.metadata.uid for pod in pods}
-        self._pods[row] = [pod for pod in self._base_pods(row) if pod.metadata.uid not in gone]
+        self._pods.take(row, list(pods))
         for pod in pods:
             self._count(index, pod, -1)
 
     def put_back(self, index: int, pod: Pod) -> None:
         """Put a pod that was taken off the node at an index back on it."""
-        self._pods[self._rows[index]].append(pod)
+        self._pods.add(self._rows[index], [pod])
         self._count(index, pod, 1)
 
     def put(self, index: int, pod: Pod) -> None:
         """Put a pod that was not there before on the node at an index."""
-        row = self._rows[index]
-        self._pods[row] = [*self._base_pods(row), pod]
+        self._pods.add(self._rows[index], [pod])
         self._count(index, pod, 1)
-
-    def _base_pods(self, row: int) -> Collection[Pod]:
-        known = self._pods.get(row)
-        return list(self._base.pods_on(row)) if known is None else known
 
     def _count(self, index: int, pod: Pod, sign: int) -> None:
         requested, nonzero = self._amounts_of(pod)

@@ -47,6 +47,7 @@ from koordpy.scheduling.interface import (
     EnqueueExtensions,
     Filter,
     FindOneNode,
+    NodeTransformer,
     Plugin,
     Preempt,
     PreEnqueue,
@@ -63,7 +64,7 @@ from koordpy.settings import Settings
 from .feature import Feature, Part, followed
 from .parts import NETWORK_TOPOLOGY, SCHEDULE_EXPLANATIONS, follows
 
-_FILTER = (PreFilter, Filter, BeforePreFilter, BeforeFilter, FindOneNode)
+_FILTER = (PreFilter, Filter, BeforePreFilter, BeforeFilter, NodeTransformer, FindOneNode)
 _PRIORITIZE = (PreScore, Score, BeforeScore)
 _BIND = (*(role for _, role in light.NOT_CALLED), ResizePod)
 

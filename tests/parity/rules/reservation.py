@@ -113,7 +113,7 @@ def run(case: dict[str, Any], tag: str | None) -> object:
         _post_filter(world, state, pod, refused, answer)
         return answer
     assert prepared is not None
-    shown = world.plugin.before_filter(state, pod, nodes)[1]
+    shown = world.plugin.transform_nodes(state, pod, nodes)
     answer["nodes"] = {name: _node(world, prepared, shown, index) for index, name in enumerate(shown.names)}
     allowed = [name for name in nodes.names if outcome.node_names is None or name in outcome.node_names]
     left = nodes.table.select(allowed)[0]

@@ -36,6 +36,8 @@ class Attempt:
     """Monotonic seconds."""
     moment: tuple[int, int] = (0, 0)
     """`NodeTable.moment` when nodes were filtered."""
+    hidden_version: int = 0
+    """`HiddenPods.version` at that time: terms and constraints are about pods of other nodes too."""
     kept: NodeSet | None = None
     kept_names: bytes = b""
     """The kept names as they were sent to kube-scheduler."""

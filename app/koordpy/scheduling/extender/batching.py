@@ -72,7 +72,7 @@ class Ranking:
         """The pod for which the nodes were looked at."""
         self.state, self.outcome, self.scores = state, outcome, scores
         table, rows = scores.nodes.table, scores.nodes.rows
-        self.moment = table.moment
+        self.moment, self.hidden_version = table.moment, table.hidden.version
         self._order = order
         self._worth = np.full(table.capacity, -1, np.int64)
         self._worth[rows] = scores.total

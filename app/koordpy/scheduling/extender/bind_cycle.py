@@ -234,7 +234,11 @@ class BindCycle:
         if row is None or self.nodes.node(row) is None:
             return Status.failed(f'node "{node_name}" is not known to koordpy')
         nodes = NodeSet(self.nodes, [node_name], np.array([row], np.int64))
-        if not attempt.has_kept(row) or self.nodes.changed_since(row, attempt.moment):
+        if (
+            not attempt.has_kept(row)
+            or self.nodes.changed_since(row, attempt.moment)
+            or self.nodes.hidden.version != attempt.hidden_version
+        ):
             state = attempt.state = framework.new_state()
             outcome = framework.find_feasible(state, pod, nodes)
             if outcome.error is not None:

@@ -165,7 +165,7 @@ class Extender:
             decision.took("filter", time.perf_counter() - began)
             return self._answer(attempt, kept, candidates), None
         nodes, unknown = candidates.selected
-        attempt.moment = self.nodes.moment
+        attempt.moment, attempt.hidden_version = self.nodes.moment, self.nodes.hidden.version
         if enqueued.is_success:
             outcome = framework.find_feasible(attempt.state, pod, nodes)
         else:
@@ -201,6 +201,7 @@ class Extender:
         """Place a pod by what was found out for another one; return its node."""
         decision, outcome = attempt.decision, ranking.outcome
         attempt.state, attempt.moment = ranking.state.clone(), ranking.moment
+        attempt.hidden_version = ranking.hidden_version
         decision.chosen_by, decision.chosen = "koordpy", self.nodes.name_of(row)
         if ranking.pod_key != attempt.pod.metadata.key:
             decision.looked_at_for = ranking.pod_key

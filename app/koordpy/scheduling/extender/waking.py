@@ -66,7 +66,7 @@ class Waking:
         self._changed = asyncio.Event()
         for framework in frameworks:
             waiting = [
-                _Waiting(plugin, frozenset((name, *_filters_again(plugin))))
+                _Waiting(plugin, frozenset((name, *_reruns_of(plugin))))
                 for name, plugin in framework.enabled.having(EnqueueExtensions)
             ]
             for each in waiting:
@@ -171,8 +171,8 @@ class Waking:
             counter(PODS_WOKEN, "woken").inc()
 
 
-def _filters_again(plugin: object) -> tuple[str, ...]:
-    return plugin.looks_again if isinstance(plugin, Plugin) else ()
+def _reruns_of(plugin: object) -> tuple[str, ...]:
+    return plugin.reruns if isinstance(plugin, Plugin) else ()
 
 
 def _refusing(failure: Failure) -> Iterator[str]:

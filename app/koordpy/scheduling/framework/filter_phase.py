@@ -17,6 +17,7 @@ from koordpy.scheduling.interface import (
     BeforePreFilter,
     Filter,
     FindOneNode,
+    NodeTransformer,
     PreferNodes,
     PreFilter,
 )
@@ -38,7 +39,8 @@ _REJECTED_CODES = np.array([code in REJECTED for code in sorted(Code)])
 class FilterPhase:
     """The plugins that say which nodes a pod can go to.
 
-    Pods nominated by `local_schedulers` count by Kubernetes' rule, those of others by the gate.
+    Pods nominated by `local_schedulers` count by Kubernetes' rule, those of others by the gate. `reruns` are
+    in-tree plugins that kube-scheduler has run already.
     """
 
     def __init__(
@@ -47,8 +49,10 @@ class FilterPhase:
         nominator: Nominator,
         gates: FeatureGates,
         local_schedulers: frozenset[str],
+        reruns: frozenset[str],
     ) -> None:
         self._nominator = nominator
+        self._reruns = reruns
         self._local_schedulers = local_schedulers
         self._counts_foreign_nominations = gates.enabled(CROSS_SCHEDULER_NOMINATION)
         self._skips_second_pass = gates.enabled(SKIP_FILTER_WITH_NOMINATED_PODS)
@@ -57,6 +61,8 @@ class FilterPhase:
         self._after_pre_filter = enabled.at("pre_filter", AfterPreFilter)
         self._find_one_node = enabled.having(FindOneNode)[:1]
         self._prefer_nodes = enabled.having(PreferNodes)[:1]
+        transformers = (*enabled.at("pre_filter", NodeTransformer), *enabled.at("filter", NodeTransformer))
+        self._transformers = dict(transformers)
         self._before_filter = enabled.at("filter", BeforeFilter)
         self._filter = enabled.at("filter", Filter)
         self._followers = [(name, plugin) for name, plugin in self._pre_filter if _follows_pods(plugin)]
@@ -74,7 +80,7 @@ class FilterPhase:
             if not status.is_success:
                 return PreFilterOutcome(status.by(name))
             pod = changed or pod
-        outcome = self._stock_pre_filter(state, pod, nodes)
+        outcome = self._stock_pre_filter(state, pod, self._transformed(state, pod, nodes))
         if not outcome.status.is_success:
             return outcome
         for name, after in self._after_pre_filter:
@@ -115,11 +121,22 @@ class FilterPhase:
                         return PreFilterOutcome(node_names=frozenset((node_name,)))
         return outcome
 
+    def _transformed(self, state: CycleState, pod: Pod, nodes: NodeSet) -> NodeSet:
+        """Return nodes as the attempt sees them."""
+        for name, transformer in self._transformers.items():
+            nodes = call(state, "TransformNodes", name, transformer.transform_nodes, state, pod, nodes)
+        return nodes
+
     def _stock_pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> PreFilterOutcome:
         node_names: frozenset[str] | None = None
         rejectors: list[str] = []
         refused: Status | None = None
         for name, plugin in self._pre_filter:
+            if name in self._reruns and not call(
+                state, "PreFilter", name, plugin.needs_rerun, state, pod, nodes
+            ):
+                state.skip_filter.add(name)
+                continue
             allowed, status = call(state, "PreFilter", name, plugin.pre_filter, state, pod, nodes)
             if status.is_skip:
                 state.skip_filter.add(name)
@@ -163,10 +180,13 @@ class FilterPhase:
         return result
 
     def run_filters(self, state: CycleState, pod: Pod, nodes: NodeSet) -> FilterOutcome:
-        """Run BeforeFilter and Filter; nodes with nominated pods must also pass with these on them."""
+        """Run BeforeFilter and Filter; nodes with nominated pods must also pass with these on them.
+
+        `nodes` are as the node table has them, or overlaid by a what-if; not as PreFilter saw them.
+        """
         outcome = FilterOutcome(nodes, np.ones(len(nodes), np.bool_))
         try:
-            shown_pod, shown = pod, nodes
+            shown_pod, shown = pod, self._transformed(state, pod, nodes)
             for name, before in self._before_filter:
                 shown_pod, shown, verdict = call(
                     state, "BeforeFilter", name, before.before_filter, state, shown_pod, shown

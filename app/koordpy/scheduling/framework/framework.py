@@ -38,7 +38,8 @@ class Framework:
     """The plugins of one profile, and the extension points that run them.
 
     `enabled` lists plugins by point (`profiles.config.POINTS`), in order; `weights` are those of Score;
-    `plugins` are all of them in the order of construction.
+    `plugins` are all of them in the order of construction; `reruns` names those that kube-scheduler has run
+    already (`Plugin.reruns`).
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Framework:
         *,
         gates: FeatureGates | None = None,
         local_schedulers: frozenset[str] = frozenset(),
+        reruns: frozenset[str] = frozenset(),
     ) -> None:
         self.profile_name = profile_name
         self.plugins = tuple(plugins)
@@ -67,7 +69,8 @@ class Framework:
         self.signer = Signer(by_point, enabled=gates.enabled(OPPORTUNISTIC_BATCHING))
 
         # The phases do the work; their methods are the framework's.
-        filters = FilterPhase(by_point, handle.nominator, gates, local_schedulers | {profile_name})
+        schedulers = local_schedulers | {profile_name}
+        filters = FilterPhase(by_point, handle.nominator, gates, schedulers, reruns)
         self.run_pre_filter = filters.run_pre_filter
         self.find_feasible = filters.find_feasible
         self.run_filters = filters.run_filters
@@ -112,8 +115,8 @@ class Framework:
     def run_fit(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
         """Return whether the only node of a set has room for a pod beside the pods that are there.
 
-        Filter sees nodes as BeforeFilter shows them, which with Koordinator's reservations may be with
-        more room than there is: an owner that takes more than its reservation holds makes others look
+        Filter gets nodes as transformers show them, which with Koordinator's reservations may be with more
+        free resources than there are: an owner that takes more than its reservation holds makes others look
         smaller. A profile without NodeResourcesFit leaves this to kube-scheduler.
         """
         if self._fit is None:

@@ -26,8 +26,8 @@ class Broken(Exception):
 
 _ALWAYS_TIMED = frozenset(
     (
-        "BeforePreFilter", "AfterPreFilter", "FindOneNodePlugin", "PreferNodesPlugin", "BeforeFilter",
-        "BeforeScore", "AfterPostFilter", "PreBindReservation", "ResizePod",
+        "BeforePreFilter", "AfterPreFilter", "FindOneNodePlugin", "PreferNodesPlugin", "TransformNodes",
+        "BeforeFilter", "BeforeScore", "AfterPostFilter", "PreBindReservation", "ResizePod",
     )
 )  # fmt: skip
 """Koordinator's own points: it times all their calls, while Kubernetes takes a sample of the others."""

@@ -7,7 +7,14 @@ import numpy as np
 from koordpy.api.core import Pod
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
-from koordpy.scheduling.interface import MAX_NODE_SCORE, MIN_NODE_SCORE, BeforeScore, PreScore, Score
+from koordpy.scheduling.interface import (
+    MAX_NODE_SCORE,
+    MIN_NODE_SCORE,
+    BeforeScore,
+    NodeTransformer,
+    PreScore,
+    Score,
+)
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.outcome import Scores
 from koordpy.scheduling.interface.status import SUCCESS, Status
@@ -23,6 +30,8 @@ class ScorePhase:
 
     def __init__(self, enabled: EnabledPlugins, weights: Mapping[str, int]) -> None:
         self._pre_score = enabled.at("pre_score", PreScore)
+        transformers = (*enabled.at("pre_score", NodeTransformer), *enabled.at("score", NodeTransformer))
+        self._transformers = dict(transformers)
         self._before_score = enabled.at("score", BeforeScore)
         self._score = [(name, plugin, weights.get(name) or 1) for name, plugin in enabled.at("score", Score)]
         self.weights: dict[str, int] = {name: weight for name, _, weight in self._score}
@@ -33,6 +42,8 @@ class ScorePhase:
     def run_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Scores | None, Status]:
         """Run PreScore, BeforeScore and Score; return normalised, weighted scores of all the nodes."""
         try:
+            for name, transformer in self._transformers.items():
+                nodes = call(state, "TransformNodes", name, transformer.transform_nodes, state, pod, nodes)
             status = self._run_pre_score(state, pod, nodes)
             if not status.is_success:
                 return None, status

@@ -34,10 +34,20 @@ class PreFilter:
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
         """Return the only node names that may fit (None: any) and a status.
 
-        Skip also skips this plugin's Filter. UnschedulableAndUnresolvable ends the attempt at once,
-        Unschedulable after the other plugins have run. Any other code is an Error.
+        `nodes` are the candidates as the attempt sees them. Skip also skips this plugin's Filter.
+        UnschedulableAndUnresolvable ends the attempt at once, Unschedulable after the other plugins have run.
+        Any other code is an Error.
         """
         raise NotImplementedError
+
+    def needs_rerun(self, state: CycleState, pod: Pod, nodes: NodeSet) -> bool:
+        """Return whether PreFilter and Filter of an in-tree plugin have to run again after kube-scheduler.
+
+        Called only where another plugin names this one in `reruns`, in place of PreFilter. False is right
+        where kube-scheduler has seen all that decides about this pod, and has to be found out at next to no
+        cost: it is the answer for almost all pods.
+        """
+        return True
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> Status:
         """Update what pre_filter wrote as if `added` were on the node too."""
@@ -49,7 +59,7 @@ class PreFilter:
 
 
 class AfterPreFilter:
-    """Transformer: sees what PreFilter came to. Runs where PreFilter is enabled."""
+    """Transformer: sees the result of PreFilter. Runs where PreFilter is enabled."""
 
     def after_pre_filter(self, state: CycleState, pod: Pod, node_names: frozenset[str] | None) -> Status:
         """Return Success, or a failure that ends the attempt."""
@@ -73,6 +83,21 @@ class PreferNodes:
         self, state: CycleState, pod: Pod, node_names: frozenset[str] | None
     ) -> tuple[Sequence[str], Status]:
         """Return names in order: the first that passes all filters is taken alone. Or Skip."""
+        raise NotImplementedError
+
+
+class NodeTransformer:
+    """Transformer: shows attempts other nodes than the node table has.
+
+    What it returns is what PreFilter, Filter, PreScore and Score of all plugins get. Runs where these points
+    are enabled, before their other transformers.
+    """
+
+    def transform_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> NodeSet:
+        """Return the nodes, same names and order, perhaps overlaid.
+
+        Called several times in an attempt, also with the same nodes again: remember what is costly.
+        """
         raise NotImplementedError
 
 

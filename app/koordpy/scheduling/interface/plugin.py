@@ -17,16 +17,17 @@ class Plugin(BasePlugin):
 
     `name` is the name in configuration files; the annotation of `args` is the type of what `pluginConfig`
     may hold, whose defaults apply when the configuration does not have it. A plugin with a `feature` cannot
-    be enabled while that gate is off. `looks_again` names in-tree filters that have to run after this
-    plugin's BeforeFilter also where kube-scheduler has run them already, because BeforeFilter shows them
-    nodes that kube-scheduler did not see. `needs` is what it cannot work without and does not show otherwise.
-    `watch_suffices` says that whatever the plugin does once a node is chosen (Reserve and later) also follows
-    from the watch showing the pod on its node, so that kube-scheduler may bind by itself.
+    be enabled while that gate is off. `reruns` names in-tree plugins whose PreFilter and Filter have to run
+    again where kube-scheduler has run them already, because this plugin shows them amounts or pods of nodes
+    that kube-scheduler does not see (`NodeTransformer`, `BeforeFilter`, `NodeTable.hidden`). `needs` is what
+    it cannot work without and does not show otherwise. `watch_suffices` says that whatever the plugin does
+    once a node is chosen (Reserve and later) also follows from the watch showing the pod on its node, so that
+    kube-scheduler may bind by itself.
     """
 
     args_api_version: ClassVar[str] = API_VERSION
     handle: Handle
-    looks_again: ClassVar[tuple[str, ...]] = ()
+    reruns: ClassVar[tuple[str, ...]] = ()
     watch_suffices: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

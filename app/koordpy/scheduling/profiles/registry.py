@@ -8,7 +8,7 @@ Two places to run in:
 * `Place.SCHEDULER`: koordpy is the scheduler itself. A profile starts from kube-scheduler's default plugins.
 * `Place.EXTENDER`: beside kube-scheduler, which runs its own plugins. A profile starts from `DefaultBinder`
   alone, and in-tree names of kube-scheduler that koordpy does not have are left to kube-scheduler. In-tree
-  filters come in where a plugin shows other nodes than kube-scheduler saw (`Plugin.looks_again`).
+  filters run again where a plugin shows what kube-scheduler does not see (`Plugin.reruns`).
 
 Beside kube-scheduler a profile also has a *whole* framework: the same plugin instances and kube-scheduler's
 in-tree ones, for cycles that kube-scheduler does not run (what-ifs, Reservations, preemption trials).
@@ -217,8 +217,7 @@ class _Plan:
     def build(self, handle: Handle, gates: FeatureGates | None, local: frozenset[str]) -> Framework:
         multi_point = self._multi_point()
         names = {point: self._names_at(point, multi_point) for point in POINTS}
-        if self.place is Place.EXTENDER:
-            self._look_again(names)
+        reruns = self._reruns(names) if self.place is Place.EXTENDER else frozenset()
         ordered = dict.fromkeys(
             [ref.name for ref in multi_point] + [name for point in POINTS for name in names[point]]
         )
@@ -244,6 +243,7 @@ class _Plan:
             handle,
             gates=gates,
             local_schedulers=local,
+            reruns=reruns,
         )
 
     def _multi_point(self) -> list[PluginRef]:
@@ -298,9 +298,10 @@ class _Plan:
             *(name for name in explicit if name not in both),
         ]
 
-    def _look_again(self, names: Mapping[str, list[str]]) -> None:
-        """Put the in-tree filters first that enabled plugins want to look at other nodes."""
-        wanted = {again for at in names.values() for name in at for again in self.known[name].looks_again}
+    def _reruns(self, names: Mapping[str, list[str]]) -> frozenset[str]:
+        """Put the in-tree filters first that have to run again for enabled plugins; return their names."""
+        wanted = {again for at in names.values() for name in at for again in self.known[name].reruns}
+        reruns: set[str] = set()
         for point in ("pre_filter", "filter"):
             added = [
                 ref.name
@@ -312,6 +313,8 @@ class _Plan:
                 and not self.plugins.multi_point.disables(ref.name)
             ]
             names[point][:0] = added
+            reruns.update(added)
+        return frozenset(reruns)
 
     def _is_known(self, name: str, path: str, *, default: bool = False) -> bool:
         if name in self.known:

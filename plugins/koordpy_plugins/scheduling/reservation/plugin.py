@@ -25,9 +25,7 @@ from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.interface import (
     APIService,
-    BeforeFilter,
     BeforePreFilter,
-    BeforeScore,
     Bind,
     Binding,
     ChangeHelps,
@@ -36,6 +34,7 @@ from koordpy.scheduling.interface import (
     EnqueueExtensions,
     ExplainsFailure,
     Filter,
+    NodeTransformer,
     Plugin,
     PostFilter,
     PreBind,
@@ -91,13 +90,12 @@ from .state.withheld import Withheld
 class Reservation(
     Plugin,
     BeforePreFilter,
+    NodeTransformer,
     PreFilter,
-    BeforeFilter,
     Filter,
     PostFilter,
     ExplainsFailure,
     PreScore,
-    BeforeScore,
     Score,
     Reserve,
     PreBind,
@@ -116,7 +114,7 @@ class Reservation(
     name = "Reservation"
     needs = Needs(leads=True, rights=RIGHTS)
     args: ReservationArgs
-    looks_again = ("NodeResourcesFit", "NodePorts")
+    reruns = ("NodeResourcesFit", "NodePorts", "InterPodAffinity", "PodTopologySpread")
     node_local = True
 
     def __init__(self, args: ReservationArgs, handle: Handle) -> None:
@@ -149,7 +147,7 @@ class Reservation(
             self.nominations,
             preparation=PodPreparation(handle, self.cache, self.withheld, self.selectors),
             pod_filter=self._pod_filter,
-            nomination=PodNomination(self, self.withheld, self._view, self._pod_filter, nominator),
+            nomination=PodNomination(self, self.withheld, self._pod_filter, nominator),
             nominator=nominator,
             commit=self._pod_commit,
         )
@@ -200,6 +198,11 @@ class Reservation(
             status = self._restoring.restore(state, prepared)
         return None, status
 
+    def transform_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> NodeSet:
+        """Show nodes with what is withheld from the pod."""
+        prepared = self._prepared(state, pod)
+        return nodes if prepared is None else self._view.of(prepared, nodes)
+
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
         """Leave only nodes that can do to a pod that must use a reservation; skip pods without any."""
         prepared = state.read(PREPARED)
@@ -219,11 +222,6 @@ class Reservation(
             info = self.cache.used_by(moved, node.name) or self.nominations.get(moved, node.name)
             prepared.preemptible.move(node.name, "" if info is None else info.uid, moved, sign)
         return SUCCESS
-
-    def before_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Pod, NodeSet, Verdict]:
-        """Show nodes with what is withheld from the pod."""
-        prepared = self._prepared(state, pod)
-        return pod, nodes if prepared is None else self._view.of(prepared, nodes), PASS
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
         """Refuse nodes where the pod does not fit with any of its reservations."""
@@ -279,11 +277,6 @@ class Reservation(
         """Nominate a reservation on every node that has one for the pod."""
         prepared = self._prepared(state, pod)
         return Status.skip() if prepared is None else self._points(pod).pre_score(state, prepared, pod, nodes)
-
-    def before_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Pod, NodeSet, Status]:
-        """Show nodes with what is withheld from the pod."""
-        prepared = self._prepared(state, pod)
-        return pod, nodes if prepared is None else self._view.of(prepared, nodes), SUCCESS
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
         """Rank nodes by what was nominated there."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
-from koordpy.cluster.overlay import Overlay
+from koordpy.cluster.overlay import MovedPods, Overlay
 from koordpy.scheduling.extender.extender import Extender
 from koordpy.scheduling.interface import BeforeFilter, Plugin
 from koordpy.scheduling.interface.cycle_state import CycleState
@@ -21,11 +21,11 @@ class ShowsEmptyNodes(Plugin, BeforeFilter):
     """Shows every node as if nothing were on it."""
 
     name = "ShowsEmptyNodes"
-    looks_again = ("NodeResourcesFit",)
+    reruns = ("NodeResourcesFit",)
 
     def before_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Pod, NodeSet, Verdict]:
         nothing = np.zeros((len(nodes), len(nodes.table.resources)), np.int64)
-        empty = Overlay(nothing, np.zeros((len(nodes), 2), np.int64), {})
+        empty = Overlay(nothing, np.zeros((len(nodes), 2), np.int64), MovedPods(nodes.table))
         return pod, NodeSet(nodes.table, nodes.names, nodes.rows, empty), PASS
 
 

@@ -39,7 +39,7 @@ class Withholds(Plugin, Filter, EnqueueExtensions):
     """Shows nodes with less on them."""
 
     name = "Withholds"
-    looks_again = ("NodeResourcesFit",)
+    reruns = ("NodeResourcesFit",)
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
         return SUCCESS

@@ -197,7 +197,7 @@ class Fit(A):
 
 class Shows(A):
     name = "Shows"
-    looks_again = ("NodeResourcesFit", "NodePorts")
+    reruns = ("NodeResourcesFit", "NodePorts")
 
 
 def made_beside(config: SchedulerConfiguration) -> Profiles:

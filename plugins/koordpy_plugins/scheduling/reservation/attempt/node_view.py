@@ -4,6 +4,7 @@ Source: Koordinator, `pkg/scheduler/plugins/reservation/transformer.go` (restori
 """
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from koordpy.cluster.overlay import Overlay
 from ..state.cache import ReservationCache
 from ..state.withheld import Withheld
 from .prepared import Prepared
-from .visible_pods import VisiblePods
+from .visible_pods import PodsWithReservations
 
 
 class NodeView:
@@ -27,17 +28,25 @@ class NodeView:
     def of(self, prepared: Prepared, nodes: NodeSet) -> NodeSet:
         """Return the nodes (n,) with what is withheld from the pod; the same set where nothing is.
 
-        What is requested of a node is what its pods request; and what its reservations hold, less what pods
-        use of them, which their requests count already; without matched reservations and candidates.
+        What is requested of a node is what its pods request, and what its reservations hold less what pods
+        use of them, which their requests count already; without matched reservations and candidates. It is
+        worked out when it is first read.
         """
-        if not self._cache.on_node and not prepared.matches:
+        table, base = nodes.table, nodes.overlay
+        if not self._cache.on_node and not prepared.matches and not table.hidden:
             return nodes
-        moment = nodes.table.moment
-        last = prepared.last_view
+        moment, last = table.moment, prepared.last_view
         if last is not None and last[0] is nodes and last[1] == moment:
             return last[2]
-        rows, base, withheld = nodes.rows, nodes.overlay, self._withheld
-        table = nodes.table
+        pods = PodsWithReservations(table, None if base is None else base.pods, prepared.matches)
+        view = replace(nodes, overlay=Overlay.on_demand(partial(self._amounts, prepared, nodes), pods))
+        if base is None:  # the owner of an overlay may go on changing it
+            prepared.last_view = nodes, moment, view
+        return view
+
+    def _amounts(self, prepared: Prepared, nodes: NodeSet) -> tuple[Int64, Int64]:
+        """Return (n, resources) and (n, 2) what is requested of the nodes."""
+        table, base, rows, withheld = nodes.table, nodes.overlay, nodes.rows, self._withheld
         requested = table.requested.take(rows, axis=0) if base is None else base.requested.copy()
         nonzero = (
             table.nonzero_requested.take(rows, axis=0) if base is None else base.nonzero_requested.copy()
@@ -51,14 +60,7 @@ class NodeView:
             given_nonzero[aside] = 0
         requested[:, :width] += withheld.held.take(rows, axis=0) - given
         nonzero += withheld.held_nonzero.take(rows, axis=0) - given_nonzero
-        requested = self._give_back(prepared, rows, table.capacity, requested, nonzero)
-        pods = VisiblePods(
-            table, self._cache, withheld, base.pods if base is not None else {}, prepared.matches
-        )
-        view = replace(nodes, overlay=Overlay(requested, nonzero, pods))
-        if base is None:  # the owner of an overlay may go on changing it
-            prepared.last_view = nodes, moment, view
-        return view
+        return self._give_back(prepared, rows, table.capacity, requested, nonzero), nonzero
 
     def _give_back(
         self, prepared: Prepared, rows: Int64, capacity: int, requested: Int64, nonzero: Int64

@@ -15,7 +15,6 @@ from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.interface.status import SUCCESS, Status
 
-from ..attempt.node_view import NodeView
 from ..attempt.nominated import NominatedReservations
 from ..attempt.pairs import matched_pairs
 from ..attempt.prepared import Prepared
@@ -34,22 +33,21 @@ class PodNomination:
     """Nominates reservations for the pods of the profile that `plugin` belongs to."""
 
     def __init__(
-        self, plugin: Plugin, withheld: Withheld, view: NodeView, pod_filter: PodFilter, nominator: Nominator
+        self, plugin: Plugin, withheld: Withheld, pod_filter: PodFilter, nominator: Nominator
     ) -> None:
         self._plugin, self._handle, self._table = plugin, plugin.handle, plugin.handle.nodes
-        self._withheld, self._view, self._filter, self._nominator = withheld, view, pod_filter, nominator
+        self._withheld, self._filter, self._nominator = withheld, pod_filter, nominator
 
     def nominate_all(self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet) -> Status:
         """Leave the reservation of every node that has one for the pod in `nominated_reservations`.
 
         The choice is by order, then by the total of all plugins' scores, then by name. It comes out of
         arrays; nodes where these cannot say what fits, or an earlier nomination may stand, are left to the
-        nominator.
+        nominator. `nodes` are as the attempt sees them.
         """
         if not prepared.matches:
             prepared.nominated_reservations = NominatedReservations()
             return SUCCESS
-        nodes = self._view.of(prepared, nodes)
         fits = self._filter.fits(prepared, nodes, nominating=True)
         matchable, at = self._withheld.matchable, fits.at
         scores = arrays.scores(prepared, matchable, fits.slots, self._table)

@@ -166,11 +166,12 @@ class ReservationCache(DerivedState):
         if not self._names[info.name]:
             del self._names[info.name]
         self._displace(info)
+        self._report_change(info.node_name)
         for removed in self._removed:
             removed(uid)
 
     def _upsert(self, subject: Reservation | Pod, user: AssignedPod | None = None) -> None:
-        uid = subject.metadata.uid
+        uid, left = subject.metadata.uid, ""
         try:
             info = self.infos.get(uid)
             if info is None:
@@ -179,14 +180,18 @@ class ReservationCache(DerivedState):
                     info.assign(AssignedPod.of(pod))
                 self.infos[uid] = info
             else:
+                left = info.node_name
                 self._displace(info)
                 info.update(subject)
         except QuantityError as error:
             log.warning("reservation %s: %s", subject.metadata.name, error)
+            self._report_change(left)
             return
         if user is not None:
             info.assign(user)
         self._names.setdefault(info.name, {})[uid] = None
+        if left != info.node_name:  # otherwise one report will do, when the reservation is in place again
+            self._report_change(left)
         if info.node_name:
             self._place(info)
 
@@ -208,8 +213,6 @@ class ReservationCache(DerivedState):
             _discard(index, node_name, uid)
         self.owners.discard(uid)
         self._unallocate(node_name, uid)
-        if node_name:
-            self._report_change(node_name)
 
     def _unallocate(self, node_name: str, uid: str) -> None:
         allocated = self.allocated_on.get(node_name)
@@ -219,7 +222,7 @@ class ReservationCache(DerivedState):
                 del self.allocated_on[node_name]
 
     def _report_change(self, node_name: str) -> None:
-        for changed in self._changed:
+        for changed in self._changed if node_name else ():
             changed(node_name)
 
     # --- the pods that use them ------------------------------------------------------------------

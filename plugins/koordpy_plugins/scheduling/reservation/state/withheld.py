@@ -35,6 +35,8 @@ class Withheld(DerivedState):
         self._allocated = table.add_column(dtype=np.bool_, fill=False)
         self._default = table.add_column(dtype=np.bool_, fill=False)
         self._strict = table.add_column(dtype=np.bool_, fill=False)
+        self._reserve_pods: dict[str, set[str]] = {}
+        """UIDs of the reserve pods among the table's hidden pods, by node."""
         self.matchable = MatchableReservations(table)
         """The matchable reservations one by one."""
         self.follow(Node, lambda node: self.refresh(node.metadata.name))
@@ -50,6 +52,7 @@ class Withheld(DerivedState):
                 "held_nonzero": self.held_nonzero[row].tolist(),
                 "given": names.named(self.given[row]),
                 "given_nonzero": self.given_nonzero[row].tolist(),
+                "hidden pods": sorted(pod.metadata.uid for pod in table.hidden.on(row)),
                 "flags": [bool(flags[row]) for flags in (self.used, self.allocated, self.has_matchable)],
             }
             for row in np.flatnonzero(table.present).tolist()
@@ -115,7 +118,9 @@ class Withheld(DerivedState):
         for uid in infos.keys() - slots.keys():
             self.matchable.discard(uid)
         if row is None:
+            self._reserve_pods.pop(node_name, None)  # they have left with the row
             return
+        self._hide_pods(node_name, row)
         self._widen(self.matchable.held.shape[1])
         columns = (self._held, self._held_nonzero, self._given, self._given_nonzero)
         for column in (*columns, self._used, self._allocated, self._default, self._strict):
@@ -137,6 +142,18 @@ class Withheld(DerivedState):
                 self._given_nonzero.values[row] += info.nonzero_allocated
         self._allocated.values[row] = node_name in self._cache.allocated_on
         self._table.touch(row)
+
+    def _hide_pods(self, node_name: str, row: int) -> None:
+        """Keep the reserve pods that hold anything of a node among its hidden pods."""
+        hidden = self._table.hidden
+        infos = self._cache.on_node.get(node_name, {})
+        holding = {uid: info.pod for uid, info in infos.items() if self._cache.occupies(info)}
+        for uid in self._reserve_pods.pop(node_name, set()) - holding.keys():
+            hidden.discard(uid)
+        for pod in holding.values():
+            hidden.put(row, pod)
+        if holding:
+            self._reserve_pods[node_name] = set(holding)
 
     def _widen(self, width: int) -> None:
         for column in (self._held, self._given):

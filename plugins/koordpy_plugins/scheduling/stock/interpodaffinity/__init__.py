@@ -1,1 +1,1 @@
-"""InterPodAffinity: pods that want to be near other pods, or far from them."""
+"""InterPodAffinity: pods that are to be near other pods, or far from them."""

@@ -1,18 +1,18 @@
-"""What the pods on the nodes want of other pods.
+"""What the pods on the nodes demand of other pods.
 
-Pods with equal terms are kept together, with the rows they are on. A pod to be placed is tried only against
+Pods with equal terms are kept together, with the rows they are on. A pod to be placed is compared only with
 terms that name one of its labels, and the few that name no label at all.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from koordpy.api.core import Pod
 from koordpy.api.label_selector import NOTHING
 from koordpy.cluster.columns import Int64
-from koordpy.cluster.nodes import NodeSet, NodeTable
+from koordpy.cluster.overlay import VisiblePods
 
 from .terms import PodTerms, Term, key_of, read, read_key
 
@@ -20,14 +20,24 @@ Pick = Callable[[PodTerms], Sequence[Term]]
 """Which of a pod's terms an index is about."""
 
 
-class Wish(NamedTuple):
-    """A term that means the pod to be placed, and where the pods are that have it."""
+class PodSource(Protocol):
+    """Pods on rows of the node table: those of the table, or its hidden ones."""
+
+    def on_pods(
+        self, place: Callable[[int, Pod], None], displace: Callable[[int, Pod], None]
+    ) -> Callable[[], None]:
+        """Call handlers when a pod comes to a row and when it leaves."""
+        ...
+
+
+class MatchedTerm(NamedTuple):
+    """A term that matches the pod to be placed, and where the pods are that have it."""
 
     term: Term
     rows: Int64
     """(k,) rows of the node table, each once."""
     pods: Int64
-    """(k,) how many such pods are there."""
+    """(k,) how many such pods are there; less than 0 for pods that an attempt does not see."""
 
 
 class Holders:
@@ -63,7 +73,7 @@ def _arrays(counts: Mapping[int, int]) -> tuple[Int64, Int64]:
 
 
 class TermIndex:
-    """Terms of one sort, to be found by the labels of the pod that they may mean."""
+    """Terms of one sort, to be found by the labels of the pods that they may match."""
 
     def __init__(self, pick: Pick) -> None:
         self._pick = pick
@@ -87,54 +97,47 @@ class TermIndex:
                 if not bucket:
                     del self._by_label[term.label]
 
-    def mean(self, pod: Pod, of_namespace: Mapping[str, str]) -> bool:
-        """Return whether any of the terms means a pod."""
-        namespace, labels = pod.metadata.namespace, pod.metadata.labels
-        return bool(self._by_label) and any(
-            term.matches(namespace, labels, of_namespace)
-            for label in (None, *labels.items())
-            for term, _ in self._by_label.get(label, {}).values()
-        )
+    def match(self, pod: Pod, of_namespace: Mapping[str, str]) -> bool:
+        """Return whether any of the terms matches a pod; `of_namespace` are the labels of its namespace."""
+        return any(True for _ in self._matching(pod, of_namespace))
 
-    def wishes(self, pod: Pod, of_namespace: Mapping[str, str], nodes: NodeSet) -> Iterator[Wish]:
-        """Yield the terms that mean a pod, with the pods as the nodes' overlay shows them."""
+    def _matching(self, pod: Pod, of_namespace: Mapping[str, str]) -> Iterator[tuple[Term, Holders]]:
+        if not self._by_label:
+            return
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
-        shown = nodes.overlay.pods if nodes.overlay is not None else {}
-        hidden = np.fromiter(shown, np.int64, len(shown))
         for label in (None, *labels.items()):
             for term, holders in self._by_label.get(label, {}).values():
                 if term.matches(namespace, labels, of_namespace):
-                    rows, pods = holders.arrays
-                    if len(hidden):
-                        kept = ~np.isin(rows, hidden)
-                        rows, pods = rows[kept], pods[kept]
-                    yield Wish(term, rows, pods)
-        for term, counts in self._shown(shown).items():
-            if term.matches(namespace, labels, of_namespace):
-                yield Wish(term, *_arrays(counts))
+                    yield term, holders
 
-    def _shown(self, pods: Mapping[int, Iterable[Pod]]) -> dict[Term, dict[int, int]]:
-        """Count the terms of pods by row."""
+    def matched(self, pod: Pod, of_namespace: Mapping[str, str]) -> Iterator[MatchedTerm]:
+        """Yield the terms that match a pod."""
+        for term, holders in self._matching(pod, of_namespace):
+            yield MatchedTerm(term, *holders.arrays)
+
+    def moved(self, pod: Pod, of_namespace: Mapping[str, str], visible: VisiblePods) -> Iterator[MatchedTerm]:
+        """Yield the terms that match a pod of those pods that an attempt sees elsewhere, or not at all."""
         found: dict[Term, dict[int, int]] = {}
-        for row, others in pods.items():
-            for other in others:
-                for term in self._pick(read(other)):
-                    counts = found.setdefault(term, {})
-                    counts[row] = counts.get(row, 0) + 1
-        return found
+        for row, other, sign in visible.moves():
+            for term in self._pick(read(other)):
+                counts = found.setdefault(term, {})
+                counts[row] = counts.get(row, 0) + sign
+        for term, counts in found.items():
+            if term.matches(pod.metadata.namespace, pod.metadata.labels, of_namespace):
+                yield MatchedTerm(term, *_arrays(counts))
 
 
 class BoundTerms:
-    """The terms of all pods placed in a node table, assumed ones included.
+    """The terms of all pods of a source.
 
-    `scored` says what counts for scores.
+    `scored` picks what counts for scores.
     """
 
-    def __init__(self, table: NodeTable, scored: Pick) -> None:
+    def __init__(self, source: PodSource, scored: Pick) -> None:
         self._holders: dict[bytes, Holders] = {}
         self.required_anti = TermIndex(lambda terms: terms.required_anti)
         self.scored = TermIndex(scored)
-        table.on_pods(self._place, self._displace)
+        source.on_pods(self._place, self._displace)
 
     def _place(self, row: int, pod: Pod) -> None:
         key = key_of(pod)

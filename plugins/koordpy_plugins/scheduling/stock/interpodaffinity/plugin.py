@@ -1,10 +1,11 @@
-"""Pods that want to be near other pods, or far from them.
+"""Pods that are to be near other pods, or far from them.
 
-Source: Kubernetes, `framework/plugins/interpodaffinity`. What pods want is a number per domain of a label of
-the nodes: how many pods there are meant by the pod's terms, and how many there have terms that mean the pod.
+Source: Kubernetes, `framework/plugins/interpodaffinity`. Each domain of a label of the nodes gets numbers:
+how many pods there match the pod's terms, and how many there have terms that match the pod. Hidden pods count
+as any others; where kube-scheduler has filtered already, they alone are why the filter runs again.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,7 +31,7 @@ from koordpy.scheduling.interface.status import SUCCESS, Code, Codes, Keys, Stat
 from koordpy.scheduling.toolkit.topology import DomainCounts, Topology
 
 from .args import InterPodAffinityArgs
-from .bound_terms import BoundTerms
+from .bound_terms import BoundTerms, MatchedTerm, TermIndex
 from .terms import NO_LABELS, NO_TERMS, PodTerms, Term, all_of, has_preferred, read
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
@@ -50,11 +51,11 @@ class _Filtered:
     of_namespace: Mapping[str, str]
     """The labels of the pod's namespace."""
     existing: _Counts
-    """Terms of pods that want the pod far from them."""
+    """Anti-affinity terms of other pods that match the pod."""
     near: _Counts
-    """Pods that all the pod's affinity terms mean."""
+    """Pods that match all affinity terms of the pod."""
     far: _Counts
-    """Pods that its anti-affinity terms mean, once a term."""
+    """Pods that match its anti-affinity terms, once a term."""
 
     def clone(self) -> "_Filtered":
         """Return a copy for a what-if."""
@@ -78,6 +79,7 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         self._only_own_preferences = args.ignore_preferred_terms_of_existing_pods
         self._topology = handle.cluster.shared(Topology)
         self._bound = BoundTerms(handle.nodes, self._scored)
+        self._hidden = BoundTerms(handle.nodes.hidden, self._scored)
         self._namespaces = handle.cluster.store(Namespace)
 
     def _scored(self, terms: PodTerms) -> tuple[Term, ...]:
@@ -91,25 +93,44 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         if read(pod) is not NO_TERMS:
             return None
         of_namespace = self._labels_of(pod.metadata.namespace)
-        is_meant = any(
-            terms.mean(pod, of_namespace) for terms in (self._bound.required_anti, self._bound.scored)
+        is_matched = any(
+            terms.match(pod, of_namespace)
+            for bound in (self._bound, self._hidden)
+            for terms in (bound.required_anti, bound.scored)
         )
-        return None if is_meant else ()
+        return None if is_matched else ()
 
     # --- filter ----------------------------------------------------------------------------------
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
-        """Count who is meant where. Skip pods that want nothing and that nobody wants far away."""
+        """Count which pods match where. Skip pods without terms that no other pod's term matches."""
         terms = read(pod)
         if terms.problems:
             return None, Status.unresolvable(f"parsing pod: {'; '.join(terms.problems)}")
-        if terms is NO_TERMS and not self._bound.required_anti and not _shows_other_pods(nodes):
+        if (
+            terms is NO_TERMS
+            and not self._bound.required_anti
+            and not self._hidden.required_anti
+            and not _has_more_pods(nodes)
+        ):
             return None, Status.skip()
         counted = self._count(pod, terms, nodes)
         if not counted.existing and not terms.required and not terms.required_anti:
             return None, Status.skip()
         state.write(_PRE_FILTER, counted)
         return None, SUCCESS
+
+    def needs_rerun(self, state: CycleState, pod: Pod, nodes: NodeSet) -> bool:
+        """Return whether the pod's terms match any hidden pod, or a hidden pod's term the pod."""
+        if not self.handle.nodes.hidden:
+            return False
+        if self._hidden.required_anti.match(pod, self._labels_of(pod.metadata.namespace)):
+            return True
+        terms, counts = read(pod), self.handle.cluster.shared(PodCounts)
+        matches = [all_of((self._unrolled(term),)) for term in terms.required_anti]
+        if terms.required:
+            matches.append(all_of(map(self._unrolled, terms.required)))
+        return any(map(counts.hides, matches))
 
     def _count(self, pod: Pod, terms: PodTerms, nodes: NodeSet) -> _Filtered:
         counted = _Filtered(
@@ -124,19 +145,20 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
             far={},
         )
         everywhere = nodes.table.all()
-        for term, rows, pods in self._bound.required_anti.wishes(pod, counted.of_namespace, nodes):
+        indexes = self._bound.required_anti, self._hidden.required_anti
+        for term, rows, pods in _matched(indexes, pod, counted.of_namespace, nodes):
             self._add_rows(counted.existing, term.topology_key, rows, pods, everywhere)
         if counted.terms.required:
-            meant = self._meant(counted.terms.required, nodes)[everywhere.rows]
+            matching = self._matching(counted.terms.required, nodes)[everywhere.rows]
             for key in {term.topology_key for term in counted.terms.required}:
-                self._add(counted.near, key, meant, everywhere)
+                self._add(counted.near, key, matching, everywhere)
         for term in counted.terms.required_anti:
-            meant = self._meant((term,), nodes)[everywhere.rows]
-            self._add(counted.far, term.topology_key, meant, everywhere)
+            matching = self._matching((term,), nodes)[everywhere.rows]
+            self._add(counted.far, term.topology_key, matching, everywhere)
         return counted
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
-        """Look at the domains that the nodes are in: affinity first, then anti-affinity of both sides."""
+        """Read the counts of the nodes' domains: affinity first, then anti-affinity of both sides."""
         counted = state.read(_PRE_FILTER)
         if counted is None:
             counted = self._count(pod, read(pod), nodes)
@@ -154,9 +176,9 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
 
     @staticmethod
     def _is_near(counted: _Filtered, pod: Pod, nodes: NodeSet) -> Bool:
-        """(n,) whether nodes have all the labels, and a pod that is meant in all their domains.
+        """(n,) whether nodes have all the labels, and a matching pod in all their domains.
 
-        The first of pods that want to be near each other finds none; it may go anywhere.
+        The first of pods that are to be near each other finds none; it may go anywhere.
         """
         labelled = np.ones(len(nodes), np.bool_)
         met = np.ones(len(nodes), np.bool_)
@@ -165,7 +187,7 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
             labelled &= numbers > 0
             met &= of_key.at(numbers) > 0
         is_first = not any(of_key.values.any() for of_key in counted.near.values()) and all(
-            term.means(pod) for term in counted.terms.required
+            term.matches_pod(pod) for term in counted.terms.required
         )
         return labelled if is_first else labelled & met
 
@@ -185,11 +207,11 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
             if term.matches(pod.metadata.namespace, pod.metadata.labels, counted.of_namespace):
                 self._add_one(counted.existing, term.topology_key, node, sign)
         own = counted.terms
-        if own.required and all(term.means(other) for term in own.required):
+        if own.required and all(term.matches_pod(other) for term in own.required):
             for key in counted.near:
                 self._add_one(counted.near, key, node, sign)
         for term in own.required_anti:
-            if term.means(other):
+            if term.matches_pod(other):
                 self._add_one(counted.far, term.topology_key, node, sign)
         return SUCCESS
 
@@ -203,16 +225,17 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         terms = read(pod)
         if terms.problems:
             return Status.failed(f"parsing pod: {'; '.join(terms.problems)}")
-        if not prefers and not self._bound.scored and not _shows_other_pods(nodes):
+        if not (prefers or self._bound.scored or self._hidden.scored or _has_more_pods(nodes)):
             return Status.skip()
         everywhere = nodes.table.all()
         scores: _Counts = {}
         found = False
         for term in map(self._unrolled, terms.preferred):
-            meant = self._meant((term,), nodes)[everywhere.rows]
-            found |= self._add(scores, term.topology_key, meant, everywhere, term.weight)
+            matching = self._matching((term,), nodes)[everywhere.rows]
+            found |= self._add(scores, term.topology_key, matching, everywhere, term.weight)
         of_namespace = self._labels_of(pod.metadata.namespace)
-        for term, rows, pods in self._bound.scored.wishes(pod, of_namespace, nodes):
+        indexes = self._bound.scored, self._hidden.scored
+        for term, rows, pods in _matched(indexes, pod, of_namespace, nodes):
             found |= self._add_rows(scores, term.topology_key, rows, pods, everywhere, term.weight)
         if not found:
             return Status.skip()
@@ -249,8 +272,8 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
             if term.namespace_selector.matches(namespace.metadata.labels)
         )
 
-    def _meant(self, terms: tuple[Term, ...], nodes: NodeSet) -> Int64:
-        """(rows of the table,) the pods that all terms mean."""
+    def _matching(self, terms: tuple[Term, ...], nodes: NodeSet) -> Int64:
+        """(rows of the table,) the pods that match all terms."""
         return self.handle.cluster.shared(PodCounts).by_row(all_of(terms), nodes)
 
     def _add(self, counts: _Counts, key: str, pods: Int64, nodes: NodeSet, weight: int = 1) -> bool:
@@ -287,6 +310,16 @@ def _copy(counts: _Counts) -> _Counts:
     return {key: of_key.clone() for key, of_key in counts.items()}
 
 
-def _shows_other_pods(nodes: NodeSet) -> bool:
-    """Return whether an overlay shows other pods on some nodes than the table has."""
-    return nodes.overlay is not None and bool(nodes.overlay.pods)
+def _has_more_pods(nodes: NodeSet) -> bool:
+    """Return whether an overlay shows pods that neither the table nor its hidden pods have."""
+    return nodes.overlay is not None and nodes.overlay.pods.has_more
+
+
+def _matched(
+    indexes: Sequence[TermIndex], pod: Pod, of_namespace: Mapping[str, str], nodes: NodeSet
+) -> Iterator[MatchedTerm]:
+    """Yield the terms of other pods that match a pod: of those in the indexes, as the overlay moves them."""
+    for index in indexes:
+        yield from index.matched(pod, of_namespace)
+    if nodes.overlay is not None and (any(indexes) or nodes.overlay.pods.has_more):
+        yield from indexes[0].moved(pod, of_namespace, nodes.overlay.pods)

@@ -1,4 +1,4 @@
-"""What a pod wants of other pods, read once per workload.
+"""What a pod demands of other pods, read once per workload.
 
 Source: Kubernetes, `k8s.io/kube-scheduler/framework` (`PodInfo`, `AffinityTerm`).
 """
@@ -35,13 +35,13 @@ class Term:
     """For preferred terms, negative for anti-affinity."""
 
     def matches(self, namespace: str, labels: Mapping[str, str], of_namespace: Mapping[str, str]) -> bool:
-        """Return whether a pod with these labels is meant; `of_namespace` are the labels of its namespace."""
+        """Return whether a pod with these labels matches; `of_namespace` are the labels of its namespace."""
         return (
             namespace in self.namespaces or self.namespace_selector.matches(of_namespace)
         ) and self.selector.matches(labels)
 
-    def means(self, pod: Pod) -> bool:
-        """Return whether a pod is meant, in a namespace whose labels are not looked at."""
+    def matches_pod(self, pod: Pod) -> bool:
+        """Return whether a pod matches, whatever the labels of its namespace."""
         return self.matches(pod.metadata.namespace, pod.metadata.labels, NO_LABELS)
 
     @property
@@ -56,7 +56,7 @@ class Term:
 
     @property
     def label(self) -> tuple[str, str] | None:
-        """A label that every pod that is meant has, if the selector names one."""
+        """A label that every matching pod has, if the selector names one."""
         for item in self.selector.requirements:
             value = self.selector.exact_value(item.key)
             if value is not None:
@@ -102,7 +102,7 @@ def has_preferred(pod: Pod) -> bool:
 
 
 def all_of(terms: Iterable[Term]) -> PodMatch:
-    """Return the question for pods that all terms mean."""
+    """Return the question for pods that match all terms."""
     return PodMatch(tuple(term.condition for term in terms))
 
 

@@ -145,6 +145,18 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         state.write(_PRE_FILTER, self._count(constraints, pod, nodes))
         return None, SUCCESS
 
+    def needs_rerun(self, state: CycleState, pod: Pod, nodes: NodeSet) -> bool:
+        """Return whether the pod's constraints count any hidden pod."""
+        if not self.handle.nodes.hidden:
+            return False
+        try:
+            constraints = self._constraints(pod, DO_NOT_SCHEDULE)
+        except SelectorError:
+            return True
+        matches = [constraint.match(pod.metadata.namespace) for constraint in constraints]
+        counts = self.handle.cluster.shared(PodCounts) if any(matches) else None
+        return counts is not None and any(match is not None and counts.hides(match) for match in matches)
+
     def _count(self, constraints: Sequence[Constraint], pod: Pod, nodes: NodeSet) -> _Filtered:
         everywhere = nodes.table.all()
         labelled = self._topology.having_all((item.topology_key for item in constraints), everywhere)

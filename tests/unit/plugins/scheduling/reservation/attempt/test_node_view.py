@@ -77,7 +77,7 @@ def test_shown_pods_and_amounts_agree() -> None:
     scene = Scene(objects=[reservation("r", cpu="2"), reservation("s", cpu="3"), user("a", "s", "1")])
     wanted = claimant("owner", "r")
     state, _ = scene.find(wanted)
-    _, shown, _ = scene.plugin.before_filter(state, wanted, scene.nodes)
+    shown = scene.plugin.transform_nodes(state, wanted, scene.nodes)
     assert shown.requested(CPU).tolist() == [3000]
     assert shown.requested(PODS).tolist() == [2]
     assert {each.metadata.name for each in shown.pods_on(int(shown.rows[0]))} == {"a", "uid-s"}
@@ -133,6 +133,6 @@ def test_what_is_withheld_is_what_is_reserved_less_what_is_used(
     label = {"scheduling.koordinator.sh/reservation-ignored": "true"} if ignores else {}
     wanted = claimant("x", labels=label)
     state, _ = scene.find(wanted)
-    _, shown, _ = scene.plugin.before_filter(state, wanted, scene.nodes)
+    shown = scene.plugin.transform_nodes(state, wanted, scene.nodes)
     assert shown.requested(CPU).tolist() == [1000 * (users + withheld)]
     assert shown.requested(PODS)[0] == len(list(shown.pods_on(int(shown.rows[0]))))

@@ -69,7 +69,7 @@ def test_arrays_and_scalars_find_the_same_reservations_fit_for_the_same_reasons(
     assert prepared is not None
     ignores = scene.args.ignores
     matchable, node_filter = scene.plugin.withheld.matchable, NodeFilter(ignores, scene.plugin.withheld)
-    _, nodes, _ = scene.plugin.before_filter(state, wanted, scene.nodes)
+    nodes = scene.plugin.transform_nodes(state, wanted, scene.nodes)
     found = arrays.fits(prepared, nodes, matchable, ignores, skip_node_if_alone=skips, skip_node=skips)
     totals = arrays.scores(prepared, matchable, found.slots, scene.cluster.nodes)
     requirements, lacking = prepared.requirements, found.shortage
@@ -118,7 +118,7 @@ def test_every_node_gets_the_status_of_the_filter_of_single_nodes(made: tuple[Sc
     prepared = state.read(PREPARED)
     assert prepared is not None
     node_filter = NodeFilter(scene.args.ignores, scene.plugin.withheld)
-    _, nodes, _ = scene.plugin.before_filter(state, wanted, scene.nodes)
+    nodes = scene.plugin.transform_nodes(state, wanted, scene.nodes)
     verdict = scene.plugin.filter_nodes(state, wanted, nodes)
     for index in range(len(nodes)):
         view = NodeInfo(nodes, index)

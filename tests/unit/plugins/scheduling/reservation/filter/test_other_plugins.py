@@ -178,9 +178,9 @@ def test_nodes_and_reservations_are_chosen_as_one_by_one(seed: int, strict: int)
     prepared = state.read(PREPARED)
     assert prepared is not None
     node_filter = NodeFilter(lambda _: False, scene.plugin.withheld)
-    _, shown, _ = scene.plugin.before_filter(state, wanted, scene.nodes)
+    shown = scene.plugin.transform_nodes(state, wanted, scene.nodes)
     verdict = scene.plugin.filter_nodes(state, wanted, shown)
-    assert scene.plugin.pre_score(state, wanted, scene.nodes).code.label in ("Success", "Skip")
+    assert scene.plugin.pre_score(state, wanted, shown).code.label in ("Success", "Skip")
     nominated = prepared.nominated_reservations
     for index in range(len(shown)):
         view = NodeInfo(shown, index)

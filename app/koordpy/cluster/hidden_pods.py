@@ -1,0 +1,109 @@
+"""Pods on nodes that koordpy knows and kube-scheduler does not: the reserve pods of Reservations, say.
+
+To koord-scheduler they are pods as any other: what affinity terms and spread constraints say of pods is about
+them too. kube-scheduler cannot count them, so what counts the pods of nodes counts them here, beside those of
+the node table. Whatever derives such pods from objects puts them here and takes them away again.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING
+
+from koordpy.api.core import Pod
+
+if TYPE_CHECKING:
+    from .nodes import NodeTable
+
+Handler = Callable[[int, Pod], None]
+
+
+class HiddenPods:
+    """Hidden pods by row of a node table; use `NodeTable.hidden`.
+
+    Their amounts are in no column of the table: what puts them here shows attempts what they take of nodes.
+    """
+
+    def __init__(self, table: "NodeTable") -> None:
+        self.version = 0
+        """Raised whenever a pod comes or leaves, or changes in what terms and constraints are about."""
+        self._rows: dict[str, int] = {}
+        self._pods: dict[int, dict[str, Pod]] = {}
+        self._counted: dict[str, Pod] = {}
+        """The pods as the handlers know them."""
+        self._on_place: list[Handler] = []
+        self._on_displace: list[Handler] = []
+        table.on_release(self._release)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._rows
+
+    def on(self, row: int) -> Collection[Pod]:
+        """Return the hidden pods of a row."""
+        return self._pods.get(row, {}).values()
+
+    def rows(self) -> Collection[int]:
+        """Return the rows with hidden pods."""
+        return self._pods.keys()
+
+    def put(self, row: int, pod: Pod) -> None:
+        """Put a pod on a row, new or changed; it leaves another row, and leaves this one when it is free."""
+        uid = pod.metadata.uid
+        known = self._rows.get(uid)
+        if known == row and _is_alike(self._counted[uid], pod):
+            self._pods[row][uid] = pod
+            return
+        if known is not None:
+            self.discard(uid)
+        self._rows[uid] = row
+        self._pods.setdefault(row, {})[uid] = self._counted[uid] = pod
+        self.version += 1
+        for place in self._on_place:
+            place(row, pod)
+
+    def discard(self, uid: str) -> None:
+        """Take a pod away, if it is there."""
+        row = self._rows.pop(uid, None)
+        if row is None:
+            return
+        pods = self._pods[row]
+        del pods[uid]
+        if not pods:
+            del self._pods[row]
+        pod = self._counted.pop(uid)
+        self.version += 1
+        for displace in self._on_displace:
+            displace(row, pod)
+
+    def on_pods(self, place: Handler, displace: Handler) -> Callable[[], None]:
+        """Call handlers as `NodeTable.on_pods` does; return what ends it."""
+        self._on_place.append(place)
+        self._on_displace.append(displace)
+        for uid, row in self._rows.items():
+            place(row, self._counted[uid])
+
+        def end() -> None:
+            self._on_place.remove(place)
+            self._on_displace.remove(displace)
+
+        return end
+
+    def __iter__(self) -> Iterator[Pod]:
+        for pods in self._pods.values():
+            yield from pods.values()
+
+    def _release(self, row: int) -> None:
+        for uid in list(self._pods.get(row, ())):
+            self.discard(uid)
+
+
+def _is_alike(old: Pod, new: Pod) -> bool:
+    """Return whether terms, constraints and counts of pods find no difference between two states of a pod."""
+    one, other = old.metadata, new.metadata
+    return (
+        one.namespace == other.namespace
+        and one.labels == other.labels
+        and (one.deletion_timestamp is None) == (other.deletion_timestamp is None)
+        and old.spec.affinity == new.spec.affinity
+    )
