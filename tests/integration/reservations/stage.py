@@ -192,14 +192,20 @@ class Stage:
         await self.client.create_raw(resource_of(Pod), NAMESPACE, document)
 
     async def reserve(self, name: str, cpu: str = "4", **spec: Any) -> None:
-        """Create a Reservation for pods with the label `app: NAME`."""
+        """Create a Reservation for pods with the label `app: NAME`.
+
+        `labels` and `pod` are labels and more of the spec of its template.
+        """
         container = {"name": "c", "image": "registry.test/app:1", "resources": {"requests": {"cpu": cpu}}}
         document = {
             "apiVersion": "scheduling.koordinator.sh/v1alpha1",
             "kind": "Reservation",
             "metadata": {"name": name},
             "spec": {
-                "template": {"spec": {"containers": [container], **spec.pop("pod", {})}},
+                "template": {
+                    "metadata": {"labels": spec.pop("labels", {})},
+                    "spec": {"containers": [container], **spec.pop("pod", {})},
+                },
                 "owners": [{"labelSelector": {"matchLabels": {"app": name}}}],
                 **spec,
             },
