@@ -8,7 +8,7 @@ from koordpy.api.reservation import AVAILABLE, Reservation
 from tests.integration.reservations.stage import Stage
 
 HOST = "kubernetes.io/hostname"
-LABELS = {"group": "alone"}
+LABELS: dict[str, Any] = {"group": "alone"}
 
 _AWAY = {"labelSelector": {"matchLabels": LABELS}, "topologyKey": HOST}
 AWAY: dict[str, Any] = {
