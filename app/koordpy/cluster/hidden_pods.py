@@ -1,17 +1,13 @@
-"""Pods on nodes that koordpy knows and kube-scheduler does not: the reserve pods of Reservations, say.
+"""Pods on nodes that koordpy knows and kube-scheduler does not, such as the reserve pods of Reservations.
 
-To koord-scheduler they are pods as any other: what affinity terms and spread constraints say of pods is about
-them too. kube-scheduler cannot count them, so what counts the pods of nodes counts them here, beside those of
-the node table. Whatever derives such pods from objects puts them here and takes them away again.
+To koord-scheduler they are pods like any other: affinity terms and spread constraints apply to them too.
+kube-scheduler cannot count them, so whatever counts the pods of nodes here counts these as well, beside those
+of the node table. The state that derives such pods from objects adds and removes them.
 """
 
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING
 
 from koordpy.api.core import Pod
-
-if TYPE_CHECKING:
-    from .nodes import NodeTable
 
 Handler = Callable[[int, Pod], None]
 
@@ -19,19 +15,18 @@ Handler = Callable[[int, Pod], None]
 class HiddenPods:
     """Hidden pods by row of a node table; use `NodeTable.hidden`.
 
-    Their amounts are in no column of the table: what puts them here shows attempts what they take of nodes.
+    Their amounts are in no column of the table: the state that adds them accounts for what they request.
     """
 
-    def __init__(self, table: "NodeTable") -> None:
+    def __init__(self) -> None:
         self.version = 0
-        """Raised whenever a pod comes or leaves, or changes in what terms and constraints are about."""
+        """Increases when a pod is added or removed, or changes in a way that terms or constraints match."""
         self._rows: dict[str, int] = {}
         self._pods: dict[int, dict[str, Pod]] = {}
         self._counted: dict[str, Pod] = {}
         """The pods as the handlers know them."""
         self._on_place: list[Handler] = []
         self._on_displace: list[Handler] = []
-        table.on_release(self._release)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -48,10 +43,10 @@ class HiddenPods:
         return self._pods.keys()
 
     def put(self, row: int, pod: Pod) -> None:
-        """Put a pod on a row, new or changed; it leaves another row, and leaves this one when it is free."""
+        """Add or change a pod of a row, and remove it from any other. It goes when the row is released."""
         uid = pod.metadata.uid
         known = self._rows.get(uid)
-        if known == row and _is_alike(self._counted[uid], pod):
+        if known == row and _counts_equally(self._counted[uid], pod):
             self._pods[row][uid] = pod
             return
         if known is not None:
@@ -63,7 +58,7 @@ class HiddenPods:
             place(row, pod)
 
     def discard(self, uid: str) -> None:
-        """Take a pod away, if it is there."""
+        """Remove a pod, if it is there."""
         row = self._rows.pop(uid, None)
         if row is None:
             return
@@ -93,13 +88,14 @@ class HiddenPods:
         for pods in self._pods.values():
             yield from pods.values()
 
-    def _release(self, row: int) -> None:
+    def release(self, row: int) -> None:
+        """Remove the pods of a row that no node has any more."""
         for uid in list(self._pods.get(row, ())):
             self.discard(uid)
 
 
-def _is_alike(old: Pod, new: Pod) -> bool:
-    """Return whether terms, constraints and counts of pods find no difference between two states of a pod."""
+def _counts_equally(old: Pod, new: Pod) -> bool:
+    """Return whether affinity terms and spread constraints cannot tell two states of a pod apart."""
     one, other = old.metadata, new.metadata
     return (
         one.namespace == other.namespace

@@ -96,7 +96,7 @@ class NodeSet:
         if base is not None:
             requested[:, : base.requested.shape[1]] = base.requested
         nonzero = table.nonzero_requested[rows] if base is None else base.nonzero_requested.copy()
-        changed = MovedPods(table, base.pods if base is not None else None)
+        changed = MovedPods(table.pods_on, base.pods if base is not None else None)
         for index, (name, row) in enumerate(zip(self.names, rows.tolist(), strict=True)):
             if name not in more:
                 continue

@@ -59,8 +59,9 @@ class NodeTable(DerivedState):
         self._on_release: list[Callable[[int], None]] = []
         self._on_place: list[Callable[[int, Pod], None]] = []
         self._on_displace: list[Callable[[int, Pod], None]] = []
-        self.hidden = HiddenPods(self)
+        self.hidden = HiddenPods()
         """Pods on nodes that kube-scheduler does not know; they are in no column of the table."""
+        self.on_release(self.hidden.release)
         width = len(self.resources)
         self._allocatable = self.add_column(width=width)
         self._requested = self.add_column(width=width)

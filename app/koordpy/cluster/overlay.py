@@ -1,30 +1,27 @@
-"""How some nodes look to one attempt, where that is not how the node table has them. Nobody else sees it."""
+"""What one attempt sees of some nodes where that differs from the node table. No other attempt sees it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from koordpy.api.core import Pod
 
 from .columns import Int64
 
-if TYPE_CHECKING:
-    from .nodes import NodeTable
-
 
 class Move(NamedTuple):
-    """A pod that an attempt sees on a row where the table does not have it, or the other way round."""
+    """A pod that an attempt sees on a row where the table does not have it, or the reverse."""
 
     row: int
     pod: Pod
     sign: int
-    """1 for a pod that was added, -1 for one that was taken away."""
+    """1 for a pod that was added, -1 for one that was removed."""
 
 
 class VisiblePods(Mapping[int, Sequence[Pod]]):
     """The pods of nodes as an attempt sees them, by row; only of nodes where these are not the table's."""
 
     def moves(self) -> Iterator[Move]:
-        """Yield what makes the difference to the table and its hidden pods."""
+        """Yield the differences to the table and its hidden pods."""
         raise NotImplementedError
 
     @property
@@ -34,10 +31,13 @@ class VisiblePods(Mapping[int, Sequence[Pod]]):
 
 
 class MovedPods(VisiblePods):
-    """The pods of nodes of which some were taken, or to which some were added; `base` is how they were."""
+    """The pods of nodes of which some were removed, or to which some were added.
 
-    def __init__(self, table: "NodeTable", base: VisiblePods | None = None) -> None:
-        self._table = table
+    `pods_on` returns those of a row of the table, `base` what the attempt saw before.
+    """
+
+    def __init__(self, pods_on: Callable[[int], Iterable[Pod]], base: VisiblePods | None = None) -> None:
+        self._pods_on = pods_on
         self._lists: dict[int, list[Pod]] = {}
         self._own: set[int] = set()
         """The rows whose lists are not shared with `base`."""
@@ -66,7 +66,7 @@ class MovedPods(VisiblePods):
         return len(self._lists) if self._base is None else len({**self._lists, **dict.fromkeys(self._base)})
 
     def take(self, row: int, pods: Sequence[Pod]) -> None:
-        """Take pods away; they must be there."""
+        """Remove pods; they must be there."""
         gone = {pod.metadata.uid for pod in pods}
         pods_left = self._list(row)
         pods_left[:] = [pod for pod in pods_left if pod.metadata.uid not in gone]
@@ -82,12 +82,12 @@ class MovedPods(VisiblePods):
         if row in self._own:
             return self._lists[row]
         seen = self.get(row)
-        own = self._lists[row] = list(self._table.pods_on(row) if seen is None else seen)
+        own = self._lists[row] = list(self._pods_on(row) if seen is None else seen)
         self._own.add(row)
         return own
 
     def moves(self) -> Iterator[Move]:
-        """Yield the moves in their order; a pod that was taken and put back is in them twice."""
+        """Yield the moves in their order; a pod that was removed and added again is in them twice."""
         if self._base is not None:
             yield from self._base.moves()
         yield from self._moves

@@ -22,7 +22,7 @@ class Sandbox:
         self._nonzero = (
             table.nonzero_requested[nodes.rows] if base is None else base.nonzero_requested
         ).copy()
-        self._pods = MovedPods(table, None if base is None else base.pods)
+        self._pods = MovedPods(table.pods_on, None if base is None else base.pods)
         self._rows = nodes.rows.tolist()
         self._amounts: dict[int, tuple[Int64, Int64, Share]] = {}
         self.nodes = NodeSet(

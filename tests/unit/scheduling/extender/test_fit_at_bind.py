@@ -25,7 +25,7 @@ class ShowsEmptyNodes(Plugin, BeforeFilter):
 
     def before_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Pod, NodeSet, Verdict]:
         nothing = np.zeros((len(nodes), len(nodes.table.resources)), np.int64)
-        empty = Overlay(nothing, np.zeros((len(nodes), 2), np.int64), MovedPods(nodes.table))
+        empty = Overlay(nothing, np.zeros((len(nodes), 2), np.int64), MovedPods(nodes.table.pods_on))
         return pod, NodeSet(nodes.table, nodes.names, nodes.rows, empty), PASS
 
 
