@@ -106,7 +106,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
 
         def checked(pod: Pod, node_name: str) -> None:
             attempt = extender.attempts.get(pod.metadata.uid)
-            if attempt is not None and attempt.decision.looked_at_for:
+            if attempt is not None and attempt.decision.evaluated_for:
                 self.expect_to_fit(attempt.framework, pod, node_name, "is bound")
             assume(pod, node_name)
             row = table.row_of(node_name)
@@ -408,7 +408,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
     def expect_to_be_right(self, uid: str) -> None:
         """Look at the node of a pod that was named for it because other nodes were for others."""
         attempt = self.extender.attempts.get(uid)
-        if attempt is None or attempt.kept is None or not attempt.decision.looked_at_for:
+        if attempt is None or attempt.kept is None or not attempt.decision.evaluated_for:
             return
         whole = self.extender.profiles.whole_of(attempt.pod.spec.scheduler_name)
         assert whole is not None

@@ -69,6 +69,12 @@ def allocated(annotations: Mapping[str, str]) -> Allocated | None:
     return found if found is not None and found.uid else None
 
 
+def allocated_name(annotations: Mapping[str, str]) -> str:
+    """Return the name of the reservation that a pod uses; empty for none."""
+    found = allocated(annotations)
+    return found.name if found is not None else ""
+
+
 def allocated_text(name: str, uid: str) -> str:
     """Write the annotation that says which reservation a pod uses."""
     return msgspec.json.encode(Allocated(name=name, uid=uid)).decode()

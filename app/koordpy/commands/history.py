@@ -19,6 +19,7 @@ _COLOURS = {
 def show(to: Console, history: dict[str, Any]) -> None:
     """Print a pod's life as a timeline, and why the pod waits."""
     where = f" on {history['node']}" if history["node"] else ""
+    where += f" in Reservation {history['allocated_reservation']}" if history["allocated_reservation"] else ""
     to.print(
         f"pod {escape(history['namespace'])}/{escape(history['pod'])} "
         f"(schedulerName {escape(history['scheduler_name'])}): "

@@ -124,13 +124,14 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
     latest = attempts[0]
     colour = _COLOURS.get(latest["outcome"], "yellow")
     where = f" to {latest['node']}" if latest["node"] else ""
+    where += f" in Reservation {latest['allocated_reservation']}" if latest["allocated_reservation"] else ""
     to.print(
         f"  {escape(_subject(latest))} (profile {escape(latest['profile'])}): "
-        f"[{colour}]{latest['outcome']}{where}[/{colour}]"
+        f"[{colour}]{latest['outcome']}{escape(where)}[/{colour}]"
     )
     if latest["message"]:
         to.print(f"  {escape(latest['message'])}")
-    to.print(f"  {latest['feasible_nodes']} of {latest['evaluated_nodes']} nodes looked at were feasible")
+    to.print(f"  {latest['feasible_nodes']} of {latest['evaluated_nodes']} evaluated nodes were feasible")
     for rejection in latest["rejections"]:
         names = ", ".join(rejection["examples"][:3])
         more = ", ..." if rejection["nodes"] > 3 else ""
@@ -142,10 +143,10 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
         to.print(_scores(latest))
         if latest.get("chosen_by", "kube-scheduler") == "kube-scheduler":
             to.print("  [dim]kube-scheduler adds its own scores to these totals[/dim]")
-    if latest.get("looked_at_for"):
+    if latest["evaluated_for"]:
         to.print(
-            f"  [dim]the nodes were looked at for {escape(latest['looked_at_for'])}, the same kind of pod; "
-            "this one got the best that it was offered and that had not changed since[/dim]"
+            f"  [dim]the nodes were evaluated for {escape(latest['evaluated_for'])}, which has the same "
+            "signature; this pod got the best of those offered that had not changed since[/dim]"
         )
     times = ", ".join(f"{verb} {ms:.2f} ms" for verb, ms in latest["milliseconds"].items())
     to.print(f"  [dim]started {latest['started']}{'; ' + times if times else ''}[/dim]")
@@ -187,11 +188,12 @@ def show_line(to: Console, attempt: dict[str, Any]) -> None:
     """Print how far an attempt has come, on one line."""
     colour = _COLOURS.get(attempt["outcome"], "yellow")
     where = f" {attempt['node']}" if attempt["node"] else ""
+    where += f" in Reservation {attempt['allocated_reservation']}" if attempt["allocated_reservation"] else ""
     feasible = f"{attempt['feasible_nodes']}/{attempt['evaluated_nodes']} nodes"
     message = f": {attempt['message']}" if attempt["message"] else ""
     to.print(
         f"{attempt['started'][11:23]} {escape(_subject(attempt).removeprefix('pod '))} "
-        f"[{colour}]{attempt['outcome']}{where}[/{colour}] [dim]({feasible})[/dim]{escape(message)}"
+        f"[{colour}]{attempt['outcome']}{escape(where)}[/{colour}] [dim]({feasible})[/dim]{escape(message)}"
     )
 
 

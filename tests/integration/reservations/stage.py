@@ -5,7 +5,7 @@ The scheduler is koordpy's stand-in or kube-scheduler itself; tests see everythi
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,13 +86,14 @@ class Stage:
         """The `koordpy serve` that kube-scheduler asks."""
         return self.processes[0]
 
-    async def serve(self, *, port: int = 0, **extender: Any) -> Process:
+    async def serve(self, *, port: int = 0, parts: Sequence[str] = ("extender",), **extender: Any) -> Process:
         """Run one more `koordpy serve` in this process."""
         written = self._folder / "profiles.yaml"
         written.write_text(yaml.safe_dump(profiles(**self.args)))
         document = {
             "client": self._access,
-            "parts": ["extender"],
+            "parts": list(parts),
+            "debug": {"port": 0},
             "extender": {"port": port, "schedulerConfig": str(written), "leaderElect": False, **extender},
         }
         process = serve_process(settings.load(None, document))
@@ -130,11 +131,11 @@ class Stage:
             self.scheduler = Scheduler(scheduler_config.read(document), self.client)
             await self.scheduler.start()
 
-    async def restart_koordpy(self) -> None:
+    async def restart_koordpy(self, **more: Any) -> None:
         """End koordpy and start it anew where it was."""
         port = self.process.listeners["extender"].port
         await self.processes.pop(0).stop()
-        await self.serve(port=port)
+        await self.serve(port=port, **more)
 
     async def end(self) -> None:
         """Stop the scheduler."""

@@ -3,8 +3,11 @@
 import asyncio
 import json
 
+from click.testing import CliRunner
+
 from koordpy.api.core import Node
 from koordpy.api.reservation import AVAILABLE, FAILED, SUCCEEDED, Reservation
+from koordpy.cli import cli
 from koordpy.cluster.errors import NotFound
 from koordpy.compose.process import Process
 from tests.integration.reservations.stage import ALLOCATED, Stage
@@ -220,3 +223,29 @@ async def test_the_process_that_the_scheduler_asks_schedules_reservations(stage:
     await stage.until(moved, "the lead does not go to the process that is asked")
     await stage.reserve("web")
     await stage.in_phase("web", AVAILABLE)
+
+
+async def test_why_names_the_reservation_of_a_pod_also_after_a_restart(stage: Stage) -> None:
+    await stage.add_node("n1")
+    await stage.start(parts=["extender", "debug"])
+    await stage.reserve("web", allocateOnce=False)
+    await stage.in_phase("web", AVAILABLE)
+    await stage.add_pod("owner", app="web")
+    await stage.add_pod("stock")
+    for name in ("owner", "stock"):
+        await stage.node_of(name)
+    assert "default/owner (profile default-scheduler): bound to n1 in Reservation web\n" in await why(
+        stage, "default/owner"
+    )
+    assert "default/stock (profile default-scheduler): bound to n1\n" in await why(stage, "default/stock")
+    await stage.restart_koordpy(parts=["extender", "debug"])
+    assert "(schedulerName default-scheduler): bound on n1 in Reservation web\n" in await why(
+        stage, "default/owner"
+    )
+    assert "(schedulerName default-scheduler): bound on n1\n" in await why(stage, "default/stock")
+
+
+async def why(stage: Stage, pod: str) -> str:
+    """Return what `koordpy why` prints about a pod."""
+    server = ("--debug-server", stage.process.listeners["debug"].url)
+    return (await asyncio.to_thread(CliRunner().invoke, cli, ["why", pod, *server])).output

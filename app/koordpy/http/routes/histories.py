@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from koordpy.api.core import Pod
 from koordpy.api.meta import format_micro_time
+from koordpy.api.reservation_annotations import allocated_name
 from koordpy.scheduling.explain.cause import Cause
 from koordpy.scheduling.explain.causes import Causes
 from koordpy.scheduling.explain.history import Life, StepModel, What
@@ -20,6 +21,7 @@ class HistoryModel(BaseModel):
 
     `state` is `pending`, `bound` or `deleted`. `cycles` counts kube-scheduler's filter calls, `dropped_steps`
     what was forgotten after `first_seen`. `other_uids` are other pods of that name that are remembered.
+    `allocated_reservation` is the Reservation whose resources the pod uses, by its annotation.
     """
 
     namespace: str
@@ -28,6 +30,7 @@ class HistoryModel(BaseModel):
     scheduler_name: str
     state: str
     node: str
+    allocated_reservation: str
     created: str
     first_seen: str
     cycles: int
@@ -78,6 +81,7 @@ def find(extender: Extender, namespace: str, name: str, uid: str = "") -> Histor
         scheduler_name=pod.spec.scheduler_name or "default-scheduler",
         state=state,
         node=pod.spec.node_name or _node_of(life),
+        allocated_reservation=allocated_name(pod.metadata.annotations),
         created=pod.metadata.creation_timestamp or "",
         first_seen="" if life is None else format_micro_time(life.first_seen),
         cycles=0 if life is None else life.cycles,

@@ -9,7 +9,7 @@ to an attempt, step by step, while it happens.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from koordpy.api.core import Pod
 from koordpy.api.meta import format_micro_time
+from koordpy.api.reservation_annotations import allocated_name
 from koordpy.api.reserve_pod import is_reserve_pod, reservation_name_of
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.outcome import FilterOutcome, Scores
@@ -69,10 +70,12 @@ class DecisionModel(BaseModel):
     """The best of the nodes that were looked at. The chosen one comes last if it is none of them."""
     chosen_by: str
     """Who chose among the nodes that fit: kube-scheduler, which adds scores of its own, or koordpy."""
-    looked_at_for: str
-    """The pod for which the nodes were looked at, where it was the same kind of pod; empty for this one."""
+    evaluated_for: str
+    """The pod of the same signature for which the nodes were evaluated; empty for this one."""
     reservation: str
     """The Reservation that is to be placed, whose UID is the pod's name; empty for a pod."""
+    allocated_reservation: str
+    """The Reservation whose resources the pod was bound with; empty for none."""
     milliseconds: dict[str, float]
 
 
@@ -107,7 +110,8 @@ class Decision:
         self.chosen_by = "kube-scheduler"
         self.chosen = ""
         """The node that koordpy named as the only one to kube-scheduler; empty where it did not."""
-        self.looked_at_for = ""
+        self.evaluated_for = ""
+        self.allocated_reservation = ""
         self.milliseconds: dict[str, float] = {}
         self._condensed: _Facts | None = None
         self._tell: Listener = _nobody
@@ -124,6 +128,11 @@ class Decision:
         self._tell(self, result)
         if result in ENDS:
             self.state = None
+
+    def bound(self, node: str, annotations: Mapping[str, str]) -> None:
+        """Note that the pod is bound, with these annotations."""
+        self.allocated_reservation = allocated_name(annotations)
+        self.become("bound", node)
 
     def fail(self, result: Outcome, status: Status) -> None:
         """Note how the attempt ended without a binding."""
@@ -180,8 +189,9 @@ class Decision:
             weights=self.weights,
             top_nodes=facts.best.models() if facts.best is not None else [],
             chosen_by=self.chosen_by,
-            looked_at_for=self.looked_at_for,
+            evaluated_for=self.evaluated_for,
             reservation=self.reservation,
+            allocated_reservation=self.allocated_reservation,
             milliseconds=self.milliseconds,
         )
 
@@ -223,7 +233,7 @@ class Decisions:
     def filtered(self, decision: Decision, outcome: FilterOutcome, state: CycleState | None = None) -> None:
         """Note what the filters of an attempt came to, and what its plugins remember."""
         decision.outcome, decision.state = outcome, state
-        nodes = 0 if decision.looked_at_for else len(outcome.nodes)  # another attempt's arrays
+        nodes = 0 if decision.evaluated_for else len(outcome.nodes)  # another attempt's arrays
         self._in_full.append((decision, nodes))
         self._nodes_in_full += nodes
         if self._nodes_in_full > 2 * NODES_IN_FULL or len(self._in_full) > 2 * (self._decisions.maxlen or 1):

@@ -322,7 +322,7 @@ class BindCycle:
             )
             result = "unschedulable" if status.is_rejected else "error"
         else:
-            decision.become("bound", node_name)
+            decision.bound(node_name, placement.binding.annotations)
             placement.post_bind()
             now, lists = self.handle.clock.monotonic(), self.handle.cluster.store(Pod).lists_begun
             self._bound.append(_Bound(now, lists, attempt.pod, node_name, framework.handle))

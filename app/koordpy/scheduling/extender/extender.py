@@ -204,7 +204,7 @@ class Extender:
         attempt.hidden_version = ranking.hidden_version
         decision.chosen_by, decision.chosen = "koordpy", self.nodes.name_of(row)
         if ranking.pod_key != attempt.pod.metadata.key:
-            decision.looked_at_for = ranking.pod_key
+            decision.evaluated_for = ranking.pod_key
         self.decisions.filtered(decision, outcome, attempt.state)
         decision.scored(ranking.scores)
         fitting = len(ranking.scores.total)

@@ -98,7 +98,7 @@ class WatchedBinds:
         self._asked()
         self._attempts.discard(attempt)
         ATTEMPTS_KEPT.set(len(self._attempts))
-        attempt.decision.become("bound", pod.spec.node_name)
+        attempt.decision.bound(pod.spec.node_name, pod.metadata.annotations)
         elapsed = self._clock.monotonic() - attempt.began
         attempt.decision.took("total", elapsed)
         profile = attempt.framework.profile_name

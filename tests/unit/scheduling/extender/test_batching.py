@@ -153,9 +153,9 @@ def names_of(nodes: Sequence[Node]) -> list[str]:
     return [each.metadata.name for each in nodes]
 
 
-def looked_at_for(extender: Extender, name: str) -> str:
+def evaluated_for(extender: Extender, name: str) -> str:
     [decision] = extender.decisions.of("default", name)
-    return decision.looked_at_for
+    return decision.evaluated_for
 
 
 # --- one look for many -------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_the_second_pod_of_a_kind_is_looked_at_with_all_nodes_and_the_next_ones_
     assert Looks.seen == [10, 20]
     assert len(set(found)) == 8
     assert set(found) <= set(names[:10])
-    assert [looked_at_for(made, f"p{i}") for i in range(4)] == ["", "", "default/p1", "default/p1"]
+    assert [evaluated_for(made, f"p{i}") for i in range(4)] == ["", "", "default/p1", "default/p1"]
 
 
 def test_what_is_told_of_such_a_pod() -> None:
@@ -182,7 +182,7 @@ def test_what_is_told_of_such_a_pod() -> None:
     assert (decision.evaluated_nodes, decision.feasible_nodes) == (20, 20)
     to = Console(file=io.StringIO(), record=True, width=200)
     show(to, [decision.model_dump(mode="json")])
-    assert "the nodes were looked at for default/p1, the same kind of pod" in to.export_text()
+    assert "the nodes were evaluated for default/p1, which has the same signature" in to.export_text()
     [life] = made.histories.lives("default", "p2")
     assert [step.what for step in life.steps] == ["seen", "filtered", "binding", "bound"]
 
