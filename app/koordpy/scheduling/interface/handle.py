@@ -24,6 +24,7 @@ from .node_info import NodeInfo
 from .nominator import Nominator
 from .numa import NUMATopologyHintProvider
 from .outcome import FilterOutcome, Scores
+from .reservation_cache import NoReservations, ReservationCache
 from .reservation_points import ReservationPoints
 from .status import Status
 from .waiting_pods import WaitingPods
@@ -31,6 +32,8 @@ from .waiting_pods import WaitingPods
 log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=KubeObject)
+
+_NO_RESERVATIONS = NoReservations()
 
 
 class WhatIf(Protocol):
@@ -115,6 +118,7 @@ class Handle:
         self.extenders = extenders
         self.network_topology = network_topology
         self._framework: WhatIf | None = None
+        self._reservations: ReservationCache | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._activators: list[Callable[[Pod], None]] = []
         self._forget_handlers: list[Callable[[Pod, str], None]] = []
@@ -150,6 +154,25 @@ class Handle:
         if self._framework is not None:
             raise RuntimeError("the handle has a framework already: a handle belongs to one profile")
         self._framework = framework
+
+    # --- what other plugins know -----------------------------------------------------------------
+
+    @property
+    def reservations(self) -> ReservationCache:
+        """The reservations, to read; there are none in a profile in which no plugin owns them.
+
+        Plugins are made one after the other: ask in an extension point, not in `__init__`.
+        """
+        return self._reservations or _NO_RESERVATIONS
+
+    def publish_reservations(self, reservations: ReservationCache) -> None:
+        """Let the other plugins of the profile read the reservations that a plugin owns, once.
+
+        Raises RuntimeError when another plugin has done so.
+        """
+        if self._reservations is not None:
+            raise RuntimeError("another plugin of the profile owns its reservations already")
+        self._reservations = reservations
 
     # --- beside the cycle ------------------------------------------------------------------------
 

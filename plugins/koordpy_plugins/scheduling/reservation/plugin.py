@@ -80,6 +80,7 @@ from .points.pods import PodPoints
 from .points.points import Points
 from .points.reserve_pods import ReservePodPoints
 from .preemption import ReservationPreemption
+from .published import PublishedReservations
 from .rights import RIGHTS
 from .state.cache import ReservationCache
 from .state.nominations import Nominations
@@ -159,6 +160,7 @@ class Reservation(
             commit=self._reservation_commit,
         )
         self._preemption = ReservationPreemption(args, handle) if args.enable_preemption else None
+        handle.publish_reservations(PublishedReservations(self.cache, self.nominations, handle.nodes))
         handle.on_forget(self._forgotten)
         handle.on_failure(self._attempt_failed)
 
