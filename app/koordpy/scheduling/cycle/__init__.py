@@ -1,1 +1,1 @@
-"""What a scheduling cycle needs beside the framework: the queue of pods, and the fence between processes."""
+"""Parts of a scheduling cycle outside the framework: the queue of pods, and the fence between processes."""

@@ -1,20 +1,20 @@
-"""Of several processes one gives room of nodes away at a time, and it has seen what the others gave before.
+"""One process at a time allocates resources of nodes, and only after it has seen all earlier allocations.
 
-Binding a pod and placing a Reservation are writes that are decided from memory. Two processes that do so side
-by side give the same room away twice: neither memory has what the other one is just writing. So both happen
-only within a *term*: the time that the Lease is held, from the moment on at which everything that was written
-before has been seen.
+Binding a pod and placing a Reservation are writes that are decided from memory. Two processes that do so
+concurrently would allocate the same resources twice, because neither has in memory what the other is about to
+write. So both happen only within a *term*: the time during which the Lease is held, starting when everything
+written before has been observed.
 
-A write of one term must never come after the beginning of another process's. What is certain is time. The
-Lease cannot pass to anybody else before its duration is over, counted from the sending of the last renewal
-that was answered: writes begin in the first part of that time, are broken off at a later point of it, and
-what is left is for an API server to notice that nobody waits for the answer. A Lease is given up early only
-when nothing is under way any more. All of this is measured on the process's own monotonic clock.
+A write of one term must never arrive after another process's term has begun. The only certainty is time. The
+Lease cannot pass to another process before its duration has elapsed, counted from when the last answered
+renewal was sent: writes start in the first part of that time and are cancelled at a later point; the rest
+leaves the API server time to notice that the client has disconnected. A Lease is released early only when no
+write is in flight. All of this is measured on the process's own monotonic clock.
 
-A term outlasts a renewal that came late, because a late renewal succeeds only if nobody had the Lease in
-between. What was taken in memory during one term is never written in a later one.
+A term survives a late renewal, because a late renewal succeeds only if no other process held the Lease in
+between. What was assumed in memory during one term is never written in a later one.
 
-Where there is no Lease to hold, the fence is open, and there is one term for ever.
+Without a Lease the fence is always open, and there is a single term.
 """
 
 import asyncio
@@ -37,13 +37,13 @@ _LOOK_EVERY = 0.01
 
 WAITS = Histogram(
     "koordpy_extender_fence_wait_seconds",
-    "Time that bind calls waited because this process did not hold the Lease, where they had to.",
+    "Time that bind calls waited because this process did not hold the Lease.",
     buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60),
 )
 
 
 class Closed(Exception):
-    """Room cannot be given away now; the message says why."""
+    """Resources cannot be allocated now; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +51,15 @@ class Limits:
     """Seconds since the last renewal of the Lease was sent."""
 
     begin: float
-    """So long writes may begin."""
+    """Writes may start within this time."""
     end: float
-    """Then those that are under way are broken off."""
+    """Writes in flight are cancelled after this time."""
     lease: float
-    """Then the Lease may be somebody else's."""
+    """After this time another process may hold the Lease."""
 
     @property
     def patience(self) -> float:
-        """How long a bind call waits: a Lease is had by then, or its holder does not let go of it."""
+        """How long a bind call waits: by then this process holds the Lease, or its holder keeps it."""
         return 2 * self.lease
 
 
@@ -67,7 +67,7 @@ FOR_EVER = Limits(math.inf, math.inf, math.inf)
 
 
 class Fence:
-    """Open for ever, until it is `put_up`; then from each `open` to the next `shut`."""
+    """Always open until `put_up` is called; then open from each `open` to the next `shut`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -79,14 +79,14 @@ class Fence:
         """When the last renewal is too old for another write to begin."""
         self._confirmed_at = math.inf
         self._doubtful_at = -math.inf
-        """When a write last ended of which nobody knows whether it was carried out, or will be."""
+        """When the last write with an unknown outcome ended."""
         self._writes: set[_Write] = set()
         self._breaking_off: asyncio.TimerHandle | None = None
         self._opened = asyncio.Event()
         self._waiting = 0
         self._ended = ""
 
-    # --- those who give room away ----------------------------------------------------------------
+    # --- users of the fence ----------------------------------------------------------------------
 
     @property
     def term(self) -> int:
@@ -95,7 +95,7 @@ class Fence:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for the next term."""
+        """Whether any caller waits for the next term."""
         return self._waiting > 0
 
     async def entered(self, gone: Callable[[], Awaitable[None]] | None = None) -> int:
@@ -111,7 +111,7 @@ class Fence:
                 if self._ended or rest <= 0:
                     raise Closed(self._ended or self._why())
                 if leaving is not None and leaving.done():
-                    raise Closed("kube-scheduler hung up meanwhile")
+                    raise Closed("kube-scheduler disconnected meanwhile")
                 await self._opening(rest, leaving)
             return term
         finally:
@@ -130,17 +130,15 @@ class Fence:
             opening.cancel()
 
     async def write(self, term: int, work: Coroutine[Any, Any, Status]) -> Status:
-        """Carry out what gives room away, if it is still the term in which it was taken.
+        """Run a write that allocates resources, if the term in which they were assumed is still current.
 
-        A write that is broken off has failed with ConnectionFailed: it may have been carried out.
+        A cancelled write fails with ConnectionFailed: it may have taken effect.
         """
         if self._limits is FOR_EVER:
             return await work
         if not term or term != self.term:
             work.close()
-            return Status.failed(
-                "the Lease under which this was decided is not held any more; it has to be tried again"
-            )
+            return Status.failed("the Lease under which this was decided is no longer held; try again")
         write = _Write()
         self._writes.add(write)
         status = None
@@ -149,7 +147,7 @@ class Fence:
         except asyncio.CancelledError:
             if not write.was_broken_off:
                 raise
-            error = TimeoutError("broken off, because the Lease was not renewed in time")
+            error = TimeoutError("cancelled, because the Lease was not renewed in time")
             status = Status.failed(ConnectionFailed("write", "", error, sent=True))
         finally:
             write.end()
@@ -158,17 +156,17 @@ class Fence:
                 self._doubtful_at = self._clock.monotonic()
         return status
 
-    # --- whoever holds the Lease -----------------------------------------------------------------
+    # --- the holder of the Lease -----------------------------------------------------------------
 
     def put_up(self, limits: Limits, why: Callable[[], str]) -> None:
-        """Stay shut from now on but for terms; `why` tells what keeps it shut. To be called at first."""
+        """Keep the fence shut outside terms from now on; `why` is the reason. Call this first."""
         self._limits, self._why = limits, why
         self._number = 0
         self._in_term = False
         self._until = self._confirmed_at = -math.inf
 
     def confirm(self, at: float) -> None:
-        """The Lease is held: a renewal succeeded that was sent at this moment (monotonic seconds)."""
+        """Record that the Lease is held: a renewal sent at this moment (monotonic seconds) succeeded."""
         self._confirmed_at = at
         if not self._in_term:
             return
@@ -178,13 +176,13 @@ class Fence:
             self._opened.set()
 
     def open(self) -> None:
-        """Begin a term: the Lease is held, and what others wrote before has been seen."""
+        """Begin a term: the Lease is held, and earlier writes of other processes have been observed."""
         self._number += 1
         self._in_term = True
         self.confirm(self._confirmed_at)
 
     def shut(self) -> None:
-        """End the term: nothing new is written, and what is under way has a moment left."""
+        """End the term: no new writes start, and writes in flight have a moment to finish."""
         limits = self._limits
         self._in_term = False
         self._until = -math.inf
@@ -192,14 +190,14 @@ class Fence:
         self._break_off_at(min(moment, self._confirmed_at + limits.end))
 
     async def quiet(self) -> None:
-        """Return when nothing that was written can arrive any more, so that the Lease may be given up."""
+        """Return once no write in flight can still arrive, so that the Lease may be released."""
         while self._writes:
             await asyncio.sleep(_LOOK_EVERY)
         certain_at = self._doubtful_at + self._limits.lease - self._limits.end
         await asyncio.sleep(certain_at - self._clock.monotonic())
 
     def end(self, why: str) -> None:
-        """Let nobody wait any more: there will be no term again."""
+        """Fail all waiting callers: there will be no further term."""
         self._ended = why
         self._opened.set()
 
@@ -215,9 +213,9 @@ class Fence:
 
 
 class _Write:
-    """A write of the current task, which can be broken off: as `asyncio.timeout` does it, but at once.
+    """A write of the current task that can be cancelled, as with `asyncio.timeout`, but immediately.
 
-    After the process stood still, time is over for many timers: no other may let the task go on before.
+    After the process was suspended many timers are due at once: no other may resume the task first.
     """
 
     __slots__ = ("_cancelling", "_is_broken_off", "_task")

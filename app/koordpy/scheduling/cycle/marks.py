@@ -1,8 +1,8 @@
-"""What PreBind plugins want on an object that the write which binds it cannot carry.
+"""Labels and annotations that PreBind plugins set and that the binding write itself cannot carry.
 
-A Binding sets annotations on its pod in the same write; labels only behind a gate of the API server. So they
-are patched before: a pod is never bound without them, and what was patched is taken back where the bind
-fails. Source: Koordinator, `pkg/scheduler/plugins/defaultprebind`, which patches both and leaves them there.
+A Binding sets annotations on its pod in the same write; labels only behind a gate of the API server. So
+labels are patched first: a pod is never bound without them, and the patch is reverted if the bind fails.
+Source: Koordinator, `pkg/scheduler/plugins/defaultprebind`, which patches both and leaves them there.
 """
 
 import logging
@@ -24,9 +24,9 @@ BEING_DELETED = "pod is being deleted"
 
 
 class Marks:
-    """Labels and annotations of one object that is to be bound: to be set, and perhaps to be taken back.
+    """Labels and annotations to set on one object that is to be bound, and to revert if the bind fails.
 
-    Labels that the object has already are no marks.
+    Labels that the object already has are not marks.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class Marks:
         return bool(self._labels or self._annotations)
 
     async def set(self) -> Status:
-        """Patch the object, if it is still the same one and not being deleted; without marks do nothing."""
+        """Patch the object if it is still the same one and not being deleted; do nothing without marks."""
         if not self:
             return SUCCESS
         client, meta = self._client, self._target.metadata
         if client is None:
-            return Status.failed(f"there is no client to write labels of {meta.name} with: {self._labels}")
+            return Status.failed(f"no client to write labels of {meta.name} with: {self._labels}")
         document = {"uid": meta.uid, **_parts(self._labels, self._annotations)}
-        self._are_set = True  # a patch whose answer is lost may have been carried out
+        self._are_set = True  # a patch whose answer is lost may have taken effect
         try:
             written: Marked = await retried(
                 lambda: client.patch(type(self._target), meta.namespace, meta.name, {"metadata": document}),
@@ -66,7 +66,7 @@ class Marks:
         return Status.failed(BEING_DELETED) if written.metadata.deletion_timestamp else SUCCESS
 
     async def take_back(self) -> None:
-        """Bring what was set back to what it was, unless the object is bound or was changed since."""
+        """Restore the former values, unless the object is bound or has changed since."""
         if not self._are_set or self._client is None:
             return
         self._are_set = False
@@ -94,7 +94,7 @@ class Marks:
 def _former(
     set_: Mapping[str, str], now: Mapping[str, str], before: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """Return the former values (None: there was none) of what is still as it was set."""
+    """Return the former values (None if there was none) of all marks that are still as set."""
     keys: Iterable[str] = (key for key, value in set_.items() if now.get(key) == value)
     return {key: before.get(key) for key in keys if before.get(key) != set_[key]}
 

@@ -1,26 +1,26 @@
-"""One pod on its way to one node: what is taken for it step by step, and the way back.
+"""One pod on its way to one node: what is allocated for it step by step, and the rollback.
 
 The steps are kube-scheduler's and Koordinator's, in their order: a reservation is nominated, ResizePod, the
-pod is assumed on its node, Reserve, Permit and its wait, PreBind, the write, PostBind. The caller has found
-the node; what is written, and what follows a failure, is the caller's too.
+pod is assumed on its node, Reserve, Permit and its wait, PreBind, the write, PostBind. The caller chooses the
+node, supplies the write and handles failures.
 
-There is one way back: `give_back`. It undoes exactly what was done, once, and may be called at any moment:
-after any step, from outside while the pod waits in Permit, twice, after a cancellation. A placement that
-was given back takes no further step, however late Permit's answer comes. As a context manager a placement
-gives back on leaving, unless the pod is bound.
+There is one rollback: `give_back`. It undoes exactly what was done, once, and may be called at any time:
+after any step, from outside while the pod waits in Permit, repeatedly, after a cancellation. A placement that
+was rolled back takes no further step, however late Permit's answer arrives. Used as a context manager, a
+placement rolls back on exit unless the pod is bound.
 
-What a failure undoes is what the originals undo (Kubernetes `pkg/scheduler/schedule_one.go`, Koordinator
-`pkg/scheduler/frameworkext/framework_extender_factory.go`):
+A failure undoes what kube-scheduler and Koordinator undo (Kubernetes `pkg/scheduler/schedule_one.go`,
+Koordinator `pkg/scheduler/frameworkext/framework_extender_factory.go`):
 
 | fails | Unreserve | forget |
 |---|---|---|
 | nomination of a reservation | no | no |
-| ResizePod (its plugins may have taken something already) | yes | no |
+| ResizePod (its plugins may have allocated something already) | yes | no |
 | assume | no | no |
 | Reserve, Permit, the wait, PreBind, the write | yes | yes |
 
-Nothing up to Permit's answer waits, so nothing gets in between; several placements of one plan are reserved
-one after the other, and given back in reverse.
+No step before Permit's answer awaits anything, so nothing can interleave; several placements of one plan are
+reserved in order and rolled back in reverse.
 """
 
 from collections.abc import Coroutine, Mapping
@@ -37,14 +37,14 @@ from koordpy.scheduling.interface.waiting_pods import WaitingPod
 
 from .marks import Marked, Marks
 
-GIVEN_BACK = "what the pod had taken was given back"
-"""Why a placement takes no further step, where nothing else is said."""
+GIVEN_BACK = "the pod's placement was rolled back"
+"""The default reason why a placement takes no further step."""
 
 
 class Placement:
-    """A pod, the node that was found for it, and what has been taken for it so far.
+    """A pod, its chosen node, and what has been allocated for it so far.
 
-    Each step returns Success, or why it failed; after a failure nothing but `give_back` may follow.
+    Each step returns Success or the failure; after a failure only `give_back` may follow.
     """
 
     __slots__ = (
@@ -66,15 +66,15 @@ class Placement:
     def __init__(self, framework: Framework, state: CycleState, pod: Pod, node_name: str) -> None:
         self.framework, self.state = framework, state
         self.pod = pod
-        """As ResizePod has left it."""
+        """The pod as ResizePod left it."""
         self.node_name = node_name
         self.binding = Binding(pod, node_name)
-        """What is going to be written; PreBind adds to it."""
+        """What will be written; PreBind adds to it."""
         self.ended = ""
-        """Why the placement was given back; empty while it was not."""
+        """Why the placement was rolled back; empty if it was not."""
         self._nominated = False
         self._unreserve = False
-        """Whether plugins may have taken something."""
+        """Whether plugins may have allocated something."""
         self._assumed = False
         self._waiting: WaitingPod | None = None
         self._writing = False
@@ -95,12 +95,12 @@ class Placement:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether Permit lets the pod wait."""
+        """Whether the pod waits in Permit."""
         return self._waiting is not None
 
     @property
     def waits(self) -> Mapping[str, float]:
-        """The seconds that the pod may wait at most for each Permit plugin that lets it wait."""
+        """The longest wait in seconds, by Permit plugin that makes the pod wait."""
         return {} if self._waiting is None else self._waiting.timeouts
 
     @property
@@ -108,12 +108,12 @@ class Placement:
         """Whether the write has succeeded."""
         return self._bound
 
-    # --- taking ----------------------------------------------------------------------------------
+    # --- allocate --------------------------------------------------------------------------------
 
     def reserve(self) -> Status:
         """Nominate a reservation, resize the pod, assume it on its node and run Reserve.
 
-        A rejection of one of the first two is an Error, as in Koordinator: the pod is tried again soon.
+        A rejection by one of the first two is an Error, as in Koordinator: the pod is retried soon.
         """
         if self.ended:
             return Status.failed(self.ended)
@@ -121,7 +121,7 @@ class Placement:
         handle = framework.handle
         known = handle.nodes.placed_on(uid)
         if known is not None:
-            # Another placement's, or bound: what plugins hold for it is not ours to give back.
+            # The pod belongs to another placement, or is bound: what plugins hold for it must stay.
             return Status.failed(
                 f"pod {self.pod.metadata.key} cannot be assumed on {self.node_name}: it is on {known}"
             )
@@ -134,7 +134,7 @@ class Placement:
             self._unreserve = True
             return _as_error(status)
         self.pod = self.binding.pod = pod
-        if not is_reserve_pod(pod):  # these the Reservation plugin counts on their node, in Reserve
+        if not is_reserve_pod(pod):  # the Reservation plugin counts these on their node, in Reserve
             try:
                 handle.nodes.assume(pod, self.node_name)
             except ValueError as error:
@@ -145,9 +145,9 @@ class Placement:
         return framework.run_reserve(self.state, pod, self.node_name)
 
     def permit(self) -> Status:
-        """Run Permit: Success, Wait, or a failure. With Wait `allowed` has the answer.
+        """Run Permit: return Success, Wait or a failure. After Wait, `allowed` returns the final answer.
 
-        The pod is among the waiting ones as soon as this returns, so that no answer comes too early.
+        The pod is registered as waiting before this returns, so that no answer can come too early.
         """
         if self.ended:
             return Status.failed(self.ended)
@@ -157,7 +157,7 @@ class Placement:
         return status
 
     async def allowed(self) -> Status:
-        """Wait for the plugins that let the pod wait; Success at once where none did."""
+        """Wait for the plugins that made the pod wait; return Success at once if none did."""
         waiting = self._waiting
         if waiting is not None and not self.ended:
             status = await waiting.outcome()
@@ -169,15 +169,15 @@ class Placement:
     # --- writing ---------------------------------------------------------------------------------
 
     async def pre_bind(self) -> Status:
-        """Run PreBind, which says in `binding` what is to be written of the pod."""
+        """Run PreBind, which adds to `binding` what will be written."""
         if self.ended:
             return Status.failed(self.ended)
         return await self.framework.run_pre_bind(self.state, self.pod, self.binding)
 
     async def write(self, work: Coroutine[Any, Any, Status]) -> Status:
-        """Carry out what binds the pod; when it succeeds the pod is bound, and keeps what it has.
+        """Run the write that binds the pod; if it succeeds the pod is bound and keeps its allocations.
 
-        While it is under way nothing is given back: what comes of it is not known.
+        Nothing is rolled back while the write is in flight, because its outcome is unknown.
         """
         if self.ended:
             work.close()
@@ -193,7 +193,7 @@ class Placement:
     async def bind(self) -> Status:
         """Set the labels that PreBind wants, then run the Bind plugins; Skip when none binds the pod.
 
-        This, `mark` and `unmark` are to be used within `write`.
+        Call this, `mark` and `unmark` only within `write`.
         """
         if self.binding.labels:  # most pods have none
             status = await self.mark(self.pod)
@@ -204,7 +204,7 @@ class Placement:
     async def mark(self, target: Marked, *, annotations: bool = False) -> Status:
         """Set what PreBind wants on the pod, or on the Reservation that it stands for, before it is bound.
 
-        With `annotations` these too: where what binds it does not carry them.
+        With `annotations`, set these too: for a binding write that does not carry them.
         """
         handle, binding = self.framework.handle, self.binding
         if self._marks is not None or not (binding.labels or (annotations and binding.annotations)):
@@ -214,22 +214,22 @@ class Placement:
         return await self._marks.set()
 
     async def unmark(self) -> None:
-        """Take back what `mark` has set, after what binds the pod has failed."""
+        """Revert what `mark` set, after the binding write has failed."""
         marks, self._marks = self._marks, None
         if marks is not None:
             await marks.take_back()
 
     def post_bind(self) -> None:
-        """Tell the PostBind plugins of a bound pod."""
+        """Run the PostBind plugins for a bound pod."""
         self.framework.run_post_bind(self.state, self.pod, self.node_name)
 
-    # --- the way back ----------------------------------------------------------------------------
+    # --- roll back -------------------------------------------------------------------------------
 
     def give_back(self, why: str = GIVEN_BACK) -> bool:
-        """Give back all that was taken; return whether nothing is held now.
+        """Release everything allocated so far; return whether nothing is held now.
 
-        It is too late for a pod that is bound, and for one that is being written: where the write fails, the
-        one who writes gives back. Plugins and handlers that raise are logged, and keep nothing from the rest.
+        This has no effect on a bound pod, or while the write is in flight: if that fails, its caller rolls
+        back. Plugins and handlers that raise are logged and do not stop the others.
         """
         if self._bound or self._writing:
             return False

@@ -1,9 +1,9 @@
-"""Pods that wait to be scheduled by us: active, backing off, unschedulable until something changes, or gated.
+"""Pods waiting to be scheduled by koordpy: active, backing off, unschedulable until a change, or gated.
 
-The embedded scheduler keeps its pods here, and `own_cycle` the reserve pods of Reservations.
+The embedded scheduler keeps its pods here, and `scheduling.reservations` its reserve pods.
 
-The pools and the rules between them are kube-scheduler's (`pkg/scheduler/backend/queue`). Nothing here waits:
-`pop` returns what is ready, `ready_in` says when to ask again.
+The pools and the rules between them are kube-scheduler's (`pkg/scheduler/backend/queue`). Nothing here
+blocks: `pop` returns what is ready, `ready_in` returns when to call again.
 """
 
 import heapq
@@ -16,7 +16,7 @@ from koordpy.lib.clock import Clock
 from koordpy.scheduling.interface import QueuedPod
 
 FLUSH_AFTER = 300.0
-"""Seconds after which an unschedulable pod is tried again though nothing seems to have changed."""
+"""Seconds after which an unschedulable pod is retried even though no change was observed."""
 
 ACTIVE, BACKOFF, UNSCHEDULABLE, GATED, IN_FLIGHT = "active", "backoff", "unschedulable", "gated", "in-flight"
 
@@ -25,7 +25,7 @@ Less = Callable[[QueuedPod, QueuedPod], bool]
 
 @dataclass(eq=False, slots=True)
 class _Active:
-    """An element of the heap of active pods; equal ones keep the order in which they came."""
+    """An element of the heap of active pods; equal elements keep the order of arrival."""
 
     item: QueuedPod
     ticket: int
@@ -39,22 +39,22 @@ class _Active:
 
 @dataclass(slots=True)
 class _Entry:
-    """A pod in the queue or in flight. `ticket` tells the one valid heap element from stale ones."""
+    """A pod in the queue or in flight. `ticket` identifies the one valid heap element among stale ones."""
 
     item: QueuedPod
     pool: str
     ticket: int
     since: float
     placements_help: bool = False
-    """Whether the pod may fit after another one was placed."""
+    """Whether the pod may fit after another pod was placed."""
     anything_helps: bool = False
-    """Whether nobody knows what may make the pod fit."""
+    """Whether it is unknown which changes may make the pod fit."""
     seen: tuple[int, int] = (0, 0)
-    """The numbers of changes and placements when the pod took off."""
+    """The numbers of changes and placements when the pod was popped."""
     changed: bool = False
-    """Whether the pod itself changed in flight."""
+    """Whether the pod itself changed while in flight."""
     touched: bool = False
-    """Whether something of the pod changed in flight that rarely matters."""
+    """Whether a rarely relevant part of the pod changed while in flight."""
 
 
 def by_priority(first: QueuedPod, second: QueuedPod) -> bool:
@@ -66,7 +66,7 @@ def by_priority(first: QueuedPod, second: QueuedPod) -> bool:
 class SchedulingQueue:
     """The queue of one scheduler. Times are monotonic seconds.
 
-    `admits` is PreEnqueue: a pod that it refuses is gated, and asked about again whenever something changes.
+    `admits` is PreEnqueue: a pod that it refuses is gated, and checked again whenever something changes.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class SchedulingQueue:
         entry = self._entries.get(uid)
         return None if entry is None else entry.pool
 
-    # --- pods come, change and go ----------------------------------------------------------------
+    # --- pod events ------------------------------------------------------------------------------
 
     def add(self, pod: Pod) -> None:
-        """Queue a new pod, or take a change of a known one that may make it fit.
+        """Queue a new pod, or record a change of a known one that may make it fit.
 
-        A pod in flight is tried again should the attempt fail; one that backs off keeps backing off.
+        A pod in flight is retried if the attempt fails; a pod that is backing off keeps backing off.
         """
         entry = self._entries.get(pod.metadata.uid)
         if entry is None:
@@ -116,13 +116,13 @@ class SchedulingQueue:
             self._reactivate(entry)
 
     def update(self, pod: Pod) -> None:
-        """Take a newer object of a known pod without moving it."""
+        """Store a newer object of a known pod without moving it."""
         entry = self._entries.get(pod.metadata.uid)
         if entry is not None:
             entry.item = replace(entry.item, pod=pod)
 
     def touch(self, pod: Pod) -> None:
-        """Take a newer object of a known pod, in which something rarely matters that is different."""
+        """Store a newer object of a known pod that differs only in rarely relevant parts."""
         entry = self._entries.get(pod.metadata.uid)
         if entry is None:
             return
@@ -158,7 +158,7 @@ class SchedulingQueue:
         return self._take_off(entry)
 
     def ready_in(self) -> float | None:
-        """Return the seconds until a waiting pod may be ready; None when none is waiting for time."""
+        """Return the seconds until a waiting pod may be ready; None if no pod waits for a time."""
         self._flush()
         if self._active:
             return 0.0
@@ -169,7 +169,7 @@ class SchedulingQueue:
         return max(min(times) - self._clock.monotonic(), 0.0) if times else None
 
     def done(self, uid: str) -> None:
-        """Say that a pod in flight needs no further attempt."""
+        """Record that a pod in flight needs no further attempt."""
         entry = self._entries.get(uid)
         if entry is not None and entry.pool == IN_FLIGHT:
             del self._entries[uid]
@@ -184,9 +184,9 @@ class SchedulingQueue:
     ) -> bool:
         """Put back a pod whose attempt failed; return whether it is still known.
 
-        A rejected pod waits for a change; if something changed while it was in flight, or if something broke
-        (`rejected` false), it is tried again after its backoff. `anything_helps` says that it was rejected by
-        somebody who does not tell which changes would help (an extender).
+        A rejected pod waits for a change; if something changed while it was in flight, or if the attempt
+        ended with an error (`rejected` false), it is retried after its backoff. With `anything_helps` any
+        change may help: the pod was rejected by an extender, which does not declare events.
         """
         entry = self._entries.get(item.pod.metadata.uid)
         if entry is None or entry.pool != IN_FLIGHT:
@@ -204,16 +204,16 @@ class SchedulingQueue:
         put.placements_help, put.anything_helps = placements_help or anything_helps, anything_helps
         return True
 
-    # --- the cluster changes ---------------------------------------------------------------------
+    # --- cluster events --------------------------------------------------------------------------
 
     def move_all(self, *, but: str = "") -> None:
-        """Give every unschedulable pod another chance (`but` one): something in the cluster changed."""
+        """Move every unschedulable pod (except `but`) back: something in the cluster changed."""
         self._changes += 1
         self._reactivate_all([uid for uid in self._unschedulable if uid != but])
         self._reactivate_all(list(self._gated))
 
     def placed(self) -> None:
-        """Say that a pod was placed: only pods that may fit because of that get another chance."""
+        """Record that a pod was placed: only pods that may fit because of that are moved back."""
         self._placements += 1
         helped = [uid for uid in self._unschedulable if self._entries[uid].placements_help]
         self._reactivate_all(helped)
@@ -223,7 +223,7 @@ class SchedulingQueue:
             self._reactivate(self._entries[uid])
 
     def activate(self, uid: str) -> None:
-        """Try a waiting pod again at once, whatever it waits for; one in flight, should its attempt fail."""
+        """Retry a waiting pod at once, whatever it waits for; a pod in flight, if its attempt fails."""
         entry = self._entries.get(uid)
         if entry is None or entry.pool == ACTIVE:
             return

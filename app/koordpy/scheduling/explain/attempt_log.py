@@ -1,8 +1,8 @@
-"""Logs what `/debug/flags` asks for: tables of best nodes, refusals, and diagnoses of pods that fit nowhere.
+"""Logs what `/debug/flags` enables: tables of best nodes, rejections, and diagnoses of unschedulable pods.
 
-Diagnoses go through a bounded queue: where they come faster than they are written, some are dropped. With
-`diagnosis_blocking` they are written at once. Source: Koordinator,
-`pkg/scheduler/frameworkext/debug.go` and `schedule_diagnosis.go`.
+Diagnoses go through a bounded queue: if they arrive faster than they are written, some are dropped. With
+`diagnosis_blocking` they are written immediately. Source: Koordinator, `pkg/scheduler/frameworkext/debug.go`
+and `schedule_diagnosis.go`.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from .decisions import Decision, Step
 log = logging.getLogger(__name__)
 
 Processor = Callable[[Diagnosis], None]
-"""Given every diagnosis that is written."""
+"""Called with every diagnosis that is written."""
 
 _NAMES_LOGGED: Final = 50
 
 
 class AttemptLog:
-    """Listens to attempts, and logs what the flags say. `queue_size` bounds the diagnoses that wait."""
+    """Observes attempts and logs as the flags say. `queue_size` bounds the pending diagnoses."""
 
     def __init__(self, flags: DebugFlags, *, queue_size: int = 1000, workers: int = 10) -> None:
         self.flags = flags
@@ -50,7 +50,7 @@ class AttemptLog:
     # --- diagnoses -------------------------------------------------------------------------------
 
     def dump(self, diagnosis: Diagnosis) -> str:
-        """Write a diagnosis, now or later; return the text when it is written now."""
+        """Write a diagnosis, now or later; return the text if it is written now."""
         if self.flags.diagnosis_blocking:
             return self._write(diagnosis)
         if self._queue is None:
@@ -72,7 +72,7 @@ class AttemptLog:
     async def _work(self, queue: asyncio.Queue[Diagnosis]) -> None:
         while True:
             self._write(await queue.get())
-            await asyncio.sleep(0)  # what is scheduled comes first
+            await asyncio.sleep(0)  # scheduling has priority
 
     def _write(self, diagnosis: Diagnosis) -> str:
         text = msgspec.json.encode(diagnosis.document(), enc_hook=str).decode()
@@ -88,7 +88,7 @@ class AttemptLog:
 
 
 def diagnose(decision: Decision) -> Diagnosis:
-    """Return the diagnosis of an attempt that found no node, with what plugins added to it."""
+    """Return the diagnosis of an attempt that found no node, with the additions of plugins."""
     pod, state = decision.pod, decision.state
     found = (existing_diagnosis(state) if state is not None else None) or Diagnosis()
     found.timestamp, found.target_pod = decision.started, pod

@@ -1,4 +1,4 @@
-"""Why a pod waits, as people are told it."""
+"""Why a pod waits, as shown to users."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 
 class Certainty(StrEnum):
-    """How sure a cause is: it is so, it is what would be expected, it is among what cannot be ruled out."""
+    """How certain a cause is: certain, likely, or merely possible."""
 
     CERTAIN = "certain"
     LIKELY = "likely"

@@ -1,9 +1,9 @@
-"""Why a pod waits that kube-scheduler never asked us about: found by looking, the surest cause first.
+"""Why a pod waits that kube-scheduler never sent to koordpy: the causes, the most certain first.
 
-kube-scheduler asks an extender only about pods of its profiles that have no gates, and only about nodes that
-its own plugins left. So silence has a handful of causes. What it wrote into the pod's PodScheduled condition
-is the best witness; else it is judged by what became of other pods, and by what kube-scheduler's own plugins
-would say.
+kube-scheduler calls an extender only for pods of its profiles that have no gates, and only with nodes that
+passed its own plugins. So there are only a few causes. The best evidence is what it wrote into the pod's
+PodScheduled condition; otherwise the cause is inferred from other pods, and from what kube-scheduler's own
+plugins would answer.
 """
 
 from collections.abc import Iterator
@@ -21,17 +21,17 @@ from .history import Histories, Life, created, unscheduled
 from .reservation_causes import reservation_causes
 
 FRESH_SECONDS = 5.0
-"""A pod that is younger may just not have had its turn."""
+"""A younger pod may simply not have had its turn yet."""
 
 
 class Causes:
-    """Finds out why pods wait: by the profiles that run, and by what was seen of all pods."""
+    """Finds out why pods wait, from the running profiles and the recorded histories of all pods."""
 
     def __init__(self, profiles: Profiles, histories: Histories) -> None:
         self._profiles, self._histories = profiles, histories
 
     def of(self, pod: Pod, life: Life | None) -> list[Cause]:
-        """Return why a pod is where it is, the surest cause first; empty where it is all in its life."""
+        """Return the causes of a pod's state, the most certain first; empty if its history explains it."""
         certain = list(self._certain(pod, life))
         if certain or pod.spec.node_name:
             return certain
@@ -39,7 +39,7 @@ class Causes:
             return [*self._of_reservations(pod, life), self._between(pod, life)]
         return list(self._never_sent(pod))
 
-    # --- facts of the pod ------------------------------------------------------------------------
+    # --- from the pod ----------------------------------------------------------------------------
 
     def _certain(self, pod: Pod, life: Life | None) -> Iterator[Cause]:
         if pod.spec.node_name:
@@ -47,10 +47,10 @@ class Causes:
                 yield _cause(
                     "AlreadyBound",
                     Certainty.CERTAIN,
-                    f"the pod is on node {pod.spec.node_name}; koordpy was not asked about it (by somebody "
-                    "else, "
-                    "or before koordpy began to look)",
-                    "nothing is to be done, unless the pod should have come to koordpy: then see which "
+                    f"the pod is on node {pod.spec.node_name}; koordpy was not called for it (another "
+                    "scheduler bound it, "
+                    "or it was bound before koordpy started)",
+                    "no action is needed, unless koordpy should schedule the pod: then check which "
                     "scheduler serves it",
                 )
                 if life is not None and self._profiles.of(pod.spec.scheduler_name) is not None:
@@ -62,9 +62,9 @@ class Causes:
                 "BeingDeleted",
                 Certainty.CERTAIN,
                 f"the pod is being deleted since {pod.metadata.deletion_timestamp}{held}",
-                "kube-scheduler leaves it alone; remove the finalizers if nobody else does"
+                "kube-scheduler ignores it; remove the finalizers if no controller does"
                 if held
-                else "kube-scheduler leaves it alone",
+                else "kube-scheduler ignores it",
             )
         elif pod.spec.scheduling_gates:
             yield from self._gated(pod)
@@ -75,13 +75,13 @@ class Causes:
                 Certainty.CERTAIN,
                 f"spec.schedulerName is {pod.spec.scheduler_name!r}, and koordpy's profiles are for "
                 f"{served}: "
-                "another scheduler has to place the pod",
-                "see whether that scheduler runs; or give the pod a schedulerName that koordpy serves (a "
-                "ClusterColocationProfile can), or koordpy a profile of that name",
+                "another scheduler must place the pod",
+                "check that this scheduler runs; or give the pod a schedulerName that koordpy serves (a "
+                "ClusterColocationProfile can), or add a profile of that name to koordpy",
             )
 
     def _gated(self, pod: Pod) -> Iterator[Cause]:
-        """The pod has scheduling gates: those of PreEnqueue plugins first."""
+        """Explain the pod's scheduling gates, those of PreEnqueue plugins first."""
         framework = self._profiles.of(pod.spec.scheduler_name)
         ours = set()
         for name in plugins_of(pod):
@@ -101,9 +101,9 @@ class Causes:
                 yield _cause(
                     "GateIsDue",
                     Certainty.CERTAIN,
-                    f"PreEnqueue plugin {name} has no objection any more; its gate {gate_of(name)} is still "
+                    f"PreEnqueue plugin {name} no longer rejects the pod; its gate {gate_of(name)} is still "
                     "there",
-                    "the koordpy that holds the lease removes it within a second or so; see that one does",
+                    "the koordpy that holds the Lease removes it within about a second; check that one does",
                 )
             else:
                 yield _cause(
@@ -111,7 +111,7 @@ class Causes:
                     Certainty.CERTAIN,
                     f"PreEnqueue plugin {name} keeps the pod out of the queue: "
                     f"{status.message or status.code.name}",
-                    "koordpy removes the scheduling gate when that has changed",
+                    "koordpy removes the scheduling gate once the plugin no longer rejects the pod",
                 )
         others = [gate.name for gate in pod.spec.scheduling_gates if gate.name not in ours]
         if others:
@@ -119,24 +119,24 @@ class Causes:
                 "Gated",
                 Certainty.CERTAIN,
                 f"spec.schedulingGates: {', '.join(others)}: kube-scheduler waits until they are gone",
-                "the component that set the gates has to remove them",
+                "the component that set the gates must remove them",
             )
 
     def _between(self, pod: Pod, life: Life) -> Cause:
-        """The pod was sent to us before, and waits for its next turn."""
+        """Explain a pod that koordpy has filtered before and that waits for its next turn."""
         last = life.last_cycle
         told = f": {last.message}" if last is not None and last.message else ""
         return _cause(
             "WaitsForRetry",
             Certainty.CERTAIN,
-            f"kube-scheduler asked about the pod {_counted(life.cycles, 'time')}, last at "
+            f"kube-scheduler sent the pod {_counted(life.cycles, 'time')}, last at "
             f"{'-' if last is None else format_time(last.last or last.at)}{told}",
-            "kube-scheduler tries again when something changes that may help, else after its backoff (1 s to "
-            "10 s) or, unschedulable, after five minutes; mend what the last attempt says",
+            "kube-scheduler retries when something changes that may help, otherwise after its backoff (1 s "
+            "to 10 s) or, unschedulable, after five minutes; fix what the last attempt reports",
         )
 
     def _of_reservations(self, pod: Pod, life: Life) -> Iterator[Cause]:
-        """What Reservations have to do with the last attempt, where it was refused."""
+        """Explain how Reservations affected the last attempt, if it was rejected."""
         framework, last = self._profiles.of(pod.spec.scheduler_name), life.last_cycle
         if framework is not None and last is not None and not last.feasible:
             yield from reservation_causes(framework.handle.cluster, pod, self._profiles.frameworks)
@@ -151,10 +151,10 @@ class Causes:
             yield _cause(
                 "ExtenderUnreachable" if unreachable else "SchedulerError",
                 Certainty.CERTAIN,
-                f"kube-scheduler's attempt broke: {told.message}",
-                "see that urlPrefix in kube-scheduler's configuration is where koordpy listens, that "
-                "nothing is "
-                "in between, and that httpTimeout is long enough (koordpy doctor --scheduler-config FILE)"
+                f"kube-scheduler's attempt failed: {told.message}",
+                "check that urlPrefix in kube-scheduler's configuration is where koordpy listens, that "
+                "nothing blocks "
+                "the connection, and that httpTimeout is long enough (koordpy doctor --scheduler-config FILE)"
                 if unreachable
                 else "see kube-scheduler's log",
             )
@@ -163,15 +163,15 @@ class Causes:
             yield _cause(
                 "RefusedInTree",
                 Certainty.CERTAIN,
-                f"kube-scheduler's own plugins left no node, so koordpy was not asked: {told.message}"
+                f"kube-scheduler's own plugins left no node, so koordpy was not called: {told.message}"
                 + (f" (now: {refused})" if refused and refused != told.message else ""),
-                "make room or change what the pod asks for; koordpy whatif tells what would help",
+                "free resources or change the pod's requests; koordpy whatif shows what would help",
             )
             return
         yield from self._unseen(pod, refused)
 
     def _unseen(self, pod: Pod, refused: str) -> Iterator[Cause]:
-        """kube-scheduler has written nothing: has it looked at the pod at all, and at any pod?"""
+        """kube-scheduler has written nothing: has it tried this pod, or any pod?"""
         histories = self._histories
         name = pod.spec.scheduler_name or "default-scheduler"
         yield from self._not_configured(name)
@@ -179,36 +179,36 @@ class Causes:
             yield _cause(
                 "JustCreated",
                 Certainty.LIKELY,
-                "the pod was created just now: kube-scheduler may not have come to it yet",
-                "look again in some seconds",
+                "the pod was created just now: kube-scheduler may not have tried it yet",
+                "run this again in some seconds",
             )
         if refused:
             yield _cause(
                 "RefusedInTree",
                 Certainty.LIKELY,
-                f"kube-scheduler's own plugins would leave no node, and then koordpy is not asked: {refused}",
-                "make room or change what the pod asks for; koordpy whatif tells what would help",
+                f"kube-scheduler's own plugins would leave no node; then koordpy is not called: {refused}",
+                "free resources or change the pod's requests; koordpy whatif shows what would help",
             )
         if not histories.calls and not histories.bound_elsewhere[name]:
             yield _cause(
                 "SchedulerNotRunning",
                 Certainty.LIKELY,
-                f"since {format_time(histories.began)} koordpy was not asked about any "
+                f"since {format_time(histories.began)} koordpy was not called for any "
                 "pod and "
                 f"saw none with schedulerName {name} being placed, and kube-scheduler has written no "
-                "PodScheduled condition into this one: it may not run, or not lead",
-                f"see that a kube-scheduler with a profile {name} runs and holds its Lease",
+                "PodScheduled condition to this one: it may not be running, or not be the leader",
+                f"check that a kube-scheduler with a profile {name} runs and holds its Lease",
             )
         if histories.calls and not refused and not self._is_young(pod):
             resources = ", ".join(sorted(_resources(pod))) or "none"
             yield _cause(
                 "NotManaged",
                 Certainty.POSSIBLE,
-                "koordpy is asked about other pods: the extender entry may have managedResources, and the "
+                "koordpy is called for other pods: the extender entry may have managedResources, and the "
                 "pod "
                 f"requests none of them (it requests {resources}); or another scheduler has the same "
                 "schedulerName and no extender",
-                "take managedResources out of the entry, or name a resource there that such pods request",
+                "remove managedResources from the entry, or add a resource to it that such pods request",
             )
         if not refused and _claims(pod):
             yield _cause(
@@ -216,22 +216,22 @@ class Causes:
                 Certainty.POSSIBLE,
                 f"the pod has volumes ({', '.join(_claims(pod))}); kube-scheduler's volume plugins, which "
                 "koordpy "
-                "cannot try, may refuse every node",
-                "see whether the claims are bound: kubectl describe pvc",
+                "cannot run, may reject every node",
+                "check whether the claims are bound: kubectl describe pvc",
             )
 
     def _not_configured(self, name: str) -> Iterator[Cause]:
-        """Pods of a schedulerName come to nodes, and nobody asks koordpy about any."""
+        """Pods of a schedulerName are bound to nodes, and koordpy is not called for any."""
         histories = self._histories
         if not histories.calls and histories.bound_elsewhere[name]:
             yield _cause(
                 "ExtenderNotConfigured",
                 Certainty.LIKELY,
-                "koordpy was not asked about any pod since "
+                "koordpy was not called for any pod since "
                 f"{format_time(histories.began)}, but "
-                f"{_counted(histories.bound_elsewhere[name], 'pod')} with schedulerName {name} came to nodes "
+                f"{_counted(histories.bound_elsewhere[name], 'pod')} with schedulerName {name} were bound "
                 "meanwhile",
-                "give that kube-scheduler an `extenders` entry that calls koordpy "
+                "add an `extenders` entry that calls koordpy to that kube-scheduler "
                 "(deploy/scheduler/kube-scheduler-config.yaml; koordpy doctor --scheduler-config FILE)",
             )
 
@@ -240,7 +240,7 @@ class Causes:
         return at is not None and (self._histories.now() - at).total_seconds() < FRESH_SECONDS
 
     def _refused_in_tree(self, pod: Pod) -> str:
-        """Return what kube-scheduler's own plugins would say if they leave no node now; else nothing."""
+        """Return what kube-scheduler's own plugins would answer if they left no node now; else empty."""
         whole = self._profiles.whole_of(pod.spec.scheduler_name)
         if whole is None or not whole.handle.cluster.synced:
             return ""
@@ -254,7 +254,7 @@ class Causes:
 
 
 def _all_in_tree(outcome: FilterOutcome) -> bool:
-    """Return whether it is kube-scheduler's plugins that refuse, so that ours would not have been asked."""
+    """Return whether kube-scheduler's own plugins reject, so that koordpy would not have been called."""
     if not outcome.prefilter.is_success:
         return outcome.prefilter.plugin in IN_TREE
     return all(refusals.plugin in IN_TREE for refusals in outcome.refusals)

@@ -1,8 +1,8 @@
-"""Attempts as they go on, for whoever watches from outside.
+"""A live stream of scheduling attempts, for clients of the debug API.
 
-A reader is told of an attempt whenever it has got further; steps that follow each other faster than the
-reader takes them are told as one. What a reader has not taken yet is bounded: one that falls behind is
-dropped, and nothing here ever waits for a reader.
+A reader receives an attempt whenever it has progressed; steps that follow each other faster than the reader
+reads are merged. Each reader's backlog is bounded: a reader that falls behind is dropped, and nothing here
+ever waits for a reader.
 """
 
 import asyncio
@@ -11,20 +11,20 @@ from collections.abc import Callable, Sequence
 from .decisions import OUTCOMES, Decision, Decisions, Step
 
 MOST_BEHIND = 1000
-"""Attempts that a reader may not have taken yet."""
+"""The longest backlog of a reader, in attempts."""
 
 MOST_STREAMS = 32
 
 GATHER = 0.05
-"""Seconds in which what happens is told together."""
+"""Seconds within which steps are merged."""
 
 
 class TooManyStreams(Exception):
-    """No further reader is taken."""
+    """No further reader is accepted."""
 
 
 class DecisionStream:
-    """What one reader has still to be told. `is_behind` says that it was dropped."""
+    """The backlog of one reader. `is_behind` means that it was dropped."""
 
     def __init__(self) -> None:
         self._news: dict[int, Decision] = {}
@@ -33,7 +33,7 @@ class DecisionStream:
         self.is_closed = False
 
     def observe(self, decision: Decision, step: Step) -> None:
-        """Take in that an attempt has got further."""
+        """Record that an attempt has progressed."""
         if step not in OUTCOMES or self.is_closed:
             return
         self._news.pop(decision.number, None)
@@ -44,13 +44,13 @@ class DecisionStream:
         self._arrived.set()
 
     def close(self) -> None:
-        """Tell nothing more."""
+        """Close the stream."""
         self.is_closed = True
         self._news.clear()
         self._arrived.set()
 
     async def take(self, seconds: float) -> Sequence[Decision]:
-        """Wait for news; return them, the latest last. Nothing when none came in time, or it was closed."""
+        """Wait for changed attempts; return them, the latest last. Empty after a timeout or once closed."""
         try:
             async with asyncio.timeout(seconds):
                 await self._arrived.wait()
@@ -82,7 +82,7 @@ class DecisionStreams:
         return stream
 
     def end(self, stream: DecisionStream) -> None:
-        """Forget a stream whose reader is gone."""
+        """Remove a stream whose reader has disconnected."""
         stop = self._open.pop(stream, None)
         if stop is not None:
             stop()

@@ -1,10 +1,10 @@
 """Why a pod went where it went: the last scheduling attempts, explained on demand.
 
-Recording keeps references to what the attempt worked out anyway; words and tables are made when somebody
-asks, so a cycle pays next to nothing for being explainable.
+Recording keeps references to what the attempt computed anyway; texts and tables are rendered on request, so
+explaining costs a cycle next to nothing.
 
-Whoever wants to follow attempts (streams, the monitor, debug tables) listens here: each is told what happens
-to an attempt, step by step, while it happens.
+Observers of attempts (streams, the monitor, debug tables) register here and are called at each step of an
+attempt, while it happens.
 """
 
 import logging
@@ -30,7 +30,7 @@ from .explained import Best, NodeScore, Rejected, Rejection, rejected, rejection
 log = logging.getLogger(__name__)
 
 Outcome = Literal["filtered", "unschedulable", "error", "binding", "waiting", "bound", "failed", "superseded"]
-"""How far an attempt has come. `filtered`: nodes were found, and kube-scheduler has not asked for one yet."""
+"""The progress of an attempt. `filtered`: nodes were found, and no bind call has come yet."""
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
@@ -38,17 +38,17 @@ ENDS: frozenset[str] = frozenset(("unschedulable", "error", "bound", "failed", "
 """Outcomes after which nothing more happens to an attempt."""
 
 Step = Literal["begun", "scored"] | Outcome
-"""What happens to an attempt. `filtered` is told whenever filters have run; what that means follows."""
+"""What happens to an attempt. `filtered` is reported whenever filters have run; the outcome follows."""
 
 Listener = Callable[["Decision", Step], None]
-"""Told of steps while they happen. It must be quick, and keep no decision for long that has ended."""
+"""Called at each step. It must be quick, and must not keep decisions that have ended."""
 
 KEPT = 200
 """Attempts that are remembered by default."""
 
 NODES_IN_FULL = 500_000
-"""Nodes of attempts whose arrays are kept, some 60 bytes each; older attempts are cut down to what is shown
-of them. That takes time, and at a few hundred nodes an attempt is forgotten before its turn comes."""
+"""Nodes of attempts whose arrays are kept, about 60 bytes each; older attempts are reduced to what is shown
+of them. That takes time, and with a few hundred nodes an attempt is forgotten before its turn comes."""
 
 
 class DecisionModel(BaseModel):
@@ -67,13 +67,13 @@ class DecisionModel(BaseModel):
     rejections: list[Rejection]
     weights: dict[str, int]
     top_nodes: list[NodeScore]
-    """The best of the nodes that were looked at. The chosen one comes last if it is none of them."""
+    """The best of the evaluated nodes. The chosen one comes last if it is not among them."""
     chosen_by: str
-    """Who chose among the nodes that fit: kube-scheduler, which adds scores of its own, or koordpy."""
+    """What chose among the nodes that fit: kube-scheduler, which adds its own scores, or koordpy."""
     evaluated_for: str
     """The pod of the same signature for which the nodes were evaluated; empty for this one."""
     reservation: str
-    """The Reservation that is to be placed, whose UID is the pod's name; empty for a pod."""
+    """The Reservation to be placed, whose UID is the pod's name; empty for a pod."""
     allocated_reservation: str
     """The Reservation whose resources the pod was bound with; empty for none."""
     milliseconds: dict[str, float]
@@ -81,7 +81,7 @@ class DecisionModel(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What is kept of an attempt's arrays. Every cycle pays for this, so models are made later."""
+    """What is kept of an attempt's arrays. Every cycle pays for this, so models are built later."""
 
     evaluated: int = 0
     feasible: int = 0
@@ -91,11 +91,11 @@ class _Facts:
 
 
 class Decision:
-    """One scheduling attempt, as it goes on."""
+    """One scheduling attempt in progress."""
 
     def __init__(self, pod: Pod, profile: str, started: datetime, weights: dict[str, int]) -> None:
         self.number = 0
-        """How many attempts of the process have begun until this one."""
+        """The sequence number of the attempt in this process."""
         self.pod = pod
         self.profile = profile
         self.started = started
@@ -103,13 +103,13 @@ class Decision:
         self.outcome: FilterOutcome | None = None
         self.scores: Scores | None = None
         self.state: CycleState | None = None
-        """What plugins remember of the attempt; None when it has ended."""
+        """The cycle state of the attempt; None once it has ended."""
         self.result: Outcome = "filtered"
         self.node = ""
         self.message = ""
         self.chosen_by = "kube-scheduler"
         self.chosen = ""
-        """The node that koordpy named as the only one to kube-scheduler; empty where it did not."""
+        """The only node that filter returned to kube-scheduler; empty if koordpy did not choose."""
         self.evaluated_for = ""
         self.allocated_reservation = ""
         self.milliseconds: dict[str, float] = {}
@@ -118,11 +118,11 @@ class Decision:
 
     @property
     def reservation(self) -> str:
-        """The name of the Reservation that is to be placed; empty for a pod."""
+        """The name of the Reservation to be placed; empty for a pod."""
         return reservation_name_of(self.pod) if is_reserve_pod(self.pod) else ""
 
     def become(self, result: Outcome, node: str = "") -> None:
-        """Note how far the attempt has come, and with which node where there is one."""
+        """Record the progress of the attempt, and its node if there is one."""
         self.result = result
         self.node = node or self.node
         self._tell(self, result)
@@ -130,30 +130,30 @@ class Decision:
             self.state = None
 
     def bound(self, node: str, annotations: Mapping[str, str]) -> None:
-        """Note that the pod is bound, with these annotations."""
+        """Record that the pod is bound with these annotations."""
         self.allocated_reservation = allocated_name(annotations)
         self.become("bound", node)
 
     def fail(self, result: Outcome, status: Status) -> None:
-        """Note how the attempt ended without a binding."""
+        """Record how the attempt ended without a binding."""
         self.message = f"{status.plugin}: {status.message}" if status.plugin else status.message
         self.become(result)
 
     def scored(self, scores: Scores) -> None:
-        """Note the scores of the nodes that are left."""
+        """Record the scores of the feasible nodes."""
         self.scores = scores
         self._tell(self, "scored")
 
     def listened_to(self, listener: Listener) -> None:
-        """Tell a listener what happens from now on."""
+        """Call a listener at each step from now on."""
         self._tell = listener
 
     def took(self, verb: str, seconds: float) -> None:
-        """Note how long a verb took."""
+        """Record how long a verb took."""
         self.milliseconds[verb] = round(seconds * 1000, 3)
 
     def condense(self) -> None:
-        """Let go of the arrays, keeping what will be shown of them."""
+        """Drop the arrays, keeping what will be shown of them."""
         self._condensed = self._facts()
         self.outcome = self.scores = self.state = None
 
@@ -172,7 +172,7 @@ class Decision:
         )
 
     def model(self) -> DecisionModel:
-        """Explain."""
+        """Return the explanation."""
         meta, facts = self.pod.metadata, self._facts()
         return DecisionModel(
             namespace=meta.namespace,
@@ -207,7 +207,7 @@ class Decisions:
         self._begun = 0
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Tell a listener of every step of every attempt; return what ends that."""
+        """Call a listener at every step of every attempt; return a function that removes it."""
         self._listeners = (*self._listeners, listener)
 
         def end() -> None:
@@ -228,10 +228,10 @@ class Decisions:
             try:
                 listener(decision, step)
             except Exception:
-                log.exception("a listener broke at step %s of pod %s", step, decision.pod.metadata.key)
+                log.exception("a listener raised at step %s of pod %s", step, decision.pod.metadata.key)
 
     def filtered(self, decision: Decision, outcome: FilterOutcome, state: CycleState | None = None) -> None:
-        """Note what the filters of an attempt came to, and what its plugins remember."""
+        """Record the result of an attempt's filters, and its cycle state."""
         decision.outcome, decision.state = outcome, state
         nodes = 0 if decision.evaluated_for else len(outcome.nodes)  # another attempt's arrays
         self._in_full.append((decision, nodes))
@@ -241,7 +241,7 @@ class Decisions:
         self._tell(decision, "filtered")
 
     def tidy(self) -> None:
-        """Cut old attempts down to size; call it when nobody is waiting."""
+        """Reduce old attempts to what is shown of them; call it when no request is waiting."""
         most = self._decisions.maxlen or 0
         while self._in_full and (self._nodes_in_full > NODES_IN_FULL or len(self._in_full) > most):
             decision, nodes = self._in_full.popleft()
@@ -252,7 +252,7 @@ class Decisions:
     def recent(
         self, limit: int = 50, wanted: Callable[[Decision], bool] = lambda _: True
     ) -> list[DecisionModel]:
-        """Return the latest attempts, newest first, of those that are wanted."""
+        """Return the latest matching attempts, newest first."""
         newest = (decision for decision in reversed(self._decisions) if wanted(decision))
         return [decision.model() for decision in islice(newest, max(limit, 0))]
 
@@ -266,4 +266,4 @@ class Decisions:
 
 
 def _nobody(decision: Decision, step: Step) -> None:
-    """Listen to nothing."""
+    """Ignore all steps."""

@@ -1,4 +1,4 @@
-"""What filters and scores came to, in words: for decisions that were made and for what-ifs."""
+"""The results of filters and scores as text and tables, for decisions and what-ifs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from koordpy.scheduling.interface.outcome import FilterOutcome, Scores
 from koordpy.scheduling.interface.status import Status
 
 NODES_SHOWN = 10
-"""Best nodes shown with their scores, and examples of refused nodes."""
+"""The number of best nodes shown with their scores, and of examples of rejected nodes."""
 
 
 class Rejection(BaseModel):
@@ -56,7 +56,7 @@ class Best:
         )
 
     def models(self) -> list[NodeScore]:
-        """Spell it out."""
+        """Render the scores."""
         return [
             NodeScore(
                 node=name,
@@ -68,7 +68,7 @@ class Best:
 
 
 def rejected(outcome: FilterOutcome, examples: int = NODES_SHOWN) -> Iterator[Rejected]:
-    """Yield every different refusal, with how many nodes it is about and some of their names."""
+    """Yield every distinct rejection with the number of its nodes and some of their names."""
     names = outcome.nodes.names
     if not outcome.prefilter.is_success or outcome.error is not None:
         yield outcome.error or outcome.prefilter, len(names), list(names[:examples])
@@ -81,7 +81,7 @@ def rejected(outcome: FilterOutcome, examples: int = NODES_SHOWN) -> Iterator[Re
 
 
 def rejections(found: Sequence[Rejected]) -> list[Rejection]:
-    """Spell refusals out."""
+    """Render rejections."""
     return [
         Rejection(
             plugin=status.plugin,

@@ -1,8 +1,8 @@
-"""Keeps a ScheduleExplanation beside every pod that stays unschedulable.
+"""Maintains a ScheduleExplanation for every pod that stays unschedulable.
 
-The answer is that of a what-if with the whole profile, so it also tells of pods that kube-scheduler refuses
-by itself and never sends to us, and of those that would fit by now. Objects that we made go when their pod
-is bound or deleted; an object that somebody else made asks, and is answered for as long as its pod waits.
+The answer is that of a what-if with the whole profile, so it also covers pods that kube-scheduler rejects
+itself and never sends to koordpy, and pods that would fit by now. Objects created here are deleted when their
+pod is bound or deleted; an object that a user created is a request, answered for as long as its pod waits.
 
 Koordinator has the type, but its public sources have nothing that reads or writes it.
 """
@@ -40,12 +40,12 @@ MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 OURS: Final = "koordpy"
 
 _ROUND: Final = 2.0
-"""Seconds between two looks at what is due."""
+"""Seconds between two checks for due explanations."""
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A pod that is unschedulable, and when it was explained last, in monotonic seconds."""
+    """An unschedulable pod, and when it was last explained, in monotonic seconds."""
 
     pod: Pod
     explained_at: float = -inf
@@ -89,7 +89,7 @@ class ScheduleExplanations:
     # --- writing ---------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Write until cancelled, one thing after the other, as fast as the rate allows."""
+        """Write until cancelled, one object after the other, as fast as the rate allows."""
         while True:
             work = self._next()
             if work is None:
@@ -102,7 +102,7 @@ class ScheduleExplanations:
                 log.warning("ScheduleExplanation: %s", error)
 
     def _next(self) -> Callable[[], Awaitable[None]] | None:
-        """Return what is next: what is not needed any more goes first, then whoever has waited longest."""
+        """Return what is next: objects to be deleted first, then the pod that has waited longest."""
         if not self._handle.cluster.synced:
             return None
         now = self._clock.monotonic()
@@ -179,7 +179,7 @@ class ScheduleExplanations:
 
 
 def is_unschedulable(pod: Pod) -> bool:
-    """Return whether a scheduler has said that a pod fits nowhere, and it still has no node."""
+    """Return whether a scheduler has reported a pod as unschedulable, and it still has no node."""
     if pod.spec.node_name or pod.is_terminal or pod.metadata.deletion_timestamp:
         return False
     return any(
@@ -191,7 +191,7 @@ def is_unschedulable(pod: Pod) -> bool:
 
 
 def since(pod: Pod, now: datetime) -> datetime:
-    """Return since when a pod has been unschedulable; `now` where nobody wrote that down."""
+    """Return since when a pod has been unschedulable; `now` if its condition has no time."""
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.last_transition_time:
             try:
@@ -202,7 +202,7 @@ def since(pod: Pod, now: datetime) -> datetime:
 
 
 def answer(pod: Pod, trial: Trial, room: Findings, now: datetime, nodes: int) -> dict[str, Any]:
-    """Return a status: what a cycle came to, and what evictions would.
+    """Return a status: the result of a cycle, and which evictions would help.
 
     Members that do not apply are null, which clears them.
     """

@@ -1,10 +1,10 @@
-"""The life of each pod that has to be scheduled, as far as this process saw it.
+"""The life of each pod that has to be scheduled, as observed by this process.
 
-Decisions explain attempts and are many; a life is short words about one pod, kept for longer: when it was
-first seen, what every attempt came to, how long it waited and for what, what became of its binds. Everything
-is bounded: the pods, and the steps of each; a step that comes again is counted, not repeated.
+Decisions explain attempts and are many; a life is a short record of one pod, kept for longer: when it was
+first seen, the result of every attempt, how long it waited and for what, the result of its binds. Everything
+is bounded: the pods, and the steps of each; a repeated step is counted, not stored again.
 
-Noting a step is a few attribute writes: filter calls do it while kube-scheduler's loop waits.
+Recording a step costs a few attribute writes: filter calls do it while kube-scheduler's loop waits.
 """
 
 from collections import Counter, OrderedDict, deque
@@ -50,13 +50,13 @@ class What(StrEnum):
 
 
 CYCLES = frozenset((What.FILTERED, What.UNSCHEDULABLE, What.ERROR))
-"""The steps that filter calls come to: one a cycle."""
+"""The outcomes of filter calls: one step per cycle."""
 
 
 class StepModel(BaseModel):
     """One step. Times are RFC 3339; `after_seconds` counts from the step before.
 
-    A step that came `times` times in a row began at `time` and came last at `last_time`.
+    A step repeated `times` times in a row was first recorded at `time` and last at `last_time`.
     """
 
     time: str
@@ -67,7 +67,7 @@ class StepModel(BaseModel):
     evaluated_nodes: int
     feasible_nodes: int
     refused_by: dict[str, int]
-    """How many nodes each plugin refused."""
+    """The number of nodes that each plugin rejected."""
     times: int
     last_time: str
 
@@ -87,7 +87,7 @@ class Step:
     last: datetime | None = None
 
     def is_again(self, other: "Step") -> bool:
-        """Return whether another step says the same."""
+        """Return whether another step is equal but for its time."""
         return (
             self.what is other.what
             and self.node == other.node
@@ -100,7 +100,7 @@ class Step:
 
 @dataclass(slots=True)
 class Life:
-    """What happened to one pod. `pod` is as it was seen last."""
+    """What happened to one pod. `pod` is its last known object."""
 
     pod: Pod
     first_seen: datetime
@@ -110,12 +110,12 @@ class Life:
     cycles: int = 0
     """Filter calls about the pod."""
     binding_to: str = ""
-    """The node that koordpy was asked last to bind the pod to."""
+    """The node of the last bind call for the pod."""
 
     def add(self, step: Step) -> None:
-        """Append a step, or count it where it says again what the last one said.
+        """Append a step, or count it if it repeats the last one.
 
-        Two steps that alternate (an attempt, and what kube-scheduler reports of it) are counted both.
+        Two steps that alternate (an attempt, and kube-scheduler's report of it) are both counted.
         """
         steps = self.steps
         for back in (-1, -2)[: len(steps)]:
@@ -132,12 +132,12 @@ class Life:
 
     @property
     def is_over(self) -> bool:
-        """Whether the pod has left the scheduler's hands."""
+        """Whether the pod no longer concerns the scheduler."""
         return bool(self.steps) and self.steps[-1].what in _ENDS
 
     @property
     def last_cycle(self) -> Step | None:
-        """The latest step that a filter call came to."""
+        """The latest step of a filter call."""
         return next((step for step in reversed(self.steps) if step.what in CYCLES), None)
 
     def models(self) -> list[StepModel]:
@@ -145,7 +145,7 @@ class Life:
         found = []
         before = began = self.steps[0].at if self.steps else self.first_seen
         for step in self.steps:
-            if before > step.at:  # the step before came again after this one, which takes turns with it
+            if before > step.at:  # the step before recurred after this one: the two alternate
                 before = began
             found.append(
                 StepModel(
@@ -170,24 +170,24 @@ _ALTERNATING = frozenset((What.UNSCHEDULABLE, What.ERROR, What.REPORTED))
 
 
 class Histories:
-    """The lives of the last pods that had to be scheduled, by UID.
+    """The lives of the most recent pods that had to be scheduled, by UID.
 
-    `is_light` says that kube-scheduler binds by itself, so that a binding that was not asked for here is no
-    stranger's. It follows the pods of the handle's cluster.
+    With `is_light` kube-scheduler binds itself, so that a binding without a bind call here is expected. It
+    follows the pods of the handle's cluster.
     """
 
     def __init__(self, handle: Handle, *, pods: int = PODS, is_light: bool = False) -> None:
         self._clock, self._most, self._is_light = handle.clock, pods, is_light
         self._pods = handle.cluster.store(Pod)
         self._waiting: OrderedDict[str, Life] = OrderedDict()
-        """Of pods that the watch shows unbound."""
+        """Lives of pods that the watch shows unbound."""
         self._over: OrderedDict[str, Life] = OrderedDict()
-        """Of all others: these are forgotten first."""
+        """Lives of all others, which are forgotten first."""
         self.began = handle.clock.now()
         self.calls = 0
-        """Filter calls so far, about any pod."""
+        """Filter calls so far, for any pod."""
         self.bound_elsewhere: Counter[str] = Counter()
-        """Pods that were seen waiting and then bound without koordpy having been asked, by schedulerName."""
+        """Pods that were seen waiting and then bound without any call to koordpy, by schedulerName."""
         if pods:
             handle.on(Pod, self._added, self._updated, self._deleted)
 
@@ -195,11 +195,11 @@ class Histories:
         return len(self._waiting) + len(self._over)
 
     def now(self) -> datetime:
-        """Return the time by the clock that steps are noted with."""
+        """Return the current time of the clock that steps are recorded with."""
         return self._clock.now()
 
     def lives(self, namespace: str, name: str) -> list[Life]:
-        """Return the remembered lives of pods of that name, the latest first."""
+        """Return the recorded lives of pods of that name, the latest first."""
         found = [
             life
             for lives in (self._over, self._waiting)
@@ -208,10 +208,10 @@ class Histories:
         ]
         return sorted(found, key=lambda life: life.first_seen, reverse=True)
 
-    # --- told by the extender --------------------------------------------------------------------
+    # --- from the extender -----------------------------------------------------------------------
 
     def filtered(self, pod: Pod, at: datetime, outcome: FilterOutcome, feasible: int, message: str) -> None:
-        """Note what a filter call came to: nodes, or none and the message that says why."""
+        """Record the result of a filter call: nodes, or none and the reason."""
         self.calls += 1
         life = self._life(pod, at)
         if life is None:
@@ -223,7 +223,7 @@ class Histories:
         life.add(Step(at, what, "", message, evaluated, feasible, refused))
 
     def broke(self, pod: Pod, message: str) -> None:
-        """Note a filter call that ended with an error."""
+        """Record a filter call that ended with an error."""
         self.calls += 1
         at = self._clock.now()
         life = self._life(pod, at)
@@ -232,35 +232,35 @@ class Histories:
             life.add(Step(at, What.ERROR, message=message))
 
     def binding(self, uid: str, node_name: str) -> None:
-        """Note a bind call."""
+        """Record a bind call."""
         life = self._known(uid)
         if life is not None:
             life.binding_to = node_name
             life.add(Step(self._clock.now(), What.BINDING, node_name))
 
     def waiting(self, uid: str, message: str) -> None:
-        """Note that Permit lets the pod wait."""
+        """Record that the pod waits in Permit."""
         life = self._known(uid)
         if life is not None:
             life.add(Step(self._clock.now(), What.WAITING, life.binding_to, message))
 
     def allowed(self, uid: str) -> None:
-        """Note that the wait has ended well."""
+        """Record that the pod was allowed to proceed."""
         life = self._known(uid)
         if life is not None:
             life.add(Step(self._clock.now(), What.ALLOWED, life.binding_to))
 
     def bind_ended(self, uid: str, node_name: str, error: str) -> None:
-        """Note the answer to a bind call; no error means that the pod is bound."""
+        """Record the answer to a bind call; no error means that the pod is bound."""
         life = self._known(uid)
         if life is None:
             return
         if error:
             life.add(Step(self._clock.now(), What.FAILED, node_name, error))
-        elif not life.is_over:  # the watch may have been quicker
+        elif not life.is_over:  # the watch may have been faster
             self._end(uid, life, Step(self._clock.now(), What.BOUND, node_name))
 
-    # --- told by the watch -----------------------------------------------------------------------
+    # --- from the watch --------------------------------------------------------------------------
 
     def _added(self, pod: Pod) -> None:
         if pod.spec.node_name:
@@ -270,7 +270,7 @@ class Histories:
         if life is None:
             return
         uid = pod.metadata.uid
-        if uid in self._over:  # it was asked about before the watch showed it
+        if uid in self._over:  # its filter call came before its watch event
             self._waiting[uid] = self._over.pop(uid)
         life.pod = pod
         if pod.metadata.deletion_timestamp:
@@ -317,7 +317,7 @@ class Histories:
         if life is not None:
             self._end(uid, life, Step(self._clock.now(), What.DELETED))
 
-    # --- keeping ---------------------------------------------------------------------------------
+    # --- storage ---------------------------------------------------------------------------------
 
     def _known(self, uid: str) -> Life | None:
         return self._waiting.get(uid) or self._over.get(uid)
@@ -349,7 +349,7 @@ class Histories:
 
 
 def unscheduled(pod: Pod) -> Condition | None:
-    """Return the condition in which kube-scheduler says why a pod is not placed, None where it says none."""
+    """Return kube-scheduler's condition that explains why a pod is not placed, None if there is none."""
     return next(
         (found for found in pod.status.conditions if (found.type, found.status) == ("PodScheduled", "False")),
         None,
@@ -357,7 +357,7 @@ def unscheduled(pod: Pod) -> Condition | None:
 
 
 def created(pod: Pod) -> datetime | None:
-    """Return when a pod was created."""
+    """Return the creation time of a pod."""
     text = pod.metadata.creation_timestamp
     return parse_time(text) if text else None
 

@@ -1,9 +1,8 @@
-"""Says so when an attempt takes too long.
+"""Reports attempts that take too long.
 
-Between the filter call and the bind call an attempt is in kube-scheduler's hands, which does not tell when it
-gives a pod up. So an attempt counts as under way from its beginning, but only once a node was chosen for it;
-one that stays without a node is forgotten after a while. Source: Koordinator,
-`pkg/scheduler/frameworkext/scheduler_monitor.go`.
+Between the filter call and the bind call kube-scheduler owns an attempt, and does not report when it abandons
+one. So an attempt counts as running from its start, but only once a node was chosen for it; one without a
+node is forgotten after a while. Source: Koordinator, `pkg/scheduler/frameworkext/scheduler_monitor.go`.
 """
 
 import logging
@@ -31,7 +30,7 @@ class _UnderWay(msgspec.Struct, gc=False):
 
 
 class Monitor:
-    """Listens to attempts; `look` is called every period."""
+    """Observes attempts; `check` is called every period."""
 
     def __init__(self, settings: MonitorSettings, clock: Clock) -> None:
         self.settings, self._clock = settings, clock
@@ -58,8 +57,8 @@ class Monitor:
                 if known.has_node:
                     self._judge(uid, known)
 
-    def look(self) -> None:
-        """Report what has taken too long so far, and forget what nobody has chosen a node for."""
+    def check(self) -> None:
+        """Report attempts that have taken too long, and forget those for which no node was chosen."""
         now = self._clock.monotonic()
         for uid, attempt in list(self._attempts.items()):
             if attempt.has_node:

@@ -1,4 +1,4 @@
-"""Everything that listens to scheduling attempts, put together from the settings."""
+"""All observers of scheduling attempts, composed from the settings."""
 
 import asyncio
 import logging
@@ -32,10 +32,10 @@ RESERVATION = "Reservation"
 
 
 class Observers:
-    """Make them before the informers start; `run` does what has to be done meanwhile.
+    """Create them before the informers start; `run` does their background work.
 
-    `explanations` is None where none are written; only one of several processes may run it. `events` are
-    written in the names of the profiles that know of reservations.
+    `explanations` is None if none are written; only one of several processes may run it. `events` are written
+    in the names of the profiles that support reservations.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Observers:
             self.explanations = ScheduleExplanations(settings.schedule_explanations, profiles, handle, client)
 
     async def run(self) -> None:
-        """Look after attempts, and write events, until cancelled."""
+        """Check attempts, and write events, until cancelled."""
         tasks = [
             asyncio.create_task(supervise.forever(f"events of {name}", recorder.run))
             for name, recorder in self.events.items()
@@ -77,14 +77,14 @@ class Observers:
         try:
             while True:
                 await asyncio.sleep(self._period)
-                self.monitor.look()
+                self.monitor.check()
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def close(self) -> None:
-        """End all streams, write the events that are left, and stop."""
+        """End all streams, write the remaining events, and stop."""
         self.streams.close()
         await self.log.close()
         for recorder in self.events.values():
@@ -94,7 +94,7 @@ class Observers:
 
 
 def _recorders(profiles: Profiles, handle: Handle, client: Client | None) -> Mapping[str, Recorder]:
-    """Return the recorders of the profiles that write events: about reservations, and gated pods."""
+    """Return the recorders of the profiles that write events about reservations and gated pods."""
     if client is None:
         return {}
     return {
@@ -105,7 +105,7 @@ def _recorders(profiles: Profiles, handle: Handle, client: Client | None) -> Map
 
 
 def _auditor(settings: AuditorSettings, profiles: Profiles, handle: Handle) -> WorkloadAuditor | None:
-    metrics = _metrics(tuple(metric_labels(settings)))  # they are there whether anybody audits or not
+    metrics = _metrics(tuple(metric_labels(settings)))  # they exist whether the auditor is enabled or not
     if not settings.enabled:
         return None
     auditor = WorkloadAuditor(settings, metrics, handle.clock, lambda name: profiles.of(name) is not None)

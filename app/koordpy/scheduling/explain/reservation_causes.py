@@ -1,7 +1,7 @@
-"""Why Reservations keep a pod waiting: those that it asks for and may not use, those that hold its room.
+"""Why Reservations keep a pod waiting: those it requires but cannot use, and those that hold resources.
 
-The messages of attempts are Koordinator's: they count nodes, and tell neither which Reservation it is about
-nor what is the matter with it. What each one holds and who uses it is told as its status has it.
+The messages of attempts are Koordinator's: they count nodes, and name neither the Reservation nor its
+problem. What each one holds, and its owners, are taken from its status.
 """
 
 from collections.abc import Collection, Iterator
@@ -21,19 +21,19 @@ from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from .cause import Cause, Certainty
 
 SHOWN: Final = 3
-"""Reservations of which each is told."""
+"""The number of Reservations that are named."""
 
 Verdict = tuple[str, str]
-"""What is the matter with a Reservation, and what to do about it."""
+"""The problem of a Reservation, and what to do about it."""
 
 _NO_NODE = Node()
 
 
 def reservation_causes(cluster: Cluster, pod: Pod, served: Collection[str]) -> Iterator[Cause]:
-    """Return which Reservations keep a pod waiting that is refused on nodes; `served` are profiles' names.
+    """Return which Reservations keep a rejected pod waiting; `served` are the profiles' names.
 
-    Nothing where no plugin follows Reservations. An affinity that cannot be read is told as a cause; of a
-    Reservation with amounts that cannot be read nothing is told.
+    Empty if no plugin follows Reservations. An invalid affinity is a cause; a Reservation with invalid
+    amounts is skipped.
     """
     known = next((store for store in cluster.stores if store.type is Reservation), None)
     if known is None:
@@ -43,8 +43,8 @@ def reservation_causes(cluster: Cluster, pod: Pod, served: Collection[str]) -> I
     except DecodeError as error:
         yield _certain(
             "ReservationAffinityUnreadable",
-            f"annotation {ANNOTATION_RESERVATION_AFFINITY} cannot be read: {error}",
-            "mend the annotation",
+            f"annotation {ANNOTATION_RESERVATION_AFFINITY} is invalid: {error}",
+            "fix the annotation",
         )
         return
     reservations = [found for found in known if isinstance(found, Reservation)]
@@ -54,7 +54,7 @@ def reservation_causes(cluster: Cluster, pod: Pod, served: Collection[str]) -> I
         yield from _asked_for(cluster, pod, affinity, reservations, served)
 
 
-# --- those that it asks for ----------------------------------------------------------------------
+# --- Reservations that it requires ---------------------------------------------------------------
 
 
 def _asked_for(
@@ -74,7 +74,7 @@ def _asked_for(
             meant = f"labels that none of the {len(reservations)} Reservations has"
         yield _certain(
             "ReservationMissing",
-            f"annotation {ANNOTATION_RESERVATION_AFFINITY} asks for {meant}",
+            f"annotation {ANNOTATION_RESERVATION_AFFINITY} requires {meant}",
             "create the Reservation, or change the annotation",
         )
     found = ((reservation, _verdict(reservation, pod, affinity, served)) for reservation in wanted)
@@ -84,7 +84,7 @@ def _asked_for(
     if len(unusable) > SHOWN:
         yield _certain(
             "ReservationNotUsable",
-            f"{len(unusable) - SHOWN} more of the Reservations that it asks for cannot be used by it",
+            f"{len(unusable) - SHOWN} more of the Reservations that it requires cannot be used by it",
             "kubectl get reservations",
         )
 
@@ -106,7 +106,7 @@ def _read(reservation: Reservation) -> ReservationInfo | None:
 def _verdict(
     reservation: Reservation, pod: Pod, affinity: ReservationAffinity, served: Collection[str]
 ) -> Verdict | None:
-    """Return why a pod may not use a Reservation; None where it may, as far as this sees."""
+    """Return why a pod cannot use a Reservation; None if no reason is known."""
     if reservation.is_terminating:
         return "is being deleted", "create another one"
     if reservation.is_terminated:
@@ -119,8 +119,8 @@ def _verdict(
         )
     info = _read(reservation)
     if info is None or info.parse_error:
-        told = "its amounts or annotations cannot be read" if info is None else info.parse_error
-        return f"cannot be used by anybody: {told}", "mend it"
+        told = "its amounts or annotations are invalid" if info is None else info.parse_error
+        return f"cannot be used by any pod: {told}", "fix it"
     if not info.has_owner(pod):
         return (
             "is not for this pod: none of its spec.owners describes it",
@@ -146,16 +146,16 @@ def unplaced(reservation: Reservation, served: Collection[str]) -> Verdict:
     """Return why a Reservation has no node; `served` are the profiles' names."""
     if reservation.scheduler_name not in served:
         return (
-            f"is scheduled by nobody: its template's schedulerName is {reservation.scheduler_name!r}, and "
-            f"koordpy's profiles are for {', '.join(served) or 'none'}",
+            f"is scheduled by no profile: its template's schedulerName is {reservation.scheduler_name!r}, "
+            f"and koordpy's profiles are for {', '.join(served) or 'none'}",
             "name one of these profiles in spec.template.spec.schedulerName",
         )
     words = _last_words(reservation)
     if words:
-        return f"has no node yet{words}", "make room for it, or let its template ask for less"
+        return f"has no node yet{words}", "free resources for it, or lower the requests of its template"
     return (
-        "has no node yet, and nobody has tried to place it",
-        "see who holds the Lease of extender.lease (koordpy doctor)",
+        "has no node yet, and no attempt to place it was made",
+        "check which process holds the Lease of extender.lease (koordpy doctor)",
     )
 
 
@@ -164,11 +164,11 @@ def _last_words(reservation: Reservation) -> str:
     return f": {told[-1]}" if told else ""
 
 
-# --- those that hold its room --------------------------------------------------------------------
+# --- Reservations that hold resources ------------------------------------------------------------
 
 
 def _holders(cluster: Cluster, pod: Pod, reservations: list[Reservation]) -> Iterator[Cause]:
-    """Name those without which the pod would fit on their nodes by what other pods request."""
+    """Name those without which the pod would fit on their nodes by the requests of other pods."""
     try:
         needed = {} if is_ignored_by(pod) else pod_fit_vector(pod)
     except QuantityError:
@@ -189,21 +189,21 @@ def _holders(cluster: Cluster, pod: Pod, reservations: list[Reservation]) -> Ite
         yield Cause(
             cause="HeldByReservation",
             certainty=Certainty.LIKELY,
-            message=f"Reservation {info.name} holds {amounts} of node {info.node_name} for others; by what "
-            "pods request the pod would have room there",
-            fix="make the pod one of its spec.owners, wait until it ends, or make room elsewhere",
+            message=f"Reservation {info.name} holds {amounts} of node {info.node_name} for other pods; "
+            "without that the pod would fit there",
+            fix="make the pod one of its spec.owners, wait until it ends, or free resources elsewhere",
         )
 
 
 def _left(reservation: Reservation) -> Vector:
-    """Return what its owners have not taken yet, as its status has it."""
+    """Return what its owners have not allocated yet, according to its status."""
     taken = wire_vector(reservation.status.allocated)
     offered = wire_vector(reservation.status.allocatable)
     return {name: max(0, amount - taken.get(name, 0)) for name, amount in offered.items()}
 
 
 def _would_fit(cluster: Cluster, reservation: Reservation, needed: Vector, shared: Vector) -> bool:
-    """Return whether a pod has room on a node beside other pods, and has not where this much is held."""
+    """Return whether a pod fits on a node beside other pods, but not with this much held."""
     nodes = cluster.nodes
     row = nodes.row_of(reservation.node_name)
     if row is None:

@@ -1,4 +1,4 @@
-"""Tells a pod that asks for reservations how many of them fit, and why the others do not.
+"""Writes an event on pods that require reservations: how many fit, and why the others do not.
 
 kube-scheduler's own event counts nodes. Source: Koordinator,
 `pkg/scheduler/frameworkext/eventhandlers/reservation_handler.go`.
@@ -23,9 +23,9 @@ _DETAIL = re.compile(r"[0-9]+ Reservation\(s\) .*")
 
 
 class ReservationEvents:
-    """Listens to attempts, and reports those that fail for want of a reservation.
+    """Observes attempts, and reports those that fail for lack of a reservation.
 
-    `events` are the recorders of profiles, whose plugins know how the reservations fared.
+    `events` are the recorders of the profiles whose plugins evaluate reservations.
     """
 
     def __init__(self, events: Mapping[str, Recorder], profiles: Profiles) -> None:
@@ -49,9 +49,9 @@ class ReservationEvents:
 
 
 def reservation_note(message: str) -> str:
-    """Turn a message about nodes into one about reservations; empty where it tells nothing of them.
+    """Convert a message about nodes into one about reservations; empty if it does not mention any.
 
-    Whatever stands behind a comma in a reason is lost.
+    Anything after a comma in a reason is lost.
     """
     begin = _NODES.match(message)
     if begin is None:

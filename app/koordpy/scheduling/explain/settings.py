@@ -1,4 +1,4 @@
-"""Settings of what is watched, told and written about scheduling attempts."""
+"""Settings of what is observed, shown and written about scheduling attempts."""
 
 from collections.abc import Callable
 
@@ -25,14 +25,14 @@ class ExplanationSettings(ConfigModel):
     after: Seconds = Field(default=60.0, ge=0)
     """Seconds that a pod has been unschedulable before it is explained."""
     refresh: Seconds = Field(default=60.0, gt=0)
-    """Seconds after which an explanation is worked out and written again, at the earliest."""
+    """The shortest time in seconds after which an explanation is computed and written again."""
     writes_per_second: float = Field(default=2.0, gt=0)
     nodes: int = Field(default=100, ge=1)
-    """Names of refused nodes that are listed for one reason; all are counted in the message."""
+    """The number of rejected nodes that are listed per reason; the message counts all of them."""
 
 
 class DebugLogSettings(ConfigModel):
-    """Koordinator's `--debug-scores` and so on: what is logged until `/debug/flags` says otherwise."""
+    """Koordinator's `--debug-scores` and so on: what is logged until `/debug/flags` changes it."""
 
     scores: int = 0
     """How many of the best nodes are shown."""
@@ -50,7 +50,7 @@ class DebugLogSettings(ConfigModel):
 
 
 class ObserverSettings(ConfigModel):
-    """What is watched, told and written about attempts."""
+    """What is observed, shown and written about attempts."""
 
     debug_log: DebugLogSettings = DebugLogSettings()
     monitor: MonitorSettings = MonitorSettings()

@@ -1,10 +1,10 @@
 """Where would these pods go? Whole scheduling cycles, one pod after the other, that change nothing.
 
-A cycle runs the whole profile (`Profiles.whole_of`), kube-scheduler's own plugins included, on the cluster as
-it is now. A pod that finds a node is put there in an overlay that only the next cycles of the same what-if
-see: nothing is assumed, reserved, written or remembered.
+A cycle runs the whole profile (`Profiles.whole_of`), including kube-scheduler's own plugins, on the current
+cluster. A pod that finds a node is put there in an overlay that only the next cycles of the same what-if see:
+nothing is assumed, reserved, written or remembered.
 
-Of several best nodes the first one counts, where kube-scheduler takes one by chance.
+Among several best nodes the first is taken; kube-scheduler picks one at random.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ MOST_PODS = 1000
 """Pods of one what-if."""
 
 LONGEST = 30.0
-"""Seconds that one what-if may take."""
+"""The time limit of one what-if, in seconds."""
 
 TOP_NODES = 3
 EXAMPLES = 3
 
 
 class PlacedPod(BaseModel):
-    """A pod that would find a node, with its scores and who refused other nodes."""
+    """A pod that would find a node, with its scores and the rejections of other nodes."""
 
     pod: str
     node: str
@@ -51,9 +51,9 @@ class PlacedPod(BaseModel):
 class Stop(BaseModel):
     """Why a pod and all those after it would find no node.
 
-    `stage` is where it happens: `PreEnqueue`, `PreFilter`, `Filter`, `Score`, or `limit` where the what-if
-    itself has come to its end. `preemption_might_help` counts nodes that refuse the pod for now only; `room`
-    is whom evicting would let it fit, as far as was looked.
+    `stage` is where it happens: `PreEnqueue`, `PreFilter`, `Filter`, `Score`, or `limit` if the what-if
+    reached its own limit. `preemption_might_help` counts nodes whose rejection preemption might resolve;
+    `room` lists evictions that would let it fit, among the nodes evaluated.
     """
 
     pod: str
@@ -79,7 +79,7 @@ class Forecast(BaseModel):
 
 @dataclass(slots=True)
 class Trial:
-    """What one cycle came to: a node, or a status that says why there is none."""
+    """The result of one cycle: a node, or a status that says why there is none."""
 
     status: Status
     stage: str = ""
@@ -89,7 +89,7 @@ class Trial:
 
     @property
     def node(self) -> str:
-        """The name of the best node, empty where there is none."""
+        """The name of the best node, empty if there is none."""
         return self.best.names[0] if self.best is not None else ""
 
     @property
@@ -143,13 +143,13 @@ class Rehearsal:
         return Trial(status, "", outcome, Best.of(scores, max(top, 1)))
 
     def find_room(self, pod: Pod, trial: Trial) -> Findings:
-        """Look for evictions that would let a pod fit that found no node."""
+        """Search for evictions that would let a pod fit that found no node."""
         if trial.outcome is None or trial.state is None:
             return Findings()
         return find_room(self.framework, self.cluster, trial.state, pod, trial.outcome)
 
     def place(self, pod: Pod, node_name: str) -> None:
-        """Let the next cycles find a pod on a node."""
+        """Place a pod on a node in the view of the next cycles."""
         self.placed.setdefault(node_name, []).append(pod)
         if self._seen is not None:
             moment, nodes = self._seen
@@ -161,8 +161,8 @@ async def forecast(
 ) -> Forecast:
     """Try pods one after the other until one finds no node.
 
-    All of them are taken to be alike: what stops one stops those after it. Between two pods the event loop
-    has a turn, so that nobody waits for longer than one cycle.
+    All of them are assumed to be identical: what stops one stops those after it. Control returns to the event
+    loop between two pods, so that other work waits no longer than one cycle.
     """
     rehearsal, clock = Rehearsal(framework, cluster), cluster.clock
     placed: list[PlacedPod] = []
@@ -171,7 +171,7 @@ async def forecast(
     for index, pod in enumerate(pods):
         name, left = pod.metadata.name, len(pods) - index
         if clock.monotonic() >= until:
-            message = f"looked at {index} pods in {LONGEST:g} s, which is the longest a what-if may take"
+            message = f"placed {index} pods in {LONGEST:g} s, the time limit of a what-if"
             stopped = Stop(
                 pod=name, pods=left, stage="limit", message=message, rejections=[], preemption_might_help=0
             )

@@ -1,1 +1,1 @@
-"""What kube-scheduler asks of its extender, and how it is answered: filter, prioritize, preempt, bind."""
+"""The calls of kube-scheduler to its extender, and their answers: filter, prioritize, preempt, bind."""

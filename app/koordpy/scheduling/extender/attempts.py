@@ -1,6 +1,6 @@
 """Scheduling attempts between their filter call and their bind call.
 
-kube-scheduler does not say when it gives up on a pod, so attempts are bounded in number and in age. A new
+kube-scheduler does not report when it abandons a pod, so attempts are bounded in number and in age. A new
 filter call for the same pod is a new attempt. An attempt that is being bound is never dropped.
 """
 
@@ -37,14 +37,14 @@ class Attempt:
     moment: tuple[int, int] = (0, 0)
     """`NodeTable.moment` when nodes were filtered."""
     hidden_version: int = 0
-    """`HiddenPods.version` at that time: terms and constraints are about pods of other nodes too."""
+    """`HiddenPods.version` at that time: terms and constraints also concern pods of other nodes."""
     kept: NodeSet | None = None
     kept_names: bytes = b""
     """The kept names as they were sent to kube-scheduler."""
     scores: Scores | None = None
     priorities: bytes = b""
     placement: Placement | None = None
-    """What has been taken for the pod, while it is being bound."""
+    """What has been allocated for the pod, while it is being bound."""
     is_superseded: bool = False
     """Whether the attempt was ended from outside while its bind waited."""
 
@@ -55,15 +55,15 @@ class Attempt:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a Permit plugin lets the pod wait."""
+        """Whether a Permit plugin makes the pod wait."""
         return self.placement is not None and self.placement.is_waiting
 
     def has_kept(self, row: int) -> bool:
-        """Return whether the filters of this attempt let the pod go to a node."""
+        """Return whether a node passed the filters of this attempt."""
         return self.kept is not None and bool(np.count_nonzero(self.kept.rows == row))
 
     def shed(self) -> None:
-        """Let go of what only filter and prioritize need: thousands of pods may wait in Permit."""
+        """Drop what only filter and prioritize need: thousands of pods may wait in Permit."""
         self.kept = self.scores = None
         self.kept_names = self.priorities = b""
 
@@ -84,7 +84,7 @@ class Attempts:
         return iter(list(self._attempts.values()))
 
     def get(self, uid: str) -> Attempt | None:
-        """Return a pod's attempt, None when there is none or it is too old."""
+        """Return a pod's attempt, None if there is none or it is too old."""
         attempt = self._attempts.get(uid)
         if attempt is not None and self._is_old(attempt):
             del self._attempts[uid]
@@ -92,7 +92,7 @@ class Attempts:
         return attempt
 
     def put(self, attempt: Attempt) -> None:
-        """Remember an attempt in place of the pod's earlier one, and drop what is too old or too much."""
+        """Store an attempt in place of the pod's earlier one, and drop those that are too old or too many."""
         uid = attempt.pod.metadata.uid
         self._attempts[uid] = attempt
         self._attempts.move_to_end(uid)

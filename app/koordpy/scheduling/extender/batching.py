@@ -1,16 +1,16 @@
-"""One look at the nodes for many pods that are the same.
+"""One pass over the nodes for many identical pods.
 
-The pods of a job come one after another, and what was found out about the nodes for the first holds for the
-next: only nodes that took a pod since, or changed otherwise, look different. So all nodes are filtered and
-scored once, for half a second at most, and each pod gets the best of those that have not changed. A node
-that has changed is passed over, as kube-scheduler passes over most nodes once it has found a few hundred;
-but where it may well be the best one, all nodes are looked at again.
+The pods of a job come one after another, and the results computed for the first hold for the next: only nodes
+that received a pod since, or changed otherwise, differ. So all nodes are filtered and scored once, the
+results are used for at most half a second, and each pod gets the best node that has not changed. A node that
+has changed is skipped, as kube-scheduler skips most nodes once it has found a few hundred; but if it may well
+be the best one, all nodes are evaluated again.
 
-Pods are the same when every plugin says so (`SignPlugin`). Binds check what was found for another pod like
-what was found for the pod itself: when the node has changed by then, all filters look again.
+Pods are the same if every plugin signs them equally (`SignPlugin`). Binds verify results that come from
+another pod like the pod's own: if the node has changed by then, all filters run again.
 
-Source: Kubernetes, OpportunisticBatching (KEP-5598). There a sorted list of nodes serves one pod a node, and
-only where each pod fills its node.
+Source: Kubernetes, OpportunisticBatching (KEP-5598). There a sorted list of nodes serves one pod per node,
+and only if each pod fills its node.
 """
 
 import logging
@@ -37,26 +37,26 @@ from .node_choice import Chooser
 log = logging.getLogger(__name__)
 
 SECONDS = 0.5
-"""For so long the nodes need not be looked at again; as in kube-scheduler."""
+"""How long results are valid; as in kube-scheduler."""
 
 TRIED = 8
-"""Best nodes of which it is found out what they are worth with one more such pod."""
+"""The number of best nodes that are also scored with one more such pod."""
 
 LOOKED_FOR = 16
-"""Best nodes that are looked for among the candidates, before these are looked at one and all."""
+"""The number of best nodes that are looked up among the candidates, before all candidates are scanned."""
 
 LEFT_ALONE = 32
-"""Pods that are looked at one by one after a ranking that was not worth its while."""
+"""Pods that are evaluated one by one after a ranking that did not pay off."""
 
 WORKLOADS = 64
 """Signatures that are remembered; with 5,000 nodes each may hold a megabyte for a moment."""
 
 
 class Ranking:
-    """What all nodes are worth to pods of one signature.
+    """The scores of all nodes for pods of one signature.
 
-    `order` are the rows of those that fit, best last. `worth_after` says by row what some of the best are
-    worth with one more such pod on them.
+    `order` are the rows of those that fit, best last. `worth_after` has, by row, the scores of some of the
+    best with one more such pod on them.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Ranking:
         worth_after: Mapping[int, int],
     ) -> None:
         self.pod_key = pod_key
-        """The pod for which the nodes were looked at."""
+        """The pod for which the nodes were evaluated."""
         self.state, self.outcome, self.scores = state, outcome, scores
         table, rows = scores.nodes.table, scores.nodes.rows
         self.moment, self.hidden_version = table.moment, table.hidden.version
@@ -77,7 +77,7 @@ class Ranking:
         self._worth = np.full(table.capacity, -1, np.int64)
         self._worth[rows] = scores.total
         self._taken = np.zeros(table.capacity, np.bool_)
-        # A pod makes a node a little better now and then, where it evens out what is left of the resources.
+        # A pod sometimes makes a node slightly better, by balancing its free resources.
         gain = max((after - int(self._worth[row]) for row, after in worth_after.items()), default=0)
         self._gain = max(gain, 0)
         self._bound = self._worth.copy()
@@ -85,7 +85,7 @@ class Ranking:
         self._worth_after = worth_after
 
     def best(self, candidates: Candidates, table: NodeTable, promised: list[int]) -> int | None:
-        """Return the row of the best of the candidates; None when that takes a new look.
+        """Return the row of the best candidate; None if that requires a new pass.
 
         `promised` are rows of nodes that have been named for other pods since.
         """
@@ -93,7 +93,7 @@ class Ranking:
             return None
         changed = table.generation > self.moment[0]
         changed |= table.pods_generation > self.moment[1]
-        changed |= ~table.present  # the generations of a row that is free begin anew
+        changed |= ~table.present  # the generations of a freed row start over
         lost = changed | self._taken
         lost[promised] = True
         row = self._first(candidates, table, changed, lost)
@@ -105,9 +105,9 @@ class Ranking:
         return row
 
     def _first(self, candidates: Candidates, table: NodeTable, changed: Bool, lost: Bool) -> int | None:
-        """Return the first candidate in order that is not lost. Mostly it is one of the first few."""
+        """Return the first candidate in order that is not lost. Usually it is one of the first few."""
         order = self._order
-        while order and changed[order[-1]]:  # for good, while what is taken may be given back
+        while order and changed[order[-1]]:  # permanently, while allocations may be released
             order.pop()
         looked_for = 0
         for row in reversed(order):
@@ -127,30 +127,30 @@ class Ranking:
         return int(rows[best]) if len(worth) and worth[best] >= 0 else None
 
     def take(self, row: int) -> None:
-        """Note that a node was named for a pod, which counts on it from now on."""
+        """Record that a node was chosen for a pod, which counts on it from now on."""
         self._taken[row] = True
         self._bound[row] = self._worth_after.get(row, self._bound[row])
 
     def give_back(self, row: int) -> None:
-        """Note that the pod for which a node was named is not going there: it is tried again, or gone."""
+        """Record that the pod for which a node was chosen is not going there: it is retried, or gone."""
         self._taken[row] = False
         self._bound[row] = self._worth[row] + self._gain
 
 
 @dataclass(slots=True)
 class _Workload:
-    """The pods of one signature; the first one is looked at alone, there may be no second."""
+    """The pods of one signature; the first one is evaluated alone, since there may be no second."""
 
     ranking: Ranking | None = None
     found_at: float = 0.0
     promises: int = 0
     served: int | None = None
-    """Pods that the latest look has served so far; None when that has been judged."""
+    """Pods that the latest pass has served so far; None once the pass has been rated."""
     left_alone: int = 1
 
 
 class Batches:
-    """Finds nodes for pods that are the same as others before them, where koordpy chooses the node."""
+    """Finds nodes for pods identical to earlier ones, where koordpy chooses the node."""
 
     def __init__(self, profiles: Profiles, chooser: Chooser, handle: Handle) -> None:
         self._profiles, self._chooser = profiles, chooser
@@ -161,15 +161,15 @@ class Batches:
             whole = profiles.whole_of(name)
             if whole is not None and whole.signer.silent:
                 log.info(
-                    "profile %s: every pod is looked at alone, these plugins do not vouch for alike ones: %s",
+                    "profile %s: every pod is evaluated alone, because these plugins do not sign pods: %s",
                     name,
                     ", ".join(whole.signer.silent),
                 )
 
     def find(self, pod: Pod, candidates: Candidates) -> tuple[Ranking, int] | None:
-        """Return what is known of all nodes and the row of the best candidate; None to look at these.
+        """Return the ranking and the row of the best candidate; None to evaluate the candidates.
 
-        Nominated pods count on their nodes by rules that a ranking does not know.
+        Nominated pods count on their nodes by rules that a ranking does not cover.
         """
         if self._nominator or not candidates.are_several:
             return None
@@ -210,7 +210,7 @@ class Batches:
         return workload
 
     def _forget_old(self) -> None:
-        """Let go of what is too old to be used: it is large."""
+        """Drop rankings that are too old to be used, because they are large."""
         latest = self._clock.monotonic() - SECONDS
         for workload in self._workloads.values():
             if workload.found_at < latest:
@@ -226,7 +226,7 @@ class Batches:
         return None if row is None else (ranking, row)
 
     def _is_worthwhile(self, workload: _Workload, candidates: Candidates) -> bool:
-        """Return whether to look at all nodes, instead of these alone: not if that was in vain just now."""
+        """Return whether to evaluate all nodes, not only candidates: not if that just did not pay off."""
         served, workload.served = workload.served, None
         if served is not None and served * len(candidates.names) < len(self._nodes):
             workload.left_alone = LEFT_ALONE
@@ -237,10 +237,11 @@ class Batches:
         return True
 
     def _look(self, pod: Pod, whole: Framework) -> Ranking | None:
-        """Look at all nodes for a pod; None where they cannot be ranked once for several pods.
+        """Evaluate all nodes for a pod; None if one ranking cannot serve several pods.
 
-        That is where the pod fits nowhere, a plugin breaks, or scores depend on which nodes are candidates;
-        and where pods are packed: a node gets better with each of them, the one that has changed is the best.
+        That is the case if the pod fits nowhere, a plugin fails, or scores depend on which nodes are
+        candidates; and if pods are packed: a node gets better with each of them, and the changed one is the
+        best.
         """
         state = whole.new_state()
         outcome = whole.find_feasible(state, pod, self._nodes.all())
@@ -264,9 +265,9 @@ class Batches:
         return rows
 
     def _gains(self, pod: Pod, whole: Framework, state: CycleState, nodes: NodeSet) -> Int64 | None:
-        """(n,) how much more nodes are worth with such a pod on them.
+        """(n,) how much the scores of nodes rise with such a pod on them.
 
-        What other nodes there are may count for a score, so both are scored among the same.
+        A score may depend on the other nodes, so both are scored among the same nodes.
         """
         more = {name: [pod] for name in nodes.names}
         imagined = state.clone()

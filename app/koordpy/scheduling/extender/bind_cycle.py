@@ -1,14 +1,14 @@
 """From kube-scheduler's bind call to a bound pod: Reserve, Permit, PreBind, Bind, PostBind.
 
 This is the commit point. kube-scheduler filters later pods while binds are in flight, so what Filter saw may
-be gone: when the node has changed since, all filters run on it again before Reserve hands anything out. The
-steps, and what a failure gives back, are the placement's (`koordpy.scheduling.cycle.placement`); here is what
-kube-scheduler is told, who retries.
+be outdated: if the node has changed since, all filters run on it again before Reserve allocates anything. The
+steps and their rollback are the placement's (`koordpy.scheduling.cycle.placement`); this module answers
+kube-scheduler, which retries.
 
-Nothing of it happens while another process may be doing the same (`koordpy.scheduling.cycle.fence`).
+None of this happens while another process may be doing the same (`koordpy.scheduling.cycle.fence`).
 
-What kube-scheduler cannot know is settled here: a bind that is repeated after a lost answer, a pod that was
-replaced, deleted or already bound, a caller that hung up.
+Cases that kube-scheduler cannot know of are handled here: a bind repeated after a lost answer, a pod that was
+replaced, deleted or already bound, a caller that disconnected.
 """
 
 import asyncio
@@ -50,12 +50,12 @@ CONFIRMED_WITHIN = 600.0
 """Seconds after which a watch must have shown a bound pod, if the pod still exists."""
 
 Gone = Callable[[], Awaitable[None]]
-"""Returns when the caller has hung up."""
+"""Returns when the caller has disconnected."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """A pod that was bound, and when: in monotonic seconds, and in lists of pods begun until then."""
+    """A pod that was bound, and when: in monotonic seconds, and as the number of pod lists begun by then."""
 
     at: float
     lists: int
@@ -65,7 +65,7 @@ class _Bound:
 
 
 class BindCycle:
-    """Runs bind calls, each on its own."""
+    """Runs bind calls, each independently."""
 
     def __init__(
         self,
@@ -112,12 +112,12 @@ class BindCycle:
         return error
 
     def asked(self) -> None:
-        """Note that it is this process that kube-scheduler asks."""
+        """Record that this process is the one that kube-scheduler calls."""
         if self.on_asked is not None:
             self.on_asked()
 
     def supersede(self, attempt: Attempt) -> str:
-        """Make way for a new attempt of the same pod; return why that is not possible now."""
+        """End the earlier attempt of the same pod; return why that is not possible now."""
         earlier = self.attempts.get(attempt.pod.metadata.uid)
         if earlier is None:
             return ""
@@ -134,7 +134,7 @@ class BindCycle:
             attempt.is_superseded = True
 
     def close(self, why: str) -> None:
-        """End every attempt that waits in Permit, and every later one that comes there."""
+        """End every attempt that waits in Permit, and every later one that would."""
         self._closed = why
         for attempt in self.attempts:
             if attempt.is_waiting:
@@ -169,9 +169,9 @@ class BindCycle:
         return error
 
     async def _pod(self, args: BindingArgs) -> tuple[Pod | None, str]:
-        """Find the pod: as the watch has it; if the watch is behind, as filter or the API server has it.
+        """Find the pod: from the watch; if the watch is behind, from filter or the API server.
 
-        What is too old here the API server refuses: the Binding names the pod's UID.
+        The API server refuses an outdated pod: the Binding names its UID.
         """
         pod = self.handle.cluster.store(Pod).get(args.pod_namespace, args.pod_name)
         if pod is None:
@@ -192,7 +192,7 @@ class BindCycle:
         return pod, ""
 
     def _attempt(self, pod: Pod, framework: Framework) -> Attempt:
-        """Find what filter left, or begin anew where that is lost (a restart)."""
+        """Return the attempt that filter stored, or start a new one if it is lost (a restart)."""
         attempt = self.attempts.get(pod.metadata.uid)
         if attempt is not None and attempt.framework is framework:
             attempt.pod = pod
@@ -227,7 +227,7 @@ class BindCycle:
     def _filter_again(self, attempt: Attempt, node_name: str) -> Status:
         """Run all filters on the chosen node again, unless they saw it in this attempt as it is now.
 
-        Nothing waits from here to Permit, so nothing else gets in between.
+        Nothing is awaited from here to Permit, so nothing can interleave.
         """
         pod, framework, state = attempt.pod, attempt.framework, attempt.state
         row = self.nodes.row_of(node_name)
@@ -273,10 +273,10 @@ class BindCycle:
     async def _end_when_gone(self, attempt: Attempt, gone: Gone) -> None:
         await gone()
         if attempt.is_waiting:
-            self.end(attempt, "kube-scheduler hung up while the pod waited")
+            self.end(attempt, "kube-scheduler disconnected while the pod waited")
 
     async def _write(self, placement: Placement, term: int) -> Status:
-        """Bind, while the Lease under which the pod was reserved is held."""
+        """Bind while the Lease under which the pod was reserved is held."""
         status = await self.fence.write(term, placement.bind())
         if status.is_skip:
             profile, key = placement.framework.profile_name, placement.pod.metadata.key
@@ -288,9 +288,9 @@ class BindCycle:
         return status
 
     async def _is_bound_anyway(self, placement: Placement, status: Status) -> bool:
-        """After a failed Bind, ask the API server: an earlier call may have bound the pod unheard.
+        """After a failed Bind, read the pod: an earlier call with a lost answer may have bound it.
 
-        It is asked again while it does not answer: room that is given back too early would be taken twice.
+        The read is retried until it is answered: resources released too early would be allocated twice.
         """
         client = self.handle.client
         if client is None or not isinstance(status.error, ApiError | ConnectionFailed):
@@ -338,9 +338,9 @@ class BindCycle:
         return f"{by}{status.message or status.code.name}"
 
     def forget_vanished(self) -> None:
-        """Forget pods that were bound and then deleted without any watch showing either.
+        """Forget pods that were bound and then deleted without a watch event for either.
 
-        That is known from a later list without them, or from long silence.
+        A later list without them shows that, or a long time without events.
         """
         if not self._bound:
             return

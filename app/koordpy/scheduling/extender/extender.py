@@ -316,7 +316,7 @@ class Extender:
             return wire.preemption_result({})
         attempt = self.attempts.get(pod.metadata.uid)
         state = attempt.state.clone() if attempt is not None else framework.new_state()
-        proposal = self._recheck.look(whole, pod, victims)
+        proposal = self._recheck.check(whole, pod, victims)
         agreed, status = framework.run_preempt(state, pod, proposal)
         if not status.is_success:
             log.warning("pod %s: preemption refused: %s", pod.metadata.key, status.message)

@@ -29,12 +29,12 @@ class Signer:
         signing = [plugin for plugin in asked.values() if isinstance(plugin, SignPlugin)]
         self.silent = sorted(name for name, plugin in asked.items() if not isinstance(plugin, SignPlugin))
         """The plugins that do not vouch, so that every pod is alone."""
-        self._vouched = enabled and not self.silent
+        self._signs = enabled and not self.silent
         self._plugins = [plugin for plugin in signing if type(plugin).sign_pod is not SignPlugin.sign_pod]
 
     def sign(self, pod: Pod) -> Hashable | None:
         """Return what all pods have in common that get the same answers as this one; None: it is alone."""
-        if not self._vouched:
+        if not self._signs:
             return None
         parts: list[Hashable] = [pod.metadata.namespace]
         for plugin in self._plugins:

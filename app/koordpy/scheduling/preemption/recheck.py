@@ -32,7 +32,7 @@ class Recheck:
         self._nodes, self._clock = handle.nodes, handle.clock
         self._budgets = handle.cluster.store(PodDisruptionBudget)
 
-    def look(self, framework: Framework, pod: Pod, proposal: Mapping[str, Victims]) -> dict[str, Victims]:
+    def check(self, framework: Framework, pod: Pod, proposal: Mapping[str, Victims]) -> dict[str, Victims]:
         """Return the victims by node name with which a pod fits; nodes where none will do are left out."""
         state = framework.new_state()
         before = framework.run_pre_filter(state, pod, self._nodes.all())

@@ -76,7 +76,7 @@ def test_writes_begin_while_the_last_renewal_is_young_and_the_term_outlasts_a_la
         await asyncio.sleep(0.2)
         assert not it.fence.term
         assert (await it.write(term)).message == (
-            "the Lease under which this was decided is not held any more; it has to be tried again"
+            "the Lease under which this was decided is no longer held; try again"
         )
         it.fence.confirm(it.now - 1)
         assert (await it.write(term)).is_success
@@ -127,7 +127,7 @@ def test_a_write_is_broken_off_before_another_process_can_have_the_lease() -> No
         assert isinstance(status.error, ConnectionFailed)
         assert str(status.error) == str(
             ConnectionFailed(
-                "write", "", TimeoutError("broken off, because the Lease was not renewed in time"), sent=True
+                "write", "", TimeoutError("cancelled, because the Lease was not renewed in time"), sent=True
             )
         )
         assert status.error.sent
@@ -172,7 +172,7 @@ def test_a_task_that_is_cancelled_stays_cancelled() -> None:
     play(scene)
 
 
-def test_who_broke_off_a_write_goes_on_and_can_be_cancelled_later() -> None:
+def test_a_task_whose_write_was_cancelled_continues_and_can_be_cancelled_later() -> None:
     async def scene(it: Scene) -> None:
         term = it.win()
 
@@ -182,7 +182,7 @@ def test_who_broke_off_a_write_goes_on_and_can_be_cancelled_later() -> None:
                 await asyncio.sleep(1)
                 return status.message
 
-        assert "broken off" in await asyncio.create_task(caller())
+        assert "cancelled" in await asyncio.create_task(caller())
 
     play(scene)
 
@@ -254,12 +254,12 @@ def test_who_waits_is_told_why_it_was_for_nothing() -> None:
     play(scene)
 
 
-def test_no_call_waits_for_a_caller_that_has_hung_up() -> None:
+def test_no_call_waits_for_a_caller_that_has_disconnected() -> None:
     async def scene(it: Scene) -> None:
         await asyncio.sleep(5)
         entering = asyncio.create_task(it.fence.entered())
         waited = REGISTRY.get_sample_value(WAITED) or 0.0
-        with pytest.raises(Closed, match=r"^kube-scheduler hung up meanwhile$"):
+        with pytest.raises(Closed, match=r"^kube-scheduler disconnected meanwhile$"):
             await it.fence.entered(lambda: asyncio.sleep(3))
         assert it.now == 8
         assert REGISTRY.get_sample_value(WAITED) == pytest.approx(waited + 3)

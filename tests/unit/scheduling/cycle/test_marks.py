@@ -107,4 +107,4 @@ async def test_a_pod_in_the_place_of_another_is_not_marked(stage: Stage) -> None
 
 async def test_without_a_client_labels_cannot_be_set() -> None:
     status = await Marks(pod("p"), {"a": "b"}, {}, None, random.Random(1)).set()
-    assert status.message == "there is no client to write labels of p with: {'a': 'b'}"
+    assert status.message == "no client to write labels of p with: {'a': 'b'}"

@@ -40,18 +40,18 @@ def test_an_attempt_is_reported_each_period_that_it_takes_too_long_and_once_more
     decision = watch.begin()
     decision.become("binding", "n")
     watch.clock.advance(30)
-    watch.monitor.look()
+    watch.monitor.check()
     assert watch.timeouts == 0  # strictly more
     watch.clock.advance(1.5)
     with caplog.at_level(logging.WARNING):
-        watch.monitor.look()
+        watch.monitor.check()
     assert caplog.messages == [
         "!!!CRITICAL TIMEOUT!!! scheduling pod default/p(uid-p) took longer (31.5s) than the timeout 30s"
     ]
     decision.become("bound")
     assert watch.timeouts == 2
     assert len(watch.monitor) == 0
-    watch.monitor.look()
+    watch.monitor.check()
     assert watch.timeouts == 2
 
 
@@ -68,10 +68,10 @@ def test_an_attempt_for_which_no_node_is_chosen_is_forgotten() -> None:
     watch = Watch("m3")
     watch.begin()
     watch.clock.advance(5)
-    watch.monitor.look()
+    watch.monitor.check()
     assert len(watch.monitor) == 1
     watch.clock.advance(0.1)
-    watch.monitor.look()
+    watch.monitor.check()
     assert (watch.timeouts, len(watch.monitor)) == (0, 0)
 
 
@@ -79,10 +79,10 @@ def test_one_that_was_forgotten_counts_from_its_beginning_when_it_goes_on() -> N
     watch = Watch("m4")
     decision = watch.begin()
     watch.clock.advance(20)
-    watch.monitor.look()
+    watch.monitor.check()
     decision.become("binding", "n")
     watch.clock.advance(11)
-    watch.monitor.look()
+    watch.monitor.check()
     assert watch.timeouts == 1
 
 

@@ -43,14 +43,14 @@ def test_labels_that_no_reservation_has_are_told() -> None:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (reservation("r"), "has no node yet, and nobody has tried to place it"),
+        (reservation("r"), "has no node yet, and no attempt to place it was made"),
         (
             set_unschedulable(reservation("r"), "0/1 nodes are available: 1 Insufficient cpu.", NOW),
             "has no node yet: 0/1 nodes are available: 1 Insufficient cpu.",
         ),
         (
             reservation("r", spec={"template": {"spec": {"schedulerName": "nobody"}}}),
-            "is scheduled by nobody: its template's schedulerName is 'nobody'",
+            "is scheduled by no profile: its template's schedulerName is 'nobody'",
         ),
         (set_succeeded(reservation("r", on="n"), NOW), "has ended: Succeeded"),
         (
@@ -90,7 +90,7 @@ def test_a_reservation_that_holds_the_room_is_named_with_what_it_holds() -> None
     held = reservation("held", cpu=6, memory="8Gi", on="n")
     [cause] = told(pod("web", cpu="3500m", memory="1Gi"), held)
     assert cause.cause == "HeldByReservation"
-    assert cause.message.startswith("Reservation held holds cpu 6, memory 8192Mi of node n for others")
+    assert cause.message.startswith("Reservation held holds cpu 6, memory 8192Mi of node n for other pods")
 
 
 def test_a_reservation_is_not_blamed_for_what_others_take() -> None:

@@ -283,18 +283,18 @@ async def test_other_pods_are_filtered_while_a_bind_is_held() -> None:
     assert w.filter(1)["NodeNames"] == ["b"]
 
 
-async def test_a_caller_that_hangs_up_ends_the_wait() -> None:
+async def test_a_caller_that_disconnects_ends_the_wait() -> None:
     w = World(Ledger, Holds)
-    hung_up = asyncio.Event()
+    disconnected = asyncio.Event()
 
     async def gone() -> None:
-        await hung_up.wait()
+        await disconnected.wait()
 
     task = asyncio.ensure_future(w.bind(0, "a", gone))
     while not len(w.extender.handle.waiting_pods):
         await asyncio.sleep(0)
-    hung_up.set()
-    assert "hung up" in await task
+    disconnected.set()
+    assert "disconnected" in await task
     assert w.is_clean()
 
 

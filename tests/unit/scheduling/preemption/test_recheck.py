@@ -63,7 +63,7 @@ def looked_at(
     made: Cluster, proposal: Mapping[str, Victims], *more: type[Plugin], priority: int = 4
 ) -> dict[str, tuple[list[str], int]]:
     fw = framework(made, *more, Withholds)
-    agreed = Recheck(fw.handle).look(fw, pod("p", cpu="1", priority=priority), proposal)
+    agreed = Recheck(fw.handle).check(fw, pod("p", cpu="1", priority=priority), proposal)
     return {
         name: ([victim.metadata.name for victim in victims.pods], victims.pdb_violations)
         for name, victims in agreed.items()

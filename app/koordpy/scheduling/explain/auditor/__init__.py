@@ -1,5 +1,5 @@
-"""Follows each workload from its creation until it is scheduled, and tells of what goes wrong on the way.
+"""Follows each workload from its creation until it is scheduled, and reports anomalies.
 
-`auditor` hears of pods and attempts, `record` holds one workload, `anomalies` has the rules, `metrics` the
+`auditor` observes pods and attempts, `record` holds one workload, `anomalies` has the rules, `metrics` the
 series. Source: Koordinator, `pkg/scheduler/frameworkext/workloadauditor`.
 """

@@ -1,4 +1,4 @@
-"""The rules: what each event means for a workload, what is measured of it, and what is worth an alert.
+"""The rules: what each event means for a workload, what is measured, and what raises an alert.
 
 Source: Koordinator, `pkg/scheduler/frameworkext/workloadauditor/anomaly_detector.go`.
 """
@@ -13,13 +13,13 @@ log = logging.getLogger(__name__)
 
 
 class Anomalies:
-    """Judges events, one after the other."""
+    """Evaluates events, one after the other."""
 
     def __init__(self, settings: AuditorSettings, metrics: AuditorMetrics) -> None:
         self._settings, self._metrics = settings, metrics
 
     def judge(self, record: Record, event: RecordType, message: str, now: float) -> None:
-        """Take in an event, which is counted in the record already."""
+        """Process an event that the record has already counted."""
         match event:
             case RecordType.PREEMPT_NOMINATED:
                 self._nominated(record, event, message, now)
@@ -41,7 +41,7 @@ class Anomalies:
         self._track_interval(record, event, message, now)
 
     def end(self, record: Record, outcome: Outcome, now: float) -> None:
-        """Measure a whole life."""
+        """Measure a finished record."""
         labels, metrics = record.labels, self._metrics
         if record.nominated_at is not None:
             metrics.cycle_interrupted.labels(*labels).observe(now - record.nominated_at)

@@ -1,7 +1,7 @@
-"""Hears of pods and attempts, and keeps the record of each workload.
+"""Observes pods and attempts, and keeps the record of each workload.
 
 A pod is followed while it has no node and one of our profiles would schedule it. Pods of gangs are in the
-record of their group, which whoever coordinates gangs keeps through the `gang` methods.
+record of their group, which the plugin that coordinates gangs keeps through the `gang` methods.
 """
 
 import time
@@ -47,7 +47,7 @@ class WorkloadAuditor:
     # --- pods ------------------------------------------------------------------------------------
 
     def pod_added(self, pod: Pod) -> None:
-        """Begin a record for a pod that waits for a node."""
+        """Start a record for a pod that waits for a node."""
         key = _key(pod)
         if not self._is_followed(pod) or key in self._records:
             return
@@ -58,7 +58,7 @@ class WorkloadAuditor:
                 self._append(record, RecordType.GATED)
 
     def pod_changed(self, old: Pod, pod: Pod) -> None:
-        """Note that gates came or went; a pod that got a node, or another scheduler, is at its end."""
+        """Record a change of gates; end the record of a pod that got a node or another scheduler."""
         if not self._is_followed(pod):
             self._end(_key(old), Outcome.SCHEDULED if pod.spec.node_name else Outcome.DELETED)
             return
@@ -83,7 +83,7 @@ class WorkloadAuditor:
     # --- attempts --------------------------------------------------------------------------------
 
     def __call__(self, decision: Decision, step: Step) -> None:
-        """Take in a step of an attempt."""
+        """Process a step of an attempt."""
         pod = decision.pod
         if step == "begun":
             record = self._records.get(_key(pod))
@@ -99,7 +99,7 @@ class WorkloadAuditor:
             self.failed(pod)
 
     def scheduled(self, pod: Pod, message: str = "") -> None:
-        """Note that a pod has got a node."""
+        """Record that a pod has got a node."""
         record = self._records.get(_key(pod))
         if record is not None:
             with self._timed("RecordPodScheduleResult"):
@@ -107,7 +107,7 @@ class WorkloadAuditor:
                 self._end(record.key, Outcome.SCHEDULED)
 
     def failed(self, pod: Pod, message: str = "") -> None:
-        """Note that an attempt failed, unless something more telling was noted of it."""
+        """Record that an attempt failed, unless something more specific was recorded."""
         record = self._records.get(_key(pod))
         if record is not None and record.last_recorded_attempt < record.attempts:
             with self._timed("RecordPodScheduleResult"):
@@ -115,7 +115,7 @@ class WorkloadAuditor:
                 self._append(record, RecordType.SCHEDULE_FAILURE, message)
 
     def diagnosed(self, pod: Pod, questioned_key: str, type_: str, message: str) -> None:
-        """Note what a plugin found out about a failed attempt of a pod, or of its gang."""
+        """Record what a plugin found out about a failed attempt of a pod, or of its gang."""
         record = self._records.get(questioned_key if gang_name(pod) else _key(pod))
         if record is not None:
             with self._timed("RecordDiagnosis"):
@@ -126,7 +126,7 @@ class WorkloadAuditor:
     # --- gangs -----------------------------------------------------------------------------------
 
     def gang_added(self, group: str, min_member: int) -> None:
-        """Begin the record of a group of gangs, unless there is one."""
+        """Start the record of a group of gangs, unless there is one."""
         if group not in self._records:
             with self._timed("AddGangGroup"):
                 labels = [""] * (1 + len(self._pairs))
@@ -138,7 +138,7 @@ class WorkloadAuditor:
         self._end(group, Outcome.GANG_DELETED)
 
     def gang_happened(self, group: str, pod: Pod | None, event: RecordType, message: str = "") -> None:
-        """Note what happened to a group; `pod` is a member that tells the labels."""
+        """Record what happened to a group; `pod` is a member from which labels are taken."""
         record = self._records.get(group)
         if record is not None:
             with self._timed("RecordGangGroup"):
@@ -146,7 +146,7 @@ class WorkloadAuditor:
                 self._append(record, event, message)
 
     def gang_gated(self, group: str, pod: Pod | None, gated: bool) -> None:
-        """Note whether a group is held back by gates."""
+        """Record whether a group is held back by gates."""
         record = self._records.get(group)
         if record is not None and record.gated != gated:
             with self._timed("RecordGangGating"):
@@ -155,7 +155,7 @@ class WorkloadAuditor:
                 self._append(record, RecordType.GATED if gated else RecordType.ADMITTED)
 
     def gang_result(self, group: str, event: RecordType, message: str = "") -> None:
-        """Note what an attempt of a whole group came to."""
+        """Record the outcome of an attempt of a whole group."""
         record = self._records.get(group)
         if record is not None:
             with self._timed("RecordGangScheduleResult"):

@@ -1,4 +1,4 @@
-"""What the workload auditor measures, under Koordinator's names."""
+"""The metrics of the workload auditor, under Koordinator's names."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ _LONG_SECONDS = [0.1 * 2**power for power in range(20)]
 
 
 class AuditorMetrics:
-    """The series; `labels` are those that every one has."""
+    """The metrics; all of them have `labels`."""
 
     def __init__(self, labels: Sequence[str], registry: CollectorRegistry = REGISTRY) -> None:
         def counter(name: str, what: str) -> Counter:
@@ -23,27 +23,27 @@ class AuditorMetrics:
             )
 
         self.repeated_preemptions = counter(
-            "repeated_preemptions_total", "Workloads for which room was made more than once."
+            "repeated_preemptions_total", "Workloads that preempted more than once."
         )
-        self.invalidations = counter("preemption_invalidations_total", "Room that was made for nothing.")
+        self.invalidations = counter("preemption_invalidations_total", "Preemptions that did not help.")
         self.victim_reschedule = histogram(
             "victim_reschedule_duration_seconds",
-            "From the deletion of the last victim to the next result of scheduling.",
+            "Time from the deletion of the last victim to the next scheduling result.",
             _SECONDS,
         )
         self.to_victim_deleted = histogram(
             "preemption_to_victim_deleted_seconds",
-            "From the nomination to the deletion of the last victim.",
+            "Time from the nomination to the deletion of the last victim.",
             _SECONDS,
         )
         self.cycle_interrupted = histogram(
             "preemption_cycle_interrupted_seconds",
-            "From the nomination to whatever came before the deletion of the last victim.",
+            "Time from the nomination to the event that preceded the deletion of the last victim.",
             _SECONDS,
         )
         self.deleting_retries = histogram(
             "preemption_victim_deleting_retries",
-            "Attempts that found victims still being deleted, by preemption.",
+            "Attempts per preemption that found victims still being deleted.",
             range(20),
         )
         self.events_before_outcome = histogram(
@@ -53,11 +53,11 @@ class AuditorMetrics:
             (*labels, "event_type", "outcome"),
         )
         self.event_interval = histogram(
-            "scheduling_event_interval_seconds", "Between two events of a workload.", _LONG_SECONDS
+            "scheduling_event_interval_seconds", "Time between two events of a workload.", _LONG_SECONDS
         )
         self.method_duration = histogram(
             "record_method_duration_seconds",
-            "Time that the auditor takes.",
+            "Time spent in the auditor.",
             [1e-6 * 4**power for power in range(10)],
             ("method",),
         )

@@ -1,4 +1,4 @@
-"""What the auditor knows of one workload."""
+"""The auditor's record of one workload."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Record:
     labels: Sequence[str]
     """Values of the metrics' labels."""
     has_labels: bool = True
-    """False until a member of the gang has told them."""
+    """False until a member of the gang is known."""
     min_member: int = 0
     gated: bool = False
     attempts: int = 0

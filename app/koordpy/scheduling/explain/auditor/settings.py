@@ -13,7 +13,7 @@ class AuditorSettings(ConfigModel):
     enabled: bool = False
     metric_labels: str = ""
     """`name=podLabelKey` pairs, separated by commas: labels of the metrics, with the pods' labels that they
-    are taken from. What is no such pair is left out."""
+    are taken from. Anything else is ignored."""
     victim_reschedule_duration: Seconds = Field(default=10.0, ge=0)
     victim_deletion_duration: Seconds = Field(default=30.0, ge=0)
     victim_deleting_retries: int = Field(default=3, ge=0)
