@@ -10,6 +10,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import Access, Connection
 from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.status import Code
 from koordpy.scheduling.preemption.executor import Executor
 from tests.integration.scheduler.stage import Stage
@@ -25,7 +26,13 @@ class World:
         self.handle = Handle(self.cluster, client=client)
         self.executor = Executor(PLUGIN, self.handle)
         self.activated: list[str] = []
-        self.handle.on_activate(lambda pod: self.activated.append(pod.metadata.name))
+        self.handle.queue.join(self)
+
+    def activate(self, pod: Pod) -> None:
+        self.activated.append(pod.metadata.name)
+
+    def move_all(self, event: ClusterEvent) -> None:
+        raise AssertionError("an eviction activates one pod")
 
     async def settled(self) -> None:
         while self.handle._tasks:

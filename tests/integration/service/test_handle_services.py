@@ -1,19 +1,30 @@
 """What a plugin gets from its handle, over the extender's HTTP: a scheduler asks, the plugin answers."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
 
-from koordpy.api.core import Pod
+from koordpy.api.core import ConfigMap, Pod
+from koordpy.api.meta import KubeObject, ObjectMeta
 from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import resource_of
-from koordpy.scheduling.interface import Binding, Filter, Plugin, PreBind
+from koordpy.scheduling.extender.waking import WOKEN
+from koordpy.scheduling.interface import (
+    Binding,
+    ChangeHelps,
+    EnqueueExtensions,
+    Filter,
+    Plugin,
+    PreBind,
+    any_change,
+)
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles import registry
 from tests.integration.service.scheduling import node_of, scheduling, shipped
@@ -36,6 +47,19 @@ class Reader(Plugin, Filter, PreBind):
         if info is not None:
             binding.annotations[READ] = f"{info.name} {(info.allocated or {}).get('cpu')}"
         return SUCCESS
+
+
+class Barrier(Plugin, Filter, EnqueueExtensions):
+    """Refuses pods until a test says otherwise; nothing in the cluster shows that."""
+
+    name = "Barrier"
+    is_open: ClassVar[bool] = False
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        return SUCCESS if self.is_open else Status.unschedulable("closed")
+
+    def events_to_register(self) -> Mapping[type[KubeObject], ChangeHelps]:
+        return {ConfigMap: any_change}
 
 
 @asynccontextmanager
@@ -96,3 +120,29 @@ async def test_a_plugin_reads_which_reservation_a_pod_gets(
             for name in ("owner", "other")
         }
         assert read == {"owner": "kept 500m", "other": None}
+
+
+@pytest.mark.parametrize("all_pods", [False, True])
+async def test_a_plugin_has_kube_scheduler_try_its_pods_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_pods: bool
+) -> None:
+    async with served(tmp_path, monkeypatch, Barrier) as stage:
+        await stage.client.create_raw(resource_of(Pod), "default", pod_document("web"))
+        pods = stage.process.cluster.store(Pod)
+
+        def refused() -> bool:
+            pod = pods.get("default", "web")
+            return pod is not None and any("closed" in each.message for each in pod.status.conditions)
+
+        await until(refused)
+        monkeypatch.setattr(Barrier, "is_open", True)
+        queue = stage.profiles.frameworks["default-scheduler"].handle.queue
+        pod = pods.get("default", "web")
+        assert pod is not None
+        assert WOKEN not in pod.metadata.annotations
+        if all_pods:
+            queue.move_all(ClusterEvent(ConfigMap, new=ConfigMap(metadata=ObjectMeta(name="any"))))
+        else:
+            queue.activate([pod])
+        await until(lambda: node_of(stage, "web") == "n0")
+        assert WOKEN in (await stage.client.get(Pod, "default", "web")).metadata.annotations

@@ -7,6 +7,7 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.meta import KubeObject
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.cycle.queue import SchedulingQueue
+from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.waiting_pods import WaitingPods
 from koordpy.scheduling.toolkit import workload_selectors
 
@@ -86,6 +87,11 @@ class ClusterEvents:
     def activate(self, pod: Pod) -> None:
         """Try a pod again at once, as a plugin wishes."""
         self._queue.activate(pod.metadata.uid)
+        self._wake.set()
+
+    def move_all(self, event: ClusterEvent) -> None:
+        """Give every pod that did not fit another chance, as a plugin wishes."""
+        self._queue.move_all()
         self._wake.set()
 
     def _placed(self) -> None:

@@ -121,14 +121,16 @@ class Scheduler:
         self._loops: list[asyncio.Task[None]] = []
         self.bound = 0
         """Pods bound so far."""
-        self._surroundings = ClusterEvents(
+        self._cluster_events = ClusterEvents(
             self.cluster,
             self.queue,
             self._waiting_pods,
             self._wake,
             lambda pod: self._profile(pod) is not None,
         )
-        self._surroundings.follow()
+        self._cluster_events.follow()
+        for each in self._handles:
+            each.queue.join(self._cluster_events)
 
     def _handle(self, profile: Profile) -> Handle:
         handle = Handle(
@@ -141,7 +143,6 @@ class Scheduler:
             events=self._events,
             extenders=self._extenders,
         )
-        handle.on_activate(lambda pod: self._surroundings.activate(pod))
         self._handles.append(handle)
         return handle
 

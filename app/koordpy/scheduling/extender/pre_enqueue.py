@@ -20,6 +20,7 @@ from koordpy.cluster.events import WARNING, Recorder, truncate
 from koordpy.scheduling.framework.framework import pre_enqueue
 from koordpy.scheduling.framework.metrics import GATED_PODS, GATES_REMOVED, counter
 from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.profiles.registry import Profiles, gated_plugins
 
 log = logging.getLogger(__name__)
@@ -92,10 +93,11 @@ class PreEnqueueGates:
         self._names = {name for name, _ in plugins}
         if self._names:
             handle.on(Pod, self._pod_added, self._pod_updated, self._pod_deleted)
-        for kind in {kind for _, plugin in plugins for kind in plugin.pre_enqueue_events}:
+        self._kinds = {kind for _, plugin in plugins for kind in plugin.pre_enqueue_events}
+        for kind in self._kinds:
             self._follow(kind)
         for framework in profiles.frameworks.values():
-            framework.handle.on_activate(self._activated)
+            framework.handle.queue.join(self)
 
     def __bool__(self) -> bool:
         return bool(self._names)
@@ -105,7 +107,7 @@ class PreEnqueueGates:
     def _follow(self, kind: type[KubeObject]) -> None:
         self._handle.on(kind, self._anything, lambda _, new: self._anything(new), self._anything)
 
-    def _anything(self, _: KubeObject) -> None:
+    def _anything(self, _: KubeObject | None) -> None:
         if self._gated:
             self._due.update(dict.fromkeys(self._gated))
             self._wake.set()
@@ -144,10 +146,16 @@ class PreEnqueueGates:
         self._due.pop(uid, None)
         self._written.pop(uid, None)
 
-    def _activated(self, pod: Pod) -> None:
+    def activate(self, pod: Pod) -> None:
+        """Check a pod again, if it is gated by us."""
         if pod.metadata.uid in self._gated:
             self._due[pod.metadata.uid] = None
             self._wake.set()
+
+    def move_all(self, event: ClusterEvent) -> None:
+        """Check all gated pods again after an event of a pod, or of a kind that a plugin follows."""
+        if event.kind is Pod or event.kind in self._kinds:
+            self._anything(event.new or event.old)
 
     # --- checking --------------------------------------------------------------------------------
 

@@ -3,14 +3,14 @@
 kube-scheduler tries a pod again that an extender refused as soon as anything happens that it follows.
 Reservations, NodeMetrics and the like are none of that: a pod would stay aside for minutes after it could go.
 So it is annotated, which is a change that kube-scheduler sees. Plugins say which changes may help
-(`EnqueueExtensions`), or name a pod themselves (`Handle.activate`). Koordinator moves such pods in its own
-queue (`pkg/scheduler/frameworkext/eventhandlers`).
+(`EnqueueExtensions`), or name pods or changes themselves (`Handle.queue`). Koordinator moves such pods in its
+own queue (`pkg/scheduler/frameworkext/eventhandlers`).
 """
 
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -25,6 +25,7 @@ from koordpy.scheduling.framework.metrics import PODS_WOKEN, counter
 from koordpy.scheduling.interface import ChangeHelps, EnqueueExtensions, Plugin
 from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.pod_queues import ClusterEvent
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +54,14 @@ class _Waiting:
     """The plugin's name in refusals, and those of in-tree filters that run again on its behalf."""
     refused: dict[str, Pod] = field(default_factory=dict)
     changed: dict[type[KubeObject], dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    handlers: dict[type[KubeObject], Callable[[Any, Any], None]] = field(default_factory=dict)
+    """What is to be called with a change, by kind."""
 
 
 class Waking:
     """Remembers the pods that were refused, and wakes them; `run` while we lead."""
 
-    def __init__(self, frameworks: Iterable[Framework], handle: Handle, client: Client) -> None:
+    def __init__(self, frameworks: Collection[Framework], handle: Handle, client: Client) -> None:
         self._handle, self._client = handle, client
         self._pods = handle.cluster.store(Pod)
         self._waiting: list[_Waiting] = []
@@ -74,8 +77,10 @@ class Waking:
                     self._follow(each, kind, helps)
             if waiting:
                 framework.handle.on_failure(partial(self._failed, waiting))
-            framework.handle.on_activate(self.activate)
             self._waiting += waiting
+        if self._waiting:
+            for framework in frameworks:
+                framework.handle.queue.join(self)
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -85,6 +90,13 @@ class Waking:
         _remember(self._activated, pod.metadata.uid, pod)
         self._changed.set()
 
+    def move_all(self, event: ClusterEvent) -> None:
+        """Take an event as if the API server had reported it."""
+        for waiting in self._waiting:
+            handler = waiting.handlers.get(event.kind)
+            if handler is not None:
+                handler(event.old, event.new)
+
     # --- what is refused, and what changes -------------------------------------------------------
 
     def _follow(self, waiting: _Waiting, kind: type[KubeObject], helps: ChangeHelps) -> None:
@@ -93,6 +105,7 @@ class Waking:
                 _remember(waiting.changed[kind], (new or old).metadata.key, None)
                 self._changed.set()
 
+        waiting.handlers[kind] = changed
         self._handle.on(kind, lambda new: changed(None, new), changed, lambda old: changed(old, None))
 
     def _failed(self, waiting: list[_Waiting], failure: Failure) -> bool:

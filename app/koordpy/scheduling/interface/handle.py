@@ -24,6 +24,7 @@ from .node_info import NodeInfo
 from .nominator import Nominator
 from .numa import NUMATopologyHintProvider
 from .outcome import FilterOutcome, Scores
+from .pod_queues import PodQueues
 from .reservation_cache import NoReservations, ReservationCache
 from .reservation_points import ReservationPoints
 from .status import Status
@@ -116,11 +117,12 @@ class Handle:
         """The feature gates; the framework of the profile sets them."""
         self.events = events
         self.extenders = extenders
+        self.queue = PodQueues()
+        """Where pods of the profile wait for their next attempt."""
         self.network_topology = network_topology
         self._framework: WhatIf | None = None
         self._reservations: ReservationCache | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._activators: list[Callable[[Pod], None]] = []
         self._forget_handlers: list[Callable[[Pod, str], None]] = []
         self._failure_filters: list[FailureHandler] = []
         self._failure_observers: list[FailureHandler] = []
@@ -189,18 +191,9 @@ class Handle:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def on_activate(self, handler: Callable[[Pod], None]) -> None:
-        """Call a handler with each pod that should be tried again now; queues register here."""
-        self._activators.append(handler)
-
     def activate(self, pod: Pod) -> None:
-        """Ask for another attempt for a waiting pod, now.
-
-        Beside kube-scheduler: a pod with a gate of a PreEnqueue plugin is checked again; another one is made
-        known to kube-scheduler, by an annotation, where the plugin is an `EnqueueExtensions`.
-        """
-        for handler in self._activators:
-            handler(pod)
+        """Ask for another attempt for a waiting pod, now; `queue` says what comes of it where."""
+        self.queue.activate((pod,))
 
     # --- following the cluster -------------------------------------------------------------------
 

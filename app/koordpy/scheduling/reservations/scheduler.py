@@ -35,6 +35,7 @@ from koordpy.scheduling.interface.failure import Failure, taken_over
 from koordpy.scheduling.interface.gates import DYNAMIC_SCHEDULER_CHECK, scheduling_gates
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
+from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.status import SUCCESS, Code, Status
 from koordpy.scheduling.profiles.registry import Profiles
 
@@ -96,7 +97,7 @@ class ReservationScheduler:
         self._backoffs = initial_backoff, max_backoff
         self._events = events
         for name, framework in self._frameworks.items():
-            framework.handle.on_activate(self._activate)
+            framework.handle.queue.join(self)
             framework.handle.events = framework.handle.events or events[name]
         self._wake = asyncio.Event()
         self._binding: dict[str, asyncio.Task[None]] = {}
@@ -115,8 +116,14 @@ class ReservationScheduler:
         framework = self._frameworks.get(pod.spec.scheduler_name)
         return framework is not None and framework.run_pre_enqueue(pod).is_success
 
-    def _activate(self, pod: Pod) -> None:
+    def activate(self, pod: Pod) -> None:
+        """Try a reserve pod again at once, as a plugin wishes."""
         self.queue.activate(pod.metadata.uid)
+        self._wake.set()
+
+    def move_all(self, event: ClusterEvent) -> None:
+        """Give every reserve pod that did not fit another chance."""
+        self.queue.move_all()
         self._wake.set()
 
     # --- life ------------------------------------------------------------------------------------

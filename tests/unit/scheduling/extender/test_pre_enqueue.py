@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from koordpy.api.core import ConfigMap, Pod
+from koordpy.api.core import ConfigMap, Node, Pod
 from koordpy.api.meta import KubeObject, ObjectMeta
 from koordpy.api.pre_enqueue_gates import gate_of
 from koordpy.api.scheme import resource_of
@@ -17,6 +17,7 @@ from koordpy.embedded.apiserver import ApiServer
 from koordpy.scheduling.extender import pre_enqueue
 from koordpy.scheduling.extender.pre_enqueue import PreEnqueueGates, gates_for
 from koordpy.scheduling.interface import Plugin, PreEnqueue
+from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles.registry import Profiles
 from koordpy.simulation.inprocess import ServerChannel
@@ -154,13 +155,20 @@ async def test_a_pod_that_was_replaced_keeps_its_gates(stage: Stage) -> None:
     assert [gate.name for gate in live.spec.scheduling_gates] == [gate_of("Opening")]
 
 
-async def test_a_plugin_can_have_a_gated_pod_checked_at_once(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", [None, ConfigMap])
+async def test_a_plugin_can_have_gated_pods_checked_at_once(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, kind: type[KubeObject] | None
 ) -> None:
     pod = await stage.add_pod("a", gate_of("Opening"))
     await until_condition(stage, "a", ("NotReadyForScheduling", "Opening: closed"))
     monkeypatch.setattr(Opening, "by_hand", True)
-    stage.handle.activate(pod)
+    if kind is None:
+        stage.handle.queue.activate([pod])
+    else:
+        changed = kind(metadata=ObjectMeta(name="any"))
+        stage.handle.queue.move_all(ClusterEvent(Node, old=Node(metadata=ObjectMeta(name="any"))))
+        assert await stage.gates_of("a") == [gate_of("Opening")]  # not a kind that the plugin follows
+        stage.handle.queue.move_all(ClusterEvent(kind, new=changed))
     await until_gates(stage, "a", [])
 
 

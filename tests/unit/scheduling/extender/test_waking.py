@@ -28,6 +28,7 @@ from koordpy.scheduling.interface import (
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.simulation.inprocess import ServerChannel
 
@@ -164,9 +165,23 @@ async def test_what_happened_before_a_pod_was_refused_does_not_wake_it(stage: St
 async def test_a_pod_that_a_plugin_activates_is_woken_unless_it_is_gated(stage: Stage) -> None:
     plain = await stage.add_pod("plain")
     gated = await stage.add_pod("gated", schedulingGates=[{"name": "example.com/wait"}])
-    stage.framework.handle.activate(plain)
-    stage.framework.handle.activate(gated)
+    stage.framework.handle.queue.activate([plain, gated])
     assert await stage.woken() == ["plain"]
+
+
+async def test_an_event_of_a_plugin_counts_as_one_of_the_cluster(stage: Stage) -> None:
+    for name in ("a", "b"):
+        stage.refuse(await stage.add_pod(name), "Quota")
+    stage.refuse(await stage.add_pod("other"), "Withholds")
+    queue = stage.framework.handle.queue
+    queue.move_all(ClusterEvent(Reservation, placed(), placed()))  # frees nothing, says Withholds
+    queue.move_all(ClusterEvent(Pod, new=await stage.see("other")))  # a kind that no plugin registered
+    assert await stage.woken() == []
+    metric = NodeMetric(metadata=ObjectMeta(name="b", uid="uid-b"))
+    queue.move_all(ClusterEvent(NodeMetric, metric, metric))
+    assert await stage.woken() == ["b"]
+    queue.move_all(ClusterEvent(Reservation, placed()))
+    assert await stage.woken() == ["b", "other"]
 
 
 async def test_a_change_that_frees_nothing_wakes_nobody(stage: Stage) -> None:

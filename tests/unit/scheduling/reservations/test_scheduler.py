@@ -1,7 +1,11 @@
 import asyncio
 
+import pytest
+
 from koordpy.api.reservation import AVAILABLE, FAILED, Reservation, ReservationStatus
+from koordpy.api.reserve_pod import new_reserve_pod
 from koordpy.embedded.apiserver.server import Fault
+from koordpy.scheduling.interface.pod_queues import ClusterEvent
 
 from .stage import staged
 
@@ -37,6 +41,22 @@ async def test_each_reservation_gets_a_node_of_its_own_and_the_last_one_waits() 
         placed = next(r for r in stage.cluster.store(Reservation) if r.node_name)
         await stage.client.delete(Reservation, "", placed.metadata.name)
         assert await stage.node_of(pending.metadata.name) == placed.node_name
+
+
+@pytest.mark.parametrize("all_pods", [False, True])
+async def test_a_plugin_can_have_reservations_tried_again(all_pods: bool) -> None:
+    async with staged("n1") as stage:
+        stage.plugin.held["n1"] = "held by what no object shows"
+        await stage.add("r")
+        await stage.message_of("r")
+        uid = stage.known("r").metadata.uid
+        await stage.until(lambda: stage.scheduler.queue.pool_of(uid) == "unschedulable")
+        stage.plugin.held.clear()
+        if all_pods:
+            stage.handle.queue.move_all(ClusterEvent(Reservation, old=stage.known("r")))
+        else:
+            stage.handle.queue.activate([new_reserve_pod(stage.known("r"))])
+        assert await stage.node_of("r") == "n1"
 
 
 async def test_the_more_important_reservation_goes_first() -> None:

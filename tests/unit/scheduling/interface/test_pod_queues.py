@@ -1,0 +1,46 @@
+"""`handle.queue`: what plugins ask for reaches every queue in which pods of the profile wait."""
+
+import re
+
+import pytest
+
+from koordpy.api.core import Node, Pod
+from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.pod_queues import ClusterEvent
+
+from ..worlds import node, pod, world
+
+
+class Queue:
+    def __init__(self) -> None:
+        self.activated: list[str] = []
+        self.events: list[ClusterEvent] = []
+
+    def activate(self, pod: Pod) -> None:
+        self.activated.append(pod.metadata.name)
+
+    def move_all(self, event: ClusterEvent) -> None:
+        self.events.append(event)
+
+
+def test_every_queue_of_a_profile_takes_part_and_those_of_others_do_not() -> None:
+    handle = Handle(world([]))
+    queues = Queue(), Queue()
+    for queue in queues:
+        handle.queue.join(queue)
+    handle.queue.activate(pod(name) for name in ("a", "b"))
+    handle.activate(pod("c"))
+    event = ClusterEvent(Node, new=node("n1"))
+    handle.queue.move_all(event)
+    handle.sibling().queue.move_all(event)
+    for queue in queues:
+        assert queue.activated == ["a", "b", "c"]
+        assert queue.events == [event]
+
+
+def test_an_event_says_what_changed() -> None:
+    message = "an event of Node: expected the object before, after, or both"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        ClusterEvent(Node)
+    with pytest.raises(ValueError, match="an event of Node: got Pod, expected Node before and after"):
+        ClusterEvent(Node, new=pod("p"))
