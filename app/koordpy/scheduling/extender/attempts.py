@@ -1,7 +1,7 @@
 """Scheduling attempts between their filter call and their bind call.
 
-kube-scheduler does not report when it abandons a pod, so attempts are bounded in number and in age. A new
-filter call for the same pod is a new attempt. An attempt that is being bound is never dropped.
+kube-scheduler does not report when it abandons a pod, so attempts are bounded in number, age and memory. A
+new filter call for the same pod is a new attempt. An attempt that is being bound is never dropped.
 """
 
 from collections import OrderedDict
@@ -22,6 +22,10 @@ from koordpy.scheduling.interface.outcome import Scores
 MOST_KEPT = 10_000
 KEPT_SECONDS = 20 * 60.0
 """Longer than the longest wait in Permit."""
+
+NODES_IN_FULL = 200_000
+"""Nodes of attempts that are kept with all that was found out about them, some 200 bytes each: 40 attempts at
+5,000 nodes. A bind call that is further behind filters its node again."""
 
 
 @dataclass(slots=True)
@@ -47,6 +51,8 @@ class Attempt:
     """What has been allocated for the pod, while it is being bound."""
     is_superseded: bool = False
     """Whether the attempt was ended from outside while its bind waited."""
+    is_condensed: bool = False
+    """Whether `state` is empty again."""
 
     @property
     def binding_to(self) -> str:
@@ -67,6 +73,13 @@ class Attempt:
         self.kept = self.scores = None
         self.kept_names = self.priorities = b""
 
+    def condense(self) -> None:
+        """Let go of everything that a bind call, or another prioritize call, can find out again."""
+        self.shed()
+        self.state = self.framework.new_state()
+        self.is_condensed = True
+        self.decision.condense()
+
 
 @dataclass(slots=True)
 class Attempts:
@@ -75,7 +88,11 @@ class Attempts:
     clock: Clock
     most: int = MOST_KEPT
     seconds: float = KEPT_SECONDS
+    nodes_in_full: int = NODES_IN_FULL
     _attempts: OrderedDict[str, Attempt] = field(default_factory=OrderedDict)
+    _in_full: OrderedDict[str, tuple[Attempt, int]] = field(default_factory=OrderedDict)
+    """Attempts that are not condensed, oldest first, with their numbers of nodes."""
+    _nodes: int = 0
 
     def __len__(self) -> int:
         return len(self._attempts)
@@ -87,15 +104,21 @@ class Attempts:
         """Return a pod's attempt, None if there is none or it is too old."""
         attempt = self._attempts.get(uid)
         if attempt is not None and self._is_old(attempt):
-            del self._attempts[uid]
+            self._drop(uid)
             return None
         return attempt
 
     def put(self, attempt: Attempt) -> None:
         """Store an attempt in place of the pod's earlier one, and drop those that are too old or too many."""
         uid = attempt.pod.metadata.uid
+        self._drop(uid)
         self._attempts[uid] = attempt
-        self._attempts.move_to_end(uid)
+        outcome = attempt.decision.outcome
+        if outcome is not None and not attempt.decision.evaluated_for:  # those arrays are another attempt's
+            self._in_full[uid] = attempt, len(outcome.nodes)
+            self._nodes += len(outcome.nodes)
+            if self._nodes > 2 * self.nodes_in_full:
+                self.tidy()
         while self._attempts:
             oldest_uid, oldest = next(iter(self._attempts.items()))
             if not (self._is_old(oldest) or len(self._attempts) > self.most):
@@ -105,13 +128,28 @@ class Attempts:
                 if all(other.placement is not None for other in self._attempts.values()):
                     return
             else:
-                del self._attempts[oldest_uid]
+                self._drop(oldest_uid)
 
     def discard(self, attempt: Attempt) -> None:
         """Forget an attempt, unless a later one has taken its place."""
         uid = attempt.pod.metadata.uid
         if self._attempts.get(uid) is attempt:
-            del self._attempts[uid]
+            self._drop(uid)
+
+    def _drop(self, uid: str) -> None:
+        self._attempts.pop(uid, None)
+        self._nodes -= self._in_full.pop(uid, (None, 0))[1]
+
+    def tidy(self) -> None:
+        """Condense the oldest attempts beyond the limit; call it when no answer is waited for.
+
+        The latest stays, which is still to be scored.
+        """
+        while self._nodes > self.nodes_in_full and len(self._in_full) > 1:
+            _, (attempt, nodes) = self._in_full.popitem(last=False)
+            self._nodes -= nodes
+            if attempt.placement is None:  # else it has let go of its nodes, and its plugins need the state
+                attempt.condense()
 
     def _is_old(self, attempt: Attempt) -> bool:
         return attempt.placement is None and self.clock.monotonic() - attempt.began > self.seconds

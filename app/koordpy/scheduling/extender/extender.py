@@ -250,6 +250,7 @@ class Extender:
         """Score while kube-scheduler is busy with its own plugins, so that prioritize finds the answer."""
         if attempt.scores is None and attempt.placement is None and attempt.kept is not None:
             score_kept(attempt, attempt.kept)
+        self.attempts.tidy()
         self.decisions.tidy()
 
     def _unsynced(self) -> str:
@@ -292,8 +293,12 @@ class Extender:
         nodes, _ = candidates.selected
         if framework is None or self._unsynced():
             return wire.host_priorities(names, [0] * len(names))
-        if attempt is None:
-            decision = Decision(pod, framework.profile_name, self.clock.now(), framework.weights)
+        if attempt is None or attempt.is_condensed:
+            decision = (
+                attempt.decision
+                if attempt is not None
+                else Decision(pod, framework.profile_name, self.clock.now(), framework.weights)
+            )
             attempt = Attempt(pod, framework, framework.new_state(), decision, self.clock.monotonic())
             framework.run_pre_filter(attempt.state, pod, nodes)
         known = score_others(attempt, nodes)

@@ -135,6 +135,16 @@ async def test_what_filter_saw_is_looked_at_again_before_anything_is_handed_out(
     assert w.nodes.placed_on("uid-p1") is None
 
 
+async def test_a_bind_that_comes_after_many_other_filter_calls_filters_its_node_again() -> None:
+    w = World(Ledger, pods=3)
+    w.extender.attempts.nodes_in_full = 2
+    for index in range(3):
+        w.filter(index)
+    assert await w.bind(0) == ""
+    assert await w.bind(1) == "Ledger: no token"
+    assert await w.bind(2, "b") == ""
+
+
 async def test_a_failed_bind_gives_everything_back() -> None:
     w = World(Ledger, Refuses)
     w.filter(0)

@@ -123,6 +123,36 @@ def test_attempts_are_bounded_in_number_and_age() -> None:
     assert made.attempts.get("uid-p2") is None
 
 
+def test_attempts_are_bounded_in_memory_and_answer_as_before() -> None:
+    made = abc()
+    made.attempts.nodes_in_full = 9
+    for index in range(5):
+        _, attempt = made.filter(filter_body(pod_document(f"p{index}"), ["a", "aa", "b"]))
+        assert attempt is not None
+        made.score_ahead(attempt)
+    kept = [attempt for attempt in made.attempts if attempt.kept is not None]
+    assert [attempt.pod.metadata.name for attempt in kept] == ["p2", "p3", "p4"]
+    [oldest, *_] = made.attempts
+    assert oldest.is_condensed
+    assert (oldest.scores, oldest.priorities, oldest.decision.outcome) == (None, b"", None)
+    newest, first = (made.decisions.of("default", name)[0] for name in ("p4", "p0"))
+    assert (first.rejections, first.top_nodes) == (newest.rejections, newest.top_nodes)
+    answers = [made.prioritize(filter_body(pod_document(name), ["a", "aa"])) for name in ("p0", "p4")]
+    assert answers[0] == answers[1]
+
+
+def test_attempts_that_have_ended_take_no_memory_from_others() -> None:
+    made = abc()
+    made.attempts.nodes_in_full = 4
+    for index in range(9):
+        _, attempt = made.filter(filter_body(pod_document(f"p{index}"), ["a", "aa"]))
+        assert attempt is not None
+        made.score_ahead(attempt)
+        if 0 < index < 8:
+            made.attempts.discard(attempt)
+    assert [attempt.is_condensed for attempt in made.attempts] == [False, False]
+
+
 def test_an_attempt_ends_with_its_pod() -> None:
     made = abc()
     made.handle.cluster.store(Pod).apply(pod("p"))
