@@ -145,6 +145,7 @@ class Process(Context):
         await self._write_last_events()
         await asyncio.gather(*(listener.stop() for listener in self.listeners.values()))
         await self.informers.stop()
+        self.cluster.close()
         await self.client.close()
 
     @property

@@ -19,10 +19,8 @@ from typing import Final
 
 from koordpy.api.core import MutatingWebhookConfiguration, Secret, ValidatingWebhookConfiguration
 from koordpy.api.meta import KubeObject
-from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.errors import ApiError, Conflict, ConnectionFailed
-from koordpy.cluster.informers import Informers
 from koordpy.cluster.selector import Selector
 from koordpy.lib import supervise
 from koordpy.lib.certificates import CA_CERT, CertificateError
@@ -55,15 +53,15 @@ class FirstSyncError(Exception):
 class Controller:
     """Keeps one replica's certificate, and everybody's configurations, right.
 
-    `secret` is the (namespace, name) to watch; `folder` the one to check where another process fills it.
-    Without `registrar` the configurations are left alone.
+    `secret` is the (namespace, name) to follow in `cluster`, whose informers the caller starts; `folder` the
+    one to check where another process fills it. Without `registrar` the configurations are left alone.
     """
 
     def __init__(
         self,
         source: Source,
         registrar: Registrar | None,
-        client: Client,
+        cluster: Cluster,
         *,
         secret: tuple[str, str] | None = None,
         folder: Path | None = None,
@@ -82,12 +80,11 @@ class Controller:
         self._writing = Backoff(initial=0.02, maximum=RESYNC, rng=rng)
         self._queue = QueueMetrics("webhook-controller", monotonic)
         self._wake = asyncio.Event()
-        self._informers = self._watched(client, secret, rng)
+        self._follow(cluster, secret)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Begin to watch, and to work."""
-        await self._informers.start()
+        """Begin to work."""
         loops = {"webhook controller": self._run}
         if self._folder is not None:
             loops["certificate folder"] = self._look
@@ -100,7 +97,6 @@ class Controller:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._informers.stop()
 
     async def wait_initialized(self, seconds: float = FIRST_SYNC) -> None:
         """Return after the first round that went well. Raises FirstSyncError."""
@@ -169,8 +165,8 @@ class Controller:
 
     # --- what wakes it ---------------------------------------------------------------------------
 
-    def _watched(self, client: Client, secret: tuple[str, str] | None, rng: random.Random) -> Informers:
-        cluster = Cluster()
+    def _follow(self, cluster: Cluster, secret: tuple[str, str] | None) -> None:
+        """Follow the Secret and the configurations; rounds do not wait until these are listed."""
         selectors: dict[type[KubeObject], Selector] = {}
         if secret is not None:
             namespace, name = secret
@@ -180,9 +176,8 @@ class Controller:
             for kind, name in zip(kinds, self._registrar.names.values(), strict=True):
                 selectors[kind] = Selector(fields=f"metadata.name={name}")
         for kind, selector in selectors.items():
-            store = cluster.store(kind, selector=selector)
+            store = cluster.late_store(kind, selector=selector)
             store.subscribe(self._changed, lambda _, new: self._changed(new), self._changed)
-        return Informers(cluster, client, rng=rng)
 
     def _changed(self, _: KubeObject) -> None:
         self._queue.add(_KEY)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import Clock
 
 from .certificate_folder import CertificateFolder, check_is_ours
@@ -58,10 +59,11 @@ class WebhookLife:
         listener: Listener,
         paths: Collection[str],
         client: Client,
+        cluster: Cluster,
         *,
-        clock: Clock,
         rng: random.Random,
     ) -> None:
+        clock = cluster.clock
         self._settings, self._listener = settings, listener
         self._answering: asyncio.Task[None] | None = None
         self.controller: Controller | None = None
@@ -69,7 +71,7 @@ class WebhookLife:
             self.controller = Controller(
                 _source(settings, folder, client, clock, listener.reload),
                 None if registration is None else self._registrar(registration, paths, client),
-                client,
+                cluster,
                 secret=(settings.namespace, settings.secret_name) if settings.mode is Mode.SECRET else None,
                 folder=None if settings.generates else folder,
                 rng=rng,

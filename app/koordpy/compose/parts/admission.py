@@ -25,6 +25,8 @@ from koordpy.scheduling.profiles import config as scheduling_config
 from koordpy.scheduling.profiles.registry import Place, Profiles, build
 from koordpy.settings import Settings
 
+from .extender import ExtenderPart
+
 log = logging.getLogger(__name__)
 
 GRACE_SECONDS: Final = 60
@@ -81,8 +83,14 @@ class AdmissionPart(Part):
             self.quotas = process.cluster.shared(QuotaTopology)
 
     def _profiles(self) -> Profiles:
-        """Return the scheduler profiles for questions about a pod alone; their plugins see no cluster."""
+        """Return the scheduler profiles: the extender's, or some whose plugins see no cluster.
+
+        They are asked about new pods alone.
+        """
         process, settings = self.process, self.process.settings.extender
+        extender = process.find(ExtenderPart)
+        if extender is not None:
+            return extender.profiles
         return build(
             scheduling_config.load(settings.profiles_file),
             lambda _: SchedulingHandle(Cluster(process.clock)),
@@ -120,7 +128,7 @@ class AdmissionPart(Part):
             listener,
             self.chains,
             process.client,
-            clock=process.clock,
+            process.cluster,
             rng=process.rng,
         )
         process.health.probes.append(self.life.look)
