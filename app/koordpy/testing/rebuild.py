@@ -20,13 +20,13 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.meta import KubeObject
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.derived_state import DerivedState, Snapshot
-from koordpy.cluster.footprint import footprint
 from koordpy.cluster.node_set import NodeSet
 from koordpy.cluster.sandbox import Sandbox
 from koordpy.cluster.sharing import Sharing
 from koordpy.cluster.store import Store
 from koordpy.lib.clock import FakeClock
 
+from .footprint import footprint
 from .objects import NOW
 from .random_objects import KINDS, Kind, uid_of
 

@@ -1,7 +1,7 @@
 """How much memory derived states hold, beyond the objects that the stores keep anyway.
 
 It is worked out by walking all that can be reached from a state, which takes about a second for a million
-objects: for a report on request, not for a metric.
+objects: for tests and reports, not for a metric.
 """
 
 import gc
@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from .cluster import Cluster
-from .derived_state import DerivedState
-from .shared_states import Shared
-from .store import Store
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.derived_state import DerivedState
+from koordpy.cluster.shared_states import Shared
+from koordpy.cluster.store import Store
 
 _NOT_HELD = (type, ModuleType, FunctionType, BuiltinFunctionType, Cluster, Store)
-"""What outlives a state, or belongs to somebody else."""
+"""What outlives a state, or belongs to another owner."""
 
 
 def footprint(cluster: Cluster) -> dict[Shared, int]:
