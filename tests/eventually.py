@@ -1,13 +1,15 @@
 """Waiting, in tests of things that settle by themselves."""
 
+import os
 import time
 from collections.abc import Callable
 
-PATIENCE = 180.0
+PATIENCE = float(os.environ.get("KOORDPY_TEST_PATIENCE", "180"))
 """Seconds that a test waits for what must come about.
 
-How long it takes says how busy the machine is, not whether the code is right; where all is well, nobody
-waits so long. It is less than pytest's own limit for a test, whose end shows no reason.
+How long it takes says how busy the machine is, not whether the code is right; where all is well, no test
+waits so long. It is less than pytest's own limit for a test, whose end shows no reason. Mutation runs, in
+which much never comes about, set it lower.
 """
 
 

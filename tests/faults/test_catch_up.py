@@ -32,7 +32,7 @@ class Scene:
         self.pods = self.cluster.store(Pod)
         self.cluster.store(Reservation, optional=True)
         self.client = Client(self.weather, attempts=1)
-        self.informers = Informers(self.cluster, self.client)
+        self.informers = Informers(self.cluster, self.client, page_size=2)
 
     def _sent(self, method: str, path: str, _: bytes) -> None:
         self.lists += method == "GET" and path.endswith("/pods")
@@ -96,6 +96,45 @@ def test_what_a_watch_has_not_shown_is_listed_and_not_told_twice() -> None:
         await asyncio.sleep(0.1)
         assert told == ["no b"]
         assert it.known == {"a": "n1"}
+
+    play(scene)
+
+
+def test_what_is_deleted_while_everything_is_listed_does_not_come_back() -> None:
+    async def scene(it: Scene) -> None:
+        for name in ("a", "b", "c"):
+            await it.put(name)
+        await asyncio.sleep(0.1)
+        it.weather.hold("pods")
+        await it.put("d")
+        second_page = asyncio.Event()
+        it.weather.troubles.append(("GET", "continue=", Fault(held=second_page)))
+        catching_up = asyncio.ensure_future(it.informers.catch_up(Pod))
+        await asyncio.sleep(1)
+        await it.delete("c")  # the second page has it still: a list is of one moment
+        it.weather.let_go("pods")
+        await asyncio.sleep(1)
+        assert it.known.keys() == {"a", "b", "d"}
+        changes: list[str] = []
+        it.pods.subscribe(lambda pod: changes.append(pod.metadata.name), replay=False)
+        second_page.set()
+        await catching_up
+        assert (changes, it.known.keys()) == ([], {"a", "b", "d"})
+
+    play(scene)
+
+
+def test_taking_in_what_was_listed_waits_for_nothing() -> None:
+    async def scene(it: Scene) -> None:
+        await it.put("a")
+        await asyncio.sleep(0.1)
+        it.weather.hold("pods")
+        await it.put("b")
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+        await it.informers.catch_up(Pod)
+        assert it.known.keys() == {"a", "b"}
+        assert loop.time() - before < 1  # which is the time that the watch was given
 
     play(scene)
 

@@ -82,12 +82,13 @@ async def test_repeated_and_old_events_are_ignored() -> None:
     assert it.changes == ["add a", "update a", "delete a", "add last"]
 
 
-async def test_late_deletion_of_a_former_object_spares_its_successor() -> None:
+async def test_late_events_of_a_former_object_spare_its_successor() -> None:
     async with Collection() as server, following(server) as it:
         await server.watched()
         first = server.put(pod("a", uid="first"))
         server.put(pod("a", uid="second"))
         server.send_event("DELETED", first)
+        server.send_event("MODIFIED", first)
         server.put(pod("last"))
         await it.has("a", "last")
     assert it.changes == ["add a", "delete a", "add a", "add last"]
@@ -177,6 +178,7 @@ async def test_type_that_is_not_installed_is_synced_only_if_it_is_optional(optio
         async with following(server, optional=optional) as it:
             await it.until(lambda: it.informer.state is State.ABSENT)
             assert it.store.synced is optional
+            assert it.informer.health.resource_version == ""
             server.path = path
             await it.has("a")
 
@@ -238,12 +240,18 @@ async def test_object_with_nulls_is_read() -> None:
         assert it.informer.malformed == 0
 
 
-async def test_restored_server_that_is_older_than_what_was_known_is_believed() -> None:
+@pytest.mark.parametrize("known_from", ["list", "watch"])
+async def test_restored_server_that_is_older_than_what_was_known_is_believed(known_from: str) -> None:
     async with Collection() as server:
-        server.version = 10_000
-        server.put(pod("a", node="late"))
+        if known_from == "list":
+            server.version = 10_000
+            server.put(pod("a", node="late"))
         async with following(server) as it:
             await server.watched()
+            if known_from == "watch":
+                server.version = 10_000
+                server.put(pod("a", node="late"))
+            await it.has("a")
             server.version = 200
             server.documents.clear()
             server.history.clear()
@@ -254,6 +262,29 @@ async def test_restored_server_that_is_older_than_what_was_known_is_believed() -
             await it.until(lambda: all(p.spec.node_name == "early" for p in it.store))
             server.put(pod("b"))
             await it.has("a", "b")
+
+
+async def test_versions_that_are_no_numbers_are_followed_as_they_come() -> None:
+    async with Collection(prefix="v") as server:
+        server.put(pod("a"))
+        async with following(server) as it:
+            await server.watched()
+            server.put(pod("b"))
+            await it.has("a", "b")
+            server.forget_history()
+            server.close_watches()
+            await it.until(lambda: len(list(server.requests_of(watch=False))) == 2)
+            await server.watched()
+            server.put(pod("c"))
+            await it.has("a", "b", "c")
+            server.send_event("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": "17"}})
+            await it.until(lambda: it.informer.resource_version == "17")
+            changed = server.put(pod("a", node="n1"))
+            await it.until(lambda: it.informer.resource_version == changed["metadata"]["resourceVersion"])
+            changed["metadata"]["resourceVersion"] = "18"
+            server.send_event("MODIFIED", changed)
+            await it.until(lambda: it.informer.resource_version == "18")
+    assert it.changes == ["add a", "add b", "add c", "update a", "update a"]
 
 
 async def test_server_that_closes_watches_at_once_is_asked_ever_more_slowly() -> None:

@@ -6,6 +6,7 @@ mutmut takes a module's name from its path, and our packages are below `app/` an
 
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,9 @@ from .modules import PACKAGES, Module
 
 BESIDE = ("deploy", "examples")
 """What tests read beside the code."""
+
+PATIENCE = "5"
+"""Seconds that a test waits for what a mutant may keep from ever coming about."""
 
 KILLED = ("killed", "suspicious", "segfault")
 
@@ -132,7 +136,10 @@ class Run:
         if importlib.util.find_spec("mutmut") is None:
             raise RunError("mutmut is not installed: `make mutants` installs requirements/mutants.txt")
         command = [sys.executable, "-c", program, *arguments]
-        done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, check=False)
+        environment = {**os.environ, "KOORDPY_TEST_PATIENCE": PATIENCE}
+        done = subprocess.run(
+            command, cwd=self._folder, env=environment, capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise RunError(f"mutmut failed:\n{(done.stdout + done.stderr)[-3000:]}")
         return done.stdout

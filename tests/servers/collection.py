@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.eventually import PATIENCE
+
 from .raw import Exchange, RawServer, Request
 
 Document = dict[str, Any]
@@ -40,9 +42,11 @@ def status(code: int, reason: str, message: str = "no", **details: Any) -> bytes
 class Collection(RawServer):
     """Serves `/api/v1/pods` (or another path) for as long as it is entered."""
 
-    def __init__(self, path: str = "/api/v1/pods") -> None:
+    def __init__(self, path: str = "/api/v1/pods", prefix: str = "") -> None:
         super().__init__(self._serve)
         self.path = path
+        self.prefix = prefix
+        """What resource versions begin with: with any they are no numbers."""
         self.version = 100
         self.documents: dict[str, Document] = {}
         self.history: list[tuple[int, str, Document]] = []
@@ -62,7 +66,7 @@ class Collection(RawServer):
         kind = "MODIFIED" if name in self.documents else "ADDED"
         self.version += 1
         document = json.loads(json.dumps(document))
-        document["metadata"]["resourceVersion"] = str(self.version)
+        document["metadata"]["resourceVersion"] = f"{self.prefix}{self.version}"
         self.documents[name] = document
         if not silently:
             self._happened(kind, document)
@@ -72,7 +76,7 @@ class Collection(RawServer):
         """Delete an object."""
         self.version += 1
         document = self.documents.pop(name)
-        document["metadata"]["resourceVersion"] = str(self.version)
+        document["metadata"]["resourceVersion"] = f"{self.prefix}{self.version}"
         if not silently:
             self._happened("DELETED", document)
 
@@ -102,8 +106,9 @@ class Collection(RawServer):
 
     async def watched(self, count: int = 1) -> None:
         """Wait until so many watches are open."""
-        while len(self.watches) < count:
-            await asyncio.sleep(0.001)
+        async with asyncio.timeout(PATIENCE):
+            while len(self.watches) < count:
+                await asyncio.sleep(0.001)
 
     def requests_of(self, *, watch: bool) -> Iterable[Request]:
         """Return the lists or the watches that were asked for."""
@@ -124,7 +129,7 @@ class Collection(RawServer):
         elif url.path != self.path:
             await exchange.reply(404, b"404 page not found\n")
         elif "watch" in query:
-            await self._watch(exchange, int(query["resourceVersion"]))
+            await self._watch(exchange, int(query["resourceVersion"].removeprefix(self.prefix)))
         else:
             await self._list(exchange, query)
 
@@ -137,7 +142,7 @@ class Collection(RawServer):
         documents = list(self.documents.values())
         page = documents[start : start + limit] if limit else documents
         more = str(start + limit) if limit and start + limit < len(documents) else ""
-        meta = {"resourceVersion": str(self.version), "continue": more}
+        meta = {"resourceVersion": f"{self.prefix}{self.version}", "continue": more}
         body = json.dumps({"kind": "PodList", "metadata": meta, "items": page})
         await exchange.reply(200, body.encode())
 

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -117,7 +117,7 @@ class Informer(Generic[T]):
         """Where the next watch goes on; empty when the next thing to do is a list."""
         self._client, self._selector, self._silence = client, selector, silence
         self._first_page_size = self._page_size = page_size
-        self._sharing = sharing or Sharing()
+        self._sharing = Sharing() if sharing is None else sharing  # an empty one is false
         self._share = self._sharing.of(store.type)
         self._rng, self._sleep = rng or random.Random(), sleep
         self._backoff = Backoff(initial=0.2, maximum=30.0, rng=self._rng)
@@ -171,12 +171,11 @@ class Informer(Generic[T]):
                 rewound = (_number(page.metadata.resource_version) or 0) < self._newest
                 self._skip(page.malformed)
                 unseen.difference_update(malformed.key for malformed in page.malformed)  # they do exist
-                for i, obj in enumerate(page.items, 1):
-                    key = obj.metadata.key
-                    unseen.discard(key)
-                    self._apply(key, obj, rewound=rewound)
-                    if i % _BREATH == 0:
-                        await asyncio.sleep(0)
+                async for some in _in_turns(page.items):
+                    for obj in some:
+                        key = obj.metadata.key
+                        unseen.discard(key)
+                        self._apply(key, obj, rewound=rewound)
                 self._sharing.forget_if_full()
         for key in unseen:
             self.store.discard(key)
@@ -233,11 +232,11 @@ class Informer(Generic[T]):
                 await self._sleep(_GLANCE)
         async with contextlib.aclosing(self._pages()) as pages:
             async for page in pages:
-                for i, obj in enumerate(page.items, 1):
-                    key = obj.metadata.key
-                    self._apply(key, obj, None if key in self.store else _number(self.resource_version))
-                    if i % _BREATH == 0:
-                        await asyncio.sleep(0)
+                async for some in _in_turns(page.items):
+                    for obj in some:
+                        key = obj.metadata.key
+                        floor = None if key in self.store else _number(self.resource_version)
+                        self._apply(key, obj, floor)
                 self._sharing.forget_if_full()
 
     # --- watch -----------------------------------------------------------------------------------
@@ -370,6 +369,13 @@ class Informer(Generic[T]):
 
     async def _pause(self, at_least: float | None = None) -> None:
         await self._sleep(self._backoff.next() + min(at_least or 0.0, _LONGEST_WAIT))
+
+
+async def _in_turns(items: Sequence[T]) -> AsyncGenerator[Sequence[T], None]:
+    """Yield some of the objects at a time; other work gets its turn in between."""
+    for start in range(0, len(items), _BREATH):
+        yield items[start : start + _BREATH]
+        await asyncio.sleep(0)
 
 
 def _is_stale(meta: ObjectMeta, old: KubeObject | None, floor: int | None) -> bool:

@@ -1,5 +1,9 @@
 """An informer on a server that behaves."""
 
+import asyncio
+
+from prometheus_client import REGISTRY
+
 from koordpy.cluster.informer import State
 from koordpy.cluster.selector import Selector
 from tests.servers.collection import Collection, pod
@@ -89,3 +93,64 @@ async def test_equal_parts_of_pods_are_one_object() -> None:
     assert a.metadata.labels is b.metadata.labels
     assert a.spec.node_name is b.spec.node_name
     assert a.metadata.name != b.metadata.name
+
+
+async def test_other_work_gets_its_turn_while_a_long_page_is_taken_in() -> None:
+    async with Collection() as server:
+        for i in range(250):
+            server.put(pod(f"p{i}"))
+        sizes = set()
+        async with following(server) as it:
+            while not it.store.synced:
+                sizes.add(len(it.store))
+                await asyncio.sleep(0)
+    assert any(0 < size < 250 for size in sizes)
+
+
+def counted(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(f"koordpy_informer_{name}", {"kind": "Pod", **labels}) or 0.0
+
+
+async def test_what_happens_is_counted_by_kind() -> None:
+    async with Collection() as server:
+        server.put(pod("a"))
+        server.put({**pod("broken"), "spec": "text"})
+        lists, added, stale, malformed, absent = (
+            counted("lists_total"),
+            counted("events_total", type="ADDED"),
+            counted("stale_events_total"),
+            counted("malformed_objects_total"),
+            counted("failures_total", reason="absent"),
+        )
+        async with following(server, optional=True) as it:
+            await server.watched()
+            old = server.put(pod("b"))
+            await it.has("a", "b")
+            assert (counted("lists_total"), counted("objects")) == (lists + 1, 2)
+            assert counted("malformed_objects_total") == malformed + 1
+            server.send_event("MODIFIED", old)  # once more
+            server.send_event("DELETED", {**old, "metadata": {**old["metadata"], "uid": "another"}})
+            await it.until(lambda: counted("stale_events_total") == stale + 2)
+            assert counted("events_total", type="ADDED") == added + 1
+            server.path = "/elsewhere"
+            server.close_watches()
+            await it.until(lambda: it.informer.state is State.ABSENT)
+            assert counted("objects") == 0
+            assert counted("failures_total", reason="absent") > absent
+
+
+async def test_an_informer_of_a_namespace_catches_up_with_that_namespace() -> None:
+    async with Collection("/api/v1/namespaces/default/pods") as server:
+        for name in ("a", "b", "c"):
+            server.put(pod(name))
+        async with following(server, selector=Selector(namespace="default")) as it:
+            await server.watched()
+            stale = counted("stale_events_total")
+            await it.informer.catch_up()
+            assert [request.target for request in server.requests_of(watch=False)][1:] == [
+                "/api/v1/namespaces/default/pods?limit=1"  # the watch has all: nothing else is listed
+            ]
+            server.put(pod("d"), silently=True)
+            await it.informer.catch_up()
+            assert it.changes == ["add a", "add b", "add c", "add d"]
+            assert counted("stale_events_total") == stale  # what is known already is no event that came late

@@ -1,5 +1,6 @@
 """Labels that PreBind plugins set, against an API server of this process."""
 
+import asyncio
 import random
 from collections.abc import Mapping
 
@@ -8,9 +9,11 @@ import pytest
 from koordpy.api.core import Pod
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
+from koordpy.cluster.errors import Forbidden
 from koordpy.embedded.apiserver import ApiServer, Fault
 from koordpy.scheduling.cycle.marks import Marks
 from koordpy.simulation.inprocess import ServerChannel
+from tests.faults.weather import Weather
 
 from ..worlds import pod, pod_document
 
@@ -108,3 +111,70 @@ async def test_a_pod_in_the_place_of_another_is_not_marked(stage: Stage) -> None
 async def test_without_a_client_labels_cannot_be_set() -> None:
     status = await Marks(pod("p"), {"a": "b"}, {}, None, random.Random(1)).set()
     assert status.message == "no client to write labels of p with: {'a': 'b'}"
+
+
+@pytest.mark.parametrize("fault", [Fault(status=409), Fault(cut=True), Fault(cut=True, after=True)], ids=str)
+async def test_a_write_that_fails_for_the_moment_is_tried_again(stage: Stage, fault: Fault) -> None:
+    weather = Weather(stage.server, lambda *_: None)
+    marks = Marks(await stage.live(), {"extra": "yes"}, {}, Client(weather), random.Random(1))
+    weather.troubles.append(("PATCH", "/pods/p", fault))
+    assert (await marks.set()).is_success
+    assert (await stage.labels())["extra"] == "yes"
+    weather.troubles.append(("PATCH", "/pods/p", fault))
+    await marks.take_back()
+    assert not weather.troubles
+    assert await stage.labels() == {"app": "web", "tier": "old"}
+
+
+async def test_a_refused_write_says_why(stage: Stage) -> None:
+    stage.faults = [Fault(status=403)]
+    status = await stage.marks(await stage.live(), extra="yes").set()
+    assert isinstance(status.error, Forbidden)
+    assert status.message == str(status.error)
+
+
+async def test_a_pod_that_is_being_deleted_is_not_to_be_bound(stage: Stage) -> None:
+    marks = stage.marks(await stage.live(), extra="yes")
+    await stage.client.patch(Pod, "default", "p", {"metadata": {"finalizers": ["example.com/kept"]}})
+    await stage.client.delete(Pod, "default", "p", grace_period_seconds=0)
+    assert (await marks.set()).message == "pod is being deleted"
+
+
+async def test_what_another_has_set_is_not_taken_back(stage: Stage) -> None:
+    marks = stage.marks(await stage.live(), extra="yes")
+    await stage.client.patch(Pod, "default", "p", {"metadata": {"labels": {"extra": "yes"}}})
+    await marks.take_back()  # nothing was set yet
+    assert (await stage.labels())["extra"] == "yes"
+    await marks.set()
+    await marks.take_back()
+    await stage.client.patch(Pod, "default", "p", {"metadata": {"labels": {"extra": "yes"}}})
+    await marks.take_back()  # that was done already
+    assert (await stage.labels())["extra"] == "yes"
+
+
+async def test_a_change_while_marks_are_taken_back_stays(stage: Stage) -> None:
+    marks = stage.marks(await stage.live(), tier="new", extra="yes")
+    await marks.set()
+    stage.faults = [Fault(held=asyncio.Event())]
+    taking_back = asyncio.ensure_future(marks.take_back())
+    held = stage.faults[0].held
+    assert held is not None
+    while stage.faults:
+        await asyncio.sleep(0)
+    await stage.client.patch(Pod, "default", "p", {"metadata": {"labels": {"tier": "newer"}}})
+    held.set()
+    await taking_back
+    assert await stage.labels() == {"app": "web", "tier": "newer"}
+
+
+async def test_an_annotation_that_was_there_before_is_not_taken_back(stage: Stage) -> None:
+    await stage.client.patch(Pod, "default", "p", {"metadata": {"annotations": {"a": "1", "b": "1"}}})
+    marks = Marks(await stage.live(), {}, {"a": "1", "b": "2"}, stage.client, random.Random(1))
+    await marks.set()
+    await marks.take_back()
+    assert (await stage.live()).metadata.annotations == {"a": "1", "b": "1"}
+    marks = Marks(await stage.live(), {}, {"a": "1"}, stage.client, random.Random(1))
+    await marks.set()
+    writes = stage.writes
+    await marks.take_back()
+    assert stage.writes == writes

@@ -165,8 +165,27 @@ async def test_a_failure_gives_back_what_was_taken_until_then(
 
 @pytest.mark.parametrize("point", ["nominate", "resize"])
 async def test_a_rejection_before_the_pod_is_assumed_is_an_error(answers: Any, point: str) -> None:
-    answers[point] = Status.unschedulable("no")
-    assert World().placement().reserve().code is Code.ERROR
+    answers[point] = Status.unschedulable("no").by("Records")
+    status = World().placement().reserve()
+    assert (status.code, status.plugin, status.message) == (Code.ERROR, "Records", "no")
+
+
+@pytest.mark.parametrize("point", ["nominate", "resize"])
+async def test_what_broke_before_the_pod_is_assumed_is_kept(answers: Any, point: str) -> None:
+    answers[point] = error = RuntimeError("no")
+    assert World().placement().reserve().error is error
+
+
+async def test_a_pod_without_the_labels_that_pre_bind_wants_is_not_bound(answers: Any) -> None:
+    w = World()  # there is no client to set them with
+    placement = w.placement()
+    placement.binding.labels["extra"] = "yes"
+    status = await w.placed(placement)
+    assert "no client to write labels of p with" in status.message
+    assert not placement.is_bound
+    live = w.cluster.store(Pod).get("default", "p")
+    assert live is not None
+    assert not live.spec.node_name
 
 
 async def test_without_the_gate_no_pod_is_resized(answers: Any) -> None:
