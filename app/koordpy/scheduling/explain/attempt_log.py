@@ -38,7 +38,7 @@ class AttemptLog:
         self.processors: dict[str, Processor] = {}
 
     def __call__(self, decision: Decision, step: Step) -> None:
-        """Take in a step of an attempt."""
+        """Process a step of an attempt."""
         flags = self.flags
         if step == "scored" and flags.top_scores > 0 and decision.scores is not None:
             log_scores(flags.top_scores, decision.pod.metadata.key, decision.scores)

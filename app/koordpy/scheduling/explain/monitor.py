@@ -40,7 +40,7 @@ class Monitor:
         return len(self._attempts)
 
     def __call__(self, decision: Decision, step: Step) -> None:
-        """Take in a step of an attempt."""
+        """Process a step of an attempt."""
         uid = decision.pod.metadata.uid
         if step == "begun":
             self._attempts[uid] = _under_way(decision, self._clock.monotonic())

@@ -32,7 +32,7 @@ class ReservationEvents:
         self._events, self._profiles = events, profiles
 
     def __call__(self, decision: Decision, step: Step) -> None:
-        """Take in a step of an attempt."""
+        """Process a step of an attempt."""
         if (
             step != "unschedulable"
             or ANNOTATION_RESERVATION_AFFINITY not in decision.pod.metadata.annotations

@@ -1,4 +1,4 @@
-"""The nodes that kube-scheduler asks about in one call, read as far as anybody needs to know them."""
+"""The candidate nodes of one call of kube-scheduler, decoded lazily."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -12,17 +12,17 @@ from .wire import BadBody, ExtenderArgs
 
 
 class Candidates:
-    """Some hundred names, or where kube-scheduler sends them whole (`nodeCacheCapable: false`) Node objects.
+    """Some hundred names, or Node objects if kube-scheduler sends them (`nodeCacheCapable: false`).
 
-    Raises BadBody where there is neither; `names` does where they are no list of strings.
+    Raises BadBody if there is neither; `names` does if they are not a list of strings.
     """
 
     def __init__(self, args: ExtenderArgs, table: NodeTable) -> None:
         self._table = table
         self.text = bytes(args.node_names)
-        """The names as they came; empty where Node objects did."""
+        """The names as received; empty if Node objects were received."""
         self.full_nodes: Mapping[str, msgspec.Raw] = {}
-        """Node objects by name, as they came."""
+        """Node objects by name, as received."""
         if not self.text or self.text == b"null":
             self.text = b""
             if args.nodes is None:
@@ -31,7 +31,7 @@ class Candidates:
 
     @cached_property
     def names(self) -> Sequence[str]:
-        """The names, in the order in which they came."""
+        """The names, in the order received."""
         return wire.node_names(self.text) if self.text else list(self.full_nodes)
 
     @cached_property
@@ -41,11 +41,11 @@ class Candidates:
 
     @property
     def are_several(self) -> bool:
-        """Whether there is anything to choose among; where names came, their list has to look like one."""
+        """Whether there are several candidates; estimated from the raw list if names were received."""
         return len(self.full_nodes) > 1 or (
             self.text.startswith(b'["') and self.text.endswith(b'"]') and b'","' in self.text
         )
 
     def include(self, name: str) -> bool:
-        """Return whether a node is among them; a name that came in an unusual spelling may be missed."""
+        """Return whether a node is among them; a name with an unusual JSON encoding may be missed."""
         return b'"%b"' % name.encode() in self.text if self.text else name in self.full_nodes

@@ -1,4 +1,4 @@
-"""What answers kube-scheduler's extender calls: filter, prioritize, preempt and bind for kube-scheduler.
+"""Answers kube-scheduler's extender calls: filter, prioritize, preempt and bind.
 
 Filter and prioritize are synchronous, one at a time, and share the attempt's CycleState; bind is a coroutine
 of its own (`koordpy.scheduling.extender.bind_cycle`), so binds in flight never delay a filter. Bodies come in
@@ -67,8 +67,8 @@ def create(
 ) -> "Extender":
     """Return the extender that serves a configuration. Raises ConfigError.
 
-    Call it before the informers start: plugins ask for the stores that they follow. `skip_missing` leaves
-    out plugins that are not installed instead of refusing the configuration.
+    Call it before the informers start: plugins request the stores that they follow. `skip_missing` omits
+    plugins that are not installed instead of rejecting the configuration.
     """
     base = Handle(cluster, client=client)
     profiles = build(
@@ -90,9 +90,9 @@ class Extender:
     """Answers kube-scheduler's calls with the profiles of a configuration.
 
     All methods take a body and return a body; they raise BadBody (HTTP 400) and nothing else. With `is_light`
-    kube-scheduler binds by itself. Raises ConfigError where a plugin cannot do without the bind call then.
-    With `node_choice` koordpy, filter keeps the best node alone (`koordpy.scheduling.extender.node_choice`).
-    `histories` is the number of pods whose lives are remembered.
+    kube-scheduler binds by itself. Raises ConfigError if a plugin needs the bind call then.
+    With `node_choice` koordpy, filter keeps only the best node (`koordpy.scheduling.extender.node_choice`).
+    `histories` is the number of pods whose lives are recorded.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class Extender:
         return answer, attempt if len(kept) > 1 and framework.scores else None
 
     def _take_over(self, attempt: Attempt, ranking: Ranking, row: int) -> NodeSet:
-        """Place a pod by what was found out for another one; return its node."""
+        """Place a pod with the results of an identical one; return its node."""
         decision, outcome = attempt.decision, ranking.outcome
         attempt.state, attempt.moment = ranking.state.clone(), ranking.moment
         attempt.hidden_version = ranking.hidden_version
@@ -219,7 +219,7 @@ class Extender:
         failed: Mapping[str, str] = _NONE,
         unresolvable: Mapping[str, str] = _NONE,
     ) -> bytes:
-        """Remember the nodes that are kept, if any, and write them."""
+        """Store the nodes that are kept, if any, and encode them."""
         if len(kept):
             attempt.kept = kept
             as_sent = bool(candidates.text) and len(kept) > 1 and len(kept) == len(candidates.names)
@@ -233,7 +233,7 @@ class Extender:
         return wire.filter_result(b"[" + b",".join(items) + b"]", failed, unresolvable, full_nodes=True)
 
     def _choose(self, chooser: Chooser, attempt: Attempt, kept: NodeSet) -> NodeSet:
-        """Return the best node alone, or all of them where kube-scheduler has to choose."""
+        """Return only the best node, or all of them if kube-scheduler has to choose."""
         began = time.perf_counter()
         chosen = chooser.choose(attempt, kept)
         if chosen is None:
@@ -247,14 +247,14 @@ class Extender:
         return kept.pick(np.array([best], np.int64))
 
     def score_ahead(self, attempt: Attempt) -> None:
-        """Score while kube-scheduler is busy with its own plugins, so that prioritize finds the answer."""
+        """Score while kube-scheduler runs its own plugins, so that prioritize finds the answer ready."""
         if attempt.scores is None and attempt.placement is None and attempt.kept is not None:
             score_kept(attempt, attempt.kept)
         self.attempts.tidy()
         self.decisions.tidy()
 
     def _unsynced(self) -> str:
-        """Say what is missing before the cluster is known; empty when nothing is."""
+        """Return what has not been listed yet; empty if nothing is missing."""
         if self.handle.cluster.synced:
             return ""
         waiting = [store.type.__name__ for store in self.handle.cluster.stores if not store.synced]
@@ -283,7 +283,7 @@ class Extender:
         return self._prioritize_others(body, attempt)
 
     def _prioritize_others(self, body: bytes, attempt: Attempt | None) -> bytes:
-        """Score other nodes than filter kept: another extender has dropped some, or filter was not asked."""
+        """Score other nodes than filter kept: another extender dropped some, or filter was not called."""
         args = wire.EXTENDER_ARGS.decode(body, "pod")
         assert args.pod is not None
         pod = self._pods.transformed(args.pod)
@@ -307,9 +307,9 @@ class Extender:
     # --- preempt ---------------------------------------------------------------------------------
 
     def preempt(self, body: bytes) -> bytes:
-        """Answer a preempt call: the proposal, as far as the pod fits then also by our own filters.
+        """Answer a preempt call: the proposal, as far as the pod then also passes koordpy's filters.
 
-        Where it does not, more victims are proposed, or the node is dropped; plugins may change the rest.
+        Where it does not, victims are added, or the node is dropped; plugins may change the rest.
         """
         args = wire.PREEMPTION_ARGS.decode(body, "pod")
         assert args.pod is not None
@@ -335,9 +335,9 @@ class Extender:
     # --- bind ------------------------------------------------------------------------------------
 
     async def bind(self, body: bytes, gone: Gone | None = None) -> bytes:
-        """Answer a bind call, after the pod is bound or it is clear why not.
+        """Answer a bind call once the pod is bound or the failure is known.
 
-        `gone` is awaited while the pod waits in Permit: when it returns, the caller has hung up and the
+        `gone` is awaited while the pod waits in Permit: when it returns, the caller has disconnected and the
         attempt ends.
         """
         args = wire.BINDING_ARGS.decode(body, "pod_name")
@@ -350,7 +350,7 @@ class Extender:
         return wire.error_result(error) if error else wire.BOUND
 
     def close(self, why: str) -> None:
-        """Let no pod wait any more: waiting binds fail, and later ones that would have to wait do too."""
+        """Fail all binds that wait in Permit, and later ones that would have to wait."""
         self.binds.close(why)
 
     # --- bookkeeping -----------------------------------------------------------------------------
@@ -384,7 +384,7 @@ class Extender:
 
 
 def _not_enqueued(status: Status, nodes: NodeSet) -> FilterOutcome:
-    """Return that a pod fits no node because a PreEnqueue plugin refuses it: no eviction would help."""
+    """Return an outcome without nodes for a pod that a PreEnqueue plugin rejects: no eviction would help."""
     if status.is_rejected:
         status = Status.unresolvable(*status.reasons).by(status.plugin)
     error = None if status.is_rejected else status
@@ -392,7 +392,7 @@ def _not_enqueued(status: Status, nodes: NodeSet) -> FilterOutcome:
 
 
 def _failures(outcome: FilterOutcome) -> tuple[dict[str, str], dict[str, str]]:
-    """Refused nodes with their messages: those that preemption may help, and the others."""
+    """Rejected nodes with their messages: those that preemption may help, and the others."""
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
     if not (outcome.refusals or outcome.absent) and outcome.prefilter.is_success:

@@ -1,9 +1,9 @@
-"""Light mode: kube-scheduler binds by itself, and koordpy only filters and scores.
+"""Light mode: kube-scheduler binds pods itself, and koordpy only filters and scores.
 
-Where no plugin hands anything out, nothing has to happen between the choice of a node and the binding: what
-Reserve would note follows from the pod on its node, as the watch shows it a little later. That spares a call
-and a write of ours for every pod. The price is the little later: pods that kube-scheduler has placed and the
-watch has not shown yet are not counted.
+If no plugin allocates anything, nothing has to happen between the choice of a node and the binding: what
+Reserve would record follows from the pod on its node, which the watch shows a little later. That saves a call
+and a write for every pod. The cost is the delay: pods that kube-scheduler has placed and the watch has not
+shown yet are not counted.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,17 +34,17 @@ NOT_CALLED: Sequence[tuple[str, type]] = (
     ("bind", Bind),
     ("post_bind", PostBind),
 )
-"""The points that are never reached when kube-scheduler binds by itself."""
+"""The points that are never reached when kube-scheduler binds pods itself."""
 
 BIND_REFUSED = (
-    "koordpy runs in light mode (extender.mode: light) and binds no pods: take bindVerb out of the extenders "
+    "koordpy runs in light mode (extender.mode: light) and binds no pods: remove bindVerb from the extenders "
     "in kube-scheduler's configuration, or set extender.mode: full"
 )
 """The answer to a bind call."""
 
 
 def check(frameworks: Iterable[Framework]) -> None:
-    """Raise ConfigError naming every plugin that cannot do its work in light mode."""
+    """Raise ConfigError naming every plugin that cannot work in light mode."""
     problems = [
         f"profile {framework.profile_name}: plugin {name} needs {', '.join(points)}, which light mode does "
         "not call: set extender.mode: full, or leave the plugin out"
@@ -56,7 +56,7 @@ def check(frameworks: Iterable[Framework]) -> None:
 
 
 def kept_from(framework: Framework) -> dict[str, list[str]]:
-    """Return the plugins of a profile that light mode keeps from their work, with the points they need."""
+    """Return the plugins of a profile that cannot work in light mode, with the points they need."""
     found: dict[str, list[str]] = {}
     for point, plugin in _late(framework):
         if not plugin.watch_suffices and point not in found.setdefault(plugin.name, []):
@@ -82,7 +82,7 @@ def _camel(point: str) -> str:
 class WatchedBinds:
     """Ends attempts when the watch shows their pods on a node, as the end of a bind does in full mode.
 
-    `asked` is called where a bind call would have come to this process.
+    `asked` is called when a bind call would have reached this process in full mode.
     """
 
     def __init__(self, handle: Handle, attempts: Attempts, asked: Callable[[], None]) -> None:

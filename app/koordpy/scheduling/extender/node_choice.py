@@ -1,13 +1,13 @@
-"""Who chooses the node: kube-scheduler among all that fit, or koordpy, which then names one alone.
+"""Which scheduler chooses the node: kube-scheduler among all that fit, or koordpy, which returns only one.
 
-The extender protocol leaves the choice to kube-scheduler: it scores every node that filter kept with its
-own plugins, asks for our scores with a second call, and adds them up. But koordpy knows all that it needs to
-come to the same sum: the whole framework of a profile scores with kube-scheduler's arithmetic. Where filter
-answers with the best node alone, kube-scheduler scores nothing and calls nobody: one call and the scoring of
-some hundred nodes are spared for every pod, which is what most of its time goes into.
+The extender protocol leaves the choice to kube-scheduler: it scores every node that filter kept with its own
+plugins, requests koordpy's scores with a second call, and adds them up. But koordpy can compute the same sum:
+the whole framework of a profile scores with kube-scheduler's arithmetic. If filter returns only the best
+node, kube-scheduler scores nothing and makes no further call: that saves one call and the scoring of some
+hundred nodes for every pod, on which it spends most of its time.
 
-The price: the weights and arguments of in-tree Score plugins count as they stand in koordpy's own
-configuration, and a filter extender after koordpy can only accept the node or refuse the pod.
+The cost: the weights and arguments of in-tree Score plugins come from koordpy's own configuration, and a
+filter extender after koordpy can only accept the node or reject the pod.
 """
 
 import logging
@@ -35,10 +35,10 @@ NodeChoice = Literal["kube-scheduler", "koordpy"]
 
 
 PRESUMED_SECONDS = 3.0
-"""For so long a pod counts on the node that was named for it, unless it is seen on a node before."""
+"""How long a pod counts on the node chosen for it, unless it is seen on a node earlier."""
 
 MOST_PRESUMED = 50
-"""Pods between the choice of a node and its bind call; kube-scheduler has a handful at a time."""
+"""The most pods between the choice of a node and its bind call; kube-scheduler has a handful at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ class _Presumed:
     node_name: str
     since: float
     withdrawn: Callable[[], None] | None = None
-    """To be called when the pod is not going there."""
+    """Called if the pod is not going there."""
 
 
 class Chooser:
-    """Chooses nodes as kube-scheduler would: the highest total, any of those with the same.
+    """Chooses nodes as kube-scheduler would: the highest total, any of them if equal.
 
-    Like kube-scheduler it counts pods on the nodes chosen for them before they are bound, so that pods that
-    come in a burst do not all get the same one.
+    Like kube-scheduler it counts pods on the nodes chosen for them before they are bound, so that a burst of
+    pods does not go to a single node.
     """
 
     def __init__(self, profiles: Profiles, handle: Handle) -> None:
@@ -72,10 +72,10 @@ class Chooser:
         return {} if whole is None else whole.weights
 
     def choose(self, attempt: Attempt, nodes: NodeSet) -> tuple[int, Scores] | None:
-        """Return the position of the best of the nodes, and all scores; None to leave it to kube-scheduler.
+        """Return the position of the best node, and all scores; None to leave the choice to kube-scheduler.
 
-        That is done where kube-scheduler has Score plugins that koordpy has not, and where scoring fails:
-        then the pod is better placed without our scores than not at all.
+        That is the case if kube-scheduler has Score plugins that koordpy lacks, or if scoring fails: it is
+        better to place the pod without koordpy's scores than not at all.
         """
         pod = attempt.pod
         whole = self._profiles.whole_of(pod.spec.scheduler_name)
@@ -90,11 +90,11 @@ class Chooser:
         return chosen, scores
 
     def can_choose(self, whole: Framework, pod: Pod) -> bool:
-        """Return whether a profile's scores of nodes for a pod are all that there are."""
+        """Return whether a profile's scores of nodes for a pod are complete."""
         return bool(whole.scores) and not _is_scored_elsewhere(pod)
 
     def score(self, whole: Framework, state: CycleState, pod: Pod, nodes: NodeSet) -> Scores | None:
-        """Score nodes with the pods that were promised to them; None, and a warning, when that fails."""
+        """Score nodes with the pods that were promised to them; None, and a warning, if that fails."""
         scores, status = whole.run_score(state, pod, self._with_presumed(nodes))
         state.skip_score.clear()
         if scores is None:
@@ -104,13 +104,13 @@ class Chooser:
         return scores
 
     def withdraw(self, pod: Pod) -> None:
-        """Count a pod on no node: it is tried again, or gone. The node is as good for others as before."""
+        """Stop counting a pod: it is retried, or gone. The node is as good for others as before."""
         presumed = self._presumed.pop(pod.metadata.uid, None)
         if presumed is not None and presumed.withdrawn is not None:
             presumed.withdrawn()
 
     def promise(self, pod: Pod, node_name: str, withdrawn: Callable[[], None] | None = None) -> None:
-        """Count a pod on a node from now on; `withdrawn` is called when it turns out not to go there."""
+        """Count a pod on a node from now on; `withdrawn` is called if it turns out not to go there."""
         self.withdraw(pod)  # the latest promise comes last
         if len(self._presumed) >= MOST_PRESUMED:
             del self._presumed[next(iter(self._presumed))]
@@ -119,7 +119,7 @@ class Chooser:
         self._presumed[pod.metadata.uid] = presumed
 
     def promised_since(self, promises: int) -> list[str]:
-        """Return the nodes of the promises after the first so many whose pods are not there yet."""
+        """Return the nodes of the promises after the first `promises` whose pods are not there yet."""
         self._prune()
         return [presumed.node_name for presumed in self._presumed.values() if presumed.number > promises]
 
@@ -135,7 +135,7 @@ class Chooser:
         return nodes if sandbox is None else sandbox.nodes
 
     def _prune(self) -> None:
-        """Forget promises that are kept by now, or too old."""
+        """Forget promises that have been kept, or are too old."""
         latest = self._clock.monotonic() - PRESUMED_SECONDS
         for uid, presumed in list(self._presumed.items()):
             if presumed.since < latest or self._nodes.placed_on(uid) is not None:

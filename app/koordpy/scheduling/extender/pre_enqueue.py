@@ -1,9 +1,9 @@
 """PreEnqueue beside kube-scheduler: scheduling gates, set at admission and removed here.
 
-`gates_for` says which gates a new pod gets. `PreEnqueueGates` removes a gate when its plugin has no objection
-to the pod any more; until then the pod's PodScheduled condition says what the plugin waits for, as
-kube-scheduler says it of its own PreEnqueue plugins (KEP-5501). Nothing else removes these gates, but a gate
-whose plugin does not run (any more) is removed as well: nobody would ever have an opinion on it.
+`gates_for` returns the gates of a new pod. `PreEnqueueGates` removes a gate once its plugin no longer rejects
+the pod; until then the pod's PodScheduled condition shows what the plugin waits for, as kube-scheduler does
+for its own PreEnqueue plugins (KEP-5501). No other component removes these gates. A gate whose plugin does
+not run (any more) is removed as well, because nothing would ever lift it.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ from koordpy.scheduling.profiles.registry import Profiles, gated_plugins
 log = logging.getLogger(__name__)
 
 GATHERED_SECONDS = 0.5
-"""Changes come together; so long they are gathered into one."""
+"""How long changes are batched."""
 
 CHECKED_AGAIN_SECONDS = 30.0
-"""Every gated pod is checked so often, whatever happens: plugins may depend on time."""
+"""The longest time between two checks of a gated pod: plugins may depend on time."""
 
 CONDITION_SECONDS = 5.0
-"""The condition of a pod is not written more often: reasons may count something that changes all the time."""
+"""The shortest time between two writes of a pod's condition: reasons may contain changing counts."""
 
 AT_ONCE = 200
 """Pods checked before other work gets its turn."""
@@ -45,10 +45,10 @@ GatesFor = Callable[[str, Callable[[], Pod]], list[str]]
 
 
 def gates_for(profiles: Profiles) -> GatesFor | None:
-    """Return a function from a new pod's scheduler name, and a way to read the pod, to the gates it needs.
+    """Return a function from a new pod's scheduler name, and a getter of the pod, to the gates it needs.
 
-    None where no profile has a plugin that needs gates. The plugins of `profiles` are asked about the pod
-    alone, so they need not see the cluster.
+    None if no profile has a plugin that needs gates. The plugins of `profiles` decide by the pod alone, so
+    they need not see the cluster.
     """
     by_scheduler = {
         name: plugins
@@ -102,7 +102,7 @@ class PreEnqueueGates:
     def __bool__(self) -> bool:
         return bool(self._names)
 
-    # --- which pods, and when --------------------------------------------------------------------
+    # --- pod and cluster events ------------------------------------------------------------------
 
     def _follow(self, kind: type[KubeObject]) -> None:
         self._handle.on(kind, self._anything, lambda _, new: self._anything(new), self._anything)
@@ -133,7 +133,7 @@ class PreEnqueueGates:
         self._anything(pod)
 
     def _note(self, pod: Pod) -> bool:
-        """Remember whether a pod is gated by us, and say so."""
+        """Record, and return, whether a pod has gates of PreEnqueue plugins."""
         uid = pod.metadata.uid
         if pod.metadata.deletion_timestamp or not any(plugins_of(pod)):
             self._forget(uid)
@@ -160,7 +160,7 @@ class PreEnqueueGates:
     # --- checking --------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Check gated pods until cancelled: all at first and now and then, else those that may pass."""
+        """Check gated pods until cancelled: all initially and periodically, else those that may pass."""
         while True:
             self._due.update(dict.fromkeys(self._gated))
             until = self._handle.clock.monotonic() + CHECKED_AGAIN_SECONDS
@@ -229,7 +229,7 @@ class PreEnqueueGates:
             counter(GATES_REMOVED, name, "removed").inc()
 
     async def _report(self, pod: Pod, refusal: str, removed: list[str]) -> None:
-        """Bring the PodScheduled condition to what is still in the way, and an event when that is new."""
+        """Update the PodScheduled condition with the rejecting plugins; write an event on a change."""
         meta = pod.metadata
         told = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
         left = [gate for gate in pod.spec.scheduling_gates if gate.name not in map(gate_of, removed)]

@@ -1,7 +1,7 @@
 """The scores of an attempt, as prioritize answers them.
 
-Only what is asked about the nodes that filter kept is remembered with the attempt. Other questions in between
-(another extender has dropped some of them, or a bind is under way) leave it as it is.
+Only the scores of the nodes that filter kept are stored with the attempt. Other calls in between (another
+extender has dropped some nodes, or a bind is in flight) leave it unchanged.
 """
 
 import logging
@@ -26,7 +26,7 @@ def score_kept(attempt: Attempt, kept: NodeSet) -> None:
 
 
 def score_others(attempt: Attempt, nodes: NodeSet) -> dict[str, int]:
-    """Return the scores of any nodes by name; none where scoring fails."""
+    """Return the scores of any nodes by name; empty if scoring fails."""
     scores = _score(attempt, attempt.state.clone(), nodes)
     return {} if scores is None else dict(zip(nodes.names, scores.total.tolist(), strict=True))
 

@@ -1,4 +1,4 @@
-"""The victims that kube-scheduler proposes in a preempt call, as koordpy knows them."""
+"""The victims that kube-scheduler proposes in a preempt call, resolved to known pods."""
 
 import logging
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ log = logging.getLogger(__name__)
 
 
 def known_victims(args: PreemptionArgs, table: NodeTable) -> dict[str, Victims]:
-    """Look up victims by node name. Raises BadBody where none are given.
+    """Look up victims by node name. Raises BadBody if there are none.
 
-    A node with one that is not known (any more) is dropped: then kube-scheduler sees another cluster.
+    A node with an unknown victim is dropped: kube-scheduler's view of the cluster differs then.
     """
     found: dict[str, Victims] = {}
     for node_name, uids, violations in _proposed(args):

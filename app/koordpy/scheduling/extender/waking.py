@@ -1,10 +1,10 @@
-"""Has kube-scheduler try pods again that were refused, when something changes that it does not see.
+"""Makes kube-scheduler retry rejected pods after changes that it does not see.
 
-kube-scheduler tries a pod again that an extender refused as soon as anything happens that it follows.
-Reservations, NodeMetrics and the like are none of that: a pod would stay aside for minutes after it could go.
-So it is annotated, which is a change that kube-scheduler sees. Plugins say which changes may help
-(`EnqueueExtensions`), or name pods or changes themselves (`Handle.queue`). Koordinator moves such pods in its
-own queue (`pkg/scheduler/frameworkext/eventhandlers`).
+kube-scheduler retries a pod that an extender rejected as soon as any object that it watches changes. It does
+not watch Reservations, NodeMetrics and the like: a pod would stay unschedulable for minutes after it could be
+placed. So the pod is annotated, which is a change that kube-scheduler sees. Plugins declare which changes may
+help (`EnqueueExtensions`), or name pods or changes themselves (`Handle.queue`). Koordinator moves such pods
+in its own queue (`pkg/scheduler/frameworkext/eventhandlers`).
 """
 
 import asyncio
@@ -30,36 +30,36 @@ from koordpy.scheduling.interface.pod_queues import ClusterEvent
 log = logging.getLogger(__name__)
 
 WOKEN = "koordpy.dev/woken-at"
-"""The annotation: when koordpy last asked for another attempt."""
+"""The annotation: when koordpy last requested another attempt."""
 
 GATHERED_SECONDS = 1.0
-"""Changes come together; so long they are gathered into one."""
+"""How long changes are batched."""
 
 AT_A_TIME = 100
-"""Pods woken after one change, the most important first. When one of them is placed, that is a change too."""
+"""The most pods woken after one change, the most important first. Placing one of them is a change too."""
 
 EXAMINED_AT_ONCE = 500
-"""Refused pods that a plugin judges before other work gets its turn."""
+"""Rejected pods that a plugin checks before other work gets its turn."""
 
 REMEMBERED = 10_000
-"""Pods refused by a plugin, and changed objects of a kind, the latest last."""
+"""The most pods remembered per rejecting plugin, and changed objects per kind, the latest last."""
 
 
 @dataclass(eq=False)
 class _Waiting:
-    """The pods that one plugin refused, and what changed since that may help them."""
+    """The pods that one plugin rejected, and later changes that may help them."""
 
     plugin: EnqueueExtensions
     names: frozenset[str]
-    """The plugin's name in refusals, and those of in-tree filters that run again on its behalf."""
+    """The plugin's name in rejections, and those of in-tree filters that run again on its behalf."""
     refused: dict[str, Pod] = field(default_factory=dict)
     changed: dict[type[KubeObject], dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     handlers: dict[type[KubeObject], Callable[[Any, Any], None]] = field(default_factory=dict)
-    """What is to be called with a change, by kind."""
+    """Handlers to call with a change, by kind."""
 
 
 class Waking:
-    """Remembers the pods that were refused, and wakes them; `run` while we lead."""
+    """Remembers rejected pods and wakes them; `run` while this process leads."""
 
     def __init__(self, frameworks: Collection[Framework], handle: Handle, client: Client) -> None:
         self._handle, self._client = handle, client
@@ -86,18 +86,18 @@ class Waking:
         return bool(self._waiting)
 
     def activate(self, pod: Pod) -> None:
-        """Wake a pod soon, whoever refused it; one that is placed, gated or gone by then is left alone."""
+        """Wake a pod soon, whichever plugin rejected it, unless it is placed, gated or gone by then."""
         _remember(self._activated, pod.metadata.uid, pod)
         self._changed.set()
 
     def move_all(self, event: ClusterEvent) -> None:
-        """Take an event as if the API server had reported it."""
+        """Process an event as if the API server had reported it."""
         for waiting in self._waiting:
             handler = waiting.handlers.get(event.kind)
             if handler is not None:
                 handler(event.old, event.new)
 
-    # --- what is refused, and what changes -------------------------------------------------------
+    # --- rejections and changes ------------------------------------------------------------------
 
     def _follow(self, waiting: _Waiting, kind: type[KubeObject], helps: ChangeHelps) -> None:
         def changed(old: Any, new: Any) -> None:
@@ -146,7 +146,7 @@ class Waking:
     async def _choose(
         self, waiting: _Waiting, changed: dict[type[KubeObject], dict[str, None]], chosen: dict[str, Pod]
     ) -> None:
-        """Add the refused pods that the plugin thinks may pass now, the most important first."""
+        """Add the rejected pods that may pass now according to the plugin, the most important first."""
         live: list[Pod] = []
         for uid, pod in list(waiting.refused.items()):
             found = self._still_waiting(pod)
@@ -165,7 +165,7 @@ class Waking:
             await asyncio.sleep(0)
 
     def _still_waiting(self, pod: Pod) -> Pod | None:
-        """Return a pod as it is now, None where no attempt is due."""
+        """Return the current pod, None if no attempt is due."""
         live = self._pods.by_key(pod.metadata.key)
         if live is None or live.metadata.uid != pod.metadata.uid or live.spec.node_name or live.is_terminal:
             return None
@@ -198,7 +198,7 @@ def _refusing(failure: Failure) -> Iterator[str]:
 
 
 def _remember(known: dict[str, Any], key: str, value: Any) -> None:
-    """Put an entry last, and drop the oldest of too many."""
+    """Move an entry to the end, and drop the oldest ones beyond the limit."""
     known.pop(key, None)
     known[key] = value
     if len(known) > REMEMBERED:

@@ -1,7 +1,7 @@
 """The bodies of extender calls (`k8s.io/kube-scheduler/extender/v1`), from bytes and to bytes.
 
-kube-scheduler spells the members exactly as Go does; other clients may not, and Go's decoder does not look
-at case, so neither does this one: the exact spelling is the fast way, everything else takes a slower one.
+kube-scheduler spells the members exactly as Go does; other clients may not, and Go's decoder ignores case, so
+this one does too: the exact spelling takes the fast path, everything else a slower one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ from koordpy.api.scheme import MALFORMED, without_nulls
 
 
 class BadBody(ValueError):
-    """A body does not have the shape of its call; the message says where and what was expected."""
+    """A body does not have the expected shape; the message says where and what was expected."""
 
 
 class PodIdentity(msgspec.Struct):
     """As much of a pod as prioritize needs when the attempt is known."""
 
     class Meta(msgspec.Struct):
-        """Who it is."""
+        """The pod's identity."""
 
         uid: str = ""
         name: str = ""
@@ -31,7 +31,7 @@ class PodIdentity(msgspec.Struct):
 
 
 class NodeList(msgspec.Struct):
-    """Full Node objects, passed back as they came."""
+    """Full Node objects, returned unchanged."""
 
     items: list[msgspec.Raw] = []
 
@@ -92,7 +92,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class BodyDecoder(Generic[T]):
-    """Reads one kind of body. Raises BadBody."""
+    """Decodes one kind of body. Raises BadBody."""
 
     def __init__(self, type_: type[T]) -> None:
         self._type = type_
@@ -100,7 +100,7 @@ class BodyDecoder(Generic[T]):
         self._spelling: _Spelling | None = None
 
     def decode(self, body: bytes, required: str) -> T:
-        """Read a body; `required` is a member that must be there, by which foreign spelling is noticed."""
+        """Decode a body; `required` is a mandatory member: without it the spelling must be another one."""
         try:
             args = self._decoder.decode(body)
             if getattr(args, required):
@@ -201,7 +201,7 @@ BOUND = b'{"Error":""}'
 
 
 def host_priorities(names: Sequence[str], scores: Sequence[int]) -> bytes:
-    """Write a HostPriorityList."""
+    """Encode a HostPriorityList."""
     if not names:
         return b"[]"
     if _ENCODER.encode(names).count(b"\\"):
@@ -227,11 +227,11 @@ def _between(score: int) -> str:
 
 
 _BETWEEN = [_between(score) for score in range(2048)]
-"""What stands between a host's name and the next one, for common scores."""
+"""The JSON between a host's name and the next one, for common scores."""
 
 
 def preemption_result(victims: Mapping[str, tuple[Sequence[str], int]]) -> bytes:
-    """Write an ExtenderPreemptionResult from UIDs and PDB violations by node name."""
+    """Encode an ExtenderPreemptionResult from UIDs and PDB violations by node name."""
     return _ENCODER.encode(
         {
             "NodeNameToMetaVictims": {
@@ -243,7 +243,7 @@ def preemption_result(victims: Mapping[str, tuple[Sequence[str], int]]) -> bytes
 
 
 class _Spelling:
-    """How the members of one kind of object are spelled, and the spelling of what is in them."""
+    """The spelling of the members of one kind of object, and of objects within them."""
 
     def __init__(self, type_: type[Any]) -> None:
         self.names: dict[str, str] = {}
@@ -255,7 +255,7 @@ class _Spelling:
                 self.below[member.encode_name] = _Spelling(inner)
 
     def apply(self, members: Mapping[str, Any]) -> dict[str, Any]:
-        """Spell an object's members, and theirs, as Go does."""
+        """Rename an object's members, recursively, to Go's spelling."""
         spelled = {self.names.get(key.lower(), key): value for key, value in members.items()}
         for name, below in self.below.items():
             value = spelled.get(name)
@@ -272,4 +272,4 @@ _INSIDE: Mapping[str, type[Any]] = {
     "NodeNameToVictims": VictimPods,
     "NodeNameToMetaVictims": MetaVictims,
 }
-"""Members that are maps of structs of ours; Kubernetes objects are spelled as the API spells them."""
+"""Members that are maps of extender structs; Kubernetes objects already have the API's spelling."""

@@ -1,4 +1,4 @@
-"""From the chosen node to the bound pod: Reserve, Permit, PreBind, Bind, and the way back."""
+"""From the chosen node to the bound pod: Reserve, Permit, PreBind, Bind, and Unreserve."""
 
 import logging
 from contextlib import suppress
@@ -28,11 +28,11 @@ from .plugin_call import Broken, as_error, broken, call, call_async
 log = logging.getLogger(__name__)
 
 MAX_PERMIT_WAIT = 15 * 60.0
-"""Seconds; a Permit plugin cannot let a pod wait longer."""
+"""Seconds; a Permit plugin cannot make a pod wait longer."""
 
 
 class BindPhase:
-    """The plugins that hand out what a pod gets on its node, and write it down."""
+    """The plugins that allocate resources on the chosen node and bind the pod."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class BindPhase:
         self._post_bind = enabled.at("post_bind", PostBind)
 
     def nominate_reservation(self, state: CycleState, pod: Pod, node_name: str) -> Status:
-        """Let the profile's nominator choose the reservation that the pod will use on its node."""
+        """Run the profile's nominator, which chooses the reservation that the pod will use on its node."""
         nominator = self._nominator
         if nominator is None:
             return SUCCESS
@@ -65,7 +65,7 @@ class BindPhase:
         return SUCCESS if status.is_skip or status.code is Code.WAIT else status
 
     def delete_nominated_reservation(self, pod: Pod) -> None:
-        """Take back what `nominate_reservation` has chosen."""
+        """Revert the choice of `nominate_reservation`."""
         if self._nominator is None:
             return
         try:
@@ -74,7 +74,7 @@ class BindPhase:
             broken("DeleteNominatedReservation", type(self._nominator).__name__, error)
 
     def run_resize_pod(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Pod, Status]:
-        """Let plugins change what the pod requests (gate ResizePod); the first failure is the answer."""
+        """Let plugins change the pod's requests (gate ResizePod); return the first failure."""
         if not self._resizes:
             return pod, SUCCESS
         try:
@@ -132,10 +132,10 @@ class BindPhase:
         return (Status(Code.WAIT) if waits else SUCCESS), waits
 
     async def run_pre_bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
-        """Check that the pod is still ours, then run PreBind, which fills the binding's annotations.
+        """Check that the pod still belongs to the profile, then run PreBind, which fills the binding.
 
-        A pod that the watch does not show (yet, or any more) counts as it was handed in: the API server
-        refuses to bind what is gone.
+        If the watch does not show the pod (yet, or any more), the given object is used: the API server
+        refuses to bind a pod that is gone.
         """
         if self._checks_scheduler:
             status = self._check_still_ours(pod)
@@ -157,7 +157,7 @@ class BindPhase:
     async def run_pre_bind_reservation(
         self, state: CycleState, reservation: ReservationInfo, binding: Binding
     ) -> Status:
-        """Run PreBindReservation in PreBind's order; for reserve pods it takes PreBind's place."""
+        """Run PreBindReservation in PreBind's order; it replaces PreBind for reserve pods."""
         for name, plugin in self._pre_bind_reservation:
             try:
                 status = await call_async(
@@ -185,7 +185,7 @@ class BindPhase:
         return SUCCESS
 
     async def run_bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
-        """Run Bind plugins until one does not skip; without any the status is Skip."""
+        """Run Bind plugins until one does not skip; return Skip if all do."""
         for name, plugin in self._bind:
             try:
                 status = await call_async(state, "Bind", name, plugin.bind, state, pod, binding)
@@ -199,7 +199,7 @@ class BindPhase:
         return Status.skip()
 
     def run_post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Tell PostBind plugins; one that raises does not stop the others."""
+        """Run PostBind plugins; one that raises does not stop the others."""
         for name, plugin in self._post_bind:
             with suppress(Broken):
                 call(state, "PostBind", name, plugin.post_bind, state, pod, node_name)

@@ -1,4 +1,4 @@
-"""The controllers that plugins bring along, and which of them run: Koordinator's `--controller-plugins`.
+"""The controllers that plugins provide, and which of them run: Koordinator's `--controller-plugins`.
 
 Source: Koordinator, `pkg/scheduler/frameworkext/controllers.go`.
 """
@@ -17,10 +17,10 @@ log = logging.getLogger(__name__)
 
 
 class PluginControllers:
-    """The controllers of the plugins of some profiles, those that a list selects; `run` while we lead.
+    """The selected controllers of the plugins of some profiles; `run` while this process leads.
 
-    A plugin of several profiles is asked once. `selection` is scanned from left to right: `NAME` switches a
-    plugin's controllers on, `-NAME` off, `*` all that are not named.
+    A plugin of several profiles provides its controllers once. `selection` is scanned from left to right:
+    `NAME` enables a plugin's controllers, `-NAME` disables them, `*` enables all others.
     """
 
     def __init__(self, frameworks: Iterable[Framework], selection: Sequence[str]) -> None:
@@ -33,19 +33,21 @@ class PluginControllers:
                     continue
                 asked.add(name)
                 if not is_selected(name, selection):
-                    log.info("the controllers of plugin %s are switched off", name)
+                    log.info("the controllers of plugin %s are disabled", name)
                     continue
                 for controller in provider.controllers():
                     self.controllers.setdefault(f"{name}/{controller.name}", controller)
         for item in selection:
             if item != "*" and item.removeprefix("-") not in asked:
-                log.warning("controller plugins: no plugin %s with controllers is on", item.removeprefix("-"))
+                log.warning(
+                    "controller plugins: no enabled plugin %s has controllers", item.removeprefix("-")
+                )
 
     def __bool__(self) -> bool:
         return bool(self.controllers)
 
     async def run(self) -> None:
-        """Run all until cancelled; one that fails is started again and holds up no other."""
+        """Run all until cancelled; one that fails is restarted without affecting the others."""
         async with asyncio.TaskGroup() as tasks:
             for name, controller in self.controllers.items():
                 tasks.create_task(supervise.forever(f"controller {name}", controller.run))

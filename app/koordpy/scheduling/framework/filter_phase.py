@@ -1,6 +1,6 @@
 """Which nodes a pod can go to: PreFilter, Filter, and the points around them.
 
-How results of several plugins combine is Kubernetes' and Koordinator's rule
+The rules for combining results of several plugins are Kubernetes' and Koordinator's
 (`k8s.io/kubernetes/pkg/scheduler/framework/runtime`, Koordinator's
 `pkg/scheduler/frameworkext/framework_extender.go`).
 """
@@ -37,7 +37,7 @@ _REJECTED_CODES = np.array([code in REJECTED for code in sorted(Code)])
 
 
 class FilterPhase:
-    """The plugins that say which nodes a pod can go to.
+    """The plugins that decide which nodes a pod can go to.
 
     Pods nominated by `local_schedulers` count by Kubernetes' rule, those of others by the gate. `reruns` are
     in-tree plugins that kube-scheduler has run already.
@@ -122,7 +122,7 @@ class FilterPhase:
         return outcome
 
     def _transformed(self, state: CycleState, pod: Pod, nodes: NodeSet) -> NodeSet:
-        """Return nodes as the attempt sees them."""
+        """Return the nodes as the attempt sees them."""
         for name, transformer in self._transformers.items():
             nodes = call(state, "TransformNodes", name, transformer.transform_nodes, state, pod, nodes)
         return nodes
@@ -166,7 +166,7 @@ class FilterPhase:
     # --- Filter ----------------------------------------------------------------------------------
 
     def find_feasible(self, state: CycleState, pod: Pod, nodes: NodeSet) -> FilterOutcome:
-        """Run PreFilter, then Filter on those of the nodes that PreFilter left."""
+        """Run PreFilter, then Filter on the nodes that PreFilter left."""
         outcome = self.run_pre_filter(state, pod, nodes)
         if not outcome.status.is_success:
             error = None if outcome.status.is_rejected else outcome.status
@@ -225,7 +225,7 @@ class FilterPhase:
         *,
         is_before: bool = False,
     ) -> None:
-        """Count a verdict against the nodes that are still feasible; an Error of BeforeFilter stays as is."""
+        """Apply a verdict to the nodes that are still feasible; an Error of BeforeFilter stays unchanged."""
         codes = verdict.codes
         if codes is None:
             return
@@ -249,7 +249,7 @@ class FilterPhase:
     def _filter_with_nominated(
         self, state: CycleState, pod: Pod, nodes: NodeSet, outcome: FilterOutcome
     ) -> None:
-        """Try again, with the more important nominated pods in place, the nodes that have such pods."""
+        """Filter the nodes with more important nominated pods again, with these pods in place."""
         ignored = state.read(NOMINATED_PODS_TO_IGNORE) or frozenset()
         counted: dict[str, list[Pod]] = {}
         for node_name in self._nominator.node_names:
@@ -293,11 +293,11 @@ class FilterPhase:
         return self._counts_foreign_nominations and other > mine
 
     def _is_foreign(self, pod: Pod) -> bool:
-        """Return whether another scheduler looks after a pod."""
+        """Return whether another scheduler is responsible for a pod."""
         return (pod.spec.scheduler_name or "default-scheduler") not in self._local_schedulers
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> None:
-        """Tell the PreFilter plugins that another pod is on a node in this state. Raises Broken."""
+        """Run AddPod of the PreFilter plugins for a pod on a node in this state. Raises Broken."""
         for name, plugin in self._followers:
             if name not in state.skip_filter:
                 status = call(
@@ -307,7 +307,7 @@ class FilterPhase:
                     raise Broken(as_error(f'running AddPod on PreFilter plugin "{name}"', status, name))
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node: NodeInfo) -> None:
-        """Tell the PreFilter plugins that a pod is no longer on a node in this state. Raises Broken."""
+        """Run RemovePod of the PreFilter plugins for a pod on a node in this state. Raises Broken."""
         for name, plugin in self._followers:
             if name not in state.skip_filter:
                 status = call(
@@ -317,9 +317,10 @@ class FilterPhase:
                     raise Broken(as_error(f'running RemovePod on PreFilter plugin "{name}"', status, name))
 
     def entangled(self, state: CycleState) -> list[str]:
-        """Return the Filter plugins from the first on whose answer for a node depends on other nodes' pods.
+        """Return the Filter plugins starting with the first whose answer for a node depends on other nodes'
+        pods.
 
-        Where there is none, pods can be added and removed hypothetically on many nodes at once, in one state.
+        If there is none, pods can be added and removed hypothetically on many nodes at once, in one state.
         """
         names = [name for name, _ in self._filter]
         elsewhere = {name for name, plugin in self._followers if not plugin.node_local}
@@ -330,13 +331,13 @@ class FilterPhase:
 
 
 def _follows_pods(plugin: PreFilter) -> bool:
-    """Return whether a plugin follows pods that are added or removed hypothetically."""
+    """Return whether a plugin tracks hypothetically added and removed pods."""
     kind = type(plugin)
     return kind.add_pod is not PreFilter.add_pod or kind.remove_pod is not PreFilter.remove_pod
 
 
 def _readmit(outcome: FilterOutcome, indexes: Int64) -> None:
-    """Take back what the pass without nominated pods said of some nodes."""
+    """Discard the results of the pass without nominated pods for some nodes."""
     if not len(indexes):
         return
     outcome.feasible[indexes] = True

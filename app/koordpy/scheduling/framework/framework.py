@@ -1,6 +1,6 @@
 """One profile: its plugins, and the phases of scheduling that run them point by point in Koordinator's order.
 
-Nothing here talks to the network or knows who asks: the extender calls it verb by verb, the embedded
+Nothing here talks to the network or depends on the caller: the extender calls it verb by verb, the embedded
 scheduler, what-ifs and reservations run whole cycles.
 """
 
@@ -81,7 +81,7 @@ class Framework:
         post_filters = PostFilterPhase(by_point)
         self.run_post_filter = timed_async("PostFilter", profile_name, post_filters.run_post_filter)
         self.has_post_filter = post_filters.enabled
-        """Whether any plugin makes room for pods that fit nowhere."""
+        """Whether any plugin preempts for pods that fit nowhere."""
         self.explain_failure = post_filters.explain_failure
         self.run_preempt = post_filters.run_preempt
         scores = ScorePhase(by_point, weights)
@@ -107,16 +107,16 @@ class Framework:
         return bool(self.weights)
 
     def new_state(self) -> CycleState:
-        """Return the state of a new attempt; every tenth has its plugins' times measured."""
+        """Return the state of a new attempt; in every tenth the plugins are timed."""
         state = CycleState()
         state.measured = self.handle.rng.random() < 0.1
         return state
 
     def run_fit(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
-        """Return whether the only node of a set has room for a pod beside the pods that are there.
+        """Return whether a pod fits beside the pods on the only node of a set.
 
-        Filter gets nodes as transformers show them, which with Koordinator's reservations may be with more
-        free resources than there are: an owner that takes more than its reservation holds makes others look
+        Filter sees nodes as transformers show them, and with Koordinator's reservations these may show more
+        free resources than there are: an owner that takes more than its reservation holds makes others appear
         smaller. A profile without NodeResourcesFit leaves this to kube-scheduler.
         """
         if self._fit is None:
@@ -128,7 +128,7 @@ class Framework:
         return status if status.is_success else status.by(_FIT)
 
     def run_pre_enqueue(self, pod: Pod) -> Status:
-        """Return the first refusal to queue a pod, else Success."""
+        """Return the first rejection by a PreEnqueue plugin, else Success."""
         for name, plugin in self.pre_enqueue_plugins.items():
             status = pre_enqueue(name, plugin, pod)
             if not status.is_success:
@@ -137,7 +137,7 @@ class Framework:
 
 
 def pre_enqueue(name: str, plugin: PreEnqueue, pod: Pod) -> Status:
-    """Return what one PreEnqueue plugin says to a pod; an Error where it raises."""
+    """Return the status of one PreEnqueue plugin for a pod; an Error if it raises."""
     try:
         status = plugin.pre_enqueue(pod) if plugin.may_refuse(pod) else SUCCESS
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What scheduling measures, under kube-scheduler's and Koordinator's metric names."""
+"""Scheduling metrics, under kube-scheduler's and Koordinator's names."""
 
 from functools import cache
 
@@ -7,12 +7,12 @@ from prometheus_client import Counter, Gauge, Histogram
 from koordpy.lib.buffered_histogram import BufferedHistograms
 
 histogram = BufferedHistograms().series
-"""Return one series of a histogram, to be observed on hot paths."""
+"""Return one child of a histogram, to be observed on hot paths."""
 
 
 @cache
 def counter(family: Counter, *labels: str) -> Counter:
-    """Return one series of a counter; the library's own look-up takes a lock."""
+    """Return one child of a counter; the library's own lookup takes a lock."""
     return family.labels(*labels)
 
 
@@ -28,7 +28,7 @@ PLUGIN_DURATION = Histogram(
 )
 POINT_DURATION = Histogram(
     "scheduler_framework_extension_point_duration_seconds",
-    "Time all plugins of an extension point took together.",
+    "Total time of all plugins of an extension point.",
     ["extension_point", "status", "profile"],
     buckets=_exponential(0.0001, 2, 12),
 )
@@ -55,34 +55,30 @@ FEASIBLE_NODES = Histogram(
 )
 BATCH_ATTEMPTS = Counter(
     "scheduler_batch_attempts_total",
-    "Pods that are the same as others before them, by whether the results for those served them: "
-    "hint_used, hint_not_used.",
+    "Pods identical to earlier ones, by whether the earlier results were used: hint_used, hint_not_used.",
     ["profile", "result"],
 )
-PREEMPTION_ATTEMPTS = Counter(
-    "scheduler_preemption_attempts_total", "Times that preemption was considered for a pod."
-)
+PREEMPTION_ATTEMPTS = Counter("scheduler_preemption_attempts_total", "Preemption attempts.")
 PREEMPTION_VICTIMS = Histogram(
     "scheduler_preemption_victims",
     "Pods evicted for one pod.",
     buckets=_exponential(1, 2, 7),
 )
 WAITING_PODS = Gauge(
-    "koordpy_extender_waiting_pods", "Binds that are held because a Permit plugin lets the pod wait."
+    "koordpy_extender_waiting_pods", "Bind calls held open because a Permit plugin makes the pod wait."
 )
 ATTEMPTS_KEPT = Gauge(
     "koordpy_extender_attempts", "Attempts between filter and bind whose cycle state is kept."
 )
 PODS_WOKEN = Counter(
     "koordpy_pods_woken_total",
-    "Pods that kube-scheduler was made to try again, because something changed that it does not see: woken, "
-    "error.",
+    "Pods that kube-scheduler was made to retry after a change that it does not see: woken, error.",
     ["result"],
 )
 GATED_PODS = Gauge("koordpy_gated_pods", "Pods that wait for a PreEnqueue plugin.", ["plugin"])
 GATES_REMOVED = Counter(
     "koordpy_gates_removed_total",
-    "Scheduling gates of PreEnqueue plugins that koordpy removed, or could not remove: removed, error.",
+    "Scheduling gates of PreEnqueue plugins, by result of their removal: removed, error.",
     ["plugin", "result"],
 )
 EXTENDER_DURATION = Histogram(
@@ -91,6 +87,6 @@ EXTENDER_DURATION = Histogram(
     ["verb", "result"],
     buckets=_exponential(0.0001, 2, 18),
 )
-SCHEDULING_TIMEOUT = Gauge(  # it only grows, but the library lets no counter have Koordinator's name
-    "scheduler_scheduling_timeout", "Attempts that took too long, counted once a period.", ["profile"]
+SCHEDULING_TIMEOUT = Gauge(  # it only grows, but the library does not allow Koordinator's name for a counter
+    "scheduler_scheduling_timeout", "Attempts that took too long, counted once per period.", ["profile"]
 )

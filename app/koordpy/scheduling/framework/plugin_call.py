@@ -1,4 +1,4 @@
-"""Calling one plugin at one point: what it raises becomes a status, and a sample of the calls is timed."""
+"""Calls one plugin at one point: an exception becomes a status, and a sample of the calls is timed."""
 
 import logging
 import time
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 class Broken(Exception):
-    """A plugin raised, or answered what its point does not allow; carries the Error status."""
+    """A plugin raised, or returned what its point does not allow; carries the Error status."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
@@ -30,20 +30,20 @@ _ALWAYS_TIMED = frozenset(
         "BeforeFilter", "BeforeScore", "AfterPostFilter", "PreBindReservation", "ResizePod",
     )
 )  # fmt: skip
-"""Koordinator's own points: it times all their calls, while Kubernetes takes a sample of the others."""
+"""Koordinator's own points, of which all calls are timed; Kubernetes samples the others."""
 
 _WHERE = {
     "Score": 'running Score plugins: plugin "{}" failed with',
     "ScoreExtensionNormalize": 'running Normalize on Score plugins: plugin "{}" failed with',
     "PreBindReservation": 'running ReservationPreBindPlugin plugin "{}"',
 }
-"""How messages name a point where it is not `running POINT plugin "NAME"`."""
+"""How messages name a point if not as `running POINT plugin "NAME"`."""
 
 
 def call(
     state: CycleState, point: str, name: str, method: Callable[P, R], *args: P.args, **kw: P.kwargs
 ) -> R:
-    """Call a plugin's method; time it when the state is measured. Raises Broken when the plugin raises."""
+    """Call a plugin's method; time it if the state is measured. Raises Broken if the plugin raises."""
     if not state.measured and point not in _ALWAYS_TIMED:
         try:
             return method(*args, **kw)
@@ -62,7 +62,7 @@ def call(
 async def call_async(
     state: CycleState, point: str, name: str, method: Callable[P, Awaitable[R]], *args: P.args, **kw: P.kwargs
 ) -> R:
-    """Do the same with a coroutine; the time includes what it waits for."""
+    """Do the same for a coroutine; the time includes its waits."""
     started = time.perf_counter()
     timed = state.measured or point in _ALWAYS_TIMED
     try:
@@ -77,7 +77,7 @@ async def call_async(
 
 
 def timed(point: str, profile: str, phase: Callable[P, R]) -> Callable[P, R]:
-    """Return a phase that tells how long all plugins of its point took together."""
+    """Wrap a phase to measure the total time of all plugins of its point."""
 
     def run(*args: P.args, **kw: P.kwargs) -> R:
         started = time.perf_counter()
@@ -91,7 +91,7 @@ def timed(point: str, profile: str, phase: Callable[P, R]) -> Callable[P, R]:
 def timed_async(
     point: str, profile: str, phase: Callable[P, Coroutine[Any, Any, R]]
 ) -> Callable[P, Coroutine[Any, Any, R]]:
-    """Do the same with a phase that waits for its plugins."""
+    """Do the same for an asynchronous phase."""
 
     async def run(*args: P.args, **kw: P.kwargs) -> R:
         started = time.perf_counter()
@@ -113,7 +113,7 @@ def _took(point: str, name: str, outcome: str, started: float) -> None:
 
 
 def _outcome(point: str, answer: object) -> str:
-    """Return the status label: that of the answer's status, Success for what has none."""
+    """Return the status label of an answer; Success if it has no status."""
     status = _status_in(answer)
     if status is not None:
         return status.code.label
@@ -127,7 +127,7 @@ def _status_in(answer: object) -> Status | None:
 
 
 def broken(point: str, name: str, error: Exception) -> Broken:
-    """Log what a plugin raised, and return it as the status of the attempt."""
+    """Log a plugin's exception, and return it as the status of the attempt."""
     log.exception("plugin %s raised at %s", name, point)
     where = _WHERE.get(point, f'running {point} plugin "{{}}"').format(name)
     return Broken(Status(Code.ERROR, (f"{where}: {type(error).__name__}: {error}",), name, error=error))

@@ -19,12 +19,12 @@ log = logging.getLogger(__name__)
 
 
 class PostFilterPhase:
-    """The plugins that make room for a pod."""
+    """The plugins that run when a pod fits nowhere."""
 
     def __init__(self, enabled: EnabledPlugins) -> None:
         self._post_filter = enabled.at("post_filter", PostFilter)
         self.enabled = bool(self._post_filter)
-        """Whether any plugin is asked."""
+        """Whether there is any PostFilter plugin."""
         self._preempt = enabled.at("post_filter", Preempt)
         self._explains = enabled.at("post_filter", ExplainsFailure)
         self._after_post_filter = enabled.at("post_filter", AfterPostFilter)
@@ -66,19 +66,19 @@ class PostFilterPhase:
         return result, final
 
     def explain_failure(self, state: CycleState, pod: Pod, outcome: FilterOutcome) -> list[str]:
-        """Return what plugins have to say about a pod that fits nowhere, without making room for it."""
+        """Return plugins' reasons why a pod fits nowhere, without preempting for it."""
         reasons: list[str] = []
         for name, plugin in self._explains:
             try:
                 reasons.extend(plugin.reasons(state, pod, outcome))
             except Exception:
-                log.exception("plugin %s raised while it explained a failure", name)
+                log.exception("plugin %s raised while explaining a failure", name)
         return reasons
 
     def run_preempt(
         self, state: CycleState, pod: Pod, victims: Mapping[str, Victims]
     ) -> tuple[Mapping[str, Victims], Status]:
-        """Let plugins change proposed victims by node name; each sees what the one before left."""
+        """Let plugins change proposed victims by node name; each sees the result of the previous one."""
         state.write(SCHEDULING_PHASE, "PostFilter")
         try:
             for name, plugin in self._preempt:
@@ -91,7 +91,7 @@ class PostFilterPhase:
 
 
 def _with_suggestion(state: CycleState, status: Status) -> Status:
-    """Add what a plugin suggests to the reasons, which end in the pod's condition and event."""
+    """Add a plugin's suggestion to the reasons, which end in the pod's condition and event."""
     diagnosis = existing_diagnosis(state)
     if diagnosis is None or diagnosis.suggestion is None:
         return status

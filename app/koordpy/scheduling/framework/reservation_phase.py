@@ -1,7 +1,7 @@
 """The reservation extension points, run over the plugins of a profile in Koordinator's order.
 
-The caller is the plugin that owns reservations (Reservation); the framework only knows who takes part.
-Source: Koordinator, `pkg/scheduler/frameworkext` (`framework_extender.go`, `normalize_score.go`).
+The caller is the plugin that owns reservations (Reservation); the framework only knows which plugins take
+part. Source: Koordinator, `pkg/scheduler/frameworkext` (`framework_extender.go`, `normalize_score.go`).
 """
 
 import logging
@@ -48,7 +48,7 @@ class ReservationPhase:
         self.nominator: ReservationNominator | None = nominators[-1] if nominators else None
 
     def without(self, plugin: Named) -> "ReservationPhase":
-        """Return the same for all plugins but one, which knows itself what it says."""
+        """Return the same without one plugin: the caller, which already knows its own answer."""
         known = self._without.get(plugin.name)
         if known is None:
             others = (each for each in self._plugins if each is not plugin)
@@ -57,23 +57,23 @@ class ReservationPhase:
 
     @property
     def restores(self) -> bool:
-        """Whether any plugin wants reservations given back."""
+        """Whether any plugin restores reservations."""
         return bool(self._restores)
 
     @property
     def filters(self) -> bool:
-        """Whether any plugin refuses reservations."""
+        """Whether any plugin filters reservations."""
         return bool(self._filters)
 
     @property
     def scores(self) -> bool:
-        """Whether any plugin ranks reservations."""
+        """Whether any plugin scores reservations."""
         return bool(self._scores)
 
     # --- restoring -------------------------------------------------------------------------------
 
     def pre_restore(self, state: CycleState, pod: Pod) -> Status:
-        """Run PreRestoreReservation; the first failure is the answer."""
+        """Run PreRestoreReservation; return the first failure."""
         for plugin in self._restores:
             status = plugin.pre_restore_reservation(state, pod)
             if not status.is_success:
@@ -83,7 +83,7 @@ class ReservationPhase:
     def restore(
         self, state: CycleState, pod: Pod, matched: ReservationPairs, unmatched: ReservationPairs
     ) -> tuple[dict[str, Mapping[str, object]], Status]:
-        """Run RestoreReservation for the nodes of the pairs, which are the same of both.
+        """Run RestoreReservation for the nodes of the pairs; both have the same nodes.
 
         Returns states by plugin name, then node name, none of them on a failure.
         """
@@ -109,7 +109,7 @@ class ReservationPhase:
         return SUCCESS
 
     def pre_restore_pre_allocation(self, state: CycleState, reservation: ReservationInfo) -> Status:
-        """Run PreRestoreReservationPreAllocation; the first failure is the answer."""
+        """Run PreRestoreReservationPreAllocation; return the first failure."""
         for plugin in self._pre_allocations:
             status = plugin.pre_restore_reservation_pre_allocation(state, reservation)
             if not status.is_success:
@@ -119,22 +119,22 @@ class ReservationPhase:
     def restore_pre_allocation(
         self, state: CycleState, reservation: ReservationInfo, pairs: ReservationPairs
     ) -> Status:
-        """Run RestoreReservationPreAllocation for all candidates; the first failure is the answer."""
+        """Run RestoreReservationPreAllocation for all candidates; return the first failure."""
         for plugin in self._pre_allocations:
             _, status = plugin.restore_reservations_pre_allocation(state, reservation, pairs)
             if not status.is_success:
                 return status
         return SUCCESS
 
-    # --- refusing --------------------------------------------------------------------------------
+    # --- filtering -------------------------------------------------------------------------------
 
     def filter(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
-        """Run FilterReservation for pairs (k,); of each, the first failure is the answer."""
+        """Run FilterReservation for pairs (k,); return the first failure of each."""
         asks = [(_name(plugin), plugin.filter_reservations) for plugin in self._filters]
         return self._refusals("FilterWithReservation", asks, state, pairs)
 
     def filter_nominate(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
-        """Run FilterNominateReservation for pairs (k,); of each, the first failure is the answer."""
+        """Run FilterNominateReservation for pairs (k,); return the first failure of each."""
         asks = [(_name(plugin), plugin.filter_nominate_reservations) for plugin in self._filters]
         return self._refusals("FilterNominateReservation", asks, state, pairs)
 
@@ -176,7 +176,7 @@ class ReservationPhase:
                 verdict.status(position).message,
             )
 
-    # --- ranking ---------------------------------------------------------------------------------
+    # --- scoring ---------------------------------------------------------------------------------
 
     def score(self, state: CycleState, pod: Pod, pairs: ReservationPairs) -> tuple[dict[str, Int64], Status]:
         """Run ScoreReservation and the normalisation among the pairs of each node.
@@ -194,7 +194,7 @@ class ReservationPhase:
     def pre_allocation_score(
         self, state: CycleState, reservation: ReservationInfo, pairs: ReservationPairs
     ) -> tuple[dict[str, Int64], Status]:
-        """Do the same with running pods that a Reservation may take over; a failure names the pod."""
+        """Do the same for running pods that a Reservation may take over; a failure names the pod."""
         scores: dict[str, Int64] = {}
         for name, plugin in self._scores if len(pairs) else ():
             try:
@@ -225,7 +225,7 @@ class ReservationPhase:
 def _culprit(
     plugin: ReservationScore, state: CycleState, pairs: ReservationPairs, error: Exception
 ) -> tuple[str, Exception]:
-    """Find the pod that a plugin fails about, and how, by asking about one after the other."""
+    """Find the pod for which a plugin fails, and its error, by scoring one pod after the other."""
     for position in range(len(pairs)):
         one = pairs.pick(np.array([position]))
         try:

@@ -1,4 +1,4 @@
-"""Which of the possible nodes suit a pod best: PreScore, Score, and what weighs them."""
+"""Which of the feasible nodes suit a pod best: PreScore, Score, and the weights."""
 
 from collections.abc import Mapping
 
@@ -56,10 +56,10 @@ class ScorePhase:
             return None, broken.status
 
     def are_relative(self, scores: Scores) -> bool:
-        """Return whether scores would differ otherwise among fewer nodes.
+        """Return whether the differences of scores may change among fewer nodes.
 
-        Normalizing measures by the best or the worst. Where there are but two sorts of nodes, they are as far
-        apart among any nodes.
+        Normalization scales by the best or the worst score. With only two distinct values, the difference
+        between them is the same among any nodes.
         """
         for name in self._normalizing:
             values = scores.by_plugin.get(name)

@@ -1,4 +1,4 @@
-"""What makes pods the same to a profile, so that what was found out for one holds for the others."""
+"""What makes pods identical to a profile, so that the results for one hold for the others."""
 
 import logging
 from collections.abc import Hashable
@@ -28,12 +28,12 @@ class Signer:
             asked.update(plugins.having(role))
         signing = [plugin for plugin in asked.values() if isinstance(plugin, SignPlugin)]
         self.silent = sorted(name for name, plugin in asked.items() if not isinstance(plugin, SignPlugin))
-        """The plugins that do not vouch, so that every pod is alone."""
+        """The plugins that do not sign pods, so that every pod is evaluated alone."""
         self._signs = enabled and not self.silent
         self._plugins = [plugin for plugin in signing if type(plugin).sign_pod is not SignPlugin.sign_pod]
 
     def sign(self, pod: Pod) -> Hashable | None:
-        """Return what all pods have in common that get the same answers as this one; None: it is alone."""
+        """Return the signature of a pod: pods with the same one get the same answers. None if it has none."""
         if not self._signs:
             return None
         parts: list[Hashable] = [pod.metadata.namespace]
@@ -49,20 +49,20 @@ class Signer:
             parts.append(part)
         try:
             parts.append(_encode(_without_names(pod.spec)))
-        except OverflowError:  # no number that the API server lets pass
+        except OverflowError:  # not a number that the API server accepts
             return None
         return tuple(parts)
 
 
 def _without_names(spec: PodSpec) -> PodSpec:
-    """Return a spec without the volumes that are known by name only: it may be another one in every pod."""
+    """Return a spec without the volumes known by name only: every pod may have another name."""
     if not spec.volumes:
         return spec
     return msgspec.structs.replace(spec, volumes=[volume for volume in spec.volumes if _is_more(volume)])
 
 
 def _is_more(volume: Volume) -> bool:
-    """Return whether more is known of a volume than its name."""
+    """Return whether a volume has more than its name."""
     return (
         volume.image is not None
         or volume.persistent_volume_claim is not None

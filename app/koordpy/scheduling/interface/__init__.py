@@ -1,17 +1,18 @@
-"""Every point of a scheduling cycle at which a plugin may speak, by Kubernetes' and Koordinator's names.
+"""The extension points of a scheduling cycle, under Kubernetes' and Koordinator's names.
 
 A plugin is a class that inherits `Plugin` and the points that it implements. `pre_filter`, `filter`, `score`
 and so on are plain methods: scheduling is synchronous, one cycle at a time, so no plugin needs a lock. Only
 the points that talk to the API server (PostFilter, PreBind, Bind) are coroutines.
 
-Where a point is about many nodes, or many reservations, it has two forms: one at a time, easy to write, and
-all at once as arrays, fast. Implement either; the other follows from it. A plugin that gives both must give
-the same answers.
+A point that concerns many nodes, or many reservations, has two forms: one at a time, easy to write, and all
+at once as arrays, fast. Implement either; the other is derived from it. A plugin that implements both must
+return the same answers.
 
-A point that raises is an Error of the attempt, with the plugin's name: the pod is retried.
+An exception in a point is an Error of the attempt, with the plugin's name: the pod is retried.
 
 In the order of a cycle: `queueing`, `filtering`, `scoring`, `binding`; `reservations` and `numa` have
-Koordinator's points within those, `providers` is what a plugin may bring along, `signing` saves work.
+Koordinator's points within those, `providers` what a plugin may provide besides, `signing` the signatures of
+pods.
 """
 
 from .binding import Bind, Binding, Permit, PostBind, PreBind, Reserve, ResizePod

@@ -12,29 +12,29 @@ class ResizePod:
     """May change what the pod requests once its node is known, before it is assumed."""
 
     def resize_pod(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Pod, Status]:
-        """Return the pod to go on with (the same one, or a changed copy); a failure ends the attempt."""
+        """Return the pod to continue with (the same one, or a changed copy); a failure ends the attempt."""
         raise NotImplementedError
 
 
 class Reserve:
-    """The commit point: here alone anything is handed out. Two attempts never get the same thing."""
+    """The commit point: the only point that allocates. Two attempts never get the same resource."""
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
-        """Take what the pod needs, validating what Filter saw; a failure ends the attempt."""
+        """Allocate what the pod needs, validating what Filter saw; a failure ends the attempt."""
         raise NotImplementedError
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Give it back. Called for every Reserve plugin in reverse order, also for those never reached."""
+        """Release it. Called for every Reserve plugin in reverse order, also for those never reached."""
         raise NotImplementedError
 
 
 class Permit:
-    """The last word before binding, and the only point that may let a pod wait."""
+    """The last decision before binding, and the only point that may make a pod wait."""
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Return Success, a rejection, or `Status.wait(seconds)`.
 
-        A waiting pod goes on when every plugin that let it wait has allowed it through
+        A waiting pod proceeds when every plugin that made it wait has allowed it through
         `handle.waiting_pods`; the first rejection or timeout ends it. Waits are capped at 15 minutes.
         """
         raise NotImplementedError
@@ -42,11 +42,11 @@ class Permit:
 
 @dataclass(slots=True)
 class Binding:
-    """What the API server will be told of a pod, or of a Reservation that a reserve pod stands for.
+    """What will be written to a pod, or to the Reservation of a reserve pod.
 
     Annotations travel with the node in one write. Labels, which a Binding carries only behind a gate of the
-    API server, take one more, just before: a patch of those that are not as they should be. A pod that is not
-    bound in the end loses them again. A plugin that sets labels declares the right to get and patch pods.
+    API server, take one more write just before: a patch of those that differ. It is reverted if the pod is
+    not bound. A plugin that sets labels declares the right to get and patch pods.
     """
 
     pod: Pod
@@ -56,7 +56,7 @@ class Binding:
 
 
 class PreBind:
-    """Prepares the binding: puts annotations and labels into it, or writes something elsewhere."""
+    """Prepares the binding: adds annotations and labels to it, or writes other objects."""
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str, binding: Binding) -> Status:
         """Return Success, or a failure that ends the attempt."""
@@ -64,7 +64,7 @@ class PreBind:
 
 
 class Bind:
-    """Binds the pod. The first plugin that does not skip has done it."""
+    """Binds the pod. The first plugin that does not skip binds it."""
 
     async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
         """Return Success, Skip, or a failure that ends the attempt."""
@@ -72,8 +72,8 @@ class Bind:
 
 
 class PostBind:
-    """Told that a pod is bound."""
+    """Called when a pod is bound."""
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Clean up, or take note."""
+        """Clean up, or record it."""
         raise NotImplementedError

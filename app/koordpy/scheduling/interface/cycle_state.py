@@ -1,6 +1,6 @@
-"""What plugins remember between the extension points of one scheduling attempt.
+"""What plugins store between the extension points of one scheduling attempt.
 
-A state is made when an attempt starts and is garbage when it ends; it is never used for a second attempt.
+A state is created when an attempt starts and discarded when it ends; it is never reused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ class CycleState:
         self.skip_score: set[str] = set()
 
     def read(self, key: StateKey[T]) -> T | None:
-        """Return the value kept under a key, None when there is none."""
+        """Return the value stored under a key, None if there is none."""
         return cast("T | None", self._values.get(key.name))
 
     def write(self, key: StateKey[T], value: T) -> None:
@@ -64,8 +64,8 @@ NOMINATED_PODS_TO_IGNORE: StateKey[frozenset[str]] = StateKey(
 """UIDs of pods of the same job: their nominations do not count against this pod."""
 
 PLACED: StateKey[Mapping[str, Sequence[Pod]]] = StateKey("koordpy.dev/placed")
-"""In a what-if: the pods that it has placed before, by node name.
+"""In a what-if: the pods that it has placed so far, by node name.
 
-The nodes that plugins are shown have these pods on them. A plugin that keeps books of its own about pods
-looks here for those that are not in them.
+The nodes that plugins see have these pods on them. A plugin with its own per-pod state finds here the pods
+that it does not have.
 """

@@ -1,6 +1,6 @@
-"""What one attempt of a pod ran into, for machines: the diagnosis that Koordinator's tools read.
+"""The machine-readable diagnosis of one attempt of a pod, as Koordinator's tools read it.
 
-Plugins that make room for pods add what they found, and may suggest what another component could do about it.
+Plugins that preempt add their findings, and may suggest what another component could do.
 Source: Koordinator, `pkg/scheduler/frameworkext/schedule_diagnosis.go`.
 """
 
@@ -29,23 +29,23 @@ class SuggestionType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A piece of advice."""
+    """A suggestion."""
 
     type: SuggestionType
     message: str
 
     @property
     def reason(self) -> str:
-        """The advice as a reason of a status."""
+        """The suggestion as a reason of a status."""
         return f"Suggestion: {{type: {self.type}, message: {self.message}}}"
 
 
 @dataclass(slots=True)
 class ScheduleDiagnosis:
-    """Why nodes were refused, in one pass over them.
+    """Why nodes were rejected, in one pass over them.
 
-    `node_to_status` may be set by a plugin; `is_job` says that the pass was about a whole job, so that the
-    pods that wait for being bound do not count as offered slots.
+    `node_to_status` may be set by a plugin; `is_job` means that the pass was for a whole job, so that pods
+    waiting to be bound do not count as offered slots.
     """
 
     node_to_status: Mapping[str, Status] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class ScheduleDiagnosis:
     is_job: bool = False
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the JSON form."""
         slots = self.node_offer_slot
         if not self.is_job and self.already_wait_for_bound_pods:
             slots = Counter(pod.spec.node_name for pod in self.already_wait_for_bound_pods)
@@ -76,7 +76,7 @@ class PreemptionDiagnosis:
     failed_message: str = ""
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the JSON form."""
         dry_run = self.dry_run_filter_diagnosis
         found = {
             "dryRunFilterDiagnosis": None if dry_run is None else dry_run.document(),
@@ -89,7 +89,7 @@ class PreemptionDiagnosis:
 class Diagnosis:
     """The diagnosis of one attempt. Clones of the attempt's state share it.
 
-    `audit_type` and `audit_message` are what the workload auditor takes down of the attempt, if anything.
+    `audit_type` and `audit_message` are what the workload auditor records of the attempt, if anything.
     """
 
     timestamp: datetime | None = None
@@ -106,14 +106,14 @@ class Diagnosis:
     audit_message: str = ""
 
     def suggest(self, type_: SuggestionType, message: str) -> bool:
-        """Suggest something, unless something was suggested before; return whether it counts."""
+        """Set the suggestion unless there is one already; return whether it was set."""
         if self.suggestion is not None:
             return False
         self.suggestion = Suggestion(type_, message)
         return True
 
     def record(self, outcome: FilterOutcome) -> None:
-        """Take in why no node was found."""
+        """Record why no node was found."""
         if not outcome.prefilter.is_success:
             self.pre_filter_message = outcome.prefilter.message
         if self.schedule is None:
@@ -128,7 +128,7 @@ class Diagnosis:
             }
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON has it, members in Koordinator's order."""
+        """Return the JSON form, members in Koordinator's order."""
         found: dict[str, Any] = {"timestamp": None if self.timestamp is None else format_time(self.timestamp)}
         for name, text in (
             ("questionedKey", self.questioned_key),
@@ -160,12 +160,12 @@ def diagnosis_of(state: CycleState) -> Diagnosis:
 
 
 def existing_diagnosis(state: CycleState) -> Diagnosis | None:
-    """Return an attempt's diagnosis if any plugin has begun one."""
+    """Return an attempt's diagnosis if any plugin has started one."""
     return state.read(_KEY)
 
 
 def node_failed_details(statuses: Mapping[str, Status]) -> list[dict[str, Any]]:
-    """Gather nodes (names to statuses) that were refused by the same plugin for the same reason."""
+    """Group nodes (names to statuses) by rejecting plugin and reason."""
     groups: dict[tuple[str, str, bool], list[str]] = defaultdict(list)
     for name, status in statuses.items():
         helps = status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE

@@ -1,4 +1,4 @@
-"""An extender of the scheduler, as far as preemption has to ask it."""
+"""The interface of a scheduler extender that preemption uses."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -10,7 +10,7 @@ from .filtering import Victims
 
 
 class ExtenderError(Exception):
-    """An extender did not answer, answered something else than expected, or reported an error."""
+    """An extender did not answer, returned an unexpected answer, or reported an error."""
 
 
 class PreemptExtender(Protocol):
@@ -18,23 +18,23 @@ class PreemptExtender(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
         ...
 
     @property
     def ignorable(self) -> bool:
-        """Whether scheduling goes on without it when it fails."""
+        """Whether scheduling continues without it if it fails."""
         ...
 
     @property
     def supports_preemption(self) -> bool:
-        """Whether it wants to be asked."""
+        """Whether it supports preemption."""
         ...
 
     def is_interested(self, pod: Pod) -> bool:
-        """Return whether a pod concerns it."""
+        """Return whether the extender handles a pod."""
         ...
 
     async def preempt(self, pod: Pod, victims: Mapping[str, Victims], nodes: NodeTable) -> dict[str, Victims]:
-        """Return the victims by node name to go on with. Raises ExtenderError."""
+        """Return the victims by node name to continue with. Raises ExtenderError."""
         ...

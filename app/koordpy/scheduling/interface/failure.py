@@ -1,4 +1,4 @@
-"""An attempt that failed, as plugins hear of it, and what becomes of the pod's nomination.
+"""A failed attempt as seen by plugins, and what happens to the pod's nomination.
 
 Source: Koordinator, `pkg/scheduler/frameworkext` (`errorhandler_dispatcher.go`,
 `nominating_info_takeover.go`).
@@ -14,13 +14,13 @@ from .outcome import FilterOutcome, PostFilterResult
 from .status import Code, Status
 
 JOB_PREEMPTION_SUCCESS = "JobPreemptionSuccessPlugin"
-"""Rejects a waiting pod for whose job room was made: the pod is promised the node on which it waited."""
+"""Rejects a waiting pod whose job preempted: the pod is nominated to the node on which it waited."""
 
 JOB_PREEMPTION_FAILURE = "JobPreemptionFailurePlugin"
-"""Rejects a waiting pod for whose job no room can be made: the pod loses the node it was promised."""
+"""Rejects a waiting pod whose job cannot preempt: the pod loses its nomination."""
 
 JOB_REJECT = "JobRejectPlugin"
-"""Rejects a waiting pod because its job does not come together: its nomination stays as it is."""
+"""Rejects a waiting pod because its job is incomplete: its nomination stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ class Failure:
 
     @property
     def keeps_no_node(self) -> bool:
-        """Whether the pod is promised no node after this."""
+        """Whether the pod has no nomination after this."""
         if self.nomination is not None and self.nomination.override:
             return not self.nomination.nominated_node_name
         return self.nomination is None or not self.pod.status.nominated_node_name
 
 
 FailureHandler = Callable[[Failure], bool]
-"""Told that an attempt failed; returning true claims the failure, and later handlers are not asked."""
+"""Called when an attempt failed; returning true claims the failure, and later handlers are not called."""
 
 
 def taken_over(
@@ -53,7 +53,7 @@ def taken_over(
 ) -> PostFilterResult | None:
     """Return the nomination that a failed attempt ends with.
 
-    A plugin that rejects the waiting pods of a job knows better than the scheduler what they were promised;
+    A plugin that rejects the waiting pods of a job knows their nominations better than the scheduler;
     `node_name` is where the pod waited. Koordinator compares two different names of the rejecting plugin, of
     which the second is empty since Kubernetes 1.33; here it is one.
     """

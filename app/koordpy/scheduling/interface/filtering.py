@@ -25,8 +25,8 @@ class BeforePreFilter:
 class PreFilter:
     """Runs once per attempt, before any node is filtered.
 
-    `node_local` says that add_pod and remove_pod change what Filter says of their node only: then preemption
-    evaluates many nodes in one pass.
+    `node_local` means that add_pod and remove_pod change the answer of Filter for their node only: then
+    preemption evaluates many nodes in one pass.
     """
 
     node_local: ClassVar[bool] = False
@@ -43,9 +43,9 @@ class PreFilter:
     def needs_rerun(self, state: CycleState, pod: Pod, nodes: NodeSet) -> bool:
         """Return whether PreFilter and Filter of an in-tree plugin have to run again after kube-scheduler.
 
-        Called only where another plugin names this one in `reruns`, in place of PreFilter. False is right
-        where kube-scheduler has seen all that decides about this pod, and has to be found out at next to no
-        cost: it is the answer for almost all pods.
+        Called only where another plugin names this one in `reruns`, in place of PreFilter. Return False if
+        kube-scheduler has seen everything that matters for this pod. That must be cheap, because it is the
+        answer for almost all pods.
         """
         return True
 
@@ -87,30 +87,30 @@ class PreferNodes:
 
 
 class NodeTransformer:
-    """Transformer: shows attempts other nodes than the node table has.
+    """Transformer: changes the nodes that attempts see.
 
     What it returns is what PreFilter, Filter, PreScore and Score of all plugins get. Runs where these points
     are enabled, before their other transformers.
     """
 
     def transform_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> NodeSet:
-        """Return the nodes, same names and order, perhaps overlaid.
+        """Return the nodes, same names and order, possibly overlaid.
 
-        Called several times in an attempt, also with the same nodes again: remember what is costly.
+        Called several times per attempt, also with the same nodes: cache what is expensive.
         """
         raise NotImplementedError
 
 
 class BeforeFilter:
-    """Transformer: may show this attempt other nodes than the cluster has. Runs where Filter is enabled."""
+    """Transformer: may change the nodes that this attempt sees. Runs where Filter is enabled."""
 
     def before_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Pod, NodeSet, Verdict]:
-        """Return pod and nodes (same names and order, perhaps overlaid) and who is refused already."""
+        """Return the pod, the nodes (same names and order, possibly overlaid) and nodes already rejected."""
         raise NotImplementedError
 
 
 class Filter(TwoForms):
-    """Refuses nodes. Called after PreFilter, for the nodes left; the first refusal of a node counts."""
+    """Rejects nodes. Called after PreFilter, for the remaining nodes; a node's first rejection counts."""
 
     _forms: ClassVar[Forms] = (("filter", "filter_nodes"),)
 
@@ -131,7 +131,7 @@ class PostFilter:
     ) -> tuple[PostFilterResult | None, Status]:
         """Return a nomination and a status.
 
-        Success ends the phase; Unschedulable goes on with the next plugin (reasons add up, the last
+        Success ends the phase; Unschedulable continues with the next plugin (reasons add up, the last
         overriding nomination counts); UnschedulableAndUnresolvable ends it; anything else is an Error.
         """
         raise NotImplementedError
@@ -139,7 +139,7 @@ class PostFilter:
 
 @dataclass(slots=True)
 class Victims:
-    """Pods on one node that would be evicted to make room."""
+    """Pods on one node that would be evicted for another pod."""
 
     pods: list[Pod]
     pdb_violations: int = 0
@@ -149,19 +149,19 @@ class Preempt:
     """Reviews the victims that kube-scheduler proposes. Runs where PostFilter is enabled, in its order."""
 
     def preempt(self, state: CycleState, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
-        """Return the proposals by node name to go on with: nodes may be dropped, victims dropped or added."""
+        """Return the resulting proposals by node name: nodes may be dropped, victims dropped or added."""
         raise NotImplementedError
 
 
 class ExplainsFailure:
-    """Says why a pod fits nowhere beyond what was said of each node, and does nothing about it.
+    """Explains why a pod fits nowhere beyond the reasons of each node, without acting on it.
 
-    Beside kube-scheduler it takes the place of what PostFilter's status says. Runs where PostFilter is
+    Beside kube-scheduler it replaces the message of PostFilter's status. Runs where PostFilter is
     enabled.
     """
 
     def reasons(self, state: CycleState, pod: Pod, outcome: FilterOutcome) -> Sequence[str]:
-        """Return reasons, in order; none when there is nothing to add."""
+        """Return reasons, in order; empty if there is nothing to add."""
         raise NotImplementedError
 
 
@@ -169,5 +169,5 @@ class AfterPostFilter:
     """Transformer: observes the end of PostFilter. Runs where PostFilter is enabled, always."""
 
     def after_post_filter(self, state: CycleState, pod: Pod, outcome: FilterOutcome, status: Status) -> None:
-        """Take note of the result."""
+        """Observe the result."""
         raise NotImplementedError

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 
 def fit_error(nodes: int, reasons: Mapping[str, int], *, pre_filter: str = "", post_filter: str = "") -> str:
-    """Return the text about so many nodes; `reasons` counts the nodes refused for each reason.
+    """Return the message for `nodes` nodes; `reasons` counts the nodes rejected for each reason.
 
-    What PreFilter said (`pre_filter`) takes the place of the reasons; `post_filter` comes last.
+    PreFilter's message (`pre_filter`) replaces the reasons; `post_filter` comes last.
     """
     text = f"0/{nodes} nodes are available:"
     counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items() if count))

@@ -1,4 +1,4 @@
-"""What every extension point with two forms has: one thing at a time, or all at once as arrays."""
+"""The base of extension points with two forms: one item at a time, or all at once as arrays."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ Forms = tuple[tuple[str, str], ...]
 
 
 class TwoForms:
-    """A point about many things at once: a plugin implements a method for one, or one for all as arrays.
+    """A point that handles many items: a plugin implements a method for one, or one for all as arrays.
 
     A point names the pairs of methods in `_forms`; each is written in terms of the other.
     """
@@ -16,7 +16,7 @@ class TwoForms:
 
 
 def check_forms(plugin: type) -> None:
-    """Raise TypeError where a plugin inherits a point with two forms and defines neither."""
+    """Raise TypeError if a plugin inherits a point with two forms and defines neither."""
     for point in plugin.__mro__:
         for single, batch in point.__dict__.get("_forms", ()):
             if all(getattr(plugin, form) is getattr(point, form) for form in (single, batch)):

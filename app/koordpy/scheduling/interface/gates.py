@@ -1,4 +1,4 @@
-"""Koordinator's feature gates, as far as they decide what the scheduling framework does.
+"""Koordinator's feature gates that affect the scheduling framework.
 
 Names, defaults and stages are Koordinator's, so that the `--feature-gates` of a koord-scheduler keep their
 meaning. Source: Koordinator, `pkg/features/scheduler_features.go`.
@@ -8,7 +8,7 @@ from koordpy.cluster import transformers
 from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, Stage
 
 DYNAMIC_SCHEDULER_CHECK = "DynamicSchedulerCheck"
-"""PreBind looks whether the pod still belongs to the profile and is not being deleted."""
+"""PreBind checks that the pod still belongs to the profile and is not being deleted."""
 
 RESIZE_POD = "ResizePod"
 """ResizePod plugins may change what a pod requests once its node is known."""
@@ -17,19 +17,19 @@ CROSS_SCHEDULER_NOMINATION = "CrossSchedulerNomination"
 """Pods of other schedulers count on the node to which they are nominated, against less important ones."""
 
 SKIP_FILTER_WITH_NOMINATED_PODS = "SkipFilterWithNominatedPods"
-"""A node that passes with its nominated pods is not tried again without them."""
+"""A node that passes with its nominated pods is not filtered again without them."""
 
 OMIT_NODE_LABELS_FOR_RESERVATION = "OmitNodeLabelsForReservation"
 """Reservations are chosen by their own labels alone, not by their nodes' too."""
 
 SKIP_RESERVATION_FITS_NODE = "SkipReservationFitsNode"
-"""Where only one reservation is for the pod, it is left to NodeResourcesFit whether the node has room."""
+"""If only one reservation matches the pod, NodeResourcesFit alone decides whether the node has room."""
 
 CLEAN_EXPIRED_RESERVATION_ALLOCATED = "CleanExpiredReservationAllocated"
-"""When a Reservation is deleted, its pods lose the annotation that says they use it."""
+"""When a Reservation is deleted, the annotation that names it is removed from its pods."""
 
 OPPORTUNISTIC_BATCHING = "OpportunisticBatching"
-"""One pass over the nodes serves pods that are the same to all plugins. Kubernetes' gate, and its default."""
+"""One pass over the nodes serves pods that all plugins sign equally. Kubernetes' gate, and its default."""
 
 SPECS: dict[str, FeatureSpec] = {
     DYNAMIC_SCHEDULER_CHECK: FeatureSpec(True, Stage.BETA),

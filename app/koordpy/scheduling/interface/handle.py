@@ -1,4 +1,4 @@
-"""What plugins get to work with: the cluster, writes, time, and each other's notices."""
+"""What plugins get to work with: the cluster, writes, time, and notifications."""
 
 import asyncio
 import logging
@@ -38,9 +38,9 @@ _NO_RESERVATIONS = NoReservations()
 
 
 class WhatIf(Protocol):
-    """What a plugin may ask its profile: would it go here, if? The framework of the profile answers.
+    """Hypothetical filter and score runs for plugins, implemented by the framework of the profile.
 
-    States and node sets are the asker's own, so that nothing of it is seen by others.
+    States and node sets belong to the caller, so that no other component sees them.
     """
 
     @property
@@ -50,7 +50,7 @@ class WhatIf(Protocol):
 
     @property
     def numa_hint_providers(self) -> Sequence[NUMATopologyHintProvider]:
-        """The plugins that have a say in which NUMA nodes a pod gets, for a `TopologyManager`."""
+        """The plugins that provide NUMA hints to a `TopologyManager`."""
         ...
 
     def new_state(self) -> CycleState:
@@ -58,7 +58,7 @@ class WhatIf(Protocol):
         ...
 
     def find_feasible(self, state: CycleState, pod: Pod, nodes: NodeSet) -> FilterOutcome:
-        """Run PreFilter, then Filter on those of the nodes that PreFilter left."""
+        """Run PreFilter, then Filter on the nodes that PreFilter left."""
         ...
 
     def run_filters(self, state: CycleState, pod: Pod, nodes: NodeSet) -> FilterOutcome:
@@ -66,15 +66,15 @@ class WhatIf(Protocol):
         ...
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> None:
-        """Tell the PreFilter plugins that another pod is on a node in this state."""
+        """Run AddPod of the PreFilter plugins for a pod on a node in this state."""
         ...
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node: NodeInfo) -> None:
-        """Tell the PreFilter plugins that a pod is no longer on a node in this state."""
+        """Run RemovePod of the PreFilter plugins for a pod on a node in this state."""
         ...
 
     def entangled(self, state: CycleState) -> list[str]:
-        """Return the Filter plugins from the first on whose answer depends on other nodes' pods."""
+        """Return the Filter plugins starting with the first whose answer depends on other nodes' pods."""
         ...
 
     def run_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[Scores | None, Status]:
@@ -85,9 +85,9 @@ class WhatIf(Protocol):
 class Handle:
     """One per profile, shared by its plugins.
 
-    `client` is None where nothing can be written (what-ifs, tests); plugins that need it say so. `events` is
-    None where no events are written. `extenders` are those that preemption has to ask.
-    `network_topology` is None where it is switched off.
+    `client` is None if nothing can be written (what-ifs, tests); plugins that need it must report that.
+    `events` is None if no events are written. `extenders` are those that preemption calls. `network_topology`
+    is None if it is disabled.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Handle:
         """The profile's framework. Not there yet while plugins are being made."""
         if self._framework is None:
             raise RuntimeError(
-                "the framework is not built yet: ask for it in an extension point, not in __init__"
+                "the framework is not built yet: use it in an extension point, not in __init__"
             )
         return self._framework
 
@@ -179,20 +179,20 @@ class Handle:
     # --- beside the cycle ------------------------------------------------------------------------
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:
-        """Have something done beside the scheduling of other pods; `close` gives it up."""
+        """Run a task concurrently with the scheduling of other pods; `close` cancels it."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Give up what is under way beside the cycle."""
+        """Cancel the background tasks."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def activate(self, pod: Pod) -> None:
-        """Ask for another attempt for a waiting pod, now; `queue` says what comes of it where."""
+        """Request another attempt for a waiting pod, now; see `queue`."""
         self.queue.activate((pod,))
 
     # --- following the cluster -------------------------------------------------------------------
@@ -204,7 +204,7 @@ class Handle:
         update: Callable[[T, T], None] | None = None,
         delete: Callable[[T], None] | None = None,
     ) -> None:
-        """Follow objects of a type: what is known already is replayed through `add` first."""
+        """Follow objects of a type: known objects are replayed through `add` first."""
         self.cluster.store(type_).subscribe(on_add=add, on_update=update, on_delete=delete)
 
     # --- failures --------------------------------------------------------------------------------
@@ -217,9 +217,9 @@ class Handle:
         self._forget_handlers.append(handler)
 
     def forget_pod(self, pod: Pod, node_name: str) -> None:
-        """Take back an assumption and tell every forget handler, in order of registration.
+        """Forget an assumed pod and call every forget handler, in order of registration.
 
-        One that raises is logged, and does not keep the others from hearing of it.
+        A handler that raises is logged and does not stop the others.
         """
         self.nodes.forget(pod.metadata.uid)
         for handler in self._forget_handlers:
@@ -231,22 +231,22 @@ class Handle:
     def on_failure(self, handler: FailureHandler, *, claims: bool = False) -> None:
         """Call a handler when an attempt of this profile failed.
 
-        With `claims` it is asked before the ordinary treatment and may claim the failure for itself: then no
-        event, condition or further attempt follows from it. Otherwise it is told afterwards, claimed or not,
-        until one of these returns true.
+        With `claims` it is called before the default handling and may claim the failure: then no event,
+        condition or retry follows. Otherwise it is called afterwards, whether the failure was claimed or not,
+        until one of these handlers returns true.
         """
         (self._failure_filters if claims else self._failure_observers).append(handler)
 
     def claim_failure(self, failure: Failure) -> bool:
-        """Ask, before the ordinary treatment, whether a handler claims a failure for itself."""
+        """Return whether a handler claims a failure, before the default handling."""
         return any(handler(failure) for handler in self._failure_filters)
 
     def tell_failure(self, failure: Failure) -> None:
-        """Tell of a failure after the ordinary treatment."""
+        """Call the failure handlers after the default handling."""
         any(handler(failure) for handler in self._failure_observers)
 
     def report_failure(self, failure: Failure) -> bool:
-        """Do both, where the ordinary treatment is kube-scheduler's; return whether it was claimed."""
+        """Do both, if kube-scheduler does the default handling; return whether the failure was claimed."""
         claimed = self.claim_failure(failure)
         self.tell_failure(failure)
         return claimed

@@ -1,4 +1,4 @@
-"""One node as a plugin sees it: the per-node face of the node table, for plugins that think node by node."""
+"""One node as a plugin sees it: a per-node view of the node table, for plugins that work node by node."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class NodeInfo:
         return list(self.nodes.pods_on(self.row))
 
     def allocatable(self, resource: str) -> int:
-        """Return how much of a resource pods may request in total; 0 when the node has none."""
+        """Return how much of a resource pods may request in total; 0 if the node has none."""
         column = self.nodes.table.resources.get(resource)
         return 0 if column is None else int(self.nodes.table.allocatable[self.row, column])
 

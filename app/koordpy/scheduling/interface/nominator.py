@@ -1,7 +1,7 @@
-"""Which unbound pods have been promised a node (`status.nominatedNodeName`), by node.
+"""Which unbound pods are nominated to which node (`status.nominatedNodeName`).
 
-Their share counts against other pods while nodes are filtered, so that what preemption freed is not taken
-by a less important pod.
+Their requests count against other pods while nodes are filtered, so that resources freed by preemption are
+not taken by a less important pod.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,11 +24,11 @@ class Nominator(DerivedState):
         self.follow(Pod, self._observe, self._updated, lambda pod: self.delete(pod.metadata.uid))
 
     def snapshot(self) -> Snapshot:
-        """Return the UIDs of the pods that each node was promised to."""
+        """Return the UIDs of the pods nominated to each node."""
         return {name: sorted(pods) for name, pods in self._nodes.items()}
 
     def unconfirmed(self) -> Collection[str]:
-        """Return the UIDs of pods whose status does not show the node that they were promised."""
+        """Return the UIDs of pods whose status does not show their nomination."""
         return [
             uid
             for name, pods in self._nodes.items()
@@ -49,11 +49,11 @@ class Nominator(DerivedState):
         return list(self._nodes.get(node_name, {}).values())
 
     def node_of(self, uid: str) -> str:
-        """Return the node that a pod was promised; empty when there is none."""
+        """Return the node that a pod is nominated to; empty if there is none."""
         return self._node_of.get(uid, "")
 
     def add(self, pod: Pod, node_name: str) -> None:
-        """Nominate a pod, taking back an earlier nomination."""
+        """Nominate a pod, replacing an earlier nomination."""
         uid = pod.metadata.uid
         if self._node_of.get(uid) != node_name:
             self.delete(uid)
@@ -61,7 +61,7 @@ class Nominator(DerivedState):
         self._nodes.setdefault(node_name, {})[uid] = pod
 
     def delete(self, uid: str) -> None:
-        """Take back a nomination, if there is one."""
+        """Remove a nomination, if there is one."""
         node_name = self._node_of.pop(uid, None)
         if node_name is not None:
             pods = self._nodes[node_name]
@@ -70,13 +70,13 @@ class Nominator(DerivedState):
                 del self._nodes[node_name]
 
     def resume(self, pod: Pod) -> None:
-        """Nominate a pod again as the API server has it, after an assumption was taken back."""
+        """Restore the nomination in a pod's status, after the assumed pod was forgotten."""
         live = self.cluster.store(Pod).by_key(pod.metadata.key)
         if live is not None and live.metadata.uid == pod.metadata.uid:
             self._observe(live)
 
     def _updated(self, old: Pod, pod: Pod) -> None:
-        """Take a change; one that says nothing of nominations may be older than one made here."""
+        """Process a change; one without a nomination may be older than a nomination made here."""
         node_name = self._node_of.get(pod.metadata.uid)
         silent = not old.status.nominated_node_name and not pod.status.nominated_node_name
         if node_name is not None and silent and not pod.spec.node_name and not pod.is_terminal:

@@ -1,4 +1,4 @@
-"""The point that agrees on NUMA nodes within a node."""
+"""The point that chooses NUMA nodes within a node."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from .status import Status
 
 @dataclass(frozen=True, slots=True)
 class NUMATopologyHint:
-    """A set of NUMA nodes on which a resource can be had. `affinity` is a bitmask, None means any."""
+    """A set of NUMA nodes that can provide a resource. `affinity` is a bitmask, None means any."""
 
     affinity: int | None
     preferred: bool = False
@@ -21,14 +21,14 @@ class NUMATopologyHint:
 
 
 class NUMATopologyHintProvider:
-    """Says where on a node a pod's resources can be had, and takes them there."""
+    """Provides NUMA hints for a pod on a node, and allocates within the chosen affinity."""
 
     def pod_topology_hints(
         self, state: CycleState, pod: Pod, node: NodeInfo
     ) -> tuple[Mapping[str, Sequence[NUMATopologyHint] | None], Status]:
-        """Return hints by resource: None does not care, an empty list cannot be satisfied."""
+        """Return hints by resource: None for no preference, an empty list if it cannot be satisfied."""
         raise NotImplementedError
 
     def allocate(self, state: CycleState, affinity: NUMATopologyHint, pod: Pod, node: NodeInfo) -> Status:
-        """Check (and remember for Reserve) an allocation within an affinity."""
+        """Check (and store for Reserve) an allocation within an affinity."""
         raise NotImplementedError

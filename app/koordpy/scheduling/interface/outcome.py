@@ -33,9 +33,10 @@ class PreFilterOutcome:
 
 @dataclass(slots=True)
 class Refusals:
-    """The nodes that one plugin refused: `indexes` (k,) into the NodeSet, and its verdict on all nodes asked.
+    """The nodes that one plugin rejected: `indexes` (k,) into the NodeSet, and its verdict on all nodes
+    tested.
 
-    `asked` (m,) are the indexes that the verdict is about, None when it is about the whole set.
+    `asked` (m,) are the indexes that the verdict covers, None if it covers the whole set.
     """
 
     plugin: str
@@ -49,7 +50,7 @@ class Refusals:
         return self.verdict.status(position).by(self.plugin)
 
     def grouped(self) -> Iterator[tuple[Status, Int64]]:
-        """Yield each different status with the indexes of the nodes that have it."""
+        """Yield each distinct status with the indexes of the nodes that have it."""
         at = self.indexes if self.asked is None else np.searchsorted(self.asked, self.indexes)
         codes = self.verdict.codes
         if codes is None or not len(at):
@@ -83,7 +84,7 @@ class FilterOutcome:
     absent: Sequence[str] = ()
     absent_status: Status = SUCCESS
     error: Status | None = None
-    """Something broke on some node: the whole attempt fails."""
+    """An Error on some node: the whole attempt fails."""
 
     @property
     def kept(self) -> NodeSet:
@@ -100,7 +101,7 @@ class FilterOutcome:
         return SUCCESS
 
     def failed(self) -> Iterator[tuple[Status, list[str]]]:
-        """Yield each different status with the names of the nodes that were refused with it."""
+        """Yield each distinct status with the names of the nodes that were rejected with it."""
         names = self.nodes.names
         for refusals in self.refusals:
             for status, indexes in refusals.grouped():
@@ -117,13 +118,13 @@ class FilterOutcome:
         return self.absent_status if name in self.absent else _NOT_LOOKED_AT
 
     def refused_with(self, code: Code) -> list[str]:
-        """Return the names of the nodes that were refused with a code."""
+        """Return the names of the nodes that were rejected with a code."""
         if not self.prefilter.is_success:
             return list(self.nodes.names) if self.prefilter.code is code else []
         return [name for status, names in self.failed() if status.code is code for name in names]
 
     def message(self, post_filter: str = "") -> str:
-        """Say why no node was found, as kube-scheduler does; `post_filter` is what PostFilter said to it."""
+        """Return kube-scheduler's message why no node was found; `post_filter` is PostFilter's message."""
         counts: Counter[str] = Counter()
         for status, names in self.failed():
             for reason in status.reasons:
@@ -134,7 +135,7 @@ class FilterOutcome:
 
 @dataclass(slots=True)
 class Scores:
-    """Normalised and weighted scores: one (n,) int64 array a plugin, and their sum."""
+    """Normalised and weighted scores: one (n,) int64 array per plugin, and their sum."""
 
     nodes: NodeSet
     by_plugin: Mapping[str, Int64]
@@ -151,7 +152,7 @@ class Scores:
 
 @dataclass(slots=True)
 class PostFilterResult:
-    """What PostFilter wants done with the pod's nomination."""
+    """What PostFilter does with the pod's nomination."""
 
     nominated_node_name: str = ""
     override: bool = False

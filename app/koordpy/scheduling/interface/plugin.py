@@ -15,14 +15,14 @@ API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 class Plugin(BasePlugin):
     """What every plugin has. Plugins are made once per profile, in the order of the profile's configuration.
 
-    `name` is the name in configuration files; the annotation of `args` is the type of what `pluginConfig`
-    may hold, whose defaults apply when the configuration does not have it. A plugin with a `feature` cannot
-    be enabled while that gate is off. `reruns` names in-tree plugins whose PreFilter and Filter have to run
-    again where kube-scheduler has run them already, because this plugin shows them amounts or pods of nodes
-    that kube-scheduler does not see (`NodeTransformer`, `BeforeFilter`, `NodeTable.hidden`). `needs` is what
-    it cannot work without and does not show otherwise. `watch_suffices` says that whatever the plugin does
+    `name` is the name in configuration files; the annotation of `args` is the type of what `pluginConfig` may
+    hold, whose defaults apply when the configuration does not have it. A plugin with a `feature` cannot be
+    enabled while that gate is off. `reruns` names in-tree plugins whose PreFilter and Filter must run again
+    after kube-scheduler has run them, because this plugin shows them amounts or pods of nodes that
+    kube-scheduler does not see (`NodeTransformer`, `BeforeFilter`, `NodeTable.hidden`). `needs` declares
+    requirements that cannot be detected otherwise. `watch_suffices` means that everything the plugin does
     once a node is chosen (Reserve and later) also follows from the watch showing the pod on its node, so that
-    kube-scheduler may bind by itself.
+    kube-scheduler may bind pods itself.
     """
 
     args_api_version: ClassVar[str] = API_VERSION
@@ -38,8 +38,8 @@ class Plugin(BasePlugin):
         super().__init__(args, handle)
 
     def lacks(self) -> Iterable[Lack]:
-        """Return what the plugin lacks in the cluster as the handle has it, for `koordpy doctor`.
+        """Return what the plugin lacks in the handle's cluster, for `koordpy doctor`.
 
-        Everything that the plugin follows has been listed when it is called, pods aside.
+        When it is called, everything that the plugin follows has been listed, except pods.
         """
         return ()

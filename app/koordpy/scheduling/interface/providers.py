@@ -1,4 +1,4 @@
-"""What a plugin may bring along beside its part in the cycle: loops, and a REST face."""
+"""What a plugin may provide besides extension points: controllers, and a REST API."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -23,7 +23,7 @@ class ControllerProvider:
 
 
 class APIService:
-    """A plugin with a read-only REST face under `/apis/v1/plugins/<name>/`."""
+    """A plugin with a read-only REST API under `/apis/v1/plugins/<name>/`."""
 
     def endpoints(self) -> Mapping[str, Callable[..., object]]:
         """Return functions by path template (`node/{node_name}`).

@@ -1,4 +1,4 @@
-"""The points that decide which pod is tried next, and when one that was refused is tried again."""
+"""The points that decide which pod is tried next, and when a rejected pod is retried."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from koordpy.api.meta import KubeObject
 from .status import Status
 
 ChangeHelps = Callable[[Any, Any], bool]
-"""Whether a change may let a refused pod pass: given the object before (None: it is new) and after (None: it
-is gone)."""
+"""Whether a change may let a rejected pod pass: given the object before (None if it is new) and after (None
+if it is gone)."""
 
 Changed = Mapping[type[KubeObject], Collection[str]]
 """The keys (`namespace/name`, or the name) of objects that changed, by kind."""
 
 
 def any_change(old: KubeObject | None, new: KubeObject | None) -> bool:
-    """Take every change for one that may help."""
+    """Treat every change as one that may help."""
     return True
 
 
@@ -45,18 +45,18 @@ class PreEnqueue:
     """Keeps a pod out of the queue until it may be tried.
 
     Beside kube-scheduler that is a scheduling gate, which admission sets when the pod is created and koordpy
-    removes when the plugin has no objection any more. A gate cannot be set again: from then on filter asks
-    the plugin, and a pod that it refuses fits no node.
+    removes when the plugin no longer rejects the pod. A gate cannot be set again: from then on filter calls
+    the plugin, and a pod that it rejects fits no node.
     """
 
     pre_enqueue_events: ClassVar[tuple[type[KubeObject], ...]] = ()
-    """Kinds, beside pods, whose changes may let a refused pod pass: gated pods are checked again then."""
+    """Kinds, besides pods, whose changes may let a rejected pod pass: gated pods are then checked again."""
 
     def may_refuse(self, pod: Pod) -> bool:
-        """Whether the plugin may ever refuse a pod, by the pod and the plugin's arguments alone.
+        """Whether the plugin may ever reject a pod, decided by the pod and the plugin's arguments alone.
 
-        A pod for which this is false is never given to `pre_enqueue`. Admission uses it to see whether a new
-        pod needs the plugin's gate, in a process that may know nothing of the cluster.
+        A pod for which this is false is never passed to `pre_enqueue`. Admission uses it to decide whether a
+        new pod needs the plugin's gate, in a process that may not follow the cluster.
         """
         return True
 
@@ -66,31 +66,32 @@ class PreEnqueue:
 
 
 class EnqueueExtensions:
-    """Has pods tried again that the plugin refused, after changes that kube-scheduler does not see.
+    """Makes kube-scheduler retry pods that the plugin rejected, after changes that kube-scheduler does not
+    see.
 
-    kube-scheduler tries a pod again when something changes that it follows. Reservations, NodeMetrics, quotas
-    and gangs are not among that: a pod that was refused because of them would wait for minutes. Where koordpy
-    schedules by itself, its queue follows everything anyway.
+    kube-scheduler retries a pod when an object that it watches changes. It does not watch Reservations,
+    NodeMetrics, quotas and gangs: a pod rejected because of them would wait for minutes. Where koordpy itself
+    schedules, its queue follows everything anyway.
     """
 
     def events_to_register(self) -> Mapping[type[KubeObject], ChangeHelps]:
-        """Return the kinds whose changes may let refused pods pass, each with a cheap judgement of a change.
+        """Return the kinds whose changes may let rejected pods pass, each with a cheap check of a change.
 
-        The judgement runs for every change of the kind as long as any pod is refused.
+        The check runs for every change of the kind as long as any pod is rejected.
         """
         raise NotImplementedError
 
     def may_pass(self, pods: Sequence[Pod], changed: Changed) -> list[bool]:
-        """Return for each of some refused pods whether it may pass now.
+        """Return, for each of the rejected pods, whether it may pass now.
 
-        `changed` has the objects whose changes may help; those of a second or so come together.
+        `changed` has the objects whose changes may help, batched over about a second.
         """
         return [True] * len(pods)
 
 
 class NextPod:
-    """Chooses which pod is scheduled next; one per process. Beside kube-scheduler it is not asked."""
+    """Chooses which pod is scheduled next; one per process. Not called beside kube-scheduler."""
 
     def next_pod(self) -> Pod | None:
-        """Return a queued pod to go before all others, or None to leave it to the queue's order."""
+        """Return a queued pod to schedule before all others, or None for the queue's order."""
         raise NotImplementedError

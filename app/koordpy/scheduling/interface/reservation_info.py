@@ -1,9 +1,9 @@
-"""A reservation as scheduling sees it: what it offers, what of it is taken, and by which pods.
+"""A reservation as scheduling sees it: what it offers, what is allocated, and to which pods.
 
-A reservation is a Reservation object or a pod that acts as one (an *operating* pod). The state is what a
-rebuild from the objects gives: allocatable from the reservation, allocated from the pods that name it.
-Amounts are exact quantities; the vectors beside them (cpu in milli, all else in base units, names that nodes
-count) are what arithmetic on nodes uses.
+A reservation is a Reservation object or a pod that acts as one (an *operating* pod). The state can be rebuilt
+from the objects: allocatable from the reservation, allocated from the pods that name it. Amounts are exact
+quantities; the vectors beside them (cpu in milli, all else in base units, names that nodes count) are what
+arithmetic on nodes uses.
 
 Source: Koordinator, `pkg/scheduler/frameworkext/reservation_info.go`.
 """
@@ -60,27 +60,27 @@ class AssignedPod:
 
     @classmethod
     def of(cls, pod: Pod) -> "AssignedPod":
-        """Take a pod's requests as they are now. Raises QuantityError."""
+        """Record a pod's current requests. Raises QuantityError."""
         meta = pod.metadata
         return cls(meta.namespace, meta.name, meta.uid, pod_requests(pod), frozenset(host_ports(pod)))
 
 
 class ReservationInfo:
-    """One reservation and the pods that use it. Changed only by its owner; others get `clone`s."""
+    """One reservation and the pods that use it. Changed only by its owner; other components get `clone`s."""
 
     def __init__(self, subject: Reservation | Pod) -> None:
         self.revision = 0
-        """Raised with every change."""
+        """Incremented with every change."""
         self.assigned: dict[str, AssignedPod] = {}
         """The pods that use it, by UID."""
         self.allocated: Quantities | None = None
         """What they use of `resource_names`, without any cap; None before the first one."""
         self.reserved: Quantities = {}
-        """What no pod can have of it."""
+        """What no pod can use of it."""
         self._read(subject)
 
     def update(self, subject: Reservation | Pod) -> None:
-        """Take a changed object; the pods that use it stay. Raises QuantityError."""
+        """Apply a changed object; the pods that use it stay. Raises QuantityError."""
         before = frozenset(self.resource_names)
         self._read(subject)
         names = frozenset(self.resource_names)
@@ -110,17 +110,17 @@ class ReservationInfo:
         except OwnersError as error:
             errors.append(str(error))
         self.parse_error = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else ""
-        """Why no pod can use it: something in it cannot be read."""
+        """Why no pod can use it: something in it is invalid."""
         self.order = annotations.order(self.meta.labels)
         self.ports = frozenset(host_ports(self.pod))
         """Host ports that it holds."""
         self.held = pod_node_request_vector(self.pod)
-        """What it takes of a node while no pod uses it."""
+        """What it holds on its node while no pod uses it."""
         self.nonzero_held = pod_nonzero_request(self.pod)
         self._recount()
 
     def _owners(self, subject: Reservation | Pod) -> Sequence[ReservationOwner]:
-        """Return the owners; owners that cannot be read match no pod."""
+        """Return the owners; invalid owners match no pod."""
         if isinstance(subject, Reservation):
             return subject.spec.owners
         try:
@@ -140,7 +140,7 @@ class ReservationInfo:
             return names
         return annotations.resource_names(names, options)
 
-    # --- what it is ------------------------------------------------------------------------------
+    # --- the reservation -------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
@@ -179,12 +179,12 @@ class ReservationInfo:
 
     @property
     def is_unschedulable(self) -> bool:
-        """Whether pods get in only if they tolerate that, or ask for it by name."""
+        """Whether it accepts only pods that tolerate that, or require it by name."""
         return self.is_terminating or (self.reservation is not None and self.reservation.spec.unschedulable)
 
     @property
     def is_available(self) -> bool:
-        """Whether it holds resources: the Reservation is Available, the pod is running and ready."""
+        """Whether it holds resources: the Reservation is Available, or the pod is running and ready."""
         if self.reservation is not None:
             return self.reservation.is_available
         return self.pod.status.phase == "Running" and any(
@@ -214,13 +214,13 @@ class ReservationInfo:
     # --- who may use it --------------------------------------------------------------------------
 
     def has_owner(self, pod: Pod) -> bool:
-        """Return whether it is for a pod. Never, if it cannot be read."""
+        """Return whether a pod is among its owners. Always false if it is invalid."""
         return not self.parse_error and self.owners.matches(pod)
 
     def accepted_by(
         self, affinity: ReservationAffinity | None, node: Node, *, omit_node_labels: bool = False
     ) -> bool:
-        """Return whether labels and name are those that a pod's affinity asks for."""
+        """Return whether labels and name match a pod's reservation affinity."""
         if affinity is None:
             return True
         labels = label_overlay(node.metadata.labels, self.meta.labels, omit_node_labels=omit_node_labels)
@@ -229,7 +229,7 @@ class ReservationInfo:
     # --- the pods that use it --------------------------------------------------------------------
 
     def assign(self, pod: AssignedPod) -> None:
-        """Count a pod; one that is counted already stays as it was."""
+        """Count a pod; one that is already counted stays as it was."""
         if pod.uid in self.assigned:
             return
         self.assigned[pod.uid] = pod
@@ -271,7 +271,7 @@ class ReservationInfo:
             )
             left[name] = amount if amount > ZERO else ZERO
         self.available: Vector = counted(vector(left))
-        """What pods can still have of it."""
+        """What pods can still use of it."""
         self.allocated_vector: Vector = counted(vector(allocated))
         self.nonzero_allocated = (0, 0)
         if self.allocated is not None:
@@ -281,7 +281,7 @@ class ReservationInfo:
             )
 
     def clone(self) -> "ReservationInfo":
-        """Return a copy that later changes do not touch."""
+        """Return an independent copy."""
         copy = object.__new__(ReservationInfo)
         copy.__dict__.update(self.__dict__)
         copy.assigned = dict(self.assigned)

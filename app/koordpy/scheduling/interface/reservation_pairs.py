@@ -1,7 +1,7 @@
-"""Pods and reservations on nodes, many at once: what batch forms of the reservation points are asked about.
+"""Pairs of pods and reservations on nodes: the input of the batch forms of the reservation points.
 
-For an ordinary pod the pairs are that pod with each reservation that it may use. For a Reservation that takes
-over running pods they are each of those with the Reservation.
+For an ordinary pod the pairs are the pod with each reservation that it may use. For a Reservation that takes
+over running pods they are each of these pods with the Reservation.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,10 +20,10 @@ from .reservation_info import ReservationInfo
 
 @dataclass(frozen=True, slots=True)
 class ReservationPairs:
-    """k pairs of a pod and a reservation, each on a node; node by node."""
+    """k pairs of a pod and a reservation, each on a node; grouped by node."""
 
     nodes: NodeSet
-    """The nodes of the pairs, and perhaps more. While nodes are filtered, as the attempt sees them."""
+    """The nodes of the pairs, and possibly more; while nodes are filtered, as the attempt sees them."""
     at: Int64
     """(k,) the index of the node, ascending."""
     pods: Sequence[Pod]
@@ -59,7 +59,7 @@ class ReservationPairs:
 
     @property
     def first(self) -> Int64:
-        """(g,) the positions at which the pairs of another node begin."""
+        """(g,) the positions at which the pairs of each node begin."""
         return np.flatnonzero(np.diff(self.at, prepend=-1))
 
     def by_node(self) -> Iterator["ReservationPairs"]:

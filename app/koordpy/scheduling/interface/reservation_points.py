@@ -17,46 +17,46 @@ from .status import Status, Verdict
 
 
 class Named(Protocol):
-    """A plugin, as far as this is about its name."""
+    """A plugin, reduced to its name."""
 
     name: ClassVar[str]
 
 
 class ReservationPoints(Protocol):
-    """The plugins of a profile that take part in reservations, run point by point in Koordinator's order."""
+    """The reservation plugins of a profile, run point by point in Koordinator's order."""
 
     @property
     def nominator(self) -> ReservationNominator | None:
-        """The plugin that chooses among reservations; the last one where there are several."""
+        """The plugin that chooses among reservations; the last one if there are several."""
         ...
 
     def without(self, plugin: Named) -> "ReservationPoints":
-        """Return the same for all plugins but one, which knows itself what it says."""
+        """Return the same without one plugin: the caller, which already knows its own answer."""
         ...
 
     @property
     def restores(self) -> bool:
-        """Whether any plugin wants reservations given back."""
+        """Whether any plugin restores reservations."""
         ...
 
     @property
     def filters(self) -> bool:
-        """Whether any plugin refuses reservations."""
+        """Whether any plugin filters reservations."""
         ...
 
     @property
     def scores(self) -> bool:
-        """Whether any plugin ranks reservations."""
+        """Whether any plugin scores reservations."""
         ...
 
     def pre_restore(self, state: CycleState, pod: Pod) -> Status:
-        """Run PreRestoreReservation; the first failure is the answer."""
+        """Run PreRestoreReservation; return the first failure."""
         ...
 
     def restore(
         self, state: CycleState, pod: Pod, matched: ReservationPairs, unmatched: ReservationPairs
     ) -> tuple[dict[str, Mapping[str, object]], Status]:
-        """Run RestoreReservation for the nodes of the pairs, which are the same of both.
+        """Run RestoreReservation for the nodes of the pairs; both have the same nodes.
 
         Returns states by plugin name, then node name, none of them on a failure.
         """
@@ -69,21 +69,21 @@ class ReservationPoints(Protocol):
         ...
 
     def pre_restore_pre_allocation(self, state: CycleState, reservation: ReservationInfo) -> Status:
-        """Run PreRestoreReservationPreAllocation; the first failure is the answer."""
+        """Run PreRestoreReservationPreAllocation; return the first failure."""
         ...
 
     def restore_pre_allocation(
         self, state: CycleState, reservation: ReservationInfo, pairs: ReservationPairs
     ) -> Status:
-        """Run RestoreReservationPreAllocation for all candidates; the first failure is the answer."""
+        """Run RestoreReservationPreAllocation for all candidates; return the first failure."""
         ...
 
     def filter(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
-        """Run FilterReservation for pairs (k,); of each, the first failure is the answer."""
+        """Run FilterReservation for pairs (k,); return the first failure of each."""
         ...
 
     def filter_nominate(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
-        """Run FilterNominateReservation for pairs (k,); of each, the first failure is the answer."""
+        """Run FilterNominateReservation for pairs (k,); return the first failure of each."""
         ...
 
     def score(self, state: CycleState, pod: Pod, pairs: ReservationPairs) -> tuple[dict[str, Int64], Status]:
@@ -96,5 +96,5 @@ class ReservationPoints(Protocol):
     def pre_allocation_score(
         self, state: CycleState, reservation: ReservationInfo, pairs: ReservationPairs
     ) -> tuple[dict[str, Int64], Status]:
-        """Do the same with running pods that a Reservation may take over; a failure names the pod."""
+        """Do the same for running pods that a Reservation may take over; a failure names the pod."""
         ...

@@ -1,4 +1,4 @@
-"""The points about reservations: what an attempt may use of them, which it takes, and their own binding.
+"""The reservation points: what an attempt may use of them, which one it takes, and their own binding.
 
 Koordinator: `pkg/scheduler/frameworkext/interface.go`.
 """
@@ -22,7 +22,7 @@ from .status import SUCCESS, Status, Verdict
 
 
 class ReservationRestore(TwoForms):
-    """Gives back to an attempt, node by node, what reservations that it may use hold."""
+    """Restores to an attempt, node by node, the resources held by reservations that it may use."""
 
     _forms: ClassVar[Forms] = (("restore_reservation", "restore_reservations"),)
 
@@ -51,9 +51,9 @@ class ReservationRestore(TwoForms):
     def restore_reservations(
         self, state: CycleState, pod: Pod, matched: ReservationPairs, unmatched: ReservationPairs
     ) -> tuple[Mapping[str, object], Status]:
-        """Return the same for all nodes that have reservations for the pod or used by others, by node name.
+        """Return the same for all nodes with reservations for the pod, or used by other pods, by node name.
 
-        Both pairs have the same `nodes`: those. A plugin that keeps arrays writes them into `state` and
+        Both pairs have these nodes as `nodes`. A plugin that keeps arrays writes them into `state` and
         returns nothing.
         """
         states: dict[str, object] = {}
@@ -68,7 +68,7 @@ class ReservationRestore(TwoForms):
         return states, SUCCESS
 
     def final_restore_reservation(self, state: CycleState, pod: Pod, states: Mapping[str, object]) -> Status:
-        """Take the states of all nodes, by node name. Not called if there are none."""
+        """Receive the states of all nodes, by node name. Not called if there are none."""
         raise NotImplementedError
 
 
@@ -106,9 +106,9 @@ class ReservationPreAllocationRestore(TwoForms):
 
 
 class ReservationFilter(TwoForms):
-    """Refuses reservations for a pod.
+    """Filters reservations for a pod.
 
-    It may be asked about pairs on which nothing depends any more, and about a pair again.
+    It may be called for pairs that no longer matter, and repeatedly for a pair.
     """
 
     _forms: ClassVar[Forms] = (
@@ -119,7 +119,7 @@ class ReservationFilter(TwoForms):
     def filter_reservation(
         self, state: CycleState, pod: Pod, reservation: ReservationInfo, node: NodeInfo
     ) -> Status:
-        """Tell, while nodes are filtered, whether the pod fits into a reservation."""
+        """Return, while nodes are filtered, whether the pod fits into a reservation."""
         return self.filter_reservations(state, ReservationPairs.of_pod(pod, [reservation], node)).status(0)
 
     def filter_reservations(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
@@ -131,7 +131,7 @@ class ReservationFilter(TwoForms):
     def filter_nominate_reservation(
         self, state: CycleState, pod: Pod, reservation: ReservationInfo, node_name: str
     ) -> Status:
-        """Tell, once a node is chosen, whether a reservation may be nominated for the pod.
+        """Return, once a node is chosen, whether a reservation may be nominated for the pod.
 
         Raises LookupError if the node is gone.
         """
@@ -151,7 +151,7 @@ class ReservationFilter(TwoForms):
 class ReservationScore(TwoForms):
     """Ranks the reservations of a node for a pod; every plugin has weight 1.
 
-    Scores end within 0..100 after they are normalised, which happens among the pairs of each node.
+    Scores must be within 0..100 after normalisation, which happens among the pairs of each node.
     """
 
     _forms: ClassVar[Forms] = (("score_reservation", "score_reservations"),)
@@ -171,9 +171,9 @@ class ReservationScore(TwoForms):
         )
 
     def normalize_reservation_scores(self, state: CycleState, pod: Pod, scores: list[int]) -> list[int]:
-        """Return the scores of one node brought into 0..100; the default leaves them as they are.
+        """Return the scores of one node normalised to 0..100; the default leaves them unchanged.
 
-        `pod` is the one that is being scheduled: of a Reservation, its reserve pod.
+        `pod` is the pod being scheduled: for a Reservation, its reserve pod.
         """
         if type(self).normalize_reservations_of_nodes is ReservationScore.normalize_reservations_of_nodes:
             return scores
@@ -184,7 +184,7 @@ class ReservationScore(TwoForms):
     def normalize_reservations_of_nodes(
         self, state: CycleState, pod: Pod, scores: Int64, first: Int64
     ) -> Int64:
-        """Do the same to the scores (k,) of many nodes; `first` (g,) tells where those of each node begin."""
+        """Do the same for the scores (k,) of many nodes; `first` (g,) has the start of each node's scores."""
         if type(self).normalize_reservation_scores is ReservationScore.normalize_reservation_scores:
             return scores
         parts = [

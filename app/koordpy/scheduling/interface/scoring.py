@@ -1,4 +1,4 @@
-"""The points that rank the nodes that are left."""
+"""The points that rank the feasible nodes."""
 
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ MAX_NODE_SCORE = 100
 
 
 class PreScore:
-    """Runs once for the pod and the feasible nodes before scoring. Not called when one node is left."""
+    """Runs once for the pod and the feasible nodes before scoring. Not called if only one node is left."""
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
         """Return Success; or Skip, which also skips this plugin's Score; anything else fails the attempt."""
@@ -34,7 +34,7 @@ class BeforeScore:
 
 
 class Score(TwoForms):
-    """Ranks nodes. Scores end within 0..100 after `normalize_scores` and are multiplied by the weight."""
+    """Ranks nodes. Scores must be within 0..100 after `normalize_scores` and are multiplied by the weight."""
 
     _forms: ClassVar[Forms] = (("score", "score_nodes"),)
 
@@ -43,9 +43,9 @@ class Score(TwoForms):
         return int(self.score_nodes(state, pod, node.alone().nodes)[0])
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
-        """Return (n,) int64 scores, one a node; raise to fail the attempt."""
+        """Return (n,) int64 scores, one per node; raise to fail the attempt."""
         return np.fromiter((self.score(state, pod, node) for node in each(nodes)), np.int64, len(nodes))
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: Int64) -> Int64:
-        """Return the scores (n,) brought into 0..100; the default leaves them as they are."""
+        """Return the scores (n,) normalised to 0..100; the default leaves them unchanged."""
         return scores

@@ -1,4 +1,4 @@
-"""What an extension point answers: a `Status` for one thing, a `Verdict` for many nodes at once.
+"""The result of an extension point: a `Status` for one item, a `Verdict` for many nodes at once.
 
 Reasons are values that travel upward and end in the user's message. A verdict over 5,000 nodes is an array
 of codes and an array of reason keys; texts are made only for nodes whose text is requested, and nodes
@@ -23,17 +23,17 @@ class Code(IntEnum):
 
     SUCCESS = 0
     ERROR = 1
-    """Something broke: the attempt ends and no plugin is recorded as the one that rejected the pod."""
+    """An error: the attempt ends and no plugin is recorded as the one that rejected the pod."""
     UNSCHEDULABLE = 2
     """Rejected; preemption may help."""
     UNSCHEDULABLE_AND_UNRESOLVABLE = 3
     """Rejected; preemption cannot help."""
     WAIT = 4
-    """Permit only: the pod waits until every plugin that said so allows it, or one rejects it."""
+    """Permit only: the pod waits until every plugin that returned this allows it, or one rejects it."""
     SKIP = 5
-    """The plugin has nothing to say in this cycle."""
+    """The plugin does not apply in this cycle."""
     PENDING = 6
-    """Rejected; retried as soon as the plugin says so, without backoff."""
+    """Rejected; retried as soon as the plugin requests it, without backoff."""
 
     @property
     def label(self) -> str:
@@ -54,9 +54,9 @@ class Status:
     reasons: tuple[str, ...] = ()
     plugin: str = ""
     timeout: float = 0.0
-    """Seconds that a waiting pod waits at most (code WAIT)."""
+    """The longest wait of the pod in seconds (code WAIT)."""
     error: BaseException | None = None
-    """What broke (code ERROR)."""
+    """The error (code ERROR)."""
 
     @classmethod
     def unschedulable(cls, *reasons: str) -> Self:
@@ -70,19 +70,19 @@ class Status:
 
     @classmethod
     def failed(cls, error: BaseException | str) -> Self:
-        """Report that something broke."""
+        """Report an error."""
         if isinstance(error, str):
             return cls(Code.ERROR, (error,))
         return cls(Code.ERROR, (str(error) or type(error).__name__,), error=error)
 
     @classmethod
     def skip(cls) -> Self:
-        """Have nothing to say."""
+        """Skip the plugin in this cycle."""
         return cls(Code.SKIP)
 
     @classmethod
     def wait(cls, timeout: float) -> Self:
-        """Let the pod wait up to `timeout` seconds (Permit only)."""
+        """Make the pod wait up to `timeout` seconds (Permit only)."""
         return cls(Code.WAIT, timeout=timeout)
 
     @property
@@ -97,7 +97,7 @@ class Status:
 
     @property
     def is_rejected(self) -> bool:
-        """Whether a plugin refused the pod, as opposed to something having broken."""
+        """Whether a plugin rejected the pod, as opposed to an error."""
         return self.code in REJECTED
 
     @property
@@ -106,7 +106,7 @@ class Status:
         return ", ".join(self.reasons)
 
     def by(self, plugin: str) -> Self:
-        """Return the status with the plugin that answered, unless one is named already."""
+        """Return the status with the plugin that returned it, unless one is set already."""
         return self if self.plugin else replace(self, plugin=plugin)
 
 
@@ -116,8 +116,8 @@ SUCCESS = Status()
 class Verdict:
     """One status per node of a NodeSet, in its order.
 
-    `codes` (n,) int8; `keys` (n,) int64 name the reasons, `reasons_of(key)` spells them out. Use the
-    constructors below; the framework combines verdicts of several plugins itself.
+    `codes` (n,) int8; `keys` (n,) int64 identify the reasons, `reasons_of(key)` renders them. Use the
+    constructors below; the framework combines the verdicts of several plugins.
     """
 
     __slots__ = ("_render", "codes", "keys")
@@ -126,13 +126,13 @@ class Verdict:
         self, codes: Codes | None, keys: Keys | None, render: Callable[[int], Sequence[str]]
     ) -> None:
         self.codes = codes
-        """None when every node passes."""
+        """None if every node passes."""
         self.keys = keys
         self._render = render
 
     @classmethod
     def reject(cls, refused: Bool, reason: str, code: Code = Code.UNSCHEDULABLE) -> "Verdict":
-        """Refuse the nodes where `refused` (n,) is true, all for one reason."""
+        """Reject the nodes where `refused` (n,) is true, all for one reason."""
         if not refused.any():
             return PASS
         reasons = (reason,)
@@ -142,7 +142,7 @@ class Verdict:
     def reject_first(
         cls, refused: Bool, reasons: Sequence[str], code: Code = Code.UNSCHEDULABLE
     ) -> "Verdict":
-        """Refuse the nodes with any true cell in `refused` (n, r); the first true cell's reason counts."""
+        """Reject the nodes with any true cell in `refused` (n, r); the first true cell's reason counts."""
         any_ = refused.any(axis=1)
         if not any_.any():
             return PASS
@@ -151,9 +151,9 @@ class Verdict:
 
     @classmethod
     def reject_every(cls, refused: Bool, reasons: Sequence[str], codes: Codes | Code) -> "Verdict":
-        """Refuse the nodes with any true cell in `refused` (n, r); the reasons of all true cells count.
+        """Reject the nodes with any true cell in `refused` (n, r); the reasons of all true cells count.
 
-        `codes` is one code, or (n,) int8 read where a node is refused.
+        `codes` is one code, or (n,) int8 of which the rejected nodes' entries are used.
         """
         any_ = refused.any(axis=1)
         if not any_.any():
@@ -169,7 +169,7 @@ class Verdict:
 
     @classmethod
     def of(cls, statuses: Sequence[Status]) -> "Verdict":
-        """Put statuses of single nodes together."""
+        """Combine statuses of single nodes."""
         if all(status.code is Code.SUCCESS for status in statuses):
             return PASS
         table: dict[tuple[str, ...], int] = {}
@@ -187,7 +187,7 @@ class Verdict:
         return 0 if self.keys is None else int(self.keys[index])
 
     def reasons_of(self, key: int) -> tuple[str, ...]:
-        """Spell out a reason key."""
+        """Return the reasons of a key."""
         return tuple(self._render(key))
 
     def status(self, index: int) -> Status:

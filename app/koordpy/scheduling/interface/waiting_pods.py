@@ -1,7 +1,7 @@
-"""Pods that a Permit plugin lets wait, and how they get on.
+"""Pods that wait in Permit.
 
-Beside kube-scheduler a waiting pod is an HTTP response that is held: thousands may wait at once, each at the
-cost of a future.
+Beside kube-scheduler a waiting pod is a pending HTTP response: thousands may wait at once, each at the cost
+of a future.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ from .status import SUCCESS, Status
 
 
 class WaitingPod:
-    """One waiting pod. Every plugin that let it wait must allow it; the first rejection ends it."""
+    """One waiting pod. Every plugin that made it wait must allow it; the first rejection ends the wait."""
 
     def __init__(self, pod: Pod, node_name: str, timeouts: Mapping[str, float]) -> None:
         self.pod = pod
         self.node_name = node_name
         self.timeouts = timeouts
-        """Seconds at most by plugin, as the wait began."""
+        """The timeout in seconds by plugin, from the start of the wait."""
         self._outcome: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
         loop = asyncio.get_running_loop()
         self._timers = {
@@ -34,7 +34,7 @@ class WaitingPod:
         return list(self._timers)
 
     def allow(self, plugin: str) -> None:
-        """Say that one plugin lets the pod go on; plugins that did not let it wait are no error."""
+        """Record that one plugin allows the pod; plugins that did not make it wait are ignored."""
         timer = self._timers.pop(plugin, None)
         if timer is not None:
             timer.cancel()
@@ -42,7 +42,7 @@ class WaitingPod:
             self._end(SUCCESS)
 
     def reject(self, plugin: str, message: str) -> None:
-        """End the wait with a rejection; too late is no error."""
+        """End the wait with a rejection; has no effect once it has ended."""
         self._end(Status.unschedulable(message).by(plugin))
 
     async def outcome(self) -> Status:
@@ -78,18 +78,18 @@ class WaitingPods:
         return self._pods.get(uid)
 
     def add(self, pod: Pod, node_name: str, timeouts: Mapping[str, float]) -> WaitingPod:
-        """Let a pod wait, at most the plugins' timeouts (seconds), until it is removed."""
+        """Add a waiting pod with the plugins' timeouts (seconds), until it is removed."""
         waiting = self._pods[pod.metadata.uid] = WaitingPod(pod, node_name, timeouts)
         return waiting
 
     def remove(self, waiting: WaitingPod) -> None:
-        """Forget a pod that does not wait any more; another wait of the same pod stays."""
+        """Remove a pod that no longer waits; another wait of the same pod stays."""
         uid = waiting.pod.metadata.uid
         if self._pods.get(uid) is waiting:
             del self._pods[uid]
 
     def reject(self, uid: str, message: str = "removed") -> bool:
-        """Reject a pod in no plugin's name; return whether it was waiting."""
+        """Reject a pod without naming a plugin; return whether it was waiting."""
         waiting = self._pods.get(uid)
         if waiting is None:
             return False

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets, as preemption minds them: a preference, not a ban.
+"""PodDisruptionBudgets in preemption: a preference, not a constraint.
 
 Source: Kubernetes, `filterPodsWithPDBViolation` in `framework/plugins/defaultpreemption`.
 """
@@ -17,7 +17,7 @@ class _Budget:
     selects: Selector
     allowed: int
     disrupted: Mapping[str, str]
-    """By name, the pods whose disruption the API server has counted already."""
+    """The pods, by name, whose disruption the API server has already counted."""
 
 
 class Budgets:
@@ -38,10 +38,10 @@ class Budgets:
             )
 
     def split(self, pods: Sequence[Pod]) -> tuple[list[Pod], list[Pod]]:
-        """Part pods into those whose disruption would violate a budget, and the others; both in order.
+        """Split pods into those whose disruption would violate a budget, and the others; both in order.
 
-        The pods are disrupted one after the other: the later ones find less allowed. A pod without labels
-        is in no budget.
+        The pods are disrupted one after the other, each reducing what is still allowed. A pod without labels
+        matches no budget.
         """
         if not self._by_namespace:
             return [], list(pods)

@@ -1,4 +1,4 @@
-"""The node on which preemption is the least loss.
+"""The node on which preemption costs least.
 
 Source: Kubernetes, `pickOneNodeForPreemption` in `pkg/scheduler/framework/preemption`.
 """
@@ -11,11 +11,11 @@ from koordpy.scheduling.interface import Victims
 from .importance import priority_of, start_of
 
 _LIFT = 1 << 31
-"""Added to every priority: a victim more is a loss also where priorities are negative."""
+"""Added to every priority, so that each further victim adds cost even if priorities are negative."""
 
 
 def loss(victims: Victims, now: datetime) -> tuple[int, int, int, int, float]:
-    """Return what is compared, smaller is better; the victims' first is their most important one.
+    """Return the sort key of a candidate, smaller is better; its first victim is the most important one.
 
     Violated budgets, the highest priority, the sum of all priorities, the number of victims, and how early
     the first of the victims of the highest priority was started.
@@ -28,7 +28,7 @@ def loss(victims: Victims, now: datetime) -> tuple[int, int, int, int, float]:
 
 
 def least_loss(candidates: Mapping[str, Victims], now: datetime) -> str:
-    """Return the name of the best node, of equal ones the first; empty when there is none."""
+    """Return the name of the best node, the first of equal ones; empty if there is none."""
     if not candidates:
         return ""
     return min(candidates, key=lambda name: loss(candidates[name], now))

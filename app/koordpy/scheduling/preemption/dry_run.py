@@ -1,10 +1,10 @@
-"""Who would have to go from a node so that a pod fits there.
+"""Which pods must be evicted from a node so that another pod fits there.
 
-On each node all pods that may be evicted are removed hypothetically; where the pod fits then, they are put
-back one by one, the greatest loss first, and those beside which the pod still fits stay. Many nodes are
-evaluated together: each step is one pass of the filters over all of them. Only where a plugin considers the
-pods of several nodes at once (spread constraints, affinity between pods) each node has its own state and its
-own passes.
+On each node all pods that may be evicted are removed hypothetically; if the pod then fits, they are put back
+one by one, the most important first, and those beside which the pod still fits stay. Many nodes are evaluated
+together: each step is one pass of the filters over all of them. Only where a plugin considers the pods of
+several nodes at once (spread constraints, affinity between pods) each node has its own state and its own
+passes.
 
 Source: Kubernetes, `SelectVictimsOnNode` in `framework/plugins/defaultpreemption` and `DryRunPreemption` in
 `pkg/scheduler/framework/preemption`.
@@ -38,22 +38,22 @@ _FEW = 32
 
 @dataclass(slots=True)
 class Findings:
-    """The result of each node that was evaluated."""
+    """The results of the evaluated nodes."""
 
     candidates: dict[str, Victims] = field(default_factory=dict)
-    """By node name. Those that violate no budget come first."""
+    """Candidates by node name. Those that violate no budget come first."""
     refused: dict[str, Status] = field(default_factory=dict)
-    """The other nodes, and why not."""
+    """The other nodes, with the reasons."""
 
     @property
     def errors(self) -> list[str]:
-        """What broke, each text once."""
+        """Errors, each text once."""
         broken = [s.message for s in self.refused.values() if not s.is_rejected]
         return list(dict.fromkeys(broken))
 
 
 class DryRun:
-    """One pod that wants room. `may_go(victim)` says which pods it may evict, `now` when others start."""
+    """The preempting pod. `may_go(victim)` tests whether it may evict a pod; unstarted pods start `now`."""
 
     def __init__(
         self,
@@ -69,9 +69,9 @@ class DryRun:
         self.entangled = framework.entangled(state)
 
     def run(self, nodes: NodeSet, wanted: int) -> Findings:
-        """Evaluate nodes in their order until so many candidates are found.
+        """Evaluate nodes in their order until enough candidates are found.
 
-        One of them at least has to violate no budget.
+        At least one of them must violate no budget.
         """
         clean: dict[str, Victims] = {}
         violating: dict[str, Victims] = {}
@@ -106,7 +106,7 @@ class DryRun:
         return answers
 
     def _hopeless(self, nodes: NodeSet) -> dict[str, Status]:
-        """Return the nodes that fail already at plugins that consider one node at a time."""
+        """Return the nodes that are already rejected by plugins that consider one node at a time."""
         state = self.state.clone()
         state.skip_filter.update(self.entangled)
         return _Pass(self, state, nodes).without_victims()
@@ -130,7 +130,7 @@ class _Pass:
         return {name: self._answers[index] for index, name in enumerate(self._nodes.names)}
 
     def without_victims(self) -> dict[str, Status]:
-        """Return the nodes on which the pod does not fit with all victims gone."""
+        """Return the nodes on which the pod does not fit even with all victims removed."""
         try:
             self._evict_all()
         except Broken:
@@ -164,7 +164,7 @@ class _Pass:
             del self._potential[index]
 
     def _reprieve(self) -> None:
-        """Put back who can stay, on all nodes at once: first their most important pod, then the second..."""
+        """Put back pods that can stay, on all nodes at once: each node's most important pod first."""
         ask = self._ask
         queues: dict[int, list[Pod]] = {}
         threatened: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""From a pod that fits nowhere to the node that is made free for it.
+"""From a pod that fits nowhere to the node on which pods are evicted for it.
 
 Source: Kubernetes, `Evaluator.Preempt` in `pkg/scheduler/framework/preemption` and the methods of
 `framework/plugins/defaultpreemption` that it calls.
@@ -33,18 +33,18 @@ NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """In what plugins that preempt differ."""
+    """What differs between plugins that preempt."""
 
     min_candidate_nodes_percentage: int
-    """Of the nodes that may help, so many are searched for candidates at least, in percent..."""
+    """The least number of candidates to search for, in percent of the nodes that may help..."""
     min_candidate_nodes_absolute: int
-    """...and in number."""
+    """...and absolute."""
     latest: Callable[[Pod], Pod | None]
     """Return the pod as it is now, None when it is gone."""
     spares: Callable[[Pod], bool] = lambda _: False
-    """Return whether a pod must not be evicted although it is less important."""
+    """Return whether a pod must not be evicted even though it is less important."""
     in_background: bool = True
-    """Whether the scheduler goes on while victims are evicted."""
+    """Whether the scheduler continues while victims are evicted."""
 
     def candidates_wanted(self, nodes: int) -> int:
         """Return how many candidates are enough among so many nodes."""
@@ -53,7 +53,7 @@ class Rules:
 
 
 class Evaluator:
-    """Preempts in the name of one plugin."""
+    """Preempts on behalf of one plugin."""
 
     def __init__(self, plugin: str, handle: Handle, rules: Rules) -> None:
         self._handle, self._rules = handle, rules
@@ -65,8 +65,8 @@ class Evaluator:
     ) -> tuple[PostFilterResult | None, Status]:
         """Evict for a pod that found no node and nominate it to the one it gets.
 
-        A result without a node clears the pod's nomination; no result leaves it as it is. What the status
-        says begins with "preemption: ".
+        A result without a node clears the pod's nomination; no result leaves it unchanged. The status message
+        begins with "preemption: ".
         """
         PREEMPTION_ATTEMPTS.inc()
         result, status = await self._preempt(state, pod, outcome)
@@ -108,7 +108,7 @@ class Evaluator:
         return PostFilterResult(node_name, override=True), SUCCESS
 
     def ineligible(self, pod: Pod, outcome: FilterOutcome) -> str:
-        """Say why a pod must not preempt; empty when it may."""
+        """Return why a pod must not preempt; empty if it may."""
         if pod.spec.preemption_policy == "Never":
             return NEVER
         name = pod.status.nominated_node_name
@@ -123,12 +123,12 @@ class Evaluator:
         return ""
 
     def potential(self, outcome: FilterOutcome) -> NodeSet:
-        """Return the nodes on which evictions may help: those refused with the code Unschedulable."""
+        """Return the nodes on which evictions may help: those rejected with the code Unschedulable."""
         refused = outcome.refused_with(Code.UNSCHEDULABLE)
         return self._handle.nodes.select(refused)[0]
 
     def find(self, state: CycleState, pod: Pod, outcome: FilterOutcome) -> Findings:
-        """Search candidates, beginning at a random node; nothing is evicted."""
+        """Search for candidates, starting at a random node; nothing is evicted."""
         nodes = self.potential(outcome)
         if not len(nodes):
             return Findings()

@@ -1,7 +1,7 @@
-"""The eviction of victims: at once, or beside the scheduling of other pods.
+"""The eviction of victims: synchronously, or concurrently with the scheduling of other pods.
 
-Victims are deleted, not evicted through the API: where it must be, preemption violates budgets. A victim that
-still waits for its Permit is only rejected. Less important pods that were promised the node lose the promise.
+Victims are deleted, not evicted through the Eviction API, because preemption may violate budgets. A victim
+that still waits in Permit is only rejected. Less important pods nominated to the node lose their nomination.
 
 Source: Kubernetes, `prepareCandidate` and `prepareCandidateAsync` in `pkg/scheduler/framework/preemption`.
 """
@@ -29,15 +29,15 @@ PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
 
 
 class Executor:
-    """Evicts in the name of one plugin."""
+    """Evicts on behalf of one plugin."""
 
     def __init__(self, plugin: str, handle: Handle) -> None:
         self._plugin, self._handle = plugin, handle
         self._running: dict[str, Pod | None] = {}
-        """By the UID of who preempts, the last victim once it is the only one left."""
+        """The last victim, once it is the only one left, by UID of the preempting pod."""
 
     def is_running(self, uid: str) -> bool:
-        """Return whether evictions for a pod are under way, so that another attempt would be too early."""
+        """Return whether evictions for a pod are in progress, so that another attempt would be too early."""
         if uid not in self._running:
             return False
         last = self._running[uid]
@@ -47,7 +47,7 @@ class Executor:
         return known is not None and known.metadata.deletion_timestamp is None
 
     async def evict(self, preemptor: Pod, node_name: str, victims: Sequence[Pod]) -> Status:
-        """Evict all victims, then clear nominations; the first failure is the answer."""
+        """Evict all victims, then clear nominations; return the first failure."""
         client = self._client()
         try:
             await self._evict_all(client, preemptor, node_name, _staying(victims))
@@ -58,7 +58,7 @@ class Executor:
         return SUCCESS
 
     def evict_in_background(self, preemptor: Pod, node_name: str, victims: Sequence[Pod]) -> None:
-        """Do the same beside the scheduling of other pods. On a failure the pod is tried again."""
+        """Do the same concurrently with the scheduling of other pods. After a failure the pod is retried."""
         histogram(PREEMPTION_VICTIMS).observe(len(victims))
         staying = _staying(victims)
         if not staying:
@@ -73,8 +73,8 @@ class Executor:
         uid = preemptor.metadata.uid
         complete = await self._clear_nominations(client, preemptor, node_name)
         try:
-            # The last victim goes by itself: when it is seen to go, the pod may be tried again, also if
-            # the answer to its deletion is still on its way.
+            # The last victim is deleted separately: once its deletion is observed the pod may be retried,
+            # even if the answer to the delete request is still pending.
             await self._evict_all(client, preemptor, node_name, victims[:-1])
             self._running[uid] = victims[-1]
             await self._evict_one(client, preemptor, node_name, victims[-1])
@@ -95,7 +95,7 @@ class Executor:
     async def _evict_all(
         self, client: Client, preemptor: Pod, node_name: str, victims: Sequence[Pod]
     ) -> None:
-        """Evict side by side. Raises the first error."""
+        """Evict concurrently. Raises the first error."""
         evictions = (self._evict_one(client, preemptor, node_name, victim) for victim in victims)
         for outcome in await asyncio.gather(*evictions, return_exceptions=True):
             if isinstance(outcome, BaseException):
@@ -144,7 +144,7 @@ class Executor:
         return fresh
 
     async def _clear_nominations(self, client: Client, preemptor: Pod, node_name: str) -> bool:
-        """Take the node back from less important pods that were promised it; return whether all went well."""
+        """Clear the nominations of less important pods to the node; return whether all succeeded."""
         complete = True
         for pod in self._handle.nominator.pods_on(node_name):
             if priority_of(pod) >= priority_of(preemptor) or not pod.status.nominated_node_name:
@@ -160,7 +160,7 @@ class Executor:
 
 
 async def _is_gone(client: Client, victim: Pod) -> bool:
-    """Return whether a pod does not exist any more; another one may have its name."""
+    """Return whether a pod no longer exists; another one may have its name."""
     meta = victim.metadata
     try:
         return (await client.get(Pod, meta.namespace, meta.name)).metadata.uid != meta.uid

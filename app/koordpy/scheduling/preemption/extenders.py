@@ -1,4 +1,4 @@
-"""What extenders say to the victims that preemption has in mind.
+"""Calls to extenders with the victims that preemption proposes.
 
 Source: Kubernetes, `callExtenders` in `pkg/scheduler/framework/preemption`.
 """
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 async def agreed(
     extenders: Sequence[PreemptExtender], pod: Pod, candidates: dict[str, Victims], nodes: NodeTable
 ) -> tuple[dict[str, Victims], Status]:
-    """Ask one extender after another; each sees what the one before left. Return the rest, or an Error."""
+    """Call the extenders in order, each with the result of the previous one. Return the rest, or an Error."""
     for extender in extenders:
         if not candidates:
             break

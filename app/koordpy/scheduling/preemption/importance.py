@@ -1,4 +1,4 @@
-"""Which of two pods is the greater loss.
+"""Which of two pods is more important.
 
 Source: Kubernetes, `pkg/scheduler/util` (`MoreImportantPod`, `GetPodStartTime`).
 """
@@ -16,11 +16,11 @@ def priority_of(pod: Pod) -> int:
 
 
 def start_of(pod: Pod, now: datetime) -> datetime:
-    """Return when a pod was started; one that has not been starts now."""
+    """Return when a pod was started; `now` if it has not started."""
     started = pod.status.start_time
     return parse_time(started) if started else now
 
 
 def by_importance(pods: Iterable[Pod], now: datetime) -> list[Pod]:
-    """Sort pods: higher priority first, then started earlier; equal ones keep their order."""
+    """Sort pods: higher priority first, then earlier start; equal ones keep their order."""
     return sorted(pods, key=lambda pod: (-priority_of(pod), start_of(pod, now)))

@@ -1,9 +1,9 @@
-"""What becomes of victims that kube-scheduler proposes, seen with all that its own dry run does not see.
+"""Verifies victims that kube-scheduler proposes against everything that its own dry run does not see.
 
-kube-scheduler tries evictions with its in-tree plugins: it knows nothing of what reservations hold, nor of
-any other filter of ours. A proposal that our filters would still refuse would cost pods their lives for
-nothing. Where it does, more pods may have to go: the same dry run with the whole profile finds out who. A
-node on which that does not help either is dropped.
+kube-scheduler simulates evictions with its in-tree plugins: it does not know what reservations hold, nor
+koordpy's other filters. If these still reject the node, the victims would be evicted for nothing. In that
+case more pods may have to be evicted: the same dry run with the whole profile finds them. A node on which
+that does not help either is dropped.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ class Recheck:
         self._budgets = handle.cluster.store(PodDisruptionBudget)
 
     def check(self, framework: Framework, pod: Pod, proposal: Mapping[str, Victims]) -> dict[str, Victims]:
-        """Return the victims by node name with which a pod fits; nodes where none will do are left out."""
+        """Return, by node name, the victims with which a pod fits; nodes where none suffice are omitted."""
         state = framework.new_state()
         before = framework.run_pre_filter(state, pod, self._nodes.all())
         if not before.status.is_success:
@@ -75,6 +75,6 @@ def _fitting(
     outcome = framework.run_filters(what_if, pod, sandbox.nodes)
     if outcome.error is None:
         yield from outcome.kept.names
-    elif len(nodes) > 1:  # what breaks on one node is no other's misfortune
+    elif len(nodes) > 1:  # an error on one node does not affect the others
         for index in range(len(nodes)):
             yield from _fitting(framework, state, pod, nodes.pick(np.array([index])), victims)

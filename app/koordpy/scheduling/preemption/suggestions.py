@@ -1,4 +1,4 @@
-"""Which evictions would let a pod fit that fits nowhere: suggested, not done."""
+"""Which evictions would let a pod fit that fits nowhere: suggestions only."""
 
 from typing import Final
 
@@ -20,14 +20,14 @@ from .importance import priority_of
 PREEMPTION: Final = "DefaultPreemption"
 
 NODES_TRIED: Final = 100
-"""Nodes that are evaluated; more would take too long for a request."""
+"""The most nodes evaluated; more would take too long for a request."""
 
 CANDIDATES: Final = 10
-"""Candidates that are enough."""
+"""The number of candidates that suffices."""
 
 
 class Victim(BaseModel):
-    """A pod that would have to go."""
+    """A pod that would have to be evicted."""
 
     namespace: str
     name: str
@@ -36,7 +36,7 @@ class Victim(BaseModel):
 
 
 class Room(BaseModel):
-    """The node on which the least would be lost. `candidates` are the nodes that were found."""
+    """The node on which preemption costs least. `candidates` is the number of nodes that were found."""
 
     node: str
     victims: list[Victim]
@@ -47,10 +47,10 @@ class Room(BaseModel):
 def find_room(
     framework: Framework, cluster: Cluster, state: CycleState, pod: Pod, outcome: FilterOutcome
 ) -> Findings:
-    """Return on which nodes evictions of less important pods would let a pod fit, and whose.
+    """Return which evictions of less important pods would let a pod fit, and on which nodes.
 
-    `state` and `outcome` are those of the cycle in which the pod fitted nowhere. Nothing is found where the
-    profile does not preempt, or the pod must not.
+    `state` and `outcome` are those of the cycle in which the pod fit nowhere. Nothing is found if the profile
+    does not preempt, or the pod must not.
     """
     if (
         pod.spec.preemption_policy == "Never"
@@ -76,7 +76,7 @@ def find_room(
 
 
 def best_room(findings: Findings, cluster: Cluster) -> Room | None:
-    """Return the candidate that preemption would take; None when there is none."""
+    """Return the candidate that preemption would choose; None if there is none."""
     node = least_loss(findings.candidates, cluster.clock.now())
     if not node:
         return None
@@ -90,6 +90,6 @@ def best_room(findings: Findings, cluster: Cluster) -> Room | None:
 
 
 def victim_of(pod: Pod) -> Victim:
-    """Name a pod that would have to go."""
+    """Describe a pod that would have to be evicted."""
     meta = pod.metadata
     return Victim(namespace=meta.namespace, name=meta.name, uid=meta.uid, priority=priority_of(pod))

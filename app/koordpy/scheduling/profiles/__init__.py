@@ -1,5 +1,5 @@
 """From a KubeSchedulerConfiguration to profiles that run.
 
 `config` reads the file, `koordinator_args` the arguments of Koordinator's plugins that are not installed, and
-`registry` makes plugins and frameworks of it.
+`registry` creates plugins and frameworks.
 """

@@ -1,8 +1,8 @@
-"""KubeSchedulerConfiguration: the file that kube-scheduler and koord-scheduler read, read unchanged.
+"""KubeSchedulerConfiguration: the unchanged configuration file of kube-scheduler and koord-scheduler.
 
-Koordinator ships it inside a ConfigMap; both forms load. Every field is checked. What a field that concerns
-the scheduler's own process (leader election, client connection, listeners) cannot decide in koordpy is marked
-`NoEffect`, and a warning at the start names each that a file sets.
+Koordinator ships it inside a ConfigMap; both forms load. Every field is validated. Fields that concern the
+scheduler's own process (leader election, client connection, listeners) and have no effect in koordpy are
+marked `NoEffect`; a warning at start names each one that a file sets.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,10 +20,10 @@ from koordpy.scheduling.interface.plugin import API_VERSION
 KIND = "KubeSchedulerConfiguration"
 
 EXTENDER = "extender"
-"""The component whose marks of `NoEffect` are about koordpy beside kube-scheduler."""
+"""The component whose `NoEffect` fields concern koordpy beside kube-scheduler."""
 
 _PROFILES = NoEffect("profiles of a process are taken through the debug API (/debug/pprof)")
-_SEARCH = NoEffect("kube-scheduler decides how many nodes it asks about", EXTENDER)
+_SEARCH = NoEffect("kube-scheduler decides how many nodes it sends", EXTENDER)
 
 POINTS = (
     "pre_enqueue", "queue_sort", "pre_filter", "filter", "post_filter", "pre_score", "score", "reserve",
@@ -40,13 +40,13 @@ class PluginRef(ConfigModel):
 
 
 class PluginSet(ConfigModel):
-    """What is added to a point and what is taken from its defaults (`*`: everything)."""
+    """The plugins added to a point and those removed from its defaults (`*`: all)."""
 
     enabled: tuple[PluginRef, ...] = Field(default=(), strict=False)
     disabled: tuple[PluginRef, ...] = Field(default=(), strict=False)
 
     def disables(self, name: str) -> bool:
-        """Return whether a plugin of the defaults is taken out."""
+        """Return whether a default plugin is disabled."""
         return any(ref.name in (name, "*") for ref in self.disabled)
 
 
@@ -74,7 +74,7 @@ class Plugins(ConfigModel):
 
 
 class PluginConfig(ConfigModel):
-    """The arguments of one plugin, not yet read: the plugin knows their shape."""
+    """The arguments of one plugin, not yet decoded: the plugin knows their type."""
 
     name: str
     args: dict[str, Any] = {}
@@ -90,7 +90,7 @@ class Profile(ConfigModel):
 
 
 class LeaderElection(ConfigModel):
-    """How kube-scheduler's replicas agree on one of them."""
+    """kube-scheduler's leader election."""
 
     leader_elect: bool = True
     lease_duration: Seconds = 15.0
@@ -102,7 +102,7 @@ class LeaderElection(ConfigModel):
 
 
 class ClientConnection(ConfigModel):
-    """How kube-scheduler talks to the API server."""
+    """kube-scheduler's connection to the API server."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
@@ -112,7 +112,7 @@ class ClientConnection(ConfigModel):
 
 
 class ExtenderTLSConfig(ConfigModel):
-    """How an extender over HTTPS is trusted. Data fields are base64."""
+    """The TLS settings of an extender. Data fields are base64."""
 
     insecure: bool = False
     server_name: str = ""
@@ -125,7 +125,7 @@ class ExtenderTLSConfig(ConfigModel):
 
 
 class ManagedResource(ConfigModel):
-    """A resource whose pods concern an extender."""
+    """A resource whose pods an extender handles."""
 
     name: str
     ignored_by_scheduler: bool = False
@@ -235,7 +235,7 @@ def _problems(config: SchedulerConfiguration) -> list[FieldError]:
 
 
 def _resource_problems(extenders: Iterable[ExtenderConfig]) -> Iterator[FieldError]:
-    """Yield what kube-scheduler refuses of managed resources: each is one extender's, and an extended one."""
+    """Yield kube-scheduler's errors about managed resources: each is an extended resource of one extender."""
     managed: set[str] = set()
     for index, extender in enumerate(extenders):
         for place, resource in enumerate(extender.managed_resources):

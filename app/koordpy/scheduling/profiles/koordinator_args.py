@@ -1,8 +1,9 @@
-"""The arguments of Koordinator's plugins that koordpy does not have (yet), with its defaults and validation.
+"""The arguments of Koordinator plugins that koordpy does not have, with Koordinator's defaults and
+validation.
 
-A file written for a koord-scheduler configures them too. Where such plugins are left out, their arguments are
-read all the same: what Koordinator would refuse is refused, so that a file that loads here is a right one.
-Source: Koordinator, `pkg/scheduler/apis/config` (`v1/types.go`, `v1/defaults.go`, `validation`).
+A file written for a koord-scheduler configures them too. If such plugins are left out, their arguments are
+still read: what Koordinator rejects is rejected, so that a file that loads here is valid. Source:
+Koordinator, `pkg/scheduler/apis/config` (`v1/types.go`, `v1/defaults.go`, `validation`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,20 +24,20 @@ _NO_LIMIT: dict[str, str | int | float] = {"cpu": int64.MAX // 5, "memory": int6
 
 
 class ResourceSpec(ConfigModel):
-    """A resource that counts in a score, and how much."""
+    """A scored resource and its weight."""
 
     name: str
     weight: int = 0
 
 
 class ScoringStrategy(ConfigModel):
-    """How free or full nodes, NUMA nodes or devices are ranked."""
+    """How nodes, NUMA nodes or devices are scored by utilization."""
 
     type: str = ""
     resources: tuple[ResourceSpec, ...] = Field(default=(), strict=False)
 
     def problems(self, path: str, what: str) -> Iterable[FieldError]:
-        """Return what is wrong with it; `what` it is, in Koordinator's words."""
+        """Return the errors in a strategy; `what` is its name in Koordinator's messages."""
         for place, spec in enumerate(self.resources):
             if not 0 < spec.weight <= 100:
                 yield invalid(
@@ -58,14 +59,14 @@ def _least_allocated(names: Sequence[str]) -> ScoringStrategy:
 
 
 class NodeNUMAResourceArgs(PluginArgs):
-    """How CPUs are bound by default, and how nodes and their NUMA nodes are ranked."""
+    """How CPUs are bound by default, and how nodes and their NUMA nodes are scored."""
 
     default_cpu_bind_policy: str = Field(default="FullPCPUs", alias="defaultCPUBindPolicy")
     scoring_strategy: ScoringStrategy = _least_allocated(("cpu", "memory"))
     numa_scoring_strategy: ScoringStrategy = _least_allocated(("cpu", "memory"))
 
     def problems(self) -> Iterable[FieldError]:
-        """Check as Koordinator does."""
+        """Validate as Koordinator does."""
         if self.default_cpu_bind_policy not in ("", "FullPCPUs", "SpreadByPCPUs"):
             yield invalid(
                 "defaultCPUBindPolicy",
@@ -77,7 +78,7 @@ class NodeNUMAResourceArgs(PluginArgs):
 
 
 class GPUSharedResourceTemplatesConfig(ConfigModel):
-    """Where the templates of shared GPUs are, and which resources have any."""
+    """Where the templates of shared GPUs are, and which resources have them."""
 
     config_map_namespace: str = ""
     config_map_name: str = ""
@@ -92,7 +93,7 @@ class GPUShareUnsupportedModel(ConfigModel):
 
 
 class DeviceShareArgs(PluginArgs):
-    """How devices are ranked, and what is special about some. `allocator` is not looked at any more."""
+    """How devices are scored, and special cases. `allocator` is deprecated and ignored."""
 
     allocator: str = ""
     scoring_strategy: ScoringStrategy = _least_allocated(_DEVICES)
@@ -107,7 +108,7 @@ class DeviceShareArgs(PluginArgs):
     gpu_share_unsupported_models: tuple[GPUShareUnsupportedModel, ...] = Field(default=(), strict=False)
 
     def problems(self) -> Iterable[FieldError]:
-        """Check as Koordinator does."""
+        """Validate as Koordinator does."""
         return self.scoring_strategy.problems("scoringStrategy", "scoring strategy")
 
 
@@ -120,7 +121,7 @@ class HookPluginConf(ConfigModel):
 
 
 class ElasticQuotaArgs(PluginArgs):
-    """What the quotas of everybody else and of the system may use, and how quotas are kept."""
+    """The amounts of the default and system quotas, and how quotas are enforced."""
 
     delay_evict_time: Seconds = 120.0
     revoke_pod_interval: Seconds = 1.0
@@ -146,7 +147,7 @@ class ElasticQuotaArgs(PluginArgs):
         return {name: value for name, value in given.items() if name not in names or value not in ({}, "")}
 
     def problems(self) -> Iterable[FieldError]:
-        """Check as Koordinator does."""
+        """Validate as Koordinator does."""
         yield from _amount_problems("defaultQuotaGroupMax", self.default_quota_group_max)
         yield from _amount_problems("systemQuotaGroupMax", self.system_quota_group_max)
         for name, text, seconds in (
@@ -176,7 +177,7 @@ def _amount_problems(path: str, amounts: Mapping[str, str | int | float]) -> Ite
 
 
 class CoschedulingArgs(PluginArgs):
-    """How long a gang waits for all its pods, and what else it may do. `skip_check_schedule_cycle` is old."""
+    """How long a gang waits for its pods, and other settings. `skip_check_schedule_cycle` is deprecated."""
 
     default_timeout: Seconds = 600.0
     controller_workers: int = 1
@@ -186,7 +187,7 @@ class CoschedulingArgs(PluginArgs):
     default_match_policy: str = "once-satisfied"
 
     def problems(self) -> Iterable[FieldError]:
-        """Check as Koordinator does."""
+        """Validate as Koordinator does."""
         if self.default_timeout < 0:
             yield invalid(
                 "defaultTimeout",
@@ -205,4 +206,4 @@ KOORDINATOR_ARGS: Mapping[str, type[PluginArgs]] = {
     "ElasticQuota": ElasticQuotaArgs,
     "NodeNUMAResource": NodeNUMAResourceArgs,
 }
-"""By the name of the plugin."""
+"""Argument types by plugin name."""

@@ -1,21 +1,21 @@
 """From a configuration and the installed plugins to running profiles.
 
-Plugins are found by entry points (group `koordpy.scheduling`); in-tree and third-party ones alike. Which
+Plugins are found by entry points (group `koordpy.scheduling`), both in-tree and third-party ones. Which
 plugin runs at which point follows kube-scheduler's rules: defaults, `multiPoint`, explicit sets, `*`.
 
-Two places to run in:
+A profile runs in one of two places:
 
 * `Place.SCHEDULER`: koordpy is the scheduler itself. A profile starts from kube-scheduler's default plugins.
 * `Place.EXTENDER`: beside kube-scheduler, which runs its own plugins. A profile starts from `DefaultBinder`
-  alone, and in-tree names of kube-scheduler that koordpy does not have are left to kube-scheduler. In-tree
-  filters run again where a plugin shows what kube-scheduler does not see (`Plugin.reruns`).
+alone, and in-tree plugins that koordpy does not have are left to kube-scheduler. In-tree filters run again if
+a plugin shows nodes or pods that kube-scheduler does not see (`Plugin.reruns`).
 
 Beside kube-scheduler a profile also has a *whole* framework: the same plugin instances and kube-scheduler's
 in-tree ones, for cycles that kube-scheduler does not run (what-ifs, Reservations, preemption trials).
 
-A name that is not installed refuses the configuration, unless it is one of Koordinator's own plugins: these
-are left out and listed in `Profiles.missing`, so that a koord-scheduler's file works with those plugins that
-there are. With `skip_missing` that goes for every name.
+A plugin that is not installed makes the configuration invalid, unless it is one of Koordinator's own: these
+are left out and listed in `Profiles.missing`, so that a koord-scheduler's file works with the available
+plugins. With `skip_missing` this applies to every plugin.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -120,7 +120,7 @@ class Profiles:
     wholes: dict[str, Framework] = field(default_factory=dict)
     """The same profiles with kube-scheduler's in-tree plugins; only beside kube-scheduler."""
     missing: list[str] = field(default_factory=list)
-    """Paths and names that were left out because no such plugin is installed."""
+    """Paths and names of plugins left out because they are not installed."""
     left_to_kube_scheduler: list[str] = field(default_factory=list)
     """Names that kube-scheduler runs itself."""
 
@@ -129,7 +129,7 @@ class Profiles:
         return self.frameworks.get(scheduler_name or "default-scheduler")
 
     def whole_of(self, scheduler_name: str) -> Framework | None:
-        """Return the profile as it would be if koordpy were the scheduler itself.
+        """Return the profile as it would run if koordpy were the scheduler itself.
 
         Its plugins are the instances of `of`, with the same state, and kube-scheduler's in-tree plugins.
         """
@@ -157,7 +157,7 @@ def build(
     skip_missing: bool = False,
     gates: FeatureGates | None = None,
 ) -> Profiles:
-    """Make every profile of a configuration. Raises ConfigError with all problems found.
+    """Create every profile of a configuration. Raises ConfigError with all problems found.
 
     `classes` are the plugins to choose from, by default the installed ones. `gates` are those of
     `koordpy.scheduling.interface.gates` and of the plugins; None means their defaults.
@@ -173,7 +173,7 @@ def build(
             framework = built.frameworks[profile.scheduler_name] = plan.build(handle, gates, local)
             if place is Place.EXTENDER:
                 built.wholes[profile.scheduler_name] = plan.whole().build(handle, gates, local)
-            # What plugins ask about is the whole of scheduling, wherever they run.
+            # The handle's framework covers all of scheduling, in either place.
             handle.attach(built.wholes.get(profile.scheduler_name, framework))
         except ConfigError as error:
             problems.extend(error.problems)
@@ -189,7 +189,7 @@ def _catalogue(classes: Mapping[str, type[Plugin]] | None) -> Catalogue[Plugin]:
 
 
 class _Plan:
-    """Works out one profile."""
+    """Plans one profile."""
 
     def __init__(
         self,
@@ -299,7 +299,7 @@ class _Plan:
         ]
 
     def _reruns(self, names: Mapping[str, list[str]]) -> frozenset[str]:
-        """Put the in-tree filters first that have to run again for enabled plugins; return their names."""
+        """Prepend the in-tree filters that must run again for enabled plugins; return their names."""
         wanted = {again for at in names.values() for name in at for again in self.known[name].reruns}
         reruns: set[str] = set()
         for point in ("pre_filter", "filter"):
@@ -346,7 +346,7 @@ class _Plan:
         return True
 
     def _arguments(self) -> dict[str, tuple[str, PluginArgs]]:
-        """Read the arguments of all plugins, with their places; check those of Koordinator's left out."""
+        """Read the arguments of all plugins, with their paths; validate those of plugins left out."""
         read: dict[str, tuple[str, PluginArgs]] = {}
         for place, config in enumerate(self.profile.plugin_config):
             name, path = config.name, f"{self.path}.pluginConfig[{place}]"

@@ -1,1 +1,1 @@
-"""Whole scheduling cycles in this process, for what kube-scheduler never sees: Reservations."""
+"""Complete scheduling cycles in this process for Reservations, which kube-scheduler never sees."""

@@ -1,4 +1,4 @@
-"""One try to place one reserve pod."""
+"""One attempt to place one reserve pod."""
 
 from dataclasses import dataclass
 
@@ -13,23 +13,23 @@ from koordpy.scheduling.interface.cycle_state import CycleState
 
 @dataclass(slots=True)
 class Attempt:
-    """What is known of a try while it lasts."""
+    """The state of an attempt."""
 
     framework: Framework
     item: QueuedPod
     reservation: Reservation
-    """As it was when the attempt began."""
+    """The Reservation at the start of the attempt."""
     pod: Pod
     state: CycleState
     decision: Decision
     began: float
     """Monotonic seconds."""
     term: int
-    """The fence's, when the attempt began."""
+    """The fence's term at the start of the attempt."""
     placement: Placement | None = None
-    """What has been taken for it, once a node is found."""
+    """What has been allocated for it, once a node is found."""
     took: float = 0.0
-    """Seconds that it took to find a node."""
+    """Seconds spent finding a node."""
 
     @property
     def uid(self) -> str:
@@ -38,10 +38,10 @@ class Attempt:
 
     @property
     def node_name(self) -> str:
-        """The node that was found; empty as long as there is none."""
+        """The node that was found; empty if there is none yet."""
         return "" if self.placement is None else self.placement.node_name
 
     def give_back(self) -> None:
-        """Give back what was taken, if anything was."""
+        """Roll back what was allocated, if anything."""
         if self.placement is not None:
             self.placement.give_back()

@@ -1,8 +1,8 @@
 """From reserved resources to a Reservation that is Available: Permit's wait, PreBind, the patch, Bind.
 
-Plain PreBind plugins are not called for reserve pods: PreBindReservation takes their place, and what it wants
-on the Reservation is one patch before Bind writes the status. Source: Koordinator, `RunPreBindPlugins` in
-`pkg/scheduler/frameworkext/framework_extender.go`.
+Plain PreBind plugins are not called for reserve pods: PreBindReservation replaces them, and its labels and
+annotations are one patch of the Reservation before Bind writes the status. Source: Koordinator,
+`RunPreBindPlugins` in `pkg/scheduler/frameworkext/framework_extender.go`.
 """
 
 import msgspec
@@ -21,7 +21,7 @@ from .attempt import Attempt
 
 
 class Binder:
-    """Runs the second half of attempts. With `checks_scheduler` it checks that they are still ours."""
+    """Runs the second half of attempts. With `checks_scheduler` it checks their profile again."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Binder:
         self._checks_scheduler = checks_scheduler
 
     async def bind(self, attempt: Attempt, placement: Placement) -> Status:
-        """Bring a reserved attempt to its end; Success when the Reservation holds its node."""
+        """Complete a reserved attempt; return Success once the Reservation is bound to its node."""
         status = await placement.allowed()
         if not status.is_success:
             return status
@@ -67,7 +67,7 @@ class Binder:
         return Status.failed(BEING_DELETED) if current.is_terminating else SUCCESS
 
     async def _is_bound_anyway(self, attempt: Attempt, status: Status) -> bool:
-        """After a failed write, ask the API server: it may have been carried out unheard."""
+        """After a failed write, read the Reservation: the write may have taken effect."""
         if not isinstance(status.error, ApiError | ConnectionFailed):
             return False
         try:

@@ -1,4 +1,4 @@
-"""What happens in the cluster that may let a reserve pod fit that did not fit before."""
+"""Cluster events that may make an unschedulable reserve pod schedulable."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from koordpy.cluster.store import Store, Subscription
 from koordpy.scheduling.cycle.queue import SchedulingQueue
 
 GATHERED_SECONDS = 5.0
-"""Changes of metrics and the like come all the time; so long they are gathered into one."""
+"""How long frequent changes, such as those of metrics, are batched."""
 
 
 class ClusterEvents:
-    """Follows nodes, pods and whatever else plugins follow, as a context manager.
+    """Follows nodes, pods and all other types that plugins follow, as a context manager.
 
-    It gives unschedulable pods of a queue another chance, and calls `stirred` when it has.
+    It moves unschedulable pods of a queue back, and calls `stirred` after that.
     """
 
     def __init__(self, cluster: Cluster, queue: SchedulingQueue, stirred: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""What a failed attempt leads to: another try, a nomination, an event, the Reservation's condition.
+"""What follows a failed attempt: a retry, a nomination, an event, the Reservation's condition.
 
 Source: Koordinator, `pkg/scheduler/frameworkext/eventhandlers/reservation_handler.go`.
 """
@@ -26,7 +26,7 @@ async def leave_word(
     reservation: Reservation,
     status: Status,
 ) -> None:
-    """Say by an event and in the Reservation's status why it was not placed. Raises NotFound."""
+    """Record in an event and in the Reservation's status why it was not placed. Raises NotFound."""
     events.event(
         reservation, WARNING, "FailedScheduling", truncate(status.message, " ..."), action="Scheduling"
     )

@@ -1,8 +1,8 @@
-"""The queue of reserve pods, kept as Reservations come, change and go.
+"""The queue of reserve pods, kept current from the events of Reservations.
 
 What each change of a Reservation does to the queue follows Koordinator's event handlers
 (`pkg/scheduler/frameworkext/eventhandlers/reservation_handler.go`); what it does to the reserved amounts is
-the Reservation plugin's affair.
+up to the Reservation plugin.
 """
 
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from koordpy.scheduling.cycle.queue import SchedulingQueue
 from koordpy.scheduling.interface.waiting_pods import WaitingPods
 
 IsOurs = Callable[[Reservation], bool]
-"""Tells whether a profile of ours schedules a Reservation."""
+"""Whether one of koordpy's profiles schedules a Reservation."""
 
 
 class ReservePods:
-    """Keeps a queue; `added`, `updated` and `deleted` are to be called with every change of a Reservation.
+    """Maintains a queue; call `added`, `updated` and `deleted` with every change of a Reservation.
 
-    `in_hand` tells of a UID whether an attempt has taken resources for it; `dropped` is told UIDs that are
-    not to be scheduled any more; `stirred` is called when the queue may have something to schedule.
+    `in_hand` returns whether an attempt has allocated resources for a UID; `dropped` is called with UIDs that
+    are no longer to be scheduled; `stirred` is called when the queue may have something to schedule.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class ReservePods:
         self._dropped, self._stirred = dropped, stirred
 
     def added(self, reservation: Reservation) -> None:
-        """Queue a Reservation that is to be scheduled."""
+        """Queue a Reservation if it is to be scheduled."""
         if self._is_wanted(reservation):
             self._queue.add(new_reserve_pod(reservation))
             self._stirred()
@@ -54,7 +54,7 @@ class ReservePods:
                 self._queue.placed()
             elif _holds_other(old, new):
                 self._queue.move_all()
-        elif not old.is_unassigned or not self._is_ours(old):  # a binding was taken back, or it became ours
+        elif not old.is_unassigned or not self._is_ours(old):  # unbound, or a profile applies now
             self._queue.add(new_reserve_pod(new))
         elif self._in_hand(uid):
             return
@@ -66,7 +66,7 @@ class ReservePods:
         self._stirred()
 
     def deleted(self, reservation: Reservation) -> None:
-        """Drop a Reservation that is gone; what it held is free."""
+        """Drop a deleted Reservation, whose resources are free now."""
         self._drop(reservation)
         if reservation.status.node_name:
             self._queue.move_all()
@@ -88,7 +88,7 @@ class ReservePods:
 
 
 def _holds_other(old: Reservation, new: Reservation) -> bool:
-    """Return whether a change may have left resources of a node free, or changed whose they are."""
+    """Return whether a change may have freed resources of a node, or changed their owner."""
     return (
         old.status.node_name != new.status.node_name
         or old.is_available != new.is_available

@@ -1,11 +1,11 @@
-"""Schedules Reservations, one after the other, beside the pods that kube-scheduler schedules.
+"""Schedules Reservations, one after the other, while kube-scheduler schedules pods.
 
-A cycle goes from the queue to the Reserve plugins without a pause, on the event loop on which the extender
-binds pods too: neither can take what the other is about to take. Everything after Reserve (Permit, PreBind,
-the write) runs beside the next cycles. The order of the points, and what a failure leads to, are
-Koordinator's (`pkg/scheduler/frameworkext`).
+A cycle runs from the queue to the Reserve plugins without awaiting, on the event loop that also binds the
+extender's pods: neither can allocate what the other is about to allocate. Everything after Reserve (Permit,
+PreBind, the write) runs concurrently with the next cycles. The order of the points, and the handling of
+failures, are Koordinator's (`pkg/scheduler/frameworkext`).
 
-One process of a cluster runs this at a time, the one that leads.
+Only the leading process of a cluster runs this.
 """
 
 import asyncio
@@ -48,20 +48,21 @@ from .reserve_pods import ReservePods
 log = logging.getLogger(__name__)
 
 REST = 3.0
-"""How much longer than a cycle took kube-scheduler's calls have the event loop for themselves after it."""
+"""After a cycle, the event loop is left to kube-scheduler's calls for this multiple of its duration."""
 
 LAST_WRITES_SECONDS = 4.0
-"""Shorter than what is left of a lease when its holder has given up renewing it."""
+"""Shorter than the rest of a Lease when its holder has stopped renewing it."""
 
 CLEARED = PostFilterResult("", override=True)
-"""A nomination is taken back."""
+"""Clears a nomination."""
 
 RESERVATION = "Reservation"
 """The plugin that binds reserve pods: a profile without it schedules no Reservations."""
 
 
 class ReservationScheduler:
-    """Schedules the Reservations of all profiles that have the Reservation plugin; `run` while we lead.
+    """Schedules the Reservations of all profiles that have the Reservation plugin; `run` while this process
+    leads.
 
     `events` are written in the names of these profiles.
     """
@@ -83,7 +84,7 @@ class ReservationScheduler:
         self._fence = fence or Fence(handle.clock)
         self._decisions = decisions or Decisions()
         self._frameworks = _scheduling(profiles)
-        # Where no profile has Reservations, nothing is followed: their definition need not be installed.
+        # If no profile has Reservations, nothing is followed: their CRD need not be installed.
         cluster = handle.cluster if self._frameworks else Cluster(handle.clock)
         self._reservations = cluster.store(Reservation)
         gates = gates or scheduling_gates()
@@ -102,7 +103,7 @@ class ReservationScheduler:
         self._wake = asyncio.Event()
         self._binding: dict[str, asyncio.Task[None]] = {}
         self._promised: set[str] = set()
-        """UIDs of reserve pods for which room is held on a node."""
+        """UIDs of reserve pods for which resources are held on a node."""
         self.queue = self._new_queue()
 
     def __bool__(self) -> bool:
@@ -122,14 +123,14 @@ class ReservationScheduler:
         self._wake.set()
 
     def move_all(self, event: ClusterEvent) -> None:
-        """Give every reserve pod that did not fit another chance."""
+        """Retry every unschedulable reserve pod."""
         self.queue.move_all()
         self._wake.set()
 
-    # --- life ------------------------------------------------------------------------------------
+    # --- lifecycle -------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Schedule until cancelled; then what waits for Permit is given up, what is being written ended."""
+        """Schedule until cancelled; then abandon attempts that wait in Permit and finish writes in flight."""
         self.queue = self._new_queue()
         reserve_pods = ReservePods(
             self.queue,
@@ -153,7 +154,7 @@ class ReservationScheduler:
                 self._take_back_promise(uid)
 
     async def _end_binding(self) -> None:
-        """Let writes that are under way end: whoever leads next must not begin before they are done."""
+        """Finish writes in flight: the next leader must not start before they are done."""
         for uid, task in self._binding.items():
             if self._handle.waiting_pods.get(uid) is not None:
                 task.cancel()
@@ -183,7 +184,7 @@ class ReservationScheduler:
     # --- one attempt -----------------------------------------------------------------------------
 
     def _begin(self, item: QueuedPod) -> Attempt | None:
-        """Look at the Reservation as it is now; None, and out of the queue, if it is not to be scheduled."""
+        """Read the current Reservation; drop it and return None if it is not to be scheduled."""
         uid = item.pod.metadata.uid
         reservation = self._reservations.by_key(reservation_name_of(item.pod))
         framework = self._frameworks.get(item.pod.spec.scheduler_name)
@@ -205,7 +206,7 @@ class ReservationScheduler:
         return Attempt(framework, item, reservation, pod, state, decision, began, self._fence.term)
 
     async def _try(self, attempt: Attempt) -> None:
-        """Place a reserve pod and leave its binding to a task; where that fails, see to the failure."""
+        """Place a reserve pod and leave its binding to a task; handle a failure."""
         nomination: PostFilterResult | None = CLEARED
         outcome: FilterOutcome | None = None
         try:
@@ -227,9 +228,9 @@ class ReservationScheduler:
             await self._failed(attempt, failure)
 
     def _place(self, attempt: Attempt) -> tuple[Status, FilterOutcome | None]:
-        """Find a node and take what is reserved there; return why not, and what filters said where none fits.
+        """Find a node and reserve there; return the status, and the filters' outcome if none fits.
 
-        Nothing here waits: nobody else gets in between what filters see and what Reserve takes.
+        Nothing here awaits, so nothing can change between what filters see and what Reserve allocates.
         """
         framework, state, pod = attempt.framework, attempt.state, attempt.pod
         nodes = self._handle.nodes.all()
@@ -287,7 +288,7 @@ class ReservationScheduler:
         await self._failed(attempt, failure, freed=True)
 
     def _bind_ended(self, attempt: Attempt, task: asyncio.Task[None]) -> None:
-        """Clear up after a task, which was perhaps cancelled before it began."""
+        """Clean up after a task, which may have been cancelled before it started."""
         attempt.give_back()
         if self._binding.get(attempt.uid) is task:
             del self._binding[attempt.uid]
@@ -306,7 +307,7 @@ class ReservationScheduler:
     # --- failures --------------------------------------------------------------------------------
 
     async def _failed(self, attempt: Attempt, failure: Failure, *, freed: bool = False) -> None:
-        """Queue the Reservation again and leave word of it. `freed`: others may want what it had taken."""
+        """Requeue the Reservation and record the failure. `freed`: its resources may help others."""
         framework, uid, status = attempt.framework, attempt.uid, failure.status
         result: Outcome = "unschedulable" if status.is_rejected else "error"
         attempt.decision.fail("failed" if freed else result, status)
@@ -333,7 +334,7 @@ class ReservationScheduler:
         framework.handle.tell_failure(failure)
 
     def _nominate(self, attempt: Attempt, failure: Failure) -> None:
-        """Hold room for the next attempt where preemption makes it, and nowhere else."""
+        """Hold the resources that preemption frees for the next attempt, and no others."""
         if not failure.keeps_no_node and failure.nomination is not None:
             self._handle.nominator.add(attempt.pod, failure.nomination.nominated_node_name)
             self._promised.add(attempt.uid)

@@ -1,1 +1,1 @@
-"""What plugins compute with: topologies, taints, NUMA hints, scores, and the status of Reservations."""
+"""Building blocks for plugins: topologies, taints, NUMA hints, scores, and the status of Reservations."""

@@ -1,8 +1,8 @@
-"""What was worked out about a Node object, remembered until the object changes.
+"""Values computed from a Node object, cached until the object changes.
 
-Filters on labels or taints cannot be array operations, but their answer about a node stays the
-same while the node does. A memo holds one number per row of the node table with the generation for which
-it holds, so that asking again about 5,000 unchanged nodes costs two array look-ups.
+Filters on labels or taints cannot be array operations, but their answer for a node stays the same while the
+node is unchanged. A memo holds one number per row of the node table with the generation for which it is
+valid, so that a repeated query for 5,000 unchanged nodes costs two array lookups.
 """
 
 from collections import OrderedDict
@@ -15,11 +15,11 @@ from koordpy.api.core import Node
 from koordpy.cluster.nodes import NodeSet, NodeTable
 
 ANSWERS_KEPT = 512
-"""Memos of one `MemoCache`: about one per workload that is being scheduled."""
+"""The number of memos of a `MemoCache`: about one per workload being scheduled."""
 
 
 class NodeMemo:
-    """One number per node, worked out by `answer` when it is asked for and the node is new or changed."""
+    """One number per node, computed by `answer` on demand if the node is new or changed."""
 
     __slots__ = ("_answer", "_generation", "_table", "_values")
 
@@ -47,7 +47,7 @@ class NodeMemo:
 
 
 class MemoCache:
-    """Memos by the thing that they ask nodes about; the least recently used ones are dropped."""
+    """Memos by requesting object; the least recently used ones are dropped."""
 
     def __init__(self, table: NodeTable, dtype: DTypeLike = np.int64, size: int = ANSWERS_KEPT) -> None:
         self._table, self._dtype, self._size = table, dtype, size

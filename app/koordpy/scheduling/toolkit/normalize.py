@@ -1,4 +1,4 @@
-"""Bringing raw scores into 0..100 as kube-scheduler's helper does."""
+"""Normalises raw scores to 0..100 as kube-scheduler's helper does."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,7 +7,7 @@ from koordpy.scheduling.interface import MAX_NODE_SCORE
 
 
 def default_normalize(scores: NDArray[np.int64], *, reverse: bool = False) -> NDArray[np.int64]:
-    """Scale scores (n,), none negative, so that the largest becomes 100; with `reverse` it becomes 0.
+    """Scale non-negative scores (n,) so that the largest becomes 100; with `reverse` it becomes 0.
 
     Divisions truncate. When all are 0 they stay 0, or become 100 with `reverse`.
     """

@@ -1,4 +1,4 @@
-"""Bringing the scores of the reservations of a node into 0..100, as Koordinator's helper does."""
+"""Normalises the scores of the reservations of a node to 0..100, as Koordinator's helper does."""
 
 from collections.abc import Sequence
 
@@ -19,12 +19,12 @@ def default_normalize(
 def normalize_of_nodes(
     scores: Int64, first: Int64, *, highest: int = MAX_NODE_SCORE, reverse: bool = False
 ) -> Int64:
-    """Do the same to the scores (k,) of many nodes; `first` (g,) tells where those of each node begin."""
+    """Do the same for the scores (k,) of many nodes; `first` (g,) has the start of each node's scores."""
     if not len(scores):
         return scores
     largest = np.maximum(np.maximum.reduceat(scores, first), 0)
     largest = np.repeat(largest, np.diff(first, append=len(scores)))
-    scaled = np.sign(scores) * (np.abs(scores) * highest // np.maximum(largest, 1))  # cut toward zero
+    scaled = np.sign(scores) * (np.abs(scores) * highest // np.maximum(largest, 1))  # truncate toward zero
     if reverse:
         return highest - np.where(largest == 0, 0, scaled)
     return np.where(largest == 0, scores, scaled)

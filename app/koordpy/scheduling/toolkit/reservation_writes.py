@@ -1,4 +1,4 @@
-"""Writing the status of Reservations, which scheduler and controller both do, without losing anything."""
+"""Writes the status of Reservations, as scheduler and controller both do, without lost updates."""
 
 import asyncio
 import random
@@ -11,7 +11,7 @@ from koordpy.cluster.errors import Conflict, ConnectionFailed, TooManyRequests
 from koordpy.cluster.retry import retried
 
 Change = Callable[[Reservation], Reservation]
-"""Returns a Reservation with another status, or the very same one where nothing is to be written."""
+"""Returns a Reservation with another status, or the same object if there is nothing to write."""
 
 
 async def write_status(
@@ -22,12 +22,12 @@ async def write_status(
     rng: random.Random,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Reservation:
-    """Change the status of a Reservation, and return it as it is then.
+    """Change the status of a Reservation, and return the result.
 
-    `change` is first given `reservation`, which may come from a store; if the object has changed since, or
-    an answer was lost, the live one, and so on for four tries. What it raises ends that. Raises Conflict when
-    the tries were not enough or another object has the name now, NotFound when none has, and what else comes
-    of the last try.
+    `change` is first called with `reservation`, which may come from a store; if the object has changed since,
+    or an answer was lost, with the live one, for up to four tries. An exception from it ends the tries.
+    Raises Conflict if the tries were not enough or another object has the name now, NotFound if there is
+    none, and other errors of the last try.
     """
     known: Reservation | None = reservation
 

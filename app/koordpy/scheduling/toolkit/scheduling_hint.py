@@ -1,4 +1,4 @@
-"""What an attempt was told about where to look: written by SchedulingHint or a batch, read by any plugin.
+"""Hints about the nodes to try in an attempt: written by SchedulingHint or a batch, read by any plugin.
 
 Source: Koordinator, `pkg/scheduler/frameworkext/hinter`.
 """
@@ -19,7 +19,7 @@ class SchedulingHintState:
     preferred_nodes: tuple[str, ...] = ()
     """Nodes to try first, best first."""
     extensions: Mapping[str, Any] = field(default_factory=dict)
-    """What else is meant for a plugin, by its name; that a name is there may say something already."""
+    """Further hints by plugin name; the presence of a name may already be a hint."""
 
 
 SCHEDULING_HINT: StateKey[SchedulingHintState] = StateKey("SchedulingHintState")

@@ -1,7 +1,7 @@
-"""Few different sets of taints exist in a cluster.
+"""The distinct sets of taints in a cluster, of which there are few.
 
-Each gets a number, kept per node until the node changes, and a pod's tolerations are tried against the sets,
-not against the nodes.
+Each gets a number, cached per node until the node changes, and a pod's tolerations are matched against the
+sets, not against the nodes.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from .node_memo import NodeMemo
 
 
 class TaintSets:
-    """The different sets of taints that nodes have, numbered from 1; 0 is a node without taints."""
+    """The distinct sets of taints of nodes, numbered from 1; 0 is a node without taints."""
 
     def __init__(self, table: NodeTable) -> None:
         self.sets: list[Sequence[Taint]] = [()]
@@ -28,7 +28,7 @@ class TaintSets:
         return self._memo.of(nodes)
 
     def each(self, numbers: Int64, answer: Callable[[Sequence[Taint]], int]) -> Int64:
-        """Return (n,) the answers about the sets with these numbers (n,), asking once a set."""
+        """Return (n,) the answers for the sets with these numbers (n,), evaluating each set once."""
         answers = np.zeros(len(self.sets), np.int64)
         for number in np.flatnonzero(np.bincount(numbers)).tolist():
             answers[number] = answer(self.sets[number])

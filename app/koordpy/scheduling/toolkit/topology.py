@@ -1,4 +1,4 @@
-"""Which nodes belong together: those with the same value of a label, a zone's name say.
+"""Topology domains: nodes with the same value of a label, such as a zone.
 
 The values of a label are numbered, and a node's number is kept until the node changes. Counting over domains
 is then counting numbers in an array. A node without the label has the number 0.
@@ -22,7 +22,7 @@ KEYS_KEPT = 64
 
 
 class Domains:
-    """The values that the nodes' label of one key has, numbered from 1."""
+    """The values of one node label, numbered from 1."""
 
     def __init__(self, table: NodeTable, key: str) -> None:
         self.key = key
@@ -56,7 +56,7 @@ class Domains:
 
 
 class Topology(DerivedState):
-    """The domains of the labels that plugins ask about; all plugins and profiles share the numbers."""
+    """The domains of the labels that plugins use; all plugins and profiles share the numbers."""
 
     one_per_cluster = True
 
@@ -66,14 +66,14 @@ class Topology(DerivedState):
         self._by_key: OrderedDict[str, Domains] = OrderedDict()
 
     def snapshot(self) -> Snapshot:
-        """Return nothing: no event changes anything here, numbers are looked up by a node's generation."""
+        """Return nothing: no event changes this state, numbers are looked up by a node's generation."""
         return {}
 
     def domains(self, key: str) -> Domains:
         """Return the domains of a label.
 
-        Numbers are not given back when a value is gone. When there are many such, numbering starts anew in
-        another object; holders of the old one can go on with it.
+        Numbers are not reused when a value is gone. After many such values, numbering restarts in another
+        object; holders of the old one can continue to use it.
         """
         known = self._by_key.get(key)
         if known is not None and known.size <= 2 * self._table.capacity:
@@ -93,7 +93,7 @@ class Topology(DerivedState):
 
 
 class DomainCounts:
-    """A number for every domain of one label; 0 where there is nothing to count."""
+    """A count for every domain of one label; 0 if there is nothing to count."""
 
     __slots__ = ("_counts", "domains")
 
@@ -102,7 +102,7 @@ class DomainCounts:
         self._counts = np.zeros(domains.size, np.int64)
 
     def clone(self) -> "DomainCounts":
-        """Return a copy that can be changed."""
+        """Return a mutable copy."""
         copy = DomainCounts.__new__(DomainCounts)
         copy.domains, copy._counts = self.domains, self._counts.copy()
         return copy

@@ -1,7 +1,7 @@
-"""The kinds whose selectors say which pods belong together when the pods do not say so: Services and owners.
+"""The kinds whose selectors define which pods belong together by default: Services and owners.
 
 PodTopologySpread reads them for pods without constraints of their own, and they are followed only from its
-first question on. Where koordpy places every pod itself, the first one too has to find them.
+first query on. If koordpy places every pod itself, they must be known for the first pod too.
 """
 
 from typing import Final
@@ -14,6 +14,6 @@ SELECTING: Final[tuple[type[KubeObject], ...]] = (ReplicaSet, ReplicationControl
 
 
 def follow(cluster: Cluster) -> None:
-    """Have the kinds followed like any other. To be called before the informers' start."""
+    """Follow the kinds like any other. Call it before the informers start."""
     for type_ in SELECTING:
         cluster.store(type_)

@@ -1,1 +1,1 @@
-"""The NUMA topology manager: one place on a node that suits all of a pod's resources."""
+"""The NUMA topology manager: one NUMA affinity on a node that suits all of a pod's resources."""

@@ -35,7 +35,7 @@ def narrower(mask: int, other: int) -> bool:
 
 @lru_cache(maxsize=1024)
 def text(mask: int | None) -> str:
-    """Write a mask as it stands in reasons; None is `<nil>`.
+    """Format a mask as in reasons; None is `<nil>`.
 
     Digits come in pairs, but 4, 16 and the other powers of four have one too few (Koordinator's quirk).
     """

@@ -1,7 +1,7 @@
-"""Ask all who have something to say about a node's NUMA nodes, agree, and have each of them take its part.
+"""Collect the hints of all NUMA hint providers, merge them, and let each provider allocate.
 
-The affinity of every node that was evaluated is kept in the CycleState, so that Filter works it out and
-Reserve finds it. Source: Koordinator, `pkg/scheduler/frameworkext/topologymanager/manager.go`.
+The affinity of every evaluated node is stored in the CycleState: Filter computes it and Reserve reads it.
+Source: Koordinator, `pkg/scheduler/frameworkext/topologymanager/manager.go`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ AFFINITY_STORE: StateKey[AffinityStore] = StateKey("koordinator.sh/topology-affi
 
 
 def init_store(state: CycleState) -> None:
-    """Begin an attempt: no affinity is known. What-ifs of the same attempt share the store."""
+    """Start an attempt without any affinity. What-ifs of the same attempt share the store."""
     state.write(AFFINITY_STORE, {})
 
 
@@ -50,7 +50,7 @@ class TopologyManager:
     ) -> Status:
         """Find the affinity of the pod on a node and let every provider allocate within it.
 
-        An affinity that is known is used again, but while pods are preempted it is worked out afresh. The
+        A stored affinity is reused, but during preemption it is computed again. The
         attempt must have a store (`init_store`), else the status is Error.
         """
         store = state.read(AFFINITY_STORE)

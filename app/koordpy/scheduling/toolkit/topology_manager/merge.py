@@ -1,16 +1,16 @@
-"""From the hints of many resources to the one that suits all.
+"""Merges the hints of many resources into one that suits all.
 
-By the rule every way to choose one hint of each resource is tried in order, and the best one is kept as one
-goes along. Which one is best depends on that order: among masks of equally many bits a smaller number
-replaces a larger one whatever it scores, a larger one replaces a smaller one only with a higher score.
+The rule tries every combination of one hint per resource in order, and keeps the best so far. Which one is
+best depends on that order: among masks with equally many bits a smaller number replaces a larger one
+regardless of scores, a larger one replaces a smaller one only with a higher score.
 
-The number of choices is the product of the lists' lengths, so they are not tried one by one:
+The number of combinations is the product of the lists' lengths, so they are not tried one by one:
 
 * Only choices of one kind can win: preferred ones if there are any, and among these the ones whose common
-  mask has the fewest bits. Once the hints chosen so far leave such a mask, it is settled: whatever follows
-  ends with it, and the best that can follow is the best of each list.
-* Before that nothing scores, because only hints count that are the final mask. So what follows depends on
-  few things, and is worked out once for each of them, as a `_Sweep`.
+  mask has the fewest bits. Once the hints chosen so far leave such a mask, it is final: every continuation
+  ends with it, and the best continuation is the best of each list.
+* Before that nothing scores, because only hints equal to the final mask count. So the continuation depends on
+little, and is computed once for each case, as a `_Sweep`.
 
 Source of the rule: Koordinator, `pkg/scheduler/frameworkext/topologymanager/policy.go`.
 """
@@ -24,8 +24,8 @@ from koordpy.scheduling.interface import NUMATopologyHint
 Hints = Sequence[NUMATopologyHint]
 
 _Sweep = list[tuple[NUMATopologyHint, NUMATopologyHint]]
-"""What a row of choices, all equally wide, does to the best so far: the choices that may be the first to
-replace it, in order, each with what is the best at the end of the row if it was."""
+"""The effect of a row of equally wide choices on the best so far: the choices that may be the first to
+replace it, in order, each with the resulting best at the end of the row."""
 
 
 def merge(
@@ -37,9 +37,9 @@ def merge(
 ) -> NUMATopologyHint:
     """Choose one hint of every list; return what they have in common.
 
-    `everything` is the mask of all NUMA nodes. A mask that is not `allowed` is no preferred one. Without any
+    `everything` is the mask of all NUMA nodes. A mask that is not `allowed` is not preferred. Without any
     choice (a list is empty, or the hints exclude each other) the answer is all NUMA nodes, not preferred.
-    With `only_preferred` that is the answer without a preferred choice, too: it saves the longer search.
+    With `only_preferred` that is also the answer if there is no preferred choice: it saves the longer search.
     """
     search: _Search = _PreferredSearch(everything, lists, allowed)
     if not search.masks and not only_preferred:
@@ -54,7 +54,7 @@ def _replaces(hint: NUMATopologyHint, best: NUMATopologyHint | None) -> bool:
 
 
 def _after(sweep: _Sweep, best: NUMATopologyHint) -> NUMATopologyHint:
-    """Return what is the best after a row of choices."""
+    """Return the best after a row of choices."""
     return next((end for first, end in sweep if _replaces(first, best)), best)
 
 
@@ -74,7 +74,7 @@ def _joined(sweep: _Sweep, more: _Sweep) -> _Sweep:
 
 
 class _Search(ABC):
-    """Goes through choices in order. A *key* is what has to be known of the hints chosen so far."""
+    """Iterates over choices in order. A *key* is the relevant state of the hints chosen so far."""
 
     preferred: bool
     start: int | None
@@ -106,7 +106,7 @@ class _Search(ABC):
         return best or NUMATopologyHint(self.everything)
 
     def _sweep(self, at: int, key: int | None, *, unsatisfied: bool) -> _Sweep:
-        """Return what all choices from a list on do."""
+        """Return the effect of all choices from a list on."""
         known = self._sweeps.get((at, key, unsatisfied))
         if known is not None:
             return known
@@ -128,7 +128,7 @@ class _Search(ABC):
         return sweep
 
     def _end(self, at: int, key: int | None, mask: int, score: int, *, unsatisfied: bool) -> _Sweep:
-        """Return the best of what can follow when the mask is settled: the first with the highest score."""
+        """Return the best continuation once the mask is final: the first with the highest score."""
         more, dissatisfied = self._rest(at, key, mask)
         hint = NUMATopologyHint(mask, self.preferred, unsatisfied or dissatisfied, score + more)
         return [(hint, hint)]
@@ -150,7 +150,7 @@ class _Search(ABC):
         return known
 
     def _dissatisfies(self, hint: NUMATopologyHint) -> bool:
-        """Return whether a resource gets less than it wants when this hint is chosen."""
+        """Return whether a resource gets less than it requests if this hint is chosen."""
         return hint.unsatisfied or (hint.affinity is not None and hint.affinity.bit_count() != self._width)
 
 
@@ -224,7 +224,7 @@ class _OtherSearch(_Search):
 def _shared(lists: Sequence[Hints]) -> set[int | None]:
     """Return the affinities that preferred hints of all lists can have together; None stands for no affinity.
 
-    A hint without affinity goes along with any.
+    A hint without affinity is compatible with any.
     """
     shared: set[int | None] | None = None
     seen: set[int | None] = {None}
@@ -240,7 +240,7 @@ def _shared(lists: Sequence[Hints]) -> set[int | None]:
 def _meets(everything: int, affinities: tuple[frozenset[int], ...]) -> tuple[frozenset[int], ...]:
     """Return, for each list and past the end, what choices from there on may have in common.
 
-    Remembered because nodes of one shape offer the same masks, whatever these score.
+    Cached because nodes of one shape offer the same masks, regardless of scores.
     """
     meets = frozenset((everything,))
     result = [meets]

@@ -1,4 +1,4 @@
-"""What a node's NUMA topology policy makes of the hints.
+"""Applies a node's NUMA topology policy to the hints.
 
 Source: Koordinator, `pkg/scheduler/frameworkext/topologymanager` (`policy_*.go`) and
 `apis/extension/numa_aware.go`.
@@ -15,7 +15,7 @@ from . import bitmask
 from .merge import Hints, merge
 
 ProviderHints = Mapping[str, Hints | None]
-"""Hints by resource: None does not care, an empty list cannot be satisfied."""
+"""Hints by resource: None for no preference, an empty list if it cannot be satisfied."""
 
 
 class NUMATopologyPolicy(StrEnum):
@@ -28,7 +28,7 @@ class NUMATopologyPolicy(StrEnum):
 
 
 class NumaTopologyExclusive(StrEnum):
-    """Whether pods on one NUMA node and pods across several keep out of each other's way."""
+    """Whether pods on one NUMA node and pods across several exclude each other."""
 
     NONE = ""
     PREFERRED = "Preferred"
@@ -36,7 +36,7 @@ class NumaTopologyExclusive(StrEnum):
 
 
 class NumaNodeStatus(StrEnum):
-    """Who uses a NUMA node: no pod, pods on it alone, or pods across several."""
+    """Which pods use a NUMA node: none, pods on it alone, or pods across several."""
 
     IDLE = "idle"
     SINGLE = "single"
@@ -66,7 +66,7 @@ NOT_EXCLUSIVE = Exclusive()
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What all providers can agree on, whether the policy admits it, and why not."""
+    """The merged hint, whether the policy admits it, and why not."""
 
     hint: NUMATopologyHint
     admit: bool = True
@@ -83,8 +83,8 @@ def merge_hints(
 ) -> Merged:
     """Merge the hints of several providers under a node's policy.
 
-    Resources of one provider are taken in the order of their names. With `for_admission` the hint of what is
-    refused means nothing: it is not searched for.
+    Resources of one provider are taken in the order of their names. With `for_admission` the hint of a
+    rejected pod is meaningless: it is not searched for.
     """
     if policy is NUMATopologyPolicy.NONE:
         return Merged(NUMATopologyHint(None))
@@ -109,7 +109,7 @@ def merge_hints(
 
 
 def _flatten(providers: Iterable[ProviderHints]) -> tuple[list[Hints], tuple[str, ...]]:
-    """Return one list of hints a resource, and what cannot be satisfied."""
+    """Return one list of hints per resource, and what cannot be satisfied."""
     lists: list[Hints] = []
     reasons: list[str] = []
     for provider in providers:
