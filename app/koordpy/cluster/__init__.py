@@ -1,1 +1,1 @@
-"""The cluster as we know it: informers, indexed stores, the node table, writes."""
+"""The view of the cluster: informers, indexed stores, the node table, writes."""

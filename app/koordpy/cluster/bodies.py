@@ -1,4 +1,4 @@
-"""What is sent with requests that are not an object's own document."""
+"""Request bodies other than an object's own document."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,8 +1,9 @@
 """Requests to the API server, typed by struct.
 
 Objects are read as slim structs that lack most fields, so they are never written back whole: changes are
-patches and subresource calls. What is written whole (`create`, and `update` of a document) is complete.
-How requests are sent, and when they are repeated: `koordpy.cluster.sender`. Errors: `koordpy.cluster.errors`.
+patches and subresource calls. Only complete documents are written whole (`create`, and `update` of a
+document). How requests are sent, and when they are repeated: `koordpy.cluster.sender`. Errors:
+`koordpy.cluster.errors`.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ T = TypeVar("T", bound=KubeObject)
 FIELD_MANAGER = "koordpy"
 
 PAGE_SIZE = 500
-"""Objects asked for at a time, as client-go does."""
+"""The page size of lists, as in client-go."""
 
 _ERROR_BODY = 64 << 10
 
@@ -178,7 +179,7 @@ class Client:
     # --- writing ---------------------------------------------------------------------------------
 
     async def create(self, obj: T, *, dry_run: bool = False) -> T:
-        """Create an object as it is in the struct; return what the server made of it."""
+        """Create an object from a struct; return the object as the server stored it."""
         resource = resource_of(type(obj))
         path = object_path(resource, obj.metadata.namespace) + self._write_query(dry_run)
         return decode(type(obj), (await self.send("POST", path, encode(obj))).body)
@@ -290,7 +291,7 @@ class Client:
         try:
             await self.send("DELETE", path, body, repeatable=True, doubtful=tries)
         except NotFound:
-            if not tries:  # after a lost answer, not found is what we wanted
+            if not tries:  # after a lost answer, not found is success
                 raise
 
     async def bind(
@@ -303,8 +304,8 @@ class Client:
     ) -> None:
         """Bind a pod to a node; annotations are merged into the pod's in the same write.
 
-        Conflict when the pod is another one by now (uid), already assigned, deleted or gated. A lost answer
-        is settled by looking at the pod.
+        Conflict if the pod has another UID by now, is already assigned, deleted or gated. After a lost answer
+        the pod is read to find out.
         """
         meta = pod.metadata
         path = object_path(_PODS, meta.namespace, meta.name, "binding") + self._write_query(dry_run)

@@ -1,7 +1,7 @@
-"""All that is known of the cluster, without I/O.
+"""The in-memory view of the cluster, without I/O.
 
-`Informers` feeds it from an API server; tests, simulations and offline commands feed it by hand. Plugins
-read it: asking for a type's store before the start is what makes the informers watch that type.
+`Informers` feeds it from an API server; tests, simulations and offline commands feed it directly. Plugins
+read it: requesting a type's store before the start makes the informers watch that type.
 """
 
 from collections.abc import Callable
@@ -30,15 +30,15 @@ class Cluster:
         self._transforms: dict[type[KubeObject], Callable[[Any], Any]] = {}
         self._nodes: NodeTable | None = None
         self.states = SharedStates(self)
-        """What was made by `shared` so far."""
+        """The states made by `shared` so far."""
         self._on_late: Callable[[Store[Any]], None] | None = None
 
     def store(self, type_: type[T], *, selector: Selector = EVERYTHING, optional: bool = False) -> Store[T]:
         """Return the store of a type, making it on first use.
 
-        `selector` narrows what the caller wants of the type (the pods of one node, say): the store has that,
-        and more where others want more. `optional` says that the caller can do without the type where the API
-        server does not serve it. Raises RuntimeError for more than is followed already.
+        `selector` restricts the objects that the caller wants (the pods of one node, say): the store has
+        these, and more if others request more. `optional` means that the caller works without the type if the
+        API server does not serve it. Raises RuntimeError for more than is already followed.
         """
         return self._wanted(type_, selector, optional=optional, late=False)
 
@@ -52,9 +52,9 @@ class Cluster:
         return cast(Store[T], known)
 
     def transform(self, type_: type[T], transform: Callable[[T], T]) -> None:
-        """Have all objects of a type transformed before they are kept, whoever asks for them and when.
+        """Transform all objects of a type before they are stored, for all readers.
 
-        Call it before any is known. It does not make the type followed.
+        Call it before any object is known. It does not cause the type to be followed.
         """
         self._transforms[type_] = transform
         if type_ in self._stores:
@@ -63,8 +63,8 @@ class Cluster:
     def late_store(self, type_: type[T], *, selector: Selector = EVERYTHING) -> Store[T]:
         """Return the store of a type that only some processes ever read.
 
-        Requested after the informers' start, the type is followed from then on. Nothing waits for it: its
-        store is empty until the first list has come.
+        Requested after the informers' start, the type is followed from then on. Readiness does not wait for
+        it: its store is empty until the first list is complete.
         """
         is_new = type_ not in self._stores
         store = self._wanted(type_, selector, optional=not is_new, late=True)
@@ -73,12 +73,12 @@ class Cluster:
         return store
 
     def on_late_store(self, follow: Callable[[Store[Any]], None] | None) -> None:
-        """Have late stores followed; None ends it."""
+        """Set the function that follows late stores; None removes it."""
         self._on_late = follow
 
     @property
     def stores(self) -> list[Store[Any]]:
-        """The stores that somebody asked for."""
+        """The requested stores."""
         return list(self._stores.values())
 
     @property
@@ -91,17 +91,17 @@ class Cluster:
     def shared(self, type_: Callable[Concatenate["Cluster", P], S], *args: P.args, **kwargs: P.kwargs) -> S:
         """Return the derived state of a type with equal parameters, making it on the first request.
 
-        All that read the cluster share it: `cluster.shared(PodCounts)`. Request states whose types only you
-        follow before the informers start, as stores. Raises ConflictingParameters where the cluster has one
-        of that type with other parameters and can have no second.
+        All readers share it: `cluster.shared(PodCounts)`. Like stores, request states before the informers
+        start if no other component follows their types. Raises ConflictingParameters if the cluster has one
+        of that type with other parameters and can have only one.
         """
         return self.states.get(type_, args, kwargs)
 
     def close(self) -> None:
-        """Let go of all derived state; the stores stay as they are."""
+        """Close all derived state; the stores keep their objects."""
         self.states.close()
 
     @property
     def synced(self) -> bool:
-        """Whether every store has been filled once since the start, late ones aside."""
+        """Whether every store, except late ones, has been filled once since the start."""
         return all(store.synced or store.late for store in self._stores.values())

@@ -28,7 +28,7 @@ class ResourceAxis:
         return name in self._index
 
     def get(self, name: str) -> int | None:
-        """Return a resource's column, or None when no node or pod ever named it."""
+        """Return a resource's column, or None if no node or pod has ever named it."""
         return self._index.get(name)
 
     def add(self, name: str) -> int:

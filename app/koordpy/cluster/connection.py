@@ -1,9 +1,9 @@
-"""Where the API server is, who we are to it, and how to stay that.
+"""The address of the API server, and credentials that are kept current.
 
-An `Access` is one reading of a configuration; a `Connection` speaks with the latest one. Credentials age:
-they are read again before they expire, and at once when the server says 401. A kubeconfig is read by the
-official client, which knows exec plugins and auth providers. In a pod two files are all there is, and they
-are read here: the official package takes 35 MB of memory and half a second to import.
+An `Access` is a loaded configuration; a `Connection` uses the latest one. Credentials are reloaded before
+they expire, and immediately after a 401. A kubeconfig is read by the official client, which supports exec
+plugins and auth providers. In a pod there are only two files, and they are read here: the official package
+takes 35 MB of memory and half a second to import.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 JSON = "application/json"
 
 _REFRESH_SECONDS = 60.0
-"""How often rotated credentials are looked for (client-go re-reads token files every minute)."""
+"""How often credentials are reloaded (client-go re-reads token files every minute)."""
 
 _RELOAD_SECONDS = 5.0
-"""How soon after a reload another 401 may cause the next one."""
+"""The shortest time between two reloads caused by a 401."""
 
 
 class ConnectionConfigError(Exception):
@@ -39,7 +39,7 @@ class ConnectionConfigError(Exception):
 
 @dataclass(frozen=True)
 class Access:
-    """How to reach an API server. Nothing secret shows in its repr."""
+    """How to reach an API server. Its repr contains no secrets."""
 
     server: str
     authorization: str = field(default="", repr=False)
@@ -62,7 +62,7 @@ class Access:
             if self.insecure_skip_tls_verify:
                 context.check_hostname = False
                 context.verify_mode = ssl.CERT_NONE
-            # Authorities of many clusters lack extensions that Python 3.13 began to demand.
+            # The CAs of many clusters lack extensions that Python requires since 3.13.
             context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
             if self.client_cert:
                 context.load_cert_chain(self.client_cert, self.client_key or None)
@@ -72,11 +72,11 @@ class Access:
 
 
 class Channel(Protocol):
-    """A way to an API server: a `Connection`, or a server in this process."""
+    """The transport to an API server: a `Connection`, or a server in this process."""
 
     @property
     def server(self) -> str:
-        """The API server's URL, or another name for it."""
+        """The API server's URL, or another name of it."""
         ...
 
     async def request(
@@ -99,18 +99,18 @@ class Channel(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close everything, watches too."""
+        """Close all connections, including watches."""
         ...
 
 
 Loader = Callable[[bool], Access]
-"""Read a configuration; with True everything anew, with False only what has come near its end."""
+"""Load a configuration; with True everything, with False only what is about to expire."""
 
 
 class Connection:
-    """Speaks to the API server with whatever credentials are good now.
+    """Sends requests to the API server with the current credentials.
 
-    `limit` bounds the requests in flight, watches aside.
+    `limit` bounds the requests in flight, except watches.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Connection:
 
     @classmethod
     def to(cls, access: Access, *, limit: int = 64, token_file: Path | None = None) -> "Connection":
-        """Connect as told. A token file is read again every minute."""
+        """Connect with explicit settings. A token file is read again every minute."""
 
         def load(_: bool) -> Access:
             if token_file is None:
@@ -137,14 +137,14 @@ class Connection:
 
     @classmethod
     def in_cluster(cls, *, limit: int = 64, directory: Path = SERVICE_ACCOUNT) -> "Connection":
-        """Connect as the pod's service account. Raises ConnectionConfigError outside of a pod."""
+        """Connect as the pod's service account. Raises ConnectionConfigError outside a pod."""
         return cls(in_cluster_loader(directory), limit=limit)
 
     @classmethod
     def from_kubeconfig(
         cls, path: str | None = None, context: str | None = None, *, limit: int = 64
     ) -> "Connection":
-        """Connect as a kubeconfig says: the given file, else $KUBECONFIG, else ~/.kube/config."""
+        """Connect with a kubeconfig: the given file, else $KUBECONFIG, else ~/.kube/config."""
         return cls(kubeconfig_loader(path, context), limit=limit)
 
     @classmethod
@@ -156,7 +156,7 @@ class Connection:
         *,
         limit: int = 64,
     ) -> "Connection":
-        """Connect the way kubectl would: an explicit URL, a kubeconfig, or from within a pod."""
+        """Connect as kubectl does: with an explicit URL, a kubeconfig, or from within a pod."""
         if server is not None:
             return cls.to(Access(server), limit=limit)
         unsaid = kubeconfig is None and context is None and "KUBECONFIG" not in os.environ
@@ -182,7 +182,7 @@ class Connection:
         timeout: float = 30.0,
         gzip: bool = False,
     ) -> Response:
-        """Send one request, with fresh credentials once more after a 401. Raises HttpError."""
+        """Send one request; after a 401 repeat it once with reloaded credentials. Raises HttpError."""
         if self._monotonic() - self._checked_at > _REFRESH_SECONDS:
             await self._reload(force=False)
         response = await self._http.request(
@@ -207,7 +207,7 @@ class Connection:
             yield response
 
     async def close(self) -> None:
-        """Close everything, watches too."""
+        """Close all connections, including watches."""
         await self._http.close()
 
     def _headers(self, content_type: str) -> bytes:
@@ -220,16 +220,18 @@ class Connection:
         return block
 
     async def _reload(self, *, force: bool) -> bool:
-        """Read the configuration again; return whether the credentials are others now."""
+        """Reload the configuration; return whether the credentials have changed."""
         seen = self._access
         async with self._reloading:
             if self._access is not seen:
-                return True  # somebody else did it meanwhile
+                return True  # another request has reloaded it meanwhile
             if force and self._monotonic() - self._loaded_at < _RELOAD_SECONDS:
                 return False
             try:
                 access = await asyncio.to_thread(self._load, force)
-            except Exception as error:  # a config loader may raise anything; the old credentials may do
+            except (
+                Exception
+            ) as error:  # a config loader may raise anything; the old credentials may still work
                 log.warning("credentials for %s cannot be read again: %s", self.server, error)
                 access = seen
             self._checked_at = self._monotonic()
@@ -280,7 +282,7 @@ def in_cluster_loader(directory: Path = SERVICE_ACCOUNT) -> Loader:
 
 def kubeconfig_loader(path: str | None, context: str | None) -> Loader:
     """Return a loader of a kubeconfig, through the official client."""
-    from kubernetes.client import Configuration  # heavy, and not needed in a pod
+    from kubernetes.client import Configuration  # expensive to import, and not needed in a pod
     from kubernetes.config import ConfigException, load_kube_config
     from yaml import YAMLError
 
@@ -295,7 +297,9 @@ def kubeconfig_loader(path: str | None, context: str | None) -> Loader:
                     path, context, client_configuration=current
                 )
             elif current.refresh_api_key_hook is not None:
-                current.refresh_api_key_hook(current)  # runs an exec plugin again when its token ages
+                current.refresh_api_key_hook(
+                    current
+                )  # runs an exec plugin again when its token is about to expire
         except (ConfigException, OSError, YAMLError) as error:
             raise ConnectionConfigError(f"kubeconfig {path or _kubeconfigs()}: {error}") from None
         keys = current.api_key
@@ -314,7 +318,7 @@ def kubeconfig_loader(path: str | None, context: str | None) -> Loader:
 
 
 def _kubeconfigs() -> str:
-    """Say which files count when none is named."""
+    """Return the default kubeconfig files."""
     named = os.environ.get("KUBECONFIG")
     return f"$KUBECONFIG ({named})" if named else "~/.kube/config"
 

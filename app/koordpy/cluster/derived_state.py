@@ -1,17 +1,17 @@
-"""State that is worked out from the objects of a cluster and kept current as they change.
+"""State computed from the objects of a cluster and kept current as they change.
 
-Quota trees, ledgers of devices, counts of pods, columns of loads: all of that is a `DerivedState`, made once
-for everything that reads it by `Cluster.shared`. So profiles, plugins and parts of a process never keep two
-accounts of the same thing, and these rules hold:
+Quota trees, device allocations, counts of pods, columns of loads: each is a `DerivedState`, created once for
+all readers by `Cluster.shared`. So profiles, plugins and parts of a process never keep two copies of the same
+state, and these rules hold:
 
-- It is made on the first request, from the objects that are known by then: `follow` replays them.
-- Its handlers run before those of all others, and after those of the states that it builds on. What reads it
-  in a handler of its own never sees it behind the stores.
-- `snapshot` shows what it has derived. As long as nothing is `unconfirmed`, that equals the snapshot of a
-  state made anew from the same objects, whatever came before and in whichever order. A test makes sure of it
-  for every subclass.
-- What-ifs never change it. Where an answer depends on the pods of nodes it takes a `NodeSet`, whose overlay
-  shows other pods than the table does.
+- It is created on the first request, from the objects known by then: `follow` replays them.
+- Its handlers run before all others, and after those of the states that it builds on. A handler that reads it
+never sees it behind the stores.
+- `snapshot` shows what it has derived. As long as nothing is `unconfirmed`, it equals the snapshot of a state
+rebuilt from the same objects, regardless of earlier events and their order. A test verifies this for every
+subclass.
+- What-ifs never change it. If an answer depends on the pods of nodes it takes a `NodeSet`, whose overlay may
+show other pods than the table.
 - It ends with its cluster, or by `close`, and follows nothing afterwards.
 """
 
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=KubeObject)
 
 Snapshot = dict[str, Any]
-"""Plain values that compare equal. Nodes, pods and the like are in it by name or UID, never by row or
-position: two states that were made from the same objects in another order have equal snapshots."""
+"""Plain values that compare equal. Objects are identified by name or UID, never by row or position: two
+states made from the same objects in another order have equal snapshots."""
 
 
 class DerivedState(ABC):
-    """Subclasses take the cluster and perhaps parameters, call this constructor first, and then `follow`.
+    """Subclasses take the cluster and optional parameters, call this constructor first, and then `follow`.
 
     Parameters are values that compare equal (frozen dataclasses, models of arguments) and never change.
-    States with equal parameters are one; one with others is another, which follows the stores on its own:
-    pass as few parameters as decide what is kept, not all arguments of a plugin.
+    States with equal parameters are the same object; other parameters make another state, which follows the
+    stores independently: pass only parameters that affect the state, not all arguments of a plugin.
     """
 
     one_per_cluster: ClassVar[bool] = False
-    """Whether a cluster has one of these only, as a ledger must be: a request for one with other parameters
-    raises ConflictingParameters."""
+    """Whether a cluster has only one of these, as with allocations: a request with other parameters raises
+    ConflictingParameters."""
 
     settled_by: ClassVar[tuple[type[KubeObject], ...]] = ()
-    """Types whose objects must be seen again before a snapshot equals that of a rebuild, because something
-    holds until such an object itself changes. Say in the docstring what that is."""
+    """Types whose objects must be seen again before a snapshot equals that of a rebuild, because part of the
+    state stays until such an object changes. The docstring must name that part."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self.cluster = cluster
@@ -56,12 +56,12 @@ class DerivedState(ABC):
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
-        """Return what is derived from objects, by name, in values that compare equal."""
+        """Return the derived state by name, as values that compare equal."""
 
     def unconfirmed(self) -> Collection[str]:
-        """Return what is kept that no object shows yet: assumed pods, say, by UID.
+        """Return what no object shows yet: assumed pods, say, by UID.
 
-        It becomes confirmed by an object, or is taken back. Until then it may be part of the snapshot.
+        An object confirms it, or it is reverted. Until then it may be part of the snapshot.
         """
         return ()
 
@@ -74,7 +74,7 @@ class DerivedState(ABC):
         *,
         late: bool = False,
     ) -> Store[T]:
-        """Follow objects of a type and return their store; those that are known are replayed through `add`.
+        """Follow objects of a type and return their store; known objects are replayed through `add`.
 
         With `late` the type may be one that no part of the process waits for (`Cluster.late_store`).
         """
@@ -84,10 +84,10 @@ class DerivedState(ABC):
         return store
 
     def at_close(self, end: Callable[[], None]) -> None:
-        """Call something when the state is closed; what was registered last is called first."""
+        """Register a function to call when the state is closed; the last registered is called first."""
         self._ends.append(end)
 
     def close(self) -> None:
-        """Follow nothing any more. Closing twice does no harm."""
+        """Stop following. Closing twice is allowed."""
         while self._ends:
             self._ends.pop()()

@@ -1,4 +1,4 @@
-"""What an API server's refusals are called: one class for every answer that code treats differently."""
+"""Errors of the API server: one class for every answer that code treats differently."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ _SHOWN_BODY = 300
 class ApiError(Exception):
     """An answer other than success.
 
-    `reason` is Kubernetes' machine-readable word (`NotFound`, ...), `details` the Status's details (empty
-    when there were none), `retry_after` the seconds the server asks to wait, or None.
+    `reason` is Kubernetes' machine-readable reason (`NotFound`, ...), `details` the Status's details (may be
+    empty), `retry_after` the Retry-After seconds, or None.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class ApiError(Exception):
 
 
 class BadRequest(ApiError):
-    """400: the request makes no sense."""
+    """400: the request is malformed."""
 
 
 class Unauthorized(ApiError):
@@ -38,7 +38,7 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """403: these credentials may not do that, or admission refused."""
+    """403: not allowed with these credentials, or rejected by admission."""
 
 
 class NotFound(ApiError):
@@ -50,7 +50,7 @@ class AlreadyExists(ApiError):
 
 
 class Conflict(ApiError):
-    """409: the object is another one, or was changed in between."""
+    """409: the object was replaced or changed meanwhile."""
 
 
 class Gone(ApiError):
@@ -66,11 +66,11 @@ class TooManyRequests(ApiError):
 
 
 class ServerError(ApiError):
-    """5xx: the server failed; the request may have been carried out."""
+    """5xx: the server failed; the request may have taken effect."""
 
 
 class ConnectionFailed(Exception):
-    """No answer. `sent` says whether the server may have carried out the request."""
+    """No answer. `sent` is whether the request may have taken effect."""
 
     def __init__(self, method: str, path: str, cause: Exception, *, sent: bool) -> None:
         super().__init__(f"{method} {path}: {cause}")
@@ -97,7 +97,7 @@ class _Status(msgspec.Struct):
 
 
 def error_of(method: str, path: str, status: int, body: bytes, retry_after: str | None = None) -> ApiError:
-    """Turn an answer into its error. The body is a Status, or whatever a proxy in between wrote."""
+    """Convert an answer into its error. The body is a Status, or text from a proxy."""
     try:
         known = msgspec.json.decode(body, type=_Status)
     except msgspec.DecodeError:

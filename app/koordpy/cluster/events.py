@@ -1,8 +1,8 @@
-"""Events (events.k8s.io/v1) about objects, without ever holding up whoever reports them.
+"""Events (events.k8s.io/v1) about objects, recorded without blocking the reporter.
 
-Repetitions become a series, as client-go makes them: the same thing said again about the same object within
-six minutes raises a count that is written at once the first time, then every half hour and at the end. An
-object about which too much is said is muted for a while. What cannot be kept is dropped and counted.
+Repetitions become a series, as in client-go: an equal event about the same object within six minutes raises a
+count that is written immediately the first time, then every half hour and at the end. Events about an object
+with too many of them are suppressed for a while. Events beyond the limits are dropped and counted.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ log = logging.getLogger(__name__)
 NORMAL, WARNING = "Normal", "Warning"
 
 MAX_NOTE = 1024
-"""Bytes; longer notes are refused by the API server."""
+"""Bytes; the API server rejects longer notes."""
 
 SERIES_ENDS = 360.0
 HEARTBEAT = 1800.0
 BURST, REFILL = 25, 300.0
-"""Events about one object: so many at once, then one every so many seconds (client-go's spam filter)."""
+"""Rate limit per object: burst, and seconds per event (client-go's spam filter)."""
 
 QUEUE, KNOWN = 1000, 4096
 _SWEEP = 30.0
@@ -64,7 +64,7 @@ class _Bucket:
 
 
 class Recorder:
-    """Reports events in the name of `controller`. Call `event` from anywhere; `run` writes what was said."""
+    """Reports events in the name of `controller`. Call `event` from anywhere; `run` writes them."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Recorder:
         action: str = "",
         related: KubeObject | None = None,
     ) -> None:
-        """Say that something happened to an object. `reason` is a CamelCase word, `action` what was done."""
+        """Record an event about an object. `reason` is a CamelCase word, `action` what was done."""
         target = reference(regarding)
         other = None if related is None else reference(related)
         now, moment = self._clock.monotonic(), self._clock.now()
@@ -138,7 +138,7 @@ class Recorder:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write everything that is due now."""
+        """Write all events that are due."""
         self._arrived.clear()
         self._sweep()
         while self._queue:
@@ -165,7 +165,7 @@ class Recorder:
         return True
 
     def _sweep(self) -> None:
-        """Write counts of series that have ended or have not been written for long."""
+        """Write counts of series that have ended or were last written long ago."""
         now = self._clock.monotonic()
         for key, known in list(self._known.items()):
             ended = now - known.last_seen >= SERIES_ENDS
@@ -193,7 +193,7 @@ class Recorder:
             if first:  # the namespace is gone
                 self._lost(event, error)
                 return
-            known.written = 0  # the event has expired on the server: the series begins anew
+            known.written = 0  # the event has expired on the server: the series starts over
             event.metadata.name = _name(event.regarding.name, self._clock.now())
             self._enqueue(known)
             return
@@ -223,7 +223,7 @@ def reference(obj: KubeObject) -> ObjectReference:
 
 
 def truncate(note: str, mark: str = "...") -> str:
-    """Return a note of at most `MAX_NOTE` bytes, cut at a character; `mark` ends what was cut."""
+    """Return a note of at most `MAX_NOTE` bytes, cut at a character; `mark` ends a truncated note."""
     data = note.encode()
     if len(data) <= MAX_NOTE:
         return note
@@ -231,5 +231,5 @@ def truncate(note: str, mark: str = "...") -> str:
 
 
 def _name(regarding: str, moment: datetime) -> str:
-    """Return a name that is unique enough: the object's, the time, some random bits."""
+    """Return a unique name: the object's name, the time, some random bits."""
     return f"{regarding[:200]}.{int(moment.timestamp() * 1e6):x}{os.urandom(2).hex()}"

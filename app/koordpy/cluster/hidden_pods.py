@@ -1,8 +1,8 @@
-"""Pods on nodes that koordpy knows and kube-scheduler does not, such as the reserve pods of Reservations.
+"""Pods on nodes that koordpy knows but kube-scheduler does not, such as the reserve pods of Reservations.
 
 To koord-scheduler they are pods like any other: affinity terms and spread constraints apply to them too.
-kube-scheduler cannot count them, so whatever counts the pods of nodes here counts these as well, beside those
-of the node table. The state that derives such pods from objects adds and removes them.
+kube-scheduler cannot count them, so all code here that counts the pods of nodes counts these in addition to
+those of the node table. The state that derives such pods from objects adds and removes them.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -24,7 +24,7 @@ class HiddenPods:
         self._rows: dict[str, int] = {}
         self._pods: dict[int, dict[str, Pod]] = {}
         self._counted: dict[str, Pod] = {}
-        """The pods as the handlers know them."""
+        """The pods as last reported to the handlers."""
         self._on_place: list[Handler] = []
         self._on_displace: list[Handler] = []
 
@@ -43,7 +43,7 @@ class HiddenPods:
         return self._pods.keys()
 
     def put(self, row: int, pod: Pod) -> None:
-        """Add or change a pod of a row, and remove it from any other. It goes when the row is released."""
+        """Add or change a pod of a row, and remove it from any other. It is removed with its row."""
         uid = pod.metadata.uid
         known = self._rows.get(uid)
         if known == row and _counts_equally(self._counted[uid], pod):
@@ -72,7 +72,7 @@ class HiddenPods:
             displace(row, pod)
 
     def on_pods(self, place: Handler, displace: Handler) -> Callable[[], None]:
-        """Call handlers as `NodeTable.on_pods` does; return what ends it."""
+        """Call handlers as `NodeTable.on_pods` does; return a function that removes them."""
         self._on_place.append(place)
         self._on_displace.append(displace)
         for uid, row in self._rows.items():
@@ -89,13 +89,13 @@ class HiddenPods:
             yield from pods.values()
 
     def release(self, row: int) -> None:
-        """Remove the pods of a row that no node has any more."""
+        """Remove the pods of a released row."""
         for uid in list(self._pods.get(row, ())):
             self.discard(uid)
 
 
 def _counts_equally(old: Pod, new: Pod) -> bool:
-    """Return whether affinity terms and spread constraints cannot tell two states of a pod apart."""
+    """Return whether two states of a pod are equal to affinity terms and spread constraints."""
     one, other = old.metadata, new.metadata
     return (
         one.namespace == other.namespace

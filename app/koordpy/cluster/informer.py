@@ -1,12 +1,11 @@
-"""Keep one store equal to what the API server has: list in pages, then follow the watch, for ever.
+"""Keeps one store equal to the API server: list in pages, then watch, indefinitely.
 
-The store only ever moves forward. Pages are applied as they come (so that a hundred thousand objects never
-stop the event loop at once), what a list did not show is discarded at its end, and events that are older
-than what is known are ignored. So a missed update or delete is delivered once, after a relist, and a
-repeated one not at all.
+The store only moves forward. Pages are applied as they arrive (so that a hundred thousand objects never block
+the event loop), objects missing from a list are discarded at its end, and events older than the store are
+ignored. So a missed update or delete is delivered once, after a relist, and a repeated one not at all.
 
-A watch is resumed from the last version seen, bookmarks included. It is given up when nothing, not even a
-bookmark, comes for `silence` seconds: a peer that vanished without a word looks just like that.
+A watch is resumed from the last version seen, bookmarks included. It is closed if nothing, not even a
+bookmark, arrives for `silence` seconds, as happens when the peer has vanished.
 """
 
 import asyncio
@@ -36,25 +35,25 @@ log = logging.getLogger(__name__)
 T = TypeVar("T", bound=KubeObject)
 
 SILENCE = 180.0
-"""Seconds without data after which a watch is taken for dead; API servers send a bookmark every minute."""
+"""Seconds without data after which a watch is considered dead; API servers send a bookmark every minute."""
 
 LARGEST_PAGE = 8 * PAGE_SIZE
 _LONGEST_WAIT = 60.0
 _LASTING = 5.0
-"""A watch that lives this long was no failure, even if nothing came."""
+"""A watch that lasts this long counts as a success, even without events."""
 
 _REFUSALS = 3
-"""After as many refusals of a watch in a row a list is tried."""
+"""After this many consecutive watch failures a list is tried."""
 
 _BREATH = 100
 """Objects applied before other work gets its turn."""
 
 _GLANCES, _GLANCE = 10, 0.025
-"""How often, and with how many seconds between, it is looked whether a watch has shown something."""
+"""How often, and at what interval in seconds, the progress of a watch is checked."""
 
 EVENTS = Counter("koordpy_informer_events_total", "Watch events applied.", ["kind", "type"])
-STALE = Counter("koordpy_informer_stale_events_total", "Events older than what was known.", ["kind"])
-LISTS = Counter("koordpy_informer_lists_total", "Lists that were read to their end.", ["kind"])
+STALE = Counter("koordpy_informer_stale_events_total", "Events older than the store.", ["kind"])
+LISTS = Counter("koordpy_informer_lists_total", "Complete lists.", ["kind"])
 FAILURES = Counter("koordpy_informer_failures_total", "Lists and watches that failed.", ["kind", "reason"])
 MALFORMED = Counter("koordpy_informer_malformed_objects_total", "Objects that were skipped.", ["kind"])
 OBJECTS = Gauge("koordpy_informer_objects", "Objects in the store.", ["kind"])
@@ -69,14 +68,14 @@ class State(StrEnum):
     ABSENT = "absent"
     """The server does not know the type (a CRD that is not installed)."""
     DENIED = "denied"
-    """The credentials are not accepted, or may not list and watch the type."""
+    """The credentials are rejected, or do not allow listing and watching the type."""
     FAILING = "failing"
     """The last list or watch failed otherwise."""
 
 
 @dataclass(frozen=True)
 class Health:
-    """How an informer is doing. `error` is the last failure since the state was last good, or empty."""
+    """The health of an informer. `error` is the last failure since the state was last good, or empty."""
 
     kind: str
     state: State
@@ -90,8 +89,8 @@ class Health:
 class Informer(Generic[T]):
     """Feeds one store.
 
-    A type that the server does not know counts as synced (and empty) only if it is `optional`; it is asked
-    for again and again, quietly. `sharing` may be common to several informers.
+    A type that the server does not serve counts as synced (and empty) only if it is `optional`; it is retried
+    quietly. `sharing` may be common to several informers.
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class Informer(Generic[T]):
         self.error = ""
         self.malformed = 0
         self.resource_version = ""
-        """Where the next watch goes on; empty when the next thing to do is a list."""
+        """Where the next watch resumes; empty if a list is next."""
         self._client, self._selector, self._silence = client, selector, silence
         self._first_page_size = self._page_size = page_size
         self._sharing = Sharing() if sharing is None else sharing  # an empty one is false
@@ -128,7 +127,7 @@ class Informer(Generic[T]):
 
     @property
     def health(self) -> Health:
-        """How it is going now."""
+        """The current health."""
         return Health(
             self.kind,
             self.state,
@@ -140,7 +139,7 @@ class Informer(Generic[T]):
         )
 
     async def run(self) -> None:
-        """List and watch until cancelled. Nothing that a server does ends it."""
+        """List and watch until cancelled, regardless of server errors."""
         try:
             while True:
                 try:
@@ -148,7 +147,7 @@ class Informer(Generic[T]):
                         self.state = State.LISTING
                         await self._list()
                     if not await self._watch():
-                        await self._pause()  # a server that closes at once is not asked in a tight loop
+                        await self._pause()  # no tight loop on a server that closes immediately
                 except (ApiError, ConnectionFailed, WatchError, DecodeError) as error:
                     self._note(error)
                     await self._pause(getattr(error, "retry_after", None))
@@ -158,10 +157,10 @@ class Informer(Generic[T]):
     # --- list ------------------------------------------------------------------------------------
 
     async def _list(self) -> None:
-        """Read all pages into the store and discard what they did not show. Raises Gone between pages.
+        """Read all pages into the store and discard objects missing from them. Raises Gone between pages.
 
-        A list that is older than what was seen before means that the server's data was restored from a
-        backup: then the list is right and what is known is wrong.
+        A list older than what was seen before means that the server's data was restored from a backup: then
+        the list is right and the store is wrong.
         """
         unseen = set(self.store.keys())
         self.store.lists_begun += 1
@@ -188,7 +187,7 @@ class Informer(Generic[T]):
         OBJECTS.labels(self.kind).set(len(self.store))
 
     async def _pages(self) -> AsyncGenerator[Page[T], None]:
-        """Yield the pages of a list; while one is applied, the next is on its way. Raises Gone."""
+        """Yield the pages of a list, prefetching the next one while a page is applied. Raises Gone."""
         coming = asyncio.ensure_future(self._page(""))
         try:
             while True:
@@ -218,10 +217,10 @@ class Informer(Generic[T]):
         )
 
     async def catch_up(self) -> None:
-        """Return when the store shows whatever was written before the call.
+        """Return once the store shows everything written before the call.
 
-        A busy watch does so at once. Where nothing happens, nothing comes by which to know that it has: then
-        everything is listed beside the watch. Raises ApiError, ConnectionFailed.
+        A busy watch does so quickly. An idle watch sends nothing that would prove it: then all objects are
+        listed and applied. Raises ApiError, ConnectionFailed.
         """
         latest = await self._client.list_page(self.store.type, self._selector.namespace, limit=1)
         version = _number(latest.metadata.resource_version)
@@ -242,7 +241,7 @@ class Informer(Generic[T]):
     # --- watch -----------------------------------------------------------------------------------
 
     async def _watch(self) -> bool:
-        """Follow one watch until the server closes it; return whether anything came."""
+        """Follow one watch until the server closes it; return whether anything arrived."""
         lasting = asyncio.get_running_loop().call_later(_LASTING, self._backoff.reset)
         try:
             return await self._follow()
@@ -257,7 +256,7 @@ class Informer(Generic[T]):
             resource_version=self.resource_version,
             label_selector=self._selector.labels,
             field_selector=self._selector.fields,
-            timeout_seconds=self._rng.randint(300, 600),  # so that not all watches of all clients end at once
+            timeout_seconds=self._rng.randint(300, 600),  # so that watches do not end at the same time
         ) as watch:
             self.state = State.WATCHING
             while True:
@@ -293,7 +292,7 @@ class Informer(Generic[T]):
         OBJECTS.labels(self.kind).set(len(self.store))
 
     def _advance(self, version: str) -> None:
-        """Remember where to go on; a server that repeats old events does not take us back."""
+        """Remember where to resume; repeated old events never move it back."""
         new, old = _number(version), _number(self.resource_version)
         if version and (new is None or old is None or new > old):
             self.resource_version = version
@@ -302,7 +301,7 @@ class Informer(Generic[T]):
     # --- the store -------------------------------------------------------------------------------
 
     def _apply(self, key: str, obj: T, floor: int | None = None, *, rewound: bool = False) -> None:
-        """Take in an object, unless it is older than what is known.
+        """Apply an object unless it is older than the known one.
 
         An object that is not in the store must be newer than `floor`: up to there its deletion was seen.
         """
@@ -316,7 +315,7 @@ class Informer(Generic[T]):
         self.store.put(obj)
 
     def _delete(self, obj: T) -> None:
-        """Take in a deletion, unless another object has the name by now."""
+        """Apply a deletion unless another object has the name by now."""
         old = self.store.by_key(obj.metadata.key)
         if old is not None and old.metadata.uid == obj.metadata.uid:
             self.store.discard(obj.metadata.key)
@@ -329,10 +328,10 @@ class Informer(Generic[T]):
             MALFORMED.labels(self.kind).inc()
             log.error("%s %s is malformed and was skipped: %s", self.kind, broken.key, broken.error)
 
-    # --- trouble ---------------------------------------------------------------------------------
+    # --- failures --------------------------------------------------------------------------------
 
     def _note(self, error: Exception) -> None:
-        """Learn from a failure: what to do next, what to tell."""
+        """Handle a failure: set the state and what to do next."""
         code = error.status.code if isinstance(error, WatchError) else getattr(error, "status", 0)
         if isinstance(error, Gone) or code == 410:
             reason, level = "gone", logging.INFO
@@ -346,7 +345,7 @@ class Informer(Generic[T]):
             self.state, reason, level = State.FAILING, type(error).__name__, logging.WARNING
             self._refused += isinstance(error, (ServerError, WatchError))
             if isinstance(error, DecodeError) or self._refused >= _REFUSALS:
-                self.resource_version = ""  # perhaps it is the version that the server cannot serve
+                self.resource_version = ""  # the server may be unable to serve this version
                 self._refused = 0
         FAILURES.labels(self.kind, reason).inc()
         self.error = str(error)
@@ -360,7 +359,7 @@ class Informer(Generic[T]):
         self._backoff.reset()
 
     def _empty(self) -> None:
-        """The type is gone, and its objects with it; it counts as synced only if it may be absent."""
+        """Handle a type that is no longer served: drop its objects; it is synced only if it is optional."""
         self.resource_version = ""
         for key in list(self.store.keys()):
             self.store.discard(key)
@@ -372,14 +371,14 @@ class Informer(Generic[T]):
 
 
 async def _in_turns(items: Sequence[T]) -> AsyncGenerator[Sequence[T], None]:
-    """Yield some of the objects at a time; other work gets its turn in between."""
+    """Yield the objects in chunks; other work gets its turn in between."""
     for start in range(0, len(items), _BREATH):
         yield items[start : start + _BREATH]
         await asyncio.sleep(0)
 
 
 def _is_stale(meta: ObjectMeta, old: KubeObject | None, floor: int | None) -> bool:
-    """Return whether an object is no newer than what is known under its name; `floor` as in `_apply`."""
+    """Return whether an object is not newer than the known one of its name; `floor` as in `_apply`."""
     version = _number(meta.resource_version)
     if old is None:
         return floor is not None and version is not None and version <= floor
@@ -392,5 +391,5 @@ def _is_stale(meta: ObjectMeta, old: KubeObject | None, floor: int | None) -> bo
 
 
 def _number(version: str) -> int | None:
-    """Return a resource version as a number (Kubernetes allows to compare them so), None for foreign ones."""
+    """Return a resource version as a number (Kubernetes allows comparing them), None if it is not numeric."""
     return int(version) if version.isdecimal() else None

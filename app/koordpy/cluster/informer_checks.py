@@ -23,8 +23,8 @@ def _problem(informer: Health) -> str | None:
     if informer.synced:
         return None
     if informer.state is State.ABSENT:
-        # A feature needs the type, so without it the process is not ready. The informer retries, and goes on
-        # by itself once the type is served.
+        # A feature needs the type, so the process is not ready without it. The informer retries, and recovers
+        # once the type is served.
         resource = next(found for type_, found in RESOURCES.items() if type_.__name__ == informer.kind)
         served = f"the API server does not serve {resource.plural} of {resource.api_version}"
         name = f"{resource.plural}.{resource.group}"

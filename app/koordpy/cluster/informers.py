@@ -1,4 +1,4 @@
-"""All informers of a process: whatever types its plugins asked the cluster for are listed and watched."""
+"""All informers of a process: every type requested from the cluster is listed and watched."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ _LOOK_EVERY = 0.02
 
 
 class Informers:
-    """Starts an informer for every store of a cluster, for what is wanted of it there.
+    """Starts an informer for every store of a cluster, with the selector requested there.
 
     Also an asynchronous context manager.
     """
@@ -47,9 +47,9 @@ class Informers:
         await self.stop()
 
     async def start(self) -> None:
-        """Start to follow every type that was asked for, and late ones as they are asked for.
+        """Start following every requested type, and late ones as they are requested.
 
-        Types that are asked for later in the ordinary way need another start.
+        Other types that are requested later need another start.
         """
         for store in self._cluster.stores:
             if store.type not in self._informers:
@@ -72,7 +72,7 @@ class Informers:
         self._tasks.append(asyncio.create_task(supervise.forever(name, informer.run), name=name))
 
     async def stop(self) -> None:
-        """Stop following; the stores keep what they have."""
+        """Stop following; the stores keep their objects."""
         self._cluster.on_late_store(None)
         tasks, self._tasks = self._tasks, []
         for task in tasks:
@@ -84,19 +84,19 @@ class Informers:
 
     @property
     def synced(self) -> bool:
-        """Whether every type has been listed once, or is optional and absent; late ones aside."""
+        """Whether every type, except late ones, has been listed once, or is optional and absent."""
         stores = [informer.store for informer in self._informers.values()]
         return all(store.synced or store.late for store in stores)
 
     @property
     def health(self) -> list[Health]:
-        """How each informer is doing, by kind."""
+        """The health of each informer, by kind."""
         return sorted((i.health for i in self._informers.values()), key=lambda health: health.kind)
 
     async def catch_up(self, *types: type[KubeObject]) -> None:
-        """Return when the stores of these types show whatever was written before the call.
+        """Return once the stores of these types show everything written before the call.
 
-        A type that the server does not know has nothing to show. Raises ApiError, ConnectionFailed.
+        A type that the server does not serve has nothing to show. Raises ApiError, ConnectionFailed.
         """
 
         async def catch_up(informer: Informer[Any]) -> None:

@@ -1,12 +1,12 @@
-"""One process of many does the work: leader election by a Lease, as client-go's leaderelection does it.
+"""Leader election by a Lease, as in client-go's leaderelection.
 
-Clocks of the candidates may differ: nobody compares the times in the Lease with its own. A candidate waits
-until it has seen the Lease unchanged for the Lease's duration on its own monotonic clock. A leader that
-cannot renew stops before anybody else may begin (`renew_deadline` < `lease_duration`).
+Clocks of the candidates may differ: no candidate compares the times in the Lease with its own clock. A
+candidate waits until it has seen the Lease unchanged for the Lease's duration on its own monotonic clock. A
+leader that cannot renew stops before another candidate may start (`renew_deadline` < `lease_duration`).
 
-A candidate that needs the lead now may *claim* the Lease, by an annotation: the leader learns of it with its
-next renewal, and it is up to the leader to end its work then. A Lease that was given up for a claim is left
-to who claimed it for a while.
+A candidate that needs the lead now may *claim* the Lease, by an annotation: the leader sees it with its next
+renewal, and decides when to end its work. A Lease released for a claim is reserved for the claimant for a
+while.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ JITTER = 1.2
 """A candidate waits 1 to 2.2 retry periods between tries (client-go: JitterFactor)."""
 
 CLAIM = "koordpy.dev/claimed-by"
-"""The annotation of a Lease that names the candidate which asks its holder to give it up."""
+"""The annotation of a Lease that names the candidate which requests its release."""
 
 CLAIMED_TRIES = 4
-"""How much more often than others a candidate tries that claims the Lease."""
+"""How much more often a candidate that claims the Lease tries than others."""
 
 LEADING = Gauge("koordpy_leader", "1 while this process holds the lease.", ["lease"])
 
@@ -42,10 +42,11 @@ LEADING = Gauge("koordpy_leader", "1 while this process holds the lease.", ["lea
 class LeaderElector:
     """A candidate for one Lease. Times are seconds; the defaults are client-go's.
 
-    `identity` must be unique among the candidates. With `release_on_exit` the Lease is given up when `run`
-    ends, so that the next leader need not wait for it to expire. `on_new_leader` is told each holder seen,
-    `on_held` when a try was sent (monotonic seconds) by which the Lease was won or renewed: nobody else has
-    it before `duration` seconds after that. `claims` says whether the Lease is wanted at once.
+    `identity` must be unique among the candidates. With `release_on_exit` the Lease is released when `run`
+    ends, so that the next leader need not wait for it to expire. `on_new_leader` is called with each holder
+    seen, `on_held` with the time (monotonic seconds) at which a successful acquisition or renewal was sent:
+    no other candidate has the Lease before `duration` seconds after that. `claims` returns whether the Lease
+    is wanted immediately.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class LeaderElector:
         rng: random.Random | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        if int(lease_duration) <= renew_deadline:  # a Lease says whole seconds
+        if int(lease_duration) <= renew_deadline:  # a Lease has whole seconds
             raise ValueError(
                 f"leaseDuration {lease_duration:g}s must be above renewDeadline {renew_deadline:g}s"
             )
@@ -80,7 +81,7 @@ class LeaderElector:
         self.namespace, self.name, self.identity = namespace, name, identity
         self.duration = int(lease_duration)
         self.problem = ""
-        """What the last try failed with; empty when it was answered."""
+        """The error of the last try; empty if it was answered."""
         self._client = client
         self._renew_deadline = renew_deadline
         self._retry_period, self._release_on_exit = retry_period, release_on_exit
@@ -94,26 +95,26 @@ class LeaderElector:
 
     @property
     def leader(self) -> str:
-        """The holder that was seen last, or empty."""
+        """The last holder seen, or empty."""
         return (self._observed.spec.holder_identity or "") if self._observed else ""
 
     @property
     def claimant(self) -> str:
-        """The candidate that was last seen to claim the lease, or empty."""
+        """The last candidate seen claiming the Lease, or empty."""
         return self._observed.metadata.annotations.get(CLAIM, "") if self._observed else ""
 
     @property
     def is_leader(self) -> bool:
-        """Whether this process holds a lease that has not expired."""
+        """Whether this process holds a Lease that has not expired."""
         return self.leader == self.identity and self._is_valid()
 
     async def run(
         self, lead: Callable[[], Awaitable[None]], on_stopped: Callable[[], None] | None = None
     ) -> None:
-        """Wait for the lease, then run `lead` for as long as it is held.
+        """Wait for the Lease, then run `lead` as long as it is held.
 
-        Returns when `lead` returns or the lease is lost; in the latter case `lead` is cancelled first. What
-        `lead` raises is raised. `on_stopped` is called in each case after `lead` has ended.
+        Returns when `lead` returns or the Lease is lost; in the latter case `lead` is cancelled first. Raises
+        what `lead` raises. `on_stopped` is called in each case after `lead` has ended.
         """
         try:
             await self._acquire()
@@ -126,7 +127,7 @@ class LeaderElector:
                 await self._release()
 
     def claim(self) -> None:
-        """Try at once: `claims` says yes now."""
+        """Try immediately, because `claims` is true now."""
         self._claimed.set()
 
     async def _lead(self, lead: Callable[[], Awaitable[None]]) -> None:
@@ -151,7 +152,7 @@ class LeaderElector:
             await self._rest()
 
     async def _rest(self) -> None:
-        """Wait for the next try to acquire; where the lease is not claimed, no longer than until it is."""
+        """Wait for the next try to acquire; a new claim ends the wait."""
         if self._claims():
             await self._sleep(self._retry_period / CLAIMED_TRIES)
             return
@@ -165,7 +166,7 @@ class LeaderElector:
             claimed.cancel()
 
     async def _renew_until_lost(self) -> None:
-        """Renew every retry period; return when that has failed for the renew deadline."""
+        """Renew every retry period; return once that has failed for the renew deadline."""
         while True:
             since = self._clock.monotonic()
             while not await self._try(self._renew_deadline - (self._clock.monotonic() - since)):
@@ -175,7 +176,7 @@ class LeaderElector:
             await self._sleep(self._retry_period)
 
     async def _try(self, timeout: float) -> bool:
-        """Acquire or renew once; return whether the lease is ours now. Failures are logged, not raised."""
+        """Acquire or renew once; return whether this process now holds the Lease. Failures are logged."""
         try:
             async with asyncio.timeout(max(timeout, 0.001)):
                 held = await self._acquire_or_renew()
@@ -217,7 +218,7 @@ class LeaderElector:
         return True
 
     async def _take(self, current: Lease) -> None:
-        """Make the lease ours, or ours for longer, unless somebody else changed it since (Conflict)."""
+        """Acquire or renew the Lease, unless another candidate changed it since (Conflict)."""
         since = self._clock.monotonic()
         self._hold(await self._patch(current, self._spec(current)), since)
 
@@ -228,7 +229,7 @@ class LeaderElector:
         self._observe(claimed, self._clock.monotonic())
 
     def _is_left_to_another(self) -> bool:
-        """Whether the lease is free because another candidate claimed it, who had no time yet to take it."""
+        """Whether the Lease was just released for another candidate that has not had time to acquire it."""
         if self.claimant in ("", self.identity):
             return False
         patience = self._retry_period if self._claims() else self.duration
@@ -237,7 +238,7 @@ class LeaderElector:
     async def _patch(self, current: Lease, spec: Lease.Spec) -> Lease:
         metadata: dict[str, object] = {"resourceVersion": current.metadata.resource_version}
         if spec.holder_identity == self.identity != current.spec.holder_identity and self.claimant:
-            metadata["annotations"] = {CLAIM: None}  # who still waits for it will say so again
+            metadata["annotations"] = {CLAIM: None}  # a candidate that still waits claims it again
         patch = {"metadata": metadata, "spec": spec}
         return await self._client.patch(Lease, self.namespace, self.name, patch)
 
@@ -255,7 +256,7 @@ class LeaderElector:
         )
 
     async def _release(self) -> None:
-        """Give the lease up; if that fails it expires by itself."""
+        """Release the Lease; if that fails it expires."""
         now = format_micro_time(self._clock.now())
         free = Lease.Spec(holder_identity="", lease_duration_seconds=1, acquire_time=now, renew_time=now)
         try:
@@ -263,7 +264,7 @@ class LeaderElector:
                 assert self._observed is not None
                 try:
                     released = await self._patch(self._observed, free)
-                except Conflict:  # a renewal whose answer nobody waited for any more was carried out
+                except Conflict:  # a renewal took effect after it was abandoned
                     current = await self._client.get(Lease, self.namespace, self.name)
                     if current.spec.holder_identity != self.identity:
                         return
@@ -278,9 +279,9 @@ class LeaderElector:
             self._on_held(self._observed_at)
 
     def _observe(self, lease: Lease, since: float) -> None:
-        """Remember the lease, and since when it has been as it is.
+        """Remember the Lease, and since when it has been unchanged.
 
-        A renewal of ours counts from when it was sent: the server may have taken it in that early.
+        An own renewal counts from when it was sent: the server may have applied it that early.
         """
         if self._observed is None or self._observed.spec != lease.spec:
             self._observed_at = since
@@ -294,5 +295,5 @@ class LeaderElector:
 
 
 def identity() -> str:
-    """Return a name for this process that no other candidate has: host, process id, and chance."""
+    """Return a unique name of this process: host, process id, and random bits."""
     return f"{socket.gethostname()}_{os.getpid()}_{random.SystemRandom().randrange(16**8):08x}"

@@ -1,4 +1,4 @@
-"""Some nodes of the node table, as batch forms are asked about them: arrays with a cell per node."""
+"""Some nodes of the node table, the input of batch forms: arrays with a cell per node."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NodeSet:
-    """Some nodes of a table, in the order in which they were asked for."""
+    """Some nodes of a table, in the requested order."""
 
     table: "NodeTable"
     names: Sequence[str]
@@ -47,7 +47,7 @@ class NodeSet:
         return values
 
     def free(self) -> Int64:
-        """(n, resources) what nobody has requested yet; less than 0 where more is requested than there is."""
+        """(n, resources) the unrequested amounts; negative where more is requested than there is."""
         if self.overlay is not None:
             requested = self.overlay.requested
         else:

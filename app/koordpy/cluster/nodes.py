@@ -1,11 +1,11 @@
-"""The node table: what scheduling needs to know of every node, in columns.
+"""The node table: the scheduling data of every node, in columns.
 
-A row is a node name. A filter or a score over 5,000 nodes is a handful of array operations on columns
-instead of 5,000 function calls. The objects in the stores remain the truth: every column can be rebuilt
-from them, and equals the rebuild after any sequence of events.
+A row is a node name. A filter or a score over 5,000 nodes is a handful of array operations on columns instead
+of 5,000 function calls. The objects in the stores are authoritative: every column can be rebuilt from them,
+and equals the rebuild after any sequence of events.
 
-Rows outlive Node objects: pods may be seen before their node or after it is gone, and are counted all the
-same (kube-scheduler keeps such nodes too). A row is given to another name only when it has neither.
+Rows outlive Node objects: pods may be seen before their node or after it is gone, and are still counted
+(kube-scheduler keeps such nodes too). A row is reused for another name only if it has neither.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -33,7 +33,7 @@ __all__ = ["NodeSet", "NodeTable"]
 
 
 class _Placement(msgspec.Struct, gc=False):
-    """A pod on its row, and its share, kept so that it can be taken back exactly."""
+    """A pod on its row, and its share, kept so that it can be subtracted exactly."""
 
     pod: Pod
     row: int
@@ -60,7 +60,7 @@ class NodeTable(DerivedState):
         self._on_place: list[Callable[[int, Pod], None]] = []
         self._on_displace: list[Callable[[int, Pod], None]] = []
         self.hidden = HiddenPods()
-        """Pods on nodes that kube-scheduler does not know; they are in no column of the table."""
+        """Pods that kube-scheduler does not know; they are in no column of the table."""
         self.on_release(self.hidden.release)
         width = len(self.resources)
         self._allocatable = self.add_column(width=width)
@@ -116,12 +116,12 @@ class NodeTable(DerivedState):
 
     @property
     def generation(self) -> Int64:
-        """(rows,) raised, to a number never used before, whenever the row's Node object changes."""
+        """(rows,) set to a new unique number whenever the row's Node object changes."""
         return self._generation.values
 
     @property
     def pods_generation(self) -> Int64:
-        """(rows,) raised, to a number never used before, whenever a pod comes, leaves or changes."""
+        """(rows,) set to a new unique number whenever a pod comes, leaves or changes."""
         return self._pods_generation.values
 
     @property
@@ -135,7 +135,7 @@ class NodeTable(DerivedState):
 
     @property
     def latest_generation(self) -> int:
-        """The highest generation given so far: when it stands still, no Node object has changed."""
+        """The highest generation so far: while it is unchanged, no Node object has changed."""
         return self._clock
 
     @property
@@ -146,14 +146,14 @@ class NodeTable(DerivedState):
     def add_column(self, width: int = 0, dtype: DTypeLike = np.int64, fill: Any = 0) -> Column:
         """Add a column of scalars, or of `width` cells a row, that follows the table's growth.
 
-        A row is reset to `fill` when its node and the last of its pods are gone.
+        A row is reset to `fill` when its node and its last pod are gone.
         """
         column = Column(self.capacity, width, dtype, fill)
         self._columns.append(column)
         return column
 
     def on_release(self, handler: Callable[[int], None]) -> Callable[[], None]:
-        """Call a handler with each row that is about to be free for another name; return what ends that."""
+        """Call a handler with each row before it is released; return a function that removes it."""
         self._on_release.append(handler)
         return lambda: self._on_release.remove(handler)
 
@@ -162,8 +162,8 @@ class NodeTable(DerivedState):
     ) -> Callable[[], None]:
         """Call handlers with row and pod when a pod comes to a row (bound or assumed) and when it leaves.
 
-        A pod that changes in place leaves as it was and comes again. Pods known already are replayed. Return
-        what ends it.
+        A pod that changes in place leaves in its old state and comes again. Known pods are replayed. Return a
+        function that removes the handlers.
         """
         self._on_place.append(place)
         self._on_displace.append(displace)
@@ -182,7 +182,7 @@ class NodeTable(DerivedState):
         return int(np.count_nonzero(self.present))
 
     def row_of(self, name: str) -> int | None:
-        """Return the row of a node name, or None when neither node nor pods of that name are known."""
+        """Return the row of a node name, or None if neither node nor pods of that name are known."""
         return self._rows.get(name)
 
     def name_of(self, row: int) -> str:
@@ -198,7 +198,7 @@ class NodeTable(DerivedState):
         return self._pods[row].values()
 
     def share_of(self, pod: Pod) -> Share:
-        """Return what a pod takes of a node; for a placed pod it is what the table counts for it."""
+        """Return a pod's share of a node; for a placed pod the share that the table counts."""
         placement = self._placements.get(pod.metadata.uid)
         return self._shares.of_passing(pod) if placement is None else placement.share
 
@@ -227,7 +227,7 @@ class NodeTable(DerivedState):
     # --- nodes -----------------------------------------------------------------------------------
 
     def set_node(self, node: Node) -> None:
-        """Put a node, new or changed."""
+        """Store a new or changed node."""
         row = self._claim(node.metadata.name)
         amounts = resources.node_allocatable(node)
         columns = [self.resource_column(name) for name in amounts]
@@ -256,10 +256,10 @@ class NodeTable(DerivedState):
     # --- pods ------------------------------------------------------------------------------------
 
     def observe_pod(self, pod: Pod) -> None:
-        """Take in a pod as the API server has it.
+        """Apply a pod from the API server.
 
-        A bound pod that has not ended occupies its node. An unbound one occupies nothing, unless it is
-        assumed: then the assumption stands until `forget`.
+        A bound pod that has not terminated occupies its node. An unbound one occupies nothing, unless it is
+        assumed: then it stays so until `forget`.
         """
         uid = pod.metadata.uid
         if pod.spec.node_name and not pod.is_terminal:
@@ -277,9 +277,9 @@ class NodeTable(DerivedState):
         self.remove_pod(pod.metadata.uid)
 
     def assume(self, pod: Pod, node_name: str) -> None:
-        """Count a pod on a node before the API server says so.
+        """Count a pod on a node before the API server shows it there.
 
-        Raises ValueError when the pod already occupies a node: it would be counted twice.
+        Raises ValueError if the pod already occupies a node: it would be counted twice.
         """
         known = self.placed_on(pod.metadata.uid)
         if known is not None:
@@ -287,7 +287,7 @@ class NodeTable(DerivedState):
         self._place(pod, node_name, assumed=True)
 
     def forget(self, uid: str) -> bool:
-        """Take back an assumption; return whether there was one. A bound pod stays where it is."""
+        """Forget an assumed pod; return whether it was assumed. A bound pod stays on its node."""
         placement = self._placements.get(uid)
         if placement is None or not placement.assumed:
             return False
@@ -310,7 +310,7 @@ class NodeTable(DerivedState):
         self._placements[uid] = placement
         self._pods[row][uid] = pod
         if old is not None and old.row == row and old.share is placement.share:
-            self._touch_pods(row)  # most updates of a pod leave its share as it is
+            self._touch_pods(row)  # most updates of a pod do not change its share
         else:
             if old is not None:
                 self._count(old, -1)
@@ -336,7 +336,7 @@ class NodeTable(DerivedState):
         self._release_if_empty(placement.row)
 
     def touch(self, row: int) -> None:
-        """Say that something else that pods of a row depend on has changed, so that binds look again."""
+        """Record that something else that pods of a row depend on has changed, so that binds filter again."""
         self._touch_pods(row)
 
     def _touch_pods(self, row: int) -> None:

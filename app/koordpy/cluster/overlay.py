@@ -1,4 +1,4 @@
-"""What one attempt sees of some nodes where that differs from the node table. No other attempt sees it."""
+"""One attempt's view of nodes where it differs from the node table. No other attempt sees it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -31,7 +31,7 @@ class VisiblePods(Mapping[int, Sequence[Pod]]):
 
 
 class MovedPods(VisiblePods):
-    """The pods of nodes of which some were removed, or to which some were added.
+    """The pods of nodes with added or removed pods.
 
     `pods_on` returns those of a row of the table, `base` what the attempt saw before.
     """
@@ -87,7 +87,7 @@ class MovedPods(VisiblePods):
         return own
 
     def moves(self) -> Iterator[Move]:
-        """Yield the moves in their order; a pod that was removed and added again is in them twice."""
+        """Yield the moves in order; a pod that was removed and added again occurs twice."""
         if self._base is not None:
             yield from self._base.moves()
         yield from self._moves
@@ -103,19 +103,19 @@ Amounts = tuple[Int64, Int64]
 
 
 class Overlay:
-    """What a NodeSet of n nodes shows instead of the table."""
+    """What a NodeSet of n nodes shows in place of the table."""
 
     __slots__ = ("_amounts", "_make", "pods")
 
     def __init__(self, requested: Int64, nonzero_requested: Int64, pods: VisiblePods) -> None:
-        """Take (n, resources) and (n, 2) amounts, which may go on changing with the pods."""
+        """Use (n, resources) and (n, 2) amounts, which may keep changing with the pods."""
         self._amounts: Amounts | None = (requested, nonzero_requested)
         self._make: Callable[[], Amounts] | None = None
         self.pods = pods
 
     @classmethod
     def on_demand(cls, make: Callable[[], Amounts], pods: VisiblePods) -> "Overlay":
-        """Return an overlay whose amounts are made when they are first read."""
+        """Return an overlay whose amounts are computed on first use."""
         overlay = cls.__new__(cls)
         overlay._amounts, overlay._make, overlay.pods = None, make, pods
         return overlay

@@ -1,10 +1,10 @@
-"""How many pods every node has that some labels pick out.
+"""Counts, per node, of the pods that labels select.
 
-Spreading and pod affinity ask the same few questions again and again: how many pods of this namespace and
-with these labels are on each node? A question that was asked keeps its counts, and pods that come and go
-change them, so that asking again about 5,000 nodes costs nothing but reading an array.
+Topology spread and pod affinity repeat a few queries: how many pods of this namespace and with these labels
+are on each node? The counts of a query are kept and updated with every pod event, so that repeating it for
+5,000 nodes only reads an array.
 
-Pods are looked at by kind: pods with equal labels in one namespace have one answer together.
+Pods are matched by kind: pods with equal labels in one namespace have the same answer.
 """
 
 from collections import OrderedDict
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from .cluster import Cluster
 
 QUESTIONS_KEPT = 256
-"""Questions whose counts are kept up to date; of more, those not asked for longest are dropped."""
+"""The number of queries whose counts are kept; beyond it the least recently used are dropped."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
 class PodMatch:
-    """Which pods are counted: those to which every condition applies."""
+    """Which pods are counted: those that satisfy every condition."""
 
     conditions: tuple[tuple[frozenset[str] | None, Selector], ...]
     """Namespaces (None: all of them), and the labels."""
@@ -57,13 +57,13 @@ class PodMatch:
 
     @property
     def namespaces(self) -> frozenset[str] | None:
-        """Where such pods can be; None is everywhere."""
+        """The namespaces of such pods; None means all."""
         limits = [namespaces for namespaces, _ in self.conditions if namespaces is not None]
         return frozenset.intersection(*limits) if limits else None
 
 
 class _Kind:
-    """Pods with equal labels: how many are on which row, and who counts them."""
+    """Pods with equal labels: their number on each row, and the counters that include them."""
 
     __slots__ = ("counters", "labels", "namespace", "rows", "terminating")
 
@@ -77,7 +77,7 @@ class _Kind:
 
 
 class _Counter:
-    """The counts of one question by row, and their sum."""
+    """The counts of one query by row, and their sum."""
 
     __slots__ = ("match", "total", "values")
 
@@ -87,7 +87,7 @@ class _Counter:
         self.total = 0
 
     def add(self, row: int, number: int, rows: int) -> None:
-        """Count pods that come to a row, or leave it, of a table with so many rows."""
+        """Add or subtract pods of a row, of a table of the given length."""
         self.grow(rows)
         self.values[row] += number
         self.total += number
@@ -98,7 +98,7 @@ class _Counter:
 
 
 class _Counters:
-    """Counts of pods that come and go, for the questions asked so far."""
+    """Counts of pods, kept current for the queries seen so far."""
 
     def __init__(self, table: NodeTable, kept: int) -> None:
         self._table, self._kept = table, kept
@@ -111,7 +111,7 @@ class _Counters:
         return bool(self._kinds)
 
     def snapshot(self) -> Snapshot:
-        """Return the numbers of pods by what is the same about them, and by node."""
+        """Return the numbers of pods by kind and node."""
         found: Snapshot = {}
         for kind in self._kinds.values():
             rows = {self._table.name_of(row): number for row, number in kind.rows.items()}
@@ -122,7 +122,7 @@ class _Counters:
         return found
 
     def of(self, match: PodMatch) -> _Counter:
-        """Return the counter of a question, as long as the table."""
+        """Return the counter of a query, as long as the table."""
         counter = self._counters.get(match)
         if counter is None:
             counter = self._count(match)
@@ -132,7 +132,7 @@ class _Counters:
         return counter
 
     def _count(self, match: PodMatch) -> _Counter:
-        """Begin to keep the counts of a question."""
+        """Start keeping the counts of a query."""
         if len(self._counters) >= self._kept:
             _, dropped = self._counters.popitem(last=False)
             for kind in self._kinds_in(dropped.match.namespaces):
@@ -196,14 +196,13 @@ class PodCounts(DerivedState):
         self.at_close(table.hidden.on_pods(self._hidden.place, self._hidden.displace))
 
     def snapshot(self) -> Snapshot:
-        """Return the numbers of pods by what is the same about them, and by node."""
+        """Return the numbers of pods by kind and node."""
         return {"placed": self._placed.snapshot(), "hidden": self._hidden.snapshot()}
 
     def by_row(self, match: PodMatch, nodes: NodeSet) -> Int64:
         """(rows of the table,) the matching pods on each row, hidden ones too, as the overlay shows them.
 
-        The array changes with the next pod that comes or goes: take what you need out of it at once, and do
-        not write to it.
+        The array changes with the next pod event: copy what you need at once, and do not write to it.
         """
         counts = self._placed.of(match).values
         if self._hidden:
@@ -223,6 +222,6 @@ class PodCounts(DerivedState):
 
 
 def _key(pod: Pod) -> bytes:
-    """Name a pod's kind. Equal labels in another order are another kind, which does no harm."""
+    """Return a pod's kind. Equal labels in another order are another kind, which is harmless."""
     meta = pod.metadata
     return _encode((meta.namespace, meta.labels, meta.deletion_timestamp is not None))

@@ -1,4 +1,4 @@
-"""Writes that are tried again when somebody else wrote in between, or the API server is busy."""
+"""Writes that are retried after a conflict, or if the API server is busy."""
 
 import asyncio
 import random
@@ -21,9 +21,9 @@ async def retried(
     jitter: float = 0.1,
     on: tuple[type[Exception], ...] = (Conflict, TooManyRequests),
 ) -> T:
-    """Write, up to `steps` times where the API server answers 409 or 429; raise what the last try raises.
+    """Write, up to `steps` times while the API server answers 409 or 429; raise the last error.
 
-    `on` says what else is worth another try. The defaults are those of Kubernetes'
+    `on` selects the errors to retry. The defaults are those of Kubernetes'
     `k8s.io/client-go/util/retry`.
     """
     pause = initial

@@ -1,4 +1,4 @@
-"""Which row belongs to which node name. Rows are given back and given anew."""
+"""Maps node names to rows, which are reused."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from .columns import Int64
 
 
 class Rows:
-    """Names and rows, and which rows are free."""
+    """Names, their rows, and the free rows."""
 
     def __init__(self, capacity: int) -> None:
         self._rows: dict[str, int] = {}
@@ -18,7 +18,7 @@ class Rows:
 
     @property
     def capacity(self) -> int:
-        """How many rows there are, free ones included."""
+        """The number of rows, free ones included."""
         return len(self._names)
 
     @property
@@ -27,7 +27,7 @@ class Rows:
         return not self._free
 
     def get(self, name: str) -> int | None:
-        """Return the row of a name, None when it has none."""
+        """Return the row of a name, None if it has none."""
         return self._rows.get(name)
 
     def name_of(self, row: int) -> str:
@@ -40,8 +40,8 @@ class Rows:
     def find(self, names: Sequence[str]) -> Int64:
         """(n,) the rows of names, -1 for names that have none.
 
-        Thousands of names are looked up in a copy whose names and numbers are next to each other in memory:
-        those that came with the nodes are scattered over all of it, and reading them takes twice as long.
+        Thousands of names are looked up in a copy whose names and numbers are adjacent in memory: the
+        original ones are scattered, and reading them takes twice as long.
         """
         if self._compact is None:
             self._compact = {name.encode().decode(): row + 0 for name, row in self._rows.items()}
@@ -51,14 +51,14 @@ class Rows:
             return np.fromiter((self._rows.get(name, -1) for name in names), np.int64, len(names))
 
     def claim(self, name: str) -> int:
-        """Give a name that has none a free row. Raises IndexError when all are used up."""
+        """Assign a free row to a name that has none. Raises IndexError if no row is free."""
         row = self._rows[name] = self._free.pop()
         self._names[row] = name
         self._compact = None
         return row
 
     def release(self, row: int) -> None:
-        """Take a row from its name."""
+        """Release the row of a name."""
         del self._rows[self.name_of(row)]
         self._names[row] = None
         self._free.append(row)

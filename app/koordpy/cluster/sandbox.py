@@ -1,4 +1,4 @@
-"""Nodes of one's own, from which pods can be taken and to which they can be put back. Nobody else sees it."""
+"""A private copy of nodes, from which pods can be removed and to which they can be added."""
 
 from collections.abc import Collection
 
@@ -13,7 +13,7 @@ from .shares import Share
 
 
 class Sandbox:
-    """The n nodes of a set, in its order; `nodes` always shows how they are now."""
+    """The n nodes of a set, in its order; `nodes` always shows their current state."""
 
     def __init__(self, nodes: NodeSet) -> None:
         table, base = nodes.table, nodes.overlay
@@ -30,19 +30,19 @@ class Sandbox:
         )
 
     def take(self, index: int, pods: Collection[Pod]) -> None:
-        """Take pods off the node at an index; they must be on it."""
+        """Remove pods from the node at an index; they must be on it."""
         row = self._rows[index]
         self._pods.take(row, list(pods))
         for pod in pods:
             self._count(index, pod, -1)
 
     def put_back(self, index: int, pod: Pod) -> None:
-        """Put a pod that was taken off the node at an index back on it."""
+        """Put a removed pod back on the node at an index."""
         self._pods.add(self._rows[index], [pod])
         self._count(index, pod, 1)
 
     def put(self, index: int, pod: Pod) -> None:
-        """Put a pod that was not there before on the node at an index."""
+        """Put a new pod on the node at an index."""
         self._pods.add(self._rows[index], [pod])
         self._count(index, pod, 1)
 
@@ -56,13 +56,15 @@ class Sandbox:
             self._nonzero[index] -= nonzero
 
     def _amounts_of(self, pod: Pod) -> tuple[Int64, Int64]:
-        """What a pod takes as rows; pods of one workload have one share, as one object."""
+        """A pod's requests as rows; pods of one workload share one object."""
         share = self._table.share_of(pod)
         known = self._amounts.get(id(share))
         if known is None:
             columns, amounts, nonzero = share
             row = np.zeros(len(self._table.resources), np.int64)
             row[list(columns)] = amounts
-            row = row[: self._requested.shape[1]]  # what was named since the sandbox was made, no node offers
+            row = row[
+                : self._requested.shape[1]
+            ]  # no node offers resources first named after the sandbox was made
             known = self._amounts[id(share)] = row, np.array(nonzero, np.int64), share
         return known[:2]

@@ -1,7 +1,7 @@
-"""Sending requests until they are answered.
+"""Sends requests, with retries.
 
-A request is repeated only when that cannot do harm: it was never carried out (429, 503 with Retry-After,
-no connection), or carrying it out twice is the same as once. Errors: `koordpy.cluster.errors`.
+A request is repeated only if that is safe: it was not executed (429, 503 with Retry-After, no connection), or
+it is idempotent. Errors: `koordpy.cluster.errors`.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from .errors import ConnectionFailed, error_of
 ATTEMPTS = 5
 
 _LONGEST_WAIT = 60.0
-"""Seconds waited at most when a server asks to wait before the next try."""
+"""The longest Retry-After in seconds that is respected."""
 
 REQUESTS = Counter(
     "koordpy_client_requests_total", "Requests to the API server, by method and status.", ["method", "code"]
 )
 SECONDS = Histogram(
     "koordpy_client_request_seconds",
-    "Time until the answer of the API server, watches aside, without waits between tries.",
+    "Latency of the API server, except watches, without waits between tries.",
     ["method"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
@@ -68,9 +68,8 @@ class Sender:
     ) -> Response:
         """Send any request and return its successful answer (status below 400).
 
-        `repeatable` says whether carrying it out twice is the same as once (default: GET only); `doubtful`
-        gets an element for every try that may have been carried out without an answer. Raises ApiError or
-        ConnectionFailed after the last try.
+        `repeatable` declares it idempotent (default: GET only); `doubtful` gets an element for every
+        unanswered try that may have taken effect. Raises ApiError or ConnectionFailed after the last try.
         """
         repeatable = method == "GET" if repeatable is None else repeatable
         backoff: Backoff | None = None

@@ -1,4 +1,4 @@
-"""The derived states of a cluster: each is made on the first request and shared by all later ones."""
+"""The derived states of a cluster: each is created on the first request and shared by all later ones."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ S = TypeVar("S", bound=DerivedState)
 
 
 class ConflictingParameters(ValueError):
-    """A state of which a cluster has one only was requested with other parameters than it was made with."""
+    """A state that a cluster has only once was requested with other parameters than it was created with."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shared:
-    """A state, and what makes one like it for another cluster."""
+    """A state, and how to create it for another cluster."""
 
     type: Callable[..., DerivedState]
     parameters: tuple[Any, ...]
@@ -26,7 +26,7 @@ class Shared:
     state: DerivedState
 
     def on(self, cluster: "Cluster") -> DerivedState:
-        """Return the same state of another cluster."""
+        """Return a new state of this type and parameters for another cluster."""
         return cluster.shared(self.type, *self.parameters, **self.named)
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class Shared:
 
 
 class SharedStates:
-    """The states of one cluster, those that others build on first."""
+    """The states of one cluster, in the order of their dependencies."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
@@ -50,7 +50,7 @@ class SharedStates:
         return len(self._made)
 
     def get(self, type_: Callable[..., S], parameters: tuple[Any, ...], named: Mapping[str, Any]) -> S:
-        """Return the state with equal parameters, making it on the first request.
+        """Return the state with equal parameters, creating it on the first request.
 
         Raises ConflictingParameters, RuntimeError (a state that needs itself, a cluster that is closed), and
         what the state's constructor raises.
@@ -89,13 +89,13 @@ class SharedStates:
         return state
 
     def begun(self, state: DerivedState) -> None:
-        """Note a state whose constructor has begun: if it fails, what it follows already is given up."""
+        """Register a state whose constructor has started: if it fails, its subscriptions are closed."""
         begun = self._under_way.get(type(state))
         if begun is not None:
             begun.append(state)
 
     def close(self) -> None:
-        """Close all states, those that build on others first. None is made afterwards."""
+        """Close all states, dependent ones first. No state is created afterwards."""
         self._is_closed = True
         while self._made:
             self._made.pop().state.close()
@@ -103,7 +103,7 @@ class SharedStates:
 
 
 def _call(type_: Callable[..., Any], parameters: tuple[Any, ...], named: Mapping[str, Any]) -> str:
-    """Return how a state is made, as Python writes it."""
+    """Return the constructor call of a state as Python source."""
     shown = [*map(repr, parameters), *(f"{name}={value!r}" for name, value in named.items())]
     return f"{_name(type_)}({', '.join(shown)})" if shown else _name(type_)
 

@@ -1,7 +1,7 @@
-"""What pods take of their nodes, worked out once a workload.
+"""The requests of pods as rows of the node table, computed once per workload.
 
-The pods of a workload ask for the same, and a store keeps their equal parts as one object
-(`koordpy.cluster.sharing`). So which objects a pod is made of tells what it takes, without a look inside.
+The pods of a workload have the same requests, and a store keeps their equal parts as one object
+(`koordpy.cluster.sharing`). So the identities of a pod's parts determine its share.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from koordpy.api.core import Pod, PodStatus
 from .columns import PODS
 
 Share = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int]]
-"""Columns, the amounts in them, and the non-zero amounts. Pods of one workload have one share together."""
+"""Columns, the amounts in them, and the non-zero amounts. Pods of one workload share one."""
 
 KEPT = 65_536
-"""Shares, and makings of pods, that are remembered; then all are forgotten and remembering starts anew."""
+"""The number of cached shares; beyond it the cache is cleared."""
 
 PASSING = 512
-"""The same for pods that are in no store but come with calls: each time their parts are other objects."""
+"""The same for pods that are in no store but come with calls, each time with other objects."""
 
 
 _Known = dict[tuple[int, ...], tuple[Share, tuple[Any, ...]]]
@@ -40,7 +40,7 @@ class Shares:
         return self._remembered(pod, self._of_parts, KEPT)
 
     def of_passing(self, pod: Pod) -> Share:
-        """Return the share of a pod that perhaps came with a call, and may come any number of times."""
+        """Return the share of a pod that may have come with a call, possibly repeatedly."""
         return self._remembered(pod, self._of_passing, PASSING)
 
     def _remembered(self, pod: Pod, in_: _Known, most: int) -> Share:
@@ -54,7 +54,7 @@ class Shares:
         if known is None:
             if len(in_) >= most:
                 in_.clear()
-            known = in_[key] = self._work_out(pod), parts  # kept alive: no other gets their ids
+            known = in_[key] = self._work_out(pod), parts  # kept alive, so that their ids are not reused
         return known[0]
 
     def _work_out(self, pod: Pod) -> Share:
@@ -67,7 +67,7 @@ class Shares:
 
 
 def _reported(status: PodStatus) -> list[Any] | None:
-    """What a pod's containers were given, as far as it is known; None where that is not all that counts."""
+    """The resources allocated to a pod's containers, if known; None if other parts matter too."""
     reported: list[Any] = []
     for container in status.container_statuses:
         if container.resources is not None:

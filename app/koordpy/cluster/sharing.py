@@ -1,4 +1,4 @@
-"""Equal parts of objects kept once.
+"""Keeps equal parts of objects once.
 
 The pods of a workload differ in little: containers, tolerations, labels and owners are the same for all of
 them, and most short strings occur a hundred thousand times. Objects of a store are never changed, so equal
@@ -17,7 +17,7 @@ from koordpy.api.meta import KubeObject, ObjectMeta, OwnerReference
 T = TypeVar("T", bound=KubeObject)
 
 LIMIT = 500_000
-"""Parts that are remembered; then all are forgotten and sharing starts anew."""
+"""The number of remembered parts; beyond it the memory is cleared."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -36,11 +36,11 @@ class Sharing:
         return sum(map(len, self._all()))
 
     def of(self, type_: type[T]) -> Callable[[T], None]:
-        """Return what shares the parts of one object of a type, in place."""
+        """Return a function that shares the parts of an object of a type, in place."""
         return self._share_pod if type_ is Pod else self._share_object  # type: ignore[return-value]
 
     def forget_if_full(self) -> None:
-        """Start anew when there is too much to remember."""
+        """Clear the memory if it is full."""
         if len(self) > self._limit:
             for known in self._all():
                 known.clear()
@@ -84,7 +84,7 @@ class Sharing:
                 self._share_parts(container, _CONTAINER_STATUS)
 
     def _shared_spec(self, spec: PodSpec) -> PodSpec:
-        """Return an equal spec: a copy of the workload's, but for the node and the volumes' names."""
+        """Return an equal spec: a copy of the workload's, except for the node and the volumes' names."""
         node, volumes = spec.node_name, spec.volumes
         spec.node_name, spec.volumes = "", _EMPTY
         key = _encode(spec)
@@ -100,14 +100,14 @@ class Sharing:
         return own
 
     def _share_parts(self, obj: Any, fields: tuple[str, ...]) -> None:
-        """Share fields one by one, with all objects that have the same in that field."""
+        """Share fields one by one among all objects with an equal value."""
         for field in fields:
             value = getattr(obj, field)
             setattr(obj, field, self._parts[field].setdefault(_encode(value), value))
 
 
 def _share_empty(obj: Any, fields: tuple[str, ...]) -> None:
-    """Every empty list would be an object of its own, and one more for the garbage collector to visit."""
+    """Otherwise every empty list would be a separate object for the garbage collector to visit."""
     for field in fields:
         if not getattr(obj, field):
             setattr(obj, field, _EMPTY)

@@ -1,7 +1,7 @@
 """Objects of one kind, by key and by index, with ordered change handlers.
 
-An informer (or a test) feeds a store; everything else reads it or subscribes to it. A store does no
-I/O and knows no time.
+An informer (or a test) feeds a store; everything else reads it or subscribes to it. A store does no I/O and
+has no clock.
 """
 
 import logging
@@ -24,8 +24,8 @@ HANDLER_ERRORS = Counter(
 
 
 class Subscription(NamedTuple, Generic[T]):
-    """Handlers that are called after the store itself has changed: first those of derived states, then all
-    others, both in order of subscription."""
+    """Handlers, called after the store itself has changed: first those of derived states, then all others,
+    both in order of subscription."""
 
     on_add: Callable[[T], None] | None
     on_update: Callable[[T, T], None] | None
@@ -33,7 +33,7 @@ class Subscription(NamedTuple, Generic[T]):
 
 
 class Index(Generic[T]):
-    """The objects of a store by the values that a function returns for each; kept current by the store."""
+    """The objects of a store by the values of an index function; kept current by the store."""
 
     def __init__(self, values_of: Callable[[T], Iterable[str]]) -> None:
         self._values_of = values_of
@@ -59,37 +59,37 @@ class Index(Generic[T]):
 
 
 class Store(Generic[T]):
-    """All known objects of one type. Keys are `namespace/name`, or the name where there is no namespace."""
+    """All known objects of one type. Keys are `namespace/name`, or the name if there is no namespace."""
 
     def __init__(
         self, type_: type[T], selector: Selector = EVERYTHING, *, optional: bool = False, late: bool = False
     ) -> None:
         self.type = type_
         self.selector, self.optional = selector, optional
-        """What all who read the store want of the type together, and whether all can do without the type."""
+        """The union of all readers' selectors, and whether the type is optional for all of them."""
         self.is_followed = False
-        """Whether an informer feeds the store, so that no more can be wanted of it."""
+        """Whether an informer feeds the store, so that its selector cannot be widened."""
         self.synced = False
         self.late = late
-        """Whether the process is ready before it is synced."""
+        """Whether readiness does not wait for it."""
         self.lists_begun = self.lists_ended = 0
-        """Numbers of the last list that was begun, and of the last one that was taken in completely: what
-        existed when a list began is in the store when it has ended, or was deleted since."""
+        """Numbers of the last started list, and of the last complete one: what existed when a list started is
+        in the store when it is complete, or was deleted since."""
         self.transform: Callable[[T], T] | None = None
-        """What is made of every object before it is kept; see `koordpy.cluster.transformers`."""
+        """The transformations of every object before it is stored; see `koordpy.cluster.transformers`."""
         self._objects: dict[str, T] = {}
         self._indexes: dict[Callable[[T], Iterable[str]], Index[T]] = {}
         self._subscriptions: list[Subscription[T]] = []
         self._first = 0
-        """How many of the subscriptions are those of derived states."""
+        """The number of subscriptions of derived states."""
 
-    # --- what is wanted --------------------------------------------------------------------------
+    # --- selectors -------------------------------------------------------------------------------
 
     def want(self, selector: Selector, *, optional: bool, late: bool) -> None:
-        """Widen what is wanted of the type by what one more reader wants.
+        """Widen the selector for one more reader.
 
-        Two different selections together are everything. Raises RuntimeError where the store is followed
-        already, with a selector that leaves out what is wanted now.
+        The union of two different selectors is everything. Raises RuntimeError if the store is already
+        followed with a selector that excludes requested objects.
         """
         if selector != self.selector and self.selector != EVERYTHING:
             if self.is_followed:
@@ -127,7 +127,7 @@ class Store(Generic[T]):
     def index(self, values_of: Callable[[T], Iterable[str]]) -> Index[T]:
         """Return the index of the objects by the values of a function.
 
-        Whoever asks with the same function shares one index, so pass a function of a module, not a lambda.
+        Callers with the same function share one index, so pass a module-level function, not a lambda.
         """
         index = self._indexes.get(values_of)
         if index is None:
@@ -147,7 +147,7 @@ class Store(Generic[T]):
         replay: bool = True,
         first: bool = False,
     ) -> Subscription[T]:
-        """Call handlers on every later change; with `replay`, `on_add` gets what is known already.
+        """Call handlers on every later change; with `replay`, `on_add` gets known objects first.
 
         Handlers run synchronously, so a reader never sees a plugin's state behind the store's. One that
         raises is logged and counted; the others still run. `first` is for derived states, which are current
@@ -156,7 +156,7 @@ class Store(Generic[T]):
         subscription = Subscription(on_add, on_update, on_delete)
         at = self._first if first else len(self._subscriptions)
         self._first += first
-        # A new list: a change that is being told of now is replayed below, and not told a second time.
+        # A new list: a change being delivered now is replayed below, and must not be delivered twice.
         self._subscriptions = [*self._subscriptions[:at], subscription, *self._subscriptions[at:]]
         if replay and on_add is not None:
             for obj in list(self._objects.values()):
@@ -175,15 +175,15 @@ class Store(Generic[T]):
     # --- feeding ---------------------------------------------------------------------------------
 
     def apply(self, obj: T) -> None:
-        """Put an object, new or changed. A new uid under a known name is a delete and an add."""
+        """Store a new or changed object. A new uid under a known name is a delete and an add."""
         self.put(self.transformed(obj))
 
     def transformed(self, obj: T) -> T:
-        """Return what the store keeps of an object as the API server has it."""
+        """Return the transformed form of an object from the API server."""
         return obj if self.transform is None else self.transform(obj)
 
     def put(self, obj: T) -> None:
-        """Put an object that is transformed already."""
+        """Store an object that is already transformed."""
         key = obj.metadata.key
         old = self._objects.get(key)
         if old is not None and old.metadata.uid != obj.metadata.uid:
@@ -205,7 +205,7 @@ class Store(Generic[T]):
                 self._failed(obj)
 
     def discard(self, key: str) -> None:
-        """Forget the object of that key; unknown keys are no error (a delete may be seen twice)."""
+        """Remove the object with that key; unknown keys are ignored (a delete may be seen twice)."""
         old = self._objects.pop(key, None)
         if old is None:
             return
@@ -219,7 +219,7 @@ class Store(Generic[T]):
                     self._failed(old)
 
     def replace(self, objects: Iterable[T]) -> None:
-        """Make the store hold exactly these objects, telling handlers only about what differs."""
+        """Make the store hold exactly these objects, calling handlers only for differences."""
         fresh = {obj.metadata.key: obj for obj in objects}
         for key in [key for key in self._objects if key not in fresh]:
             self.discard(key)

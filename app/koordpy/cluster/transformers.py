@@ -1,8 +1,8 @@
-"""What happens to objects on their way into a store: they say the same, in the words that everybody reads.
+"""Transforms objects on their way into a store into one normal form.
 
-Only what is known here is changed, never the object in the API server. Who gets an object from elsewhere (a
-pod in an extender call) passes it through `Store.transformed`. Parts of a process that schedule or deschedule
-install the transformers; its other parts see the same objects, and get one anew that they are to write.
+Only the in-memory object is changed, never the one in the API server. An object from another source (a pod in
+an extender call) must be passed through `Store.transformed`. Parts of a process that schedule or deschedule
+install the transformers; its other parts see the same objects, and read an object again before they write it.
 
 Source: Koordinator, `pkg/util/transformer`.
 """
@@ -26,7 +26,7 @@ PREEMPTION_POLICY_TRANSFORMER = "PreemptionPolicyTransformer"
 """A pod preempts others only if a label says so."""
 
 REPLACE_RESOURCES_TRANSFORMER = "ReplaceResourcesTransformer"
-"""A pod asks for what its annotation puts in the place of its resources."""
+"""A pod's requests are replaced by those in its annotation."""
 
 SPECS: dict[str, FeatureSpec] = {
     PRIORITY_TRANSFORMER: FeatureSpec(False, Stage.ALPHA),
@@ -40,9 +40,9 @@ Step = Callable[[Pod], Pod]
 
 
 def install(cluster: Cluster, gates: FeatureGates) -> None:
-    """Have pods, nodes and devices transformed; call it before anything is listed.
+    """Transform pods, nodes and devices; call it before anything is listed.
 
-    `gates` are looked at once. Devices are transformed as soon as somebody follows them.
+    `gates` are read once. Devices are transformed as soon as the type is followed.
     """
     cluster.transform(Pod, pod_transformer(gates))
     cluster.transform(Node, transformed_node)
@@ -50,12 +50,12 @@ def install(cluster: Cluster, gates: FeatureGates) -> None:
 
 
 def install_elastic_quotas(cluster: Cluster) -> None:
-    """Have ElasticQuotas transformed: for the quota plugin of a scheduler, not for webhooks."""
+    """Transform ElasticQuotas: for the quota plugin of a scheduler, not for webhooks."""
     cluster.transform(ElasticQuota, deprecated_resources.elastic_quota_with_present_names)
 
 
 def pod_transformer(gates: FeatureGates) -> Step:
-    """Return what is done to a pod, in Koordinator's order."""
+    """Return the transformations of a pod, in Koordinator's order."""
     steps: list[Step] = [deprecated_resources.with_present_names]
     if gates.enabled(REPLACE_RESOURCES_TRANSFORMER):
         steps.append(replace_resources.replaced)
@@ -74,10 +74,10 @@ def pod_transformer(gates: FeatureGates) -> Step:
 
 
 def transformed_node(node: Node) -> Node:
-    """Return a node without what is set aside of it, and with present names.
+    """Return a node without its reserved resources, and with current resource names.
 
-    In this order: a node that something is set aside of has amounts under the present batch names, so that
-    its old ones stay where they are (Koordinator's quirk).
+    The order matters: a node with reserved resources has amounts under the current batch names, so that its
+    deprecated ones stay (Koordinator's quirk).
     """
     return deprecated_resources.node_with_present_names(node_reservation.trimmed(node))
 

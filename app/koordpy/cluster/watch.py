@@ -16,9 +16,9 @@ class Watch:
         """Objects that were skipped, for the reader to report and clear."""
 
     async def read(self, timeout: float | None = None) -> list[WatchEvent[Any]]:
-        """Return the events that have come, waiting for the first; [] when the server closed the watch.
+        """Return the available events, waiting for the first; [] once the server closed the watch.
 
-        Raises WatchError (the server gave up), RequestTimeout (silence), ConnectionLost, DecodeError.
+        Raises WatchError (the server ended it), RequestTimeout (silence), ConnectionLost, DecodeError.
         """
         while data := await self._stream.read(timeout):
             lines = self._lines.feed(data)

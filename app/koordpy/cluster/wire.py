@@ -1,7 +1,7 @@
 """List pages and watch events, from bytes to structs.
 
-A page or a run of events is decoded in one go. Only when that fails are its objects looked at one by one,
-so that a single object that does not have the shape of its kind is reported and skipped, not fatal.
+A page or a run of events is decoded at once. Only if that fails are its objects decoded one by one, so that a
+single malformed object is reported and skipped, not fatal.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ MAX_LINE = 64 << 20
 
 @dataclass(frozen=True)
 class Malformed:
-    """An object that could not be decoded: its key as far as it is readable, and why."""
+    """An object that could not be decoded: its key as far as it is readable, and the error."""
 
     key: str
     error: str
@@ -117,7 +117,7 @@ def _event_decoder(type_: type[Any]) -> msgspec.json.Decoder[Any]:
 
 
 def decode_page(type_: type[T], body: bytes) -> Page[T]:
-    """Decode a list. Raises DecodeError when it is no list at all."""
+    """Decode a list. Raises DecodeError if it is not a list."""
     try:
         page = _page_decoder(type_).decode(body)
     except msgspec.DecodeError:
@@ -136,7 +136,7 @@ def decode_page(type_: type[T], body: bytes) -> Page[T]:
 
 
 def _list_meta(type_: type[Any], metadata: ListMeta) -> ListMeta:
-    """Refuse what has no resource version: some other document, which would read as an empty list."""
+    """Reject a document without a resource version, which would otherwise decode as an empty list."""
     if not metadata.resource_version:
         raise DecodeError(f"list of {type_.__name__}: metadata.resourceVersion is missing or empty")
     return metadata
@@ -145,7 +145,7 @@ def _list_meta(type_: type[Any], metadata: ListMeta) -> ListMeta:
 def decode_events(type_: type[T], lines: bytes) -> tuple[list[WatchEvent[T]], list[Malformed]]:
     """Decode whole lines of a watch.
 
-    Raises WatchError at an ERROR event, DecodeError when a line is no event at all.
+    Raises WatchError at an ERROR event, DecodeError if a line is not an event.
     """
     try:
         events: list[WatchEvent[T]] = _event_decoder(type_).decode_lines(lines)

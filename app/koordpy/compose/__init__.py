@@ -1,3 +1,3 @@
-"""A process put together from parts: one client, one view of the cluster, one debug endpoint, whatever parts
-it has. Nothing else composes; commands, the simulation and tests take processes from here.
+"""Composes a process from parts: one client, one view of the cluster, one debug endpoint for all of them.
+Commands, the simulation and tests create processes here and nowhere else.
 """

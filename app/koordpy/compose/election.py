@@ -1,7 +1,7 @@
-"""Work that one of several processes does: the one that holds a Lease.
+"""Work that only one of several processes does: the one that holds a Lease.
 
-Parts share nothing but the mechanism. Koordinator's components have Leases of their own, and so have the
-extender, the descheduler and the controllers here: never does koordpy's run beside Koordinator's.
+Parts share only the mechanism. The extender, the descheduler and the controllers have separate Leases, named
+as those of Koordinator's components, so that koordpy's never run beside Koordinator's.
 """
 
 import logging
@@ -23,7 +23,7 @@ Work = Callable[[], Awaitable[None]]
 class Election:
     """Does `work` while this process holds a Lease, or all the time without one.
 
-    With `once` the work is not begun again: neither when it has ended nor when the Lease is lost.
+    With `once` the work is not restarted, neither after its end nor after losing the Lease.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Election:
             )
 
     async def run(self) -> None:
-        """Stand for election again and again, and work in between. Raises what the work raises."""
+        """Campaign repeatedly, and work while leading. Raises what the work raises."""
         if self.elector is None:
             await self.lead()
             return
@@ -66,7 +66,7 @@ class Election:
             self.lost()
 
     async def lead(self) -> None:
-        """Work; this process holds the Lease."""
+        """Work while this process holds the Lease."""
         self.is_leading = True
         try:
             await self._work()
@@ -74,5 +74,5 @@ class Election:
             self.is_leading = False
 
     def lost(self) -> None:
-        """Log that the Lease is held no more."""
-        log.warning("no longer the leader; waiting for the lease again")
+        """Log that the Lease was lost."""
+        log.warning("lost leadership; waiting for the Lease again")

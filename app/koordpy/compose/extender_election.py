@@ -1,9 +1,9 @@
-"""What one of several extenders does for all: schedule Reservations, run the controllers of plugins.
+"""What only one of several extenders does: schedule Reservations, run the controllers of plugins.
 
-It has to be the one that kube-scheduler calls, and no process knows that of the others: a process that is
-called and does not lead claims the Lease, and the leader gives it up. Where Reservations are scheduled, binds
-wait for that behind the fence (`koordpy.scheduling.cycle.fence`): so Reservations and pods are never given
-the same resources.
+It must be the one that kube-scheduler calls, which the others cannot know: a process that is called and does
+not lead claims the Lease, and the leader releases it. If Reservations are scheduled, binds wait for that
+behind the fence (`koordpy.scheduling.cycle.fence`), so that Reservations and pods never get the same
+resources.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 class ExtenderElection(Election):
     """Runs what was added while this process leads; `lease` None means that there is no other process.
 
-    Nothing is done, no Lease needed and none claimed, where nothing was added.
+    If nothing was added, it does nothing and needs no Lease.
     """
 
     def __init__(
@@ -54,16 +54,15 @@ class ExtenderElection(Election):
         return bool(self.works)
 
     def add(self, name: str, work: Work) -> None:
-        """Have work done by the leader, supervised under a name; before `begin`."""
+        """Add work of the leader, supervised under a name; call it before `begin`."""
         self.works[name] = work
         if self.elector is not None:
             self._binds.on_asked = self._called
 
     def guard(self, catch_up: Callable[[], Awaitable[None]]) -> None:
-        """Fence the binds of this process: something of the work gives resources of nodes away, too.
+        """Fence the binds of this process, because added work also allocates resources of nodes.
 
-        `catch_up` returns when everything is known that was written before, and raises where that cannot be
-        known.
+        `catch_up` returns once everything written before is known, and raises if that fails.
         """
         if self._lease is None or self.elector is None:
             return
@@ -73,12 +72,12 @@ class ExtenderElection(Election):
         self._fence.put_up(Limits(self._lease.renew_deadline, end, duration), self._why_shut)
 
     def begin(self, when: Callable[[], Awaitable[None]]) -> None:
-        """Stand for election after `when` has returned."""
+        """Campaign after `when` has returned."""
         if self:
             self._task = asyncio.create_task(self._begin(when))
 
     async def stop(self) -> None:
-        """End all work, let no bind wait any more, and give up the Lease."""
+        """End all work, fail waiting binds, and release the Lease."""
         if self._fence is not None:
             self._fence.end("koordpy is shutting down")
         if self._task is not None:
@@ -93,7 +92,7 @@ class ExtenderElection(Election):
             await supervise.forever("election", self.run)
 
     async def lead(self) -> None:
-        """Work until another process claims the Lease; return when nothing is under way any more."""
+        """Work until another process claims the Lease; return when no write is in flight."""
         if self.elector is None:
             await super().lead()
             return
@@ -123,16 +122,16 @@ class ExtenderElection(Election):
                 tasks.create_task(supervise.forever(name, work))
 
     def lost(self) -> None:
-        """Log to which process the Lease goes, if to any."""
+        """Log the process that gets the Lease, if any."""
         if self._claimed.is_set() and self.elector is not None:
-            log.info("kube-scheduler calls another process: leaving the lease to %s", self.elector.claimant)
+            log.info("kube-scheduler calls another process: releasing the Lease to %s", self.elector.claimant)
         else:
             super().lost()
 
-    # --- which process is to lead ----------------------------------------------------------------
+    # --- which process should lead ---------------------------------------------------------------
 
     def _called(self) -> None:
-        """It is this process that kube-scheduler calls."""
+        """Record that kube-scheduler calls this process."""
         if self.elector is not None and not self.is_leading:
             self._called_at = self._clock.monotonic()
             self.elector.claim()
@@ -155,14 +154,14 @@ class ExtenderElection(Election):
         assert elector is not None
         lease = f"the Lease {elector.namespace}/{elector.name}"
         if elector.problem:
-            return f"{lease} cannot be had: {elector.problem}"
+            return f"{lease} cannot be acquired: {elector.problem}"
         if elector.leader in ("", elector.identity):
-            return f"{lease} is being taken"
-        return f"{lease} is held by {elector.leader}, which has been asked to give it up"
+            return f"{lease} is being acquired"
+        return f"{lease} is held by {elector.leader}, which has been requested to release it"
 
 
 async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Do what must not be left half done, and only then be cancelled."""
+    """Run an operation to its end even if cancelled meanwhile."""
     task, cancelled = asyncio.ensure_future(work), False
     while not task.done():
         try:

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def bind(process: Context, routes: Mapping[str, Routes]) -> dict[str, Listener]:
-    """Take the addresses of all parts' listeners, by part. All are given back where one cannot be had.
+    """Bind the addresses of all parts' listeners, by part. All are closed if one cannot be bound.
 
     Raises ListenError, CertificateError.
     """

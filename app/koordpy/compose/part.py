@@ -1,7 +1,7 @@
-"""What a process is made of, and what all of it share.
+"""The interface of a part of a process, and what all parts share.
 
-A part is made by the process that it belongs to and lives through `prepare`, `start` and `stop`. Whatever is
-wrong with its settings shows in `prepare`, before anything listens or is listed.
+A part is created by its process and goes through `prepare`, `start` and `stop`. Errors in its settings are
+raised by `prepare`, before anything listens or is listed.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ P = TypeVar("P", bound="Part")
 
 
 class PartError(Exception):
-    """A part's settings are not enough for it, or ask for something that must not be."""
+    """A part's settings are incomplete, or request something that is not allowed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartNeeds:
-    """What a part needs whichever plugins run in it: types that it lists and watches, and further rights."""
+    """What a part needs regardless of its plugins: types that it lists and watches, and further rights."""
 
     follows: tuple[type[KubeObject], ...] = ()
     rights: tuple[Right, ...] = ()
@@ -49,8 +49,8 @@ class PartNeeds:
 class Certificate:
     """The folder of a listener's certificate.
 
-    A certificate for `hosts` is made there unless the folder has one; None leaves that to the part, as does
-    `comes_later`, with which the listener can be made before the certificate.
+    A certificate for `hosts` is created there unless the folder has one; None leaves that to the part, as
+    does `comes_later`, which allows creating the listener before the certificate.
     """
 
     folder: Path
@@ -60,10 +60,10 @@ class Certificate:
 
 @dataclass(frozen=True, kw_only=True)
 class Routes:
-    """What a part answers, on a listener of its own: `hot` paths directly, `routers` through FastAPI.
+    """The endpoints of a part, on a separate listener: `hot` paths directly, `routers` through FastAPI.
 
-    `on_start` is False where the part opens its listener itself. `authenticated` has the API server review
-    who calls. Calls that are under way at the end may take `grace_seconds`.
+    `on_start` is False if the part opens its listener itself. With `authenticated` the API server reviews
+    callers. Calls in flight at shutdown may take `grace_seconds`.
     """
 
     settings: ListenerSettings
@@ -76,7 +76,7 @@ class Routes:
 
 
 class Context:
-    """What the parts of one process have in common.
+    """What the parts of one process share.
 
     `gates` are those of all parts; they are known when parts are prepared, and so are the other `parts`.
     """
@@ -92,26 +92,26 @@ class Context:
         self.parts: list[Part] = []
 
     def part(self, type_: type[P]) -> P:
-        """Return the part of a type. Raises LookupError where the process does not have it."""
+        """Return the part of a type. Raises LookupError if the process does not have it."""
         found = self.find(type_)
         if found is None:
             raise LookupError(f"the part {type_.name} does not run in this process")
         return found
 
     def find(self, type_: type[P]) -> P | None:
-        """Return the part of a type, None where the process does not have it."""
+        """Return the part of a type, None if the process does not have it."""
         return next((part for part in self.parts if isinstance(part, type_)), None)
 
     def named(self, name: str) -> "Part | None":
-        """Return the part of a name, for callers that must not import parts which may not be there."""
+        """Return the part of a name, for callers that must not import optional parts."""
         return next((part for part in self.parts if part.name == name), None)
 
 
 class Part(ABC):
     """A part of one process.
 
-    `accompanies` marks a part that does nothing by itself: a process of nothing else is never over, and one
-    whose other parts have ended does not go on for it.
+    `accompanies` marks a part that only serves the others: a process with no other part runs until stopped,
+    and a process ends when its other parts have ended.
     """
 
     name: ClassVar[str]
@@ -132,36 +132,36 @@ class Part(ABC):
 
     @property
     def shutdown_delay(self) -> float:
-        """Seconds that the cluster needs to learn that the process ends, while it still answers."""
+        """Seconds that the process still answers after it was told to stop, until the cluster has noticed."""
         return 0.0
 
     @abstractmethod
     def prepare(self) -> None:
-        """Make everything, and request from the cluster what is to be followed.
+        """Create everything, and request from the cluster what is to be followed.
 
         Nothing is listed, listened on or written before `start`. Raises PartError, ConfigError,
         PluginLoadError, FeatureGateError, OSError.
         """
 
     def routes(self) -> Routes | None:
-        """Return what the part answers, after it was prepared; None for nothing."""
+        """Return the part's endpoints, after it was prepared; None if it has none."""
         return None
 
     def bound(self, listener: "Listener") -> None:
-        """Take the listener of the part's routes, which has its address and is not open yet."""
+        """Receive the listener of the part's routes, which is bound but not open yet."""
 
     async def start(self) -> None:
-        """Begin to work and return. The informers have been started; the first lists may be incomplete."""
+        """Start working and return. The informers have been started; the first lists may be incomplete."""
 
     async def wait_ready(self) -> None:
-        """Return when the part can do its work, everything being listed."""
+        """Return once the part is ready to work; everything has been listed."""
 
     async def wait(self) -> None:
-        """Return when the part's work is over, which for most parts never happens. Raises its error."""
+        """Return when the part's work is over; most parts never end. Raises its error."""
         await asyncio.Event().wait()
 
     async def stop(self) -> None:
-        """End what `start` began; listeners may still be answering. Called without `start`, too."""
+        """End what `start` began; listeners may still answer. Also called without `start`."""
 
 
 class WorkingPart(Part):
@@ -176,7 +176,7 @@ class WorkingPart(Part):
         """Work until cancelled, or until there is nothing left to do."""
 
     async def start(self) -> None:
-        """Begin to work."""
+        """Start working."""
         self._working = asyncio.create_task(self.work(), name=f"part {self.name}")
 
     async def wait(self) -> None:

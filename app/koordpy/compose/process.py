@@ -1,7 +1,7 @@
-"""One koordpy process: what its parts share, and its life from the start to the end.
+"""One koordpy process: what its parts share, and its lifecycle.
 
-However many parts there are, the process has one client, one view of the cluster and one set of informers,
-which follow what all parts want together; one set of feature gates, one recorder of events, one set of health
+Regardless of its parts, a process has one client, one view of the cluster and one set of informers, which
+follow what all parts request together; one set of feature gates, one recorder of events, one set of health
 checks, and one debug endpoint.
 """
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LAST_EVENTS_SECONDS = 5.0
-"""How long the last events may take to be written at the end."""
+"""The time limit for writing the last events at shutdown."""
 
 
 class Process(Context):
-    """One process with some parts. `start`, then `stop`; or `run`, which is both and what is in between.
+    """One process with some parts. Call `start`, then `stop`; or `run`, which does both.
 
-    Whatever is wrong with the settings is found while it is made, before anything listens. Without `listens`
-    nothing ever does: callers in this process take the endpoints from `routes`. Raises KeyError for an
-    unknown part, and what `Part.prepare` raises.
+    Errors in the settings are raised by the constructor, before anything listens. Without `listens` nothing
+    listens: callers in this process take the endpoints from `routes`. Raises KeyError for an unknown part,
+    and what `Part.prepare` raises.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Process(Context):
             None if self.informers.synced else "not all informers have listed yet"
         )
         self.listeners: dict[str, Listener] = {}
-        """By the name of the part that answers there; also `routes`."""
+        """Listeners by the name of their part, as are `routes`."""
         self.routes: dict[str, Routes] = {}
         self.parts.extend(part(self) for part in installed.in_order(parts))
         specs = {name: spec for part in self.parts for name, spec in part.gates.items()}
@@ -67,17 +67,17 @@ class Process(Context):
         self.routes = {part.name: found for part in self.parts if (found := part.routes()) is not None}
         self._listens = listens
         if listens:
-            from .listening import bind  # what listens needs libraries that a process without does not
+            from .listening import bind  # only listening processes need these libraries
 
             self.listeners = bind(self, self.routes)
 
-    # --- life ------------------------------------------------------------------------------------
+    # --- lifecycle -------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Follow the cluster, listen, and start the parts.
 
-        Listeners open at once, so that probes get answers; until every informer has listed, `/readyz` says no
-        and no request is decided on half a view. Raises what `Part.start` raises, ListenError.
+        Listeners open immediately, so that probes get answers; until every informer has listed, `/readyz`
+        fails and no request is decided on a partial view. Raises what `Part.start` raises, ListenError.
         """
         await self.informers.start()
         self.health.ready |= informer_checks(self.informers)
@@ -92,7 +92,7 @@ class Process(Context):
         self._has_started = True
 
     async def wait_ready(self, timeout: float | None = None) -> None:
-        """Return when every informer has listed and every part can work.
+        """Return once every informer has listed and every part can work.
 
         Raises TimeoutError naming what is missing.
         """
@@ -106,7 +106,7 @@ class Process(Context):
             raise TimeoutError("; ".join(f"{name}: {reason}" for name, reason in failures.items())) from None
 
     async def wait(self) -> None:
-        """Return when the work of all parts is over, which never happens with most.
+        """Return when the work of all parts is over; most never end.
 
         Raises what a part raised.
         """
@@ -130,10 +130,9 @@ class Process(Context):
             await self.stop()
 
     async def stop(self) -> None:
-        """Be ready no more, end the parts, answer what is under way, then let go of the cluster.
+        """Fail readiness, stop the parts, answer requests in flight, then close the cluster view.
 
-        Requests are still answered for a while first, which the cluster needs to learn that no more of them
-        are to be sent here.
+        Requests are still answered for a while first, until the cluster has stopped sending them here.
         """
         self.health.ready["shutdown"] = lambda: "koordpy is shutting down"
         for listener in self.listeners.values():
@@ -150,12 +149,12 @@ class Process(Context):
 
     @property
     def shutdown_seconds(self) -> float:
-        """How long the process goes on serving after it was told to stop, not ready any more."""
+        """How long the process keeps serving, not ready, after it was told to stop."""
         delay = self.settings.shutdown_delay
         return max(part.shutdown_delay for part in self.parts) if delay is None else delay
 
     async def _write_last_events(self) -> None:
-        """Write the last events, but do not let an API server that is away hold up the exit."""
+        """Write the last events, without letting an unreachable API server delay the exit."""
         if self._recording is None:
             return
         try:

@@ -1,1 +1,1 @@
-"""The framework of controllers: loops that bring objects of the cluster to what other objects say."""
+"""The framework of controllers: loops that reconcile objects of the cluster with other objects."""

@@ -1,6 +1,6 @@
-"""Host controllers: find them, choose those to run, set them up, keep them alive while this process leads.
+"""Hosts controllers: finds, selects and sets them up, and keeps them running while this process leads.
 
-A controller that raises is logged, counted, backed off and run again; it never takes the others down.
+A controller that raises is logged, counted and restarted with backoff; the others are not affected.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ def build(
     args: Mapping[str, Mapping[str, Any]],
     handle: Handle,
 ) -> list[Controller]:
-    """Make the controllers that a `--controllers` list selects and whose gates are on.
+    """Create the controllers that a `--controllers` list selects and whose gates are on.
 
     Raises ConfigError for a name that does not exist, in the list or in `args`, and for wrong arguments.
     """
@@ -63,7 +63,7 @@ def build(
 
 
 def described(catalogue: Catalogue[Controller]) -> str:
-    """Name all controllers, with the gates that they need."""
+    """List all controllers, with the gates that they need."""
     names = (
         name if type_.feature is None else f"{name} (feature gate {type_.feature})"
         for name, type_ in catalogue.items()
@@ -72,7 +72,7 @@ def described(catalogue: Catalogue[Controller]) -> str:
 
 
 class ControllerHost:
-    """Controllers at work."""
+    """Running controllers."""
 
     def __init__(self, controllers: Sequence[Controller]) -> None:
         self.controllers = tuple(controllers)

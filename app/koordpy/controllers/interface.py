@@ -1,4 +1,4 @@
-"""The interface of controllers: what they get, what they may do, and how they are called.
+"""The interface of controllers: what they are given, may do, and how they are called.
 
 A controller is a class named by an entry point of group `koordpy.controllers`. It is constructed once with
 its arguments and a `Handle`, set up before the cluster is followed, and run in the one process that leads.
@@ -22,7 +22,7 @@ from .queue import WorkQueue
 
 @dataclass
 class Handle:
-    """What controllers may use: the cluster as it is known, writes, the gates, time and chance."""
+    """What controllers may use: the view of the cluster, writes, the gates, time and randomness."""
 
     cluster: Cluster
     gates: FeatureGates
@@ -33,7 +33,7 @@ class Handle:
 
     @property
     def client(self) -> Client:
-        """Writes to the API server. Raises RuntimeError where there is none: only `plan` works offline."""
+        """Writes to the API server. Raises RuntimeError if there is none: only `plan` works offline."""
         if self.connected is None:
             raise RuntimeError("this controller has no API server to write to")
         return self.connected
@@ -47,8 +47,8 @@ class Handle:
 class Plan:
     """What a controller would do to an object, by the rule (a profile, say) called `subject`.
 
-    `patch` is the JSON merge patch that it would send, empty where nothing differs. `problem` tells why it
-    could not: then there is no patch.
+    `patch` is the JSON merge patch that it would send, empty if nothing differs. `problem` is the reason why
+    it could not: then there is no patch.
     """
 
     subject: str
@@ -57,10 +57,10 @@ class Plan:
 
 
 class Controller(BasePlugin, ABC):
-    """A loop that brings objects to what other objects say.
+    """A loop that reconciles objects with other objects.
 
-    `name` is what `--controllers` calls it, and its entry point. `feature` is the gate that it needs, None
-    for none. `needs` is what it cannot work without beyond the objects that it follows.
+    `name` is its name in `--controllers` and of its entry point. `feature` is the gate that it needs, None
+    for none. `needs` declares requirements beyond the objects that it follows.
     """
 
     handle: Handle
@@ -69,22 +69,23 @@ class Controller(BasePlugin, ABC):
         super().__init__(args, handle)
 
     def setup(self) -> None:
-        """Get stores from the cluster, add indexes and subscribe; called once, before anything is listed.
+        """Request stores from the cluster, add indexes and subscribe; called once, before anything is listed.
 
         It is called in every process, leading or not; nothing may be written yet.
         """
 
     @abstractmethod
     async def run(self) -> None:
-        """Work until cancelled; called when everything is listed and this process leads.
+        """Work until cancelled; called once everything is listed and this process leads.
 
-        It is called again when it raises or returns, and when the lead was lost and won again: it must then
+        It is called again when it raises or returns, and after leadership was lost and regained: it must then
         start over with all objects.
         """
 
     def plan(self, document: dict[str, Any]) -> Iterator[Plan]:
-        """Yield what would be written to an object as it is now, leaving chance, caches and rates aside.
+        """Yield what would be written to an object in its current state, ignoring randomness, caches and
+        rates.
 
-        `koordpy profile preview` shows it. Nothing is written, and no client is there.
+        `koordpy profile preview` shows it. Nothing is written, and there is no client.
         """
         yield from ()

@@ -1,6 +1,6 @@
-"""What controllers count, under the names that controller-runtime's dashboards know.
+"""Metrics of controllers, under the names that controller-runtime's dashboards use.
 
-Their queues count in `koordpy.lib.queue_metrics`. Source: controller-runtime,
+The metrics of their queues are in `koordpy.lib.queue_metrics`. Source: controller-runtime,
 `pkg/internal/controller/metrics`; Koordinator, `pkg/util/metrics/koordmanager`.
 """
 

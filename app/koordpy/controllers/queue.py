@@ -1,8 +1,8 @@
-"""The queue of a controller: which keys are to be worked on, each once, and when again after a failure.
+"""The work queue of a controller: keys to process, each once, with retries after failures.
 
-A key that is added while it waits is in the queue once. One that is added while it is worked on comes
-back when that is done, so no key is ever worked on twice at the same time and no change is missed. Source:
-Kubernetes, `k8s.io/client-go/util/workqueue`.
+A key that is added while it waits is in the queue once. A key that is added while it is processed is requeued
+afterwards, so no key is ever processed twice at the same time and no change is missed. Source: Kubernetes,
+`k8s.io/client-go/util/workqueue`.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ _LARGEST_EXPONENT = 64
 
 
 class RetryLimiter:
-    """How long a key that failed waits: 5 ms, doubled with each failure, up to 1000 s; and all keys together
-    at most 10 a second after the first 100.
+    """The backoff of failed keys: 5 ms, doubled with each failure, up to 1000 s; and a rate limit for all
+    keys of 10 per second with a burst of 100.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class RetryLimiter:
         self._all = TokenBucket(rate, burst, clock)
 
     def when(self, key: str) -> float:
-        """Count a failure of a key; return the seconds that it has to wait."""
+        """Count a failure of a key; return its delay in seconds."""
         exponent = min(self._failures[key], _LARGEST_EXPONENT)
         self._failures[key] += 1
         return max(min(self._base * 2.0**exponent, self._maximum), self._all.reserve())
@@ -51,14 +51,14 @@ class RetryLimiter:
 
 
 class WorkQueue:
-    """Keys to be worked on, in the order in which they came. Times are seconds."""
+    """Keys to process, in order of arrival. Times are seconds."""
 
     def __init__(self, name: str, clock: Clock, limiter: RetryLimiter | None = None) -> None:
         self.name = name
         self._clock = clock
         self._limiter = limiter or RetryLimiter(clock)
         self._ready: deque[str] = deque()
-        self._dirty: dict[str, float] = {}  # keys to be worked on, and since when
+        self._dirty: dict[str, float] = {}  # keys to process, and since when
         self._in_work: dict[str, float] = {}
         self._waiting: dict[str, float] = {}  # keys to be added later, and when
         self._schedule: list[tuple[float, int, str]] = []
@@ -74,11 +74,11 @@ class WorkQueue:
         metrics.LONGEST_SECONDS.labels(*labels).set_function(lambda: max(self._spent(), default=0.0))
 
     def __len__(self) -> int:
-        """Return how many keys wait to be worked on, without those that are to be added later."""
+        """Return the number of waiting keys, without delayed ones."""
         return len(self._ready)
 
     def add(self, key: str) -> None:
-        """Have a key worked on."""
+        """Add a key."""
         if key in self._dirty:
             return
         self._dirty[key] = self._clock.monotonic()
@@ -87,7 +87,7 @@ class WorkQueue:
             self._enqueue(key)
 
     def add_after(self, key: str, seconds: float) -> None:
-        """Add a key after a time; of several times the earliest counts."""
+        """Add a key after a delay; of several delays the earliest counts."""
         self._retries.inc()
         if seconds <= 0:
             self.add(key)
@@ -99,19 +99,19 @@ class WorkQueue:
             self._wake.set()
 
     def add_rate_limited(self, key: str) -> None:
-        """Add a key that failed after the time that its failures so far, and those of all keys, ask for."""
+        """Add a failed key after its backoff and the rate limit of all keys."""
         self.add_after(key, self._limiter.when(key))
 
     def forget(self, key: str) -> None:
-        """Forget a key's failures: its next retry comes soon again."""
+        """Forget a key's failures, which resets its backoff."""
         self._limiter.forget(key)
 
     def failures(self, key: str) -> int:
-        """Return how often a key failed since it last succeeded."""
+        """Return the number of failures of a key since it last succeeded."""
         return self._limiter.failures(key)
 
     def pop(self) -> str | None:
-        """Return the next key, which is in work until `done` is called; None if there is none now."""
+        """Return the next key, which is being processed until `done` is called; None if there is none now."""
         self._add_due()
         if not self._ready:
             return None
@@ -123,7 +123,7 @@ class WorkQueue:
         return key
 
     async def get(self) -> str:
-        """Wait for the next key; it is in work until `done` is called."""
+        """Wait for the next key; it is being processed until `done` is called."""
         while (key := self.pop()) is None:
             self._wake.clear()
             wait = self._schedule[0][0] - self._clock.monotonic() if self._schedule else None
@@ -135,7 +135,7 @@ class WorkQueue:
         return key
 
     def done(self, key: str) -> None:
-        """Say that the work on a key is over; if it was added meanwhile, it is next in line."""
+        """Mark a key as processed; if it was added meanwhile, it is queued again."""
         self._work_seconds.observe(self._clock.monotonic() - self._in_work.pop(key))
         if key in self._dirty:
             self._enqueue(key)
@@ -149,7 +149,9 @@ class WorkQueue:
         now = self._clock.monotonic()
         while self._schedule and self._schedule[0][0] <= now:
             due, _, key = heapq.heappop(self._schedule)
-            if self._waiting.get(key) == due:  # else it was put forward, and has been added by now
+            if (
+                self._waiting.get(key) == due
+            ):  # otherwise it was rescheduled earlier, and has been added by now
                 del self._waiting[key]
                 self.add(key)
 

@@ -1,4 +1,4 @@
-"""The loop of a controller that works on keys: take one, bring what it names up to date, plan the next time.
+"""The reconcile loop of a controller: take a key, reconcile its object, schedule the next time.
 
 Source: controller-runtime, `pkg/internal/controller/controller.go`.
 """
@@ -17,17 +17,17 @@ from .queue import WorkQueue
 log = logging.getLogger(__name__)
 
 Reconcile = Callable[[str], Awaitable[float | None]]
-"""Brings up to date what a key names; returns the seconds after which to reconcile again, None for never."""
+"""Reconciles a key; returns the seconds after which to reconcile it again, None for never."""
 
 
 class ReconcileError(Exception):
-    """A key cannot be worked on now; the message tells why. It is tried again, later and later."""
+    """A key cannot be reconciled now; the message says why. It is retried with backoff."""
 
 
 async def reconcile_forever(queue: WorkQueue, reconcile: Reconcile, *, workers: int = 1) -> None:
-    """Work on the keys of a queue until cancelled, on `workers` of them at a time.
+    """Process the keys of a queue until cancelled, `workers` of them at a time.
 
-    A key whose work raises is tried again after a time of its own; the others do not wait for it.
+    A key whose reconciliation raises is retried after its own backoff; the others do not wait for it.
     """
     async with asyncio.TaskGroup() as tasks:
         for _ in range(workers):
@@ -44,7 +44,7 @@ async def _work(queue: WorkQueue, reconcile: Reconcile) -> None:
 
 
 async def reconcile_once(queue: WorkQueue, key: str, reconcile: Reconcile) -> None:
-    """Work on one key, and add it again where that is due. Raises nothing but cancellation."""
+    """Process one key, and add it again if that is due. Raises nothing but cancellation."""
     began = perf_counter()
     try:
         again = await reconcile(key)

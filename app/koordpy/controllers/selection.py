@@ -10,11 +10,11 @@ from koordpy.api.config_model import ConfigError
 from koordpy.lib.selection import is_selected as is_selected
 
 KOORDINATORS: Final = ("colocationprofile", "nodemetric", "noderesource", "nodeslo", "quotaprofile")
-"""The controllers that koord-manager has; its flag may name them all, whichever of them are installed."""
+"""koord-manager's controllers; the flag may name any of them, whether installed or not."""
 
 
 def check(selection: Sequence[str], installed: Collection[str]) -> list[str]:
-    """Return the controllers of Koordinator's that a list asks for by name and that are not installed.
+    """Return Koordinator's controllers that a list names and that are not installed.
 
     Raises ConfigError for a name that neither koordpy nor Koordinator has.
     """

@@ -407,7 +407,7 @@ async def test_a_worker_applies_profiles_and_another_takes_over(
 @pytest.mark.parametrize(
     ("settings", "error", "complaint"),
     [
-        ({"gates": {}}, PartError, "there is nothing to run: .*'\\*' and the feature gates leave none"),
+        ({"gates": {}}, PartError, "nothing to run: .*'\\*' and the feature gates leave none"),
         ({"selection": ["-colocationprofile", "*"]}, PartError, "leave none of the controllers"),
         ({"selection": ["typo"]}, ConfigError, "got 'typo'"),
         ({"gates": {"Nope": True}}, FeatureGateError, "Nope"),

@@ -292,7 +292,7 @@ def test_a_lease_that_cannot_be_had_is_said_to_binds() -> None:
         await server.load()
         process = Process(Client(ServerChannel(server)), clock, 1, gives_room=True)
         process.election.begin(_at_once)
-        with pytest.raises(Closed, match=r'cannot be had: .* namespaces "koordinator-system" not found'):
+        with pytest.raises(Closed, match=r'cannot be acquired: .* namespaces "koordinator-system" not found'):
             await process.may_bind()
         await process.election.stop()
 

@@ -1,1 +1,1 @@
-"""The tree that a cluster's network is: which nodes share a switch, and which switches share another."""
+"""The network of a cluster as a tree: which nodes share a switch, and which switches share another."""

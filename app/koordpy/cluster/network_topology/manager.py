@@ -1,4 +1,4 @@
-"""Keep the network's tree current, and have the process that leads write what it shows into the status.
+"""Keeps the network tree current; the leading process writes it to the status.
 
 Source: Koordinator, `pkg/scheduler/frameworkext/networktopology/tree_manager.go`.
 """
@@ -20,13 +20,14 @@ from .tree import TopologyError, Tree, build
 log = logging.getLogger(__name__)
 
 PERIOD = 10.0
-"""Seconds for which a tree holds."""
+"""The longest age of a tree in seconds."""
 
 
 class TreeManager:
     """The tree of the ClusterNetworkTopology named `default`, for all plugins of a process.
 
-    Make it before the informers start: it follows the type. Nobody waits for the type, which may be missing.
+    Create it before the informers start: it follows the type. Readiness does not wait for the type, which may
+    be missing.
     """
 
     def __init__(
@@ -47,13 +48,13 @@ class TreeManager:
         self._nodes.subscribe(self._changed, self._node_updated, self._changed)
 
     def snapshot(self) -> Tree | None:
-        """Return the tree, at most `PERIOD` seconds old; None as long as there was no valid topology."""
+        """Return the tree, at most `PERIOD` seconds old; None if there has been no valid topology yet."""
         if self._made_at is None or self._clock.monotonic() - self._made_at >= PERIOD:
             self._make()
         return self._tree
 
     async def run(self) -> None:
-        """Write the status whenever it differs, until cancelled; for the one process that leads."""
+        """Write the status whenever it differs, until cancelled; only the leading process runs this."""
         while True:
             tree = self._make()
             if tree is not None:
@@ -72,9 +73,9 @@ class TreeManager:
             self._is_stale = True
 
     def _make(self) -> Tree | None:
-        """Make the tree where something has changed.
+        """Rebuild the tree if something has changed.
 
-        Without a topology that can be used the answer is None, and the tree before stays.
+        Without a usable topology this returns None and the previous tree stays.
         """
         self._made_at = self._clock.monotonic()
         topology = self._topologies.get("", DEFAULT_NAME)

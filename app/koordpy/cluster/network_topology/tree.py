@@ -1,6 +1,6 @@
-"""The network as a tree, made of a ClusterNetworkTopology and the labels of all nodes.
+"""The network as a tree, built from a ClusterNetworkTopology and the labels of all nodes.
 
-A tree is made afresh when something has changed, and is never changed itself: everybody may keep one.
+A tree is rebuilt when something has changed, and is itself immutable: callers may keep it.
 Source: Koordinator, `pkg/scheduler/frameworkext/networktopology` (`tree.go`, `tree_manager.go`).
 """
 
@@ -21,7 +21,7 @@ from koordpy.api.network_topology import (
 
 
 class TopologyError(ValueError):
-    """The layers of a ClusterNetworkTopology are no path from the nodes to the cluster."""
+    """The layers of a ClusterNetworkTopology do not form a path from the nodes to the cluster."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,7 +36,7 @@ class TreeNode:
 
     @property
     def info(self) -> TopologyInfo:
-        """The member as the status tells of it."""
+        """The member as shown in the status."""
         return TopologyInfo(topology_layer=self.layer, topology_name=self.name)
 
 
@@ -49,12 +49,12 @@ class Tree:
     """The layers below the cluster, down to that of the nodes."""
 
     def is_ancestor(self, layer: str, other: str) -> bool:
-        """Return whether a layer is above another one; a layer that is not known counts as the highest."""
+        """Return whether a layer is above another one; an unknown layer counts as the highest."""
         index = {name: place for place, name in enumerate(self.layers)}
         return index.get(layer, 0) < index.get(other, 0)
 
     def status(self) -> list[DetailStatus]:
-        """Return what there is to say of all members but the nodes: each before its children, by name."""
+        """Return the status of all members except nodes: each before its children, by name."""
         details: list[DetailStatus] = []
         _describe(self.root, details)
         return details
@@ -63,8 +63,8 @@ class Tree:
 def build(topology: ClusterNetworkTopology, nodes: Iterable[Node]) -> Tree:
     """Place all nodes; those that lack the label of a layer are left out. Raises TopologyError.
 
-    A node that lacks only the label of the layer right above it gets a place of its own there. A member is
-    known by layer and name: of several parents that nodes give it, the one of the first node (by name) holds.
+    A node that lacks only the label of the layer directly above it gets its own member there. A member is
+    identified by layer and name: if nodes give it several parents, that of the first node (by name) is used.
     """
     layers = _from_top(topology.spec.network_topology_spec)
     root = TreeNode(CLUSTER_TOPOLOGY_LAYER, "")
@@ -84,7 +84,7 @@ def build(topology: ClusterNetworkTopology, nodes: Iterable[Node]) -> Tree:
 
 
 def _from_top(layers: Sequence[NetworkTopologySpec]) -> list[NetworkTopologySpec]:
-    """Sort layers by walking up from the nodes' layer; every entry must be met."""
+    """Sort layers by walking up from the nodes' layer; every entry must be reached."""
     by_name = {layer.topology_layer: layer for layer in layers}
     upward: list[NetworkTopologySpec] = []
     name = NODE_TOPOLOGY_LAYER

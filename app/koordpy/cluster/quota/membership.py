@@ -1,4 +1,4 @@
-"""Which quota a pod belongs to, by the ElasticQuotas that there are."""
+"""Which quota a pod belongs to, by the existing ElasticQuotas."""
 
 from collections.abc import Iterable, Mapping
 
@@ -20,7 +20,7 @@ class QuotaMembership:
         self._by_namespace = self._quotas.index(bound_namespaces)
 
     def name_of(self, labels: Mapping[str, str], namespace: str) -> str:
-        """Return the name of the quota of a pod; empty only where labels alone count."""
+        """Return the name of the quota of a pod; empty only if labels alone count."""
         return quota_name(labels, namespace, self, label_only=self._label_only)
 
     def has_own(self, namespace: str) -> bool:

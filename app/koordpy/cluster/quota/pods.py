@@ -1,4 +1,4 @@
-"""The pods of a quota, as far as they keep it from being changed.
+"""The pods of a quota that prevent changes of it.
 
 Source: Koordinator, `pkg/webhook/elasticquota/quota_topology.go`.
 """

@@ -1,7 +1,7 @@
-"""The quota tree: which quotas there are, who is whose child, and which namespace is bound to which.
+"""The quota tree: the quotas, their parents and children, and the namespaces bound to them.
 
-Two writers keep it: what the watch of ElasticQuotas shows, and changes that were just found valid, so that
-the next request is judged by them before the watch shows them. Names identify quotas, whatever their
+It is updated by the watch of ElasticQuotas, and by changes that were just found valid, so that the next
+request is validated against them before the watch shows them. Names identify quotas, regardless of
 namespaces. Source: Koordinator, `pkg/webhook/elasticquota/{quota_topology,quota_handler}.go`.
 """
 
@@ -17,10 +17,10 @@ from koordpy.cluster.derived_state import DerivedState, Snapshot
 class QuotaTopology(DerivedState):
     """Quotas by name, children by parent (a parent may be unknown), and quotas by bound namespace.
 
-    A change that was found valid is unconfirmed until the watch shows an event of that quota. Where the API
-    server does not make it after all, it stays in the tree until then, as in Koordinator. So do the traces of
-    what validation never admits: two quotas of one name are one here, and of two that bind a namespace the
-    later one counts. For all other quotas the tree is what a rebuild gives.
+    A change that was found valid is unconfirmed until the watch shows an event of that quota. If the API
+    server rejects it after all, it stays in the tree until then, as in Koordinator. The same holds for states
+    that validation never admits: two quotas of one name are one here, and of two that bind a namespace the
+    later one counts. For all other quotas the tree equals a rebuild.
     """
 
     one_per_cluster = True
@@ -34,7 +34,7 @@ class QuotaTopology(DerivedState):
         self.follow(ElasticQuota, self.added, self.updated, self.deleted)
 
     def snapshot(self) -> Snapshot:
-        """Return the quotas, who is whose child, and which namespaces are bound to which."""
+        """Return the quotas, their children, and the namespaces bound to them."""
         return {
             "quotas": dict(self.infos),
             "children": {name: sorted(children) for name, children in self.children.items() if children},
@@ -76,16 +76,16 @@ class QuotaTopology(DerivedState):
             "quotaHierarchyInfo": {name: sorted(names) for name, names in sorted(self.children.items())},
         }
 
-    # --- what the watch shows --------------------------------------------------------------------
+    # --- watch events ----------------------------------------------------------------------------
 
     def added(self, quota: ElasticQuota) -> None:
-        """Take a quota that the watch shows as new. One that is known stays in its old parent's set too."""
+        """Add a quota from the watch. A known one also stays in its old parent's set."""
         info = QuotaInfo.of(quota)
         self._unconfirmed.discard(info.name)
         self._take(info)
 
     def updated(self, old: ElasticQuota, quota: ElasticQuota) -> None:
-        """Take a change that the watch shows."""
+        """Apply a change from the watch."""
         info = QuotaInfo.of(quota)
         self._unconfirmed.discard(info.name)
         self.infos[info.name] = info
@@ -96,20 +96,20 @@ class QuotaTopology(DerivedState):
             self._bind(info)
 
     def deleted(self, quota: ElasticQuota) -> None:
-        """Forget a quota that the watch shows as gone."""
+        """Remove a quota that was deleted."""
         self._unconfirmed.discard(quota.metadata.name)
         self._drop(quota.metadata.name, parent_name(quota), bound_namespaces(quota))
 
-    # --- what was found valid --------------------------------------------------------------------
+    # --- validated changes -----------------------------------------------------------------------
 
     def add(self, info: QuotaInfo) -> None:
-        """Take a new quota that is about to be created; it begins without children."""
+        """Add a quota that is about to be created, without children."""
         self._unconfirmed.add(info.name)
         self.children[info.name] = set()
         self._take(info)
 
     def replace(self, info: QuotaInfo, bound_before: tuple[str, ...]) -> None:
-        """Take the new state of a known quota, which was bound to these namespaces before."""
+        """Apply the new state of a known quota, which was bound to these namespaces before."""
         self._unconfirmed.add(info.name)
         old = self.infos[info.name]
         self.infos[info.name] = info
@@ -118,7 +118,7 @@ class QuotaTopology(DerivedState):
         self._bind(info)
 
     def remove(self, name: str, parent: str, bound: tuple[str, ...]) -> None:
-        """Forget a quota that is about to be deleted."""
+        """Remove a quota that is about to be deleted."""
         self._unconfirmed.add(name)
         self._drop(name, parent, bound)
 

@@ -1,6 +1,6 @@
-"""The parts, one a module, found by name.
+"""The parts, one per module, found by name.
 
-They are imported when a process has them, so that a process needs no library of the others.
+They are imported on demand, so that a process does not need the libraries of other parts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,12 +18,12 @@ _WHERE: Final[Mapping[str, str]] = {
     "admission": "admission:AdmissionPart",
     "debug": "debug:DebugPart",
 }
-"""In the order in which they are prepared and started: debug shows the others, and the start of admission
-waits for a certificate.
+"""The order of preparation and start: debug shows the others, and the start of admission waits for a
+certificate.
 """
 
 _BRINGS: Final[Mapping[str, str]] = {"extender": "reservations"}
-"""Reservations are scheduled where the extender is: with the same plugin instances, behind the same fence."""
+"""Reservations are scheduled in the extender's process, with its plugin instances and behind its fence."""
 
 
 def load(name: str) -> type[Part]:
@@ -33,7 +33,7 @@ def load(name: str) -> type[Part]:
 
 
 def in_order(names: Iterable[str]) -> Iterator[type[Part]]:
-    """Yield the parts of these names, and those that come with them. Raises KeyError."""
+    """Yield the parts of these names, and those that belong to them. Raises KeyError."""
     wanted = set(names)
     if strangers := wanted - set(_WHERE):
         raise KeyError(min(strangers))

@@ -30,20 +30,20 @@ from .extender import ExtenderPart
 log = logging.getLogger(__name__)
 
 GRACE_SECONDS: Final = 60
-"""Seconds that webhook requests which are under way at the end may take (Koordinator: one minute)."""
+"""Seconds that webhook requests in flight at shutdown may take (Koordinator: one minute)."""
 
 _GROUP: Final = "admissionregistration.k8s.io"
 
 
 class AdmissionPart(Part):
-    """The chains of admission handlers, and the life of the webhook server."""
+    """The chains of admission handlers, and the lifecycle of the webhook server."""
 
     name: ClassVar[str] = "admission"
     chains: Mapping[str, Chain]
-    """By webhook path; empty where the gate WebhookFramework is off."""
+    """Chains by webhook path; empty if the gate WebhookFramework is off."""
     quotas: QuotaTopology | None = None
     life: WebhookLife | None = None
-    """None where nothing listens."""
+    """None if nothing listens."""
 
     @classmethod
     def needs(cls, settings: Settings) -> PartNeeds:
@@ -57,11 +57,11 @@ class AdmissionPart(Part):
 
     @property
     def shutdown_delay(self) -> float:
-        """That of the settings."""
+        """The listener's setting."""
         return self.process.settings.admission.shutdown_delay
 
     def prepare(self) -> None:
-        """Make the chains."""
+        """Create the chains."""
         process, settings = self.process, self.process.settings.admission
         self.chains = {}
         if not process.gates.enabled("WebhookFramework"):
@@ -83,9 +83,9 @@ class AdmissionPart(Part):
             self.quotas = process.cluster.shared(QuotaTopology)
 
     def _profiles(self) -> Profiles:
-        """Return the scheduler profiles: the extender's, or some whose plugins see no cluster.
+        """Return the scheduler profiles: the extender's, or profiles whose plugins see no cluster.
 
-        They are asked about new pods alone.
+        They are only used for new pods.
         """
         process, settings = self.process, self.process.settings.extender
         extender = process.find(ExtenderPart)
@@ -100,7 +100,7 @@ class AdmissionPart(Part):
         )
 
     def routes(self) -> Routes | None:
-        """Return the webhooks, and what else koord-manager's webhook server answers."""
+        """Return the webhooks, and the other endpoints of koord-manager's webhook server."""
         if not self.process.gates.enabled("WebhookFramework"):
             return None
         settings = self.process.settings.admission
@@ -118,7 +118,7 @@ class AdmissionPart(Part):
         )
 
     def bound(self, listener: Listener) -> None:
-        """Prepare what is to happen around the listener. Raises CertificateError."""
+        """Prepare the lifecycle around the listener. Raises CertificateError."""
         process, settings = self.process, self.process.settings.admission
         self._listener = listener
         self.life = WebhookLife(
@@ -135,9 +135,9 @@ class AdmissionPart(Part):
         process.health.ready["webhook-ready"] = self.life.problem
 
     async def start(self) -> None:
-        """Have a certificate, be registered with it, and listen.
+        """Obtain a certificate, register the webhooks with it, and listen.
 
-        Raises FirstSyncError when that takes too long.
+        Raises FirstSyncError if that takes too long.
         """
         if self.life is not None:
             await self.life.prepare()
@@ -145,12 +145,12 @@ class AdmissionPart(Part):
             self.life.begin_to_call()
 
     async def wait_ready(self) -> None:
-        """Return when a call of the webhooks has been answered."""
+        """Return once a call of the webhooks has been answered."""
         if self.life is not None:
             await self.life.wait_answered()
 
     async def stop(self) -> None:
-        """End what runs around the listener."""
+        """Stop what runs around the listener."""
         if self.life is not None:
             await self.life.stop()
 

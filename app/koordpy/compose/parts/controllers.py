@@ -1,4 +1,4 @@
-"""The part `controllers`: what koord-manager runs beside its webhooks, by one process of the cluster."""
+"""The part `controllers`: koord-manager's controllers, run by one process of the cluster."""
 
 import logging
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class ControllersPart(WorkingPart):
         return self.catalogue.feature_gates({})
 
     def prepare(self) -> None:
-        """Make the controllers and set them up. Raises PartError where there is none, and no other part."""
+        """Create the controllers and set them up. Raises PartError if there is none, and no other part."""
         process, settings = self.process, self.process.settings.worker
         chosen = settings.controllers
         handle = Handle(process.cluster, process.gates, process.client, process.clock)
@@ -50,7 +50,7 @@ class ControllersPart(WorkingPart):
         if not self.host.controllers:
             if all(part is self or part.accompanies for part in process.parts):
                 raise PartError(
-                    f"there is nothing to run: worker.controllers.selection {','.join(chosen.selection)!r} "
+                    f"nothing to run: worker.controllers.selection {','.join(chosen.selection)!r} "
                     "and the feature gates leave none of the controllers: "
                     f"{controller_host.described(self.catalogue)}"
                 )

@@ -1,4 +1,4 @@
-"""The part `debug`: the debug API, health checks and metrics of whatever else runs in the process."""
+"""The part `debug`: the debug API, health checks and metrics of all parts of the process."""
 
 import logging
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
@@ -22,21 +22,21 @@ LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
 class DebugPart(Part):
-    """The debug API. Beyond loopback the API server reviews who calls, and what they may do."""
+    """The debug API. Beyond loopback the API server authenticates and authorizes callers."""
 
     name: ClassVar[str] = "debug"
     accompanies: ClassVar[bool] = True
 
     @classmethod
     def needs(cls, settings: Settings) -> PartNeeds:
-        """Return the rights to have tokens and access reviewed."""
+        """Return the rights to create TokenReviews and SubjectAccessReviews."""
         if not settings.debug.authentication:
             return PartNeeds()
         reviews = (TOKEN_REVIEWS, ACCESS_REVIEWS)
         return PartNeeds(rights=tuple(Right("create", each.plural, each.group) for each in reviews))
 
     def prepare(self) -> None:
-        """Refuse an address that others can reach without authentication."""
+        """Reject an address that is reachable from outside without authentication."""
         settings = self.process.settings.debug
         if settings.bind_address not in LOOPBACK and not settings.authentication:
             raise PartError(
@@ -47,7 +47,7 @@ class DebugPart(Part):
             log.warning("debug.certDir is not set: bearer tokens cross the network in clear text")
 
     def routes(self) -> Routes:
-        """Return the whole debug API. What a process has no part for says so."""
+        """Return the whole debug API. Endpoints without their part answer with that reason."""
         process = self.process
         extender = cast("ExtenderPart | None", process.named("extender"))
         admission = cast("AdmissionPart | None", process.named("admission"))

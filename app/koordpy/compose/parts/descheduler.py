@@ -26,7 +26,7 @@ _EVENTS = "events.k8s.io"
 class DeschedulerPart(WorkingPart):
     """The descheduler of a DeschedulerConfiguration file.
 
-    Its work is over after one round where the file has no interval.
+    Its work is over after one round if the file has no interval.
     """
 
     name: ClassVar[str] = "descheduler"
@@ -48,11 +48,11 @@ class DeschedulerPart(WorkingPart):
 
     @property
     def gates(self) -> Mapping[str, FeatureSpec]:
-        """The gates of descheduling plugins, and of what happens to objects before plugins see them."""
+        """The gates of descheduling plugins, and of the transformers."""
         return self.catalogue.feature_gates(transformers.SPECS, skip_broken=True)
 
     def prepare(self) -> None:
-        """Make the profiles of the configuration."""
+        """Create the profiles of the configuration."""
         process, settings = self.process, self.process.settings.worker.descheduler
         if settings.config is None:
             raise PartError(
@@ -89,9 +89,9 @@ class DeschedulerPart(WorkingPart):
 
 
 def descheduler_lease(settings: Settings) -> LeaseSettings | None:
-    """Return the Lease that the descheduler's configuration names, None where there is no election.
+    """Return the Lease that the descheduler's configuration names, None if there is no election.
 
-    Without a file it is the one that Koordinator's defaults name. Raises ConfigError, OSError.
+    Without a file it is that of Koordinator's defaults. Raises ConfigError, OSError.
     """
     file = settings.worker.descheduler.config
     election = LeaderElection()

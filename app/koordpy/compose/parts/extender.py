@@ -1,4 +1,4 @@
-"""The part `extender`: what kube-scheduler calls, and what the extenders of a cluster do by one of them."""
+"""The part `extender`: the extender endpoints, and the work that only one extender of a cluster does."""
 
 import asyncio
 import logging
@@ -52,13 +52,13 @@ class ExtenderPart(Part):
 
     @classmethod
     def needs(cls, settings: Settings) -> PartNeeds:
-        """Return nodes and pods; in full mode the right to look at a pod whose bind is in doubt."""
+        """Return nodes and pods; in full mode also the right to get a pod whose bind is in doubt."""
         rights = (Right("get", "pods"),) if settings.extender.mode == "full" else ()
         return PartNeeds(follows=(Node, Pod), rights=rights)
 
     @staticmethod
     def leading_rights(settings: Settings) -> Iterator[Right]:
-        """Yield the rights that are needed where something is done by one of several extenders."""
+        """Yield the rights that are needed for work that only one of several extenders does."""
         if settings.extender.leader_elect:
             yield from lease_rights(settings.extender.lease)
 
@@ -68,7 +68,7 @@ class ExtenderPart(Part):
         return serving_gates(admission=False)
 
     def prepare(self) -> None:
-        """Make the profiles, and everything that works with them."""
+        """Create the profiles, and everything that works with them."""
         process, settings = self.process, self.process.settings.extender
         path = settings.profiles_file
         self.config = scheduling_config.load(path)
@@ -118,7 +118,7 @@ class ExtenderPart(Part):
         )
 
     def _prepare_election(self) -> None:
-        """Add what only one of several processes does; the part `reservations` adds its own."""
+        """Add the work that only one of several processes does; the part `reservations` adds its own."""
         process, settings = self.process, self.process.settings.extender
         self.election = ExtenderElection(
             self.extender,
@@ -147,7 +147,7 @@ class ExtenderPart(Part):
         return Routes(settings=self.process.settings.extender, hot=endpoints(self.extender))
 
     async def start(self) -> None:
-        """Observe attempts, and stand for election once everything is listed."""
+        """Observe attempts, and campaign once everything is listed."""
         self._observing = asyncio.create_task(supervise.forever("observers", self.observers.run))
         self.election.begin(self.process.informers.wait_synced)
 

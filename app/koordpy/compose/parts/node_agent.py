@@ -21,7 +21,7 @@ from koordpy.settings import Settings
 
 
 class NodeAgentPart(WorkingPart):
-    """The QoS plugins of one node. Of the cluster it wants the node itself, its pods and policies alone."""
+    """The QoS plugins of one node. It follows only the node itself, its pods and its policies."""
 
     name: ClassVar[str] = "agent"
     manager: QOSManager
@@ -76,5 +76,5 @@ class NodeAgentPart(WorkingPart):
         self.manager.setup()
 
     async def work(self) -> None:
-        """Run the plugins. Raises QOSManagerError where the node does not become known."""
+        """Run the plugins. Raises QOSManagerError if the node does not become known in time."""
         await self.manager.run(sync_timeout=self.process.settings.agent.sync_timeout)

@@ -1,4 +1,4 @@
-"""The part `reservations`: schedules Reservations. It comes with the extender, whose plugins it shares."""
+"""The part `reservations`: schedules Reservations. It belongs to the extender, whose plugins it shares."""
 
 from typing import ClassVar
 
@@ -11,9 +11,9 @@ from .extender import ExtenderPart
 
 
 class ReservationsPart(Part):
-    """The scheduler of Reservations, which the extender that leads runs.
+    """The scheduler of Reservations, run by the leading extender.
 
-    It is idle where no profile has the Reservation plugin.
+    It is idle if no profile has the Reservation plugin.
     """
 
     name: ClassVar[str] = "reservations"
@@ -21,7 +21,7 @@ class ReservationsPart(Part):
     scheduler: ReservationScheduler
 
     def prepare(self) -> None:
-        """Make the scheduler, and let it be run by the extender that leads, behind the fence."""
+        """Create the scheduler, to be run by the leading extender behind the fence."""
         extender = self.process.part(ExtenderPart)
         self.scheduler = ReservationScheduler(
             extender.profiles,
@@ -39,5 +39,5 @@ class ReservationsPart(Part):
             extender.election.guard(self._catch_up)
 
     async def _catch_up(self) -> None:
-        """Know everything that another process gave away of nodes."""
+        """Wait until all allocations of other processes are known."""
         await self.process.informers.catch_up(Pod, Reservation)
