@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from prometheus_client import REGISTRY
 
 from koordpy.cluster.informer import State
 from tests.e2e.controlplane.process import free_port
@@ -54,6 +55,47 @@ async def test_events_right_before_an_error_event_count() -> None:
         server.send(added + b'\n{"type":"ERROR","object":' + status(500, "InternalError") + b"}\n")
         await it.has("a")
         await it.until(lambda: any("resourceVersion=900" in r.target for r in server.requests))
+
+
+async def test_a_relist_of_what_is_known_tells_nothing() -> None:
+    async with Collection() as server, following(server, page_size=10) as it:
+        server.put(pod("a"))
+        await server.watched()
+        await it.has("a")
+        server.send(b'{"type":"ERROR","object":' + status(410, "Expired") + b"}\n")
+        await it.until(lambda: len(list(server.requests_of(watch=False))) == 2)
+        await server.watched(2)
+        server.put(pod("b"))
+        await it.has("a", "b")
+        assert all(request.target.endswith("limit=10") for request in server.requests_of(watch=False))
+    assert it.changes == ["add a", "add b"]
+
+
+@pytest.mark.parametrize(("refused", "lists"), [(2, 1), (3, 2)])
+async def test_a_watch_that_is_refused_three_times_in_a_row_gives_way_to_a_list(
+    refused: int, lists: int
+) -> None:
+    async with Collection() as server, following(server) as it:
+        for round_ in range(1, 4):
+            await server.watched()
+            server.refusals.extend([(500, status(500, "InternalError"), "")] * refused)
+            server.close_watches()
+            await it.until(lambda: not server.refusals and not server.watches)
+            await server.watched()
+            assert len(list(server.requests_of(watch=False))) == 1 + round_ * (lists - 1)
+
+
+async def test_pauses_grow_to_half_a_minute_and_differ_by_seed() -> None:
+    sequences = []
+    for _ in range(2):
+        async with Collection() as server:
+            server.refusals.extend([(500, status(500, "InternalError"), "")] * 40)
+            async with following(server) as it:
+                await it.until(lambda it=it: len(it.pauses) >= 40)  # type: ignore[misc]
+        sequences.append(it.pauses[:40])
+        assert it.pauses[0] <= 0.2
+        assert 15 <= max(it.pauses) <= 30
+    assert sequences[0] == sequences[1]
 
 
 async def test_410_between_pages_starts_the_list_again() -> None:
@@ -175,7 +217,8 @@ async def test_type_that_is_not_installed_is_synced_only_if_it_is_optional(optio
     async with Collection() as server:
         server.put(pod("a"))
         path, server.path = server.path, "/elsewhere"
-        async with following(server, optional=optional) as it:
+        options = {"optional": True} if optional else {}
+        async with following(server, **options) as it:
             await it.until(lambda: it.informer.state is State.ABSENT)
             assert it.store.synced is optional
             assert it.informer.health.resource_version == ""
@@ -228,6 +271,38 @@ async def test_garbage_in_a_watch_causes_a_relist() -> None:
         server.put(pod("missed"), silently=True)
         server.send(b"<html>gateway timeout</html>\n")
         await it.has("missed")
+
+
+async def test_event_of_an_unknown_type_is_passed_over() -> None:
+    async with Collection() as server, following(server) as it:
+        await server.watched()
+        document = pod("a")
+        document["metadata"]["resourceVersion"] = "900"
+        events = [{"type": kind, "object": document} for kind in ("RENAMED", "ADDED")]
+        server.send(b"".join(json.dumps(event).encode() + b"\n" for event in events))
+        await it.has("a")
+    assert it.changes == ["add a"]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [(401, "denied"), (403, "denied"), (404, "absent"), (410, "gone"), (500, "ServerError")],
+)
+async def test_failures_are_counted_by_their_reason_and_logged_once(
+    caplog: pytest.LogCaptureFixture, code: int, reason: str
+) -> None:
+    def count() -> float:
+        labels = {"kind": "Pod", "reason": reason}
+        return REGISTRY.get_sample_value("koordpy_informer_failures_total", labels) or 0.0
+
+    before = count()
+    async with Collection() as server:
+        server.refusals.extend([(code, status(code, "Refused", "not now"), "")] * 3)
+        with caplog.at_level("INFO", "koordpy.cluster.informer"):
+            async with following(server) as it:
+                await it.synced()
+    assert count() - before == 3
+    assert [record.getMessage().endswith("not now") for record in caplog.records] == [True]
 
 
 async def test_object_with_nulls_is_read() -> None:

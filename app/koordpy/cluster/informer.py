@@ -270,6 +270,7 @@ class Informer(Generic[T]):
                     self._skip(watch.malformed)
                     watch.malformed.clear()
                 elif not events:
+                    self._refused = 0  # it was served, even if there was nothing to tell
                     return anything
                 self._take(events)
                 self._well()
@@ -332,8 +333,7 @@ class Informer(Generic[T]):
 
     def _note(self, error: Exception) -> None:
         """Handle a failure: set the state and what to do next."""
-        code = error.status.code if isinstance(error, WatchError) else getattr(error, "status", 0)
-        if isinstance(error, Gone) or code == 410:
+        if isinstance(error, Gone) or (isinstance(error, WatchError) and error.status.code == 410):
             reason, level = "gone", logging.INFO
             self.resource_version = ""
         elif isinstance(error, NotFound):
@@ -346,7 +346,6 @@ class Informer(Generic[T]):
             self._refused += isinstance(error, (ServerError, WatchError))
             if isinstance(error, DecodeError) or self._refused >= _REFUSALS:
                 self.resource_version = ""  # the server may be unable to serve this version
-                self._refused = 0
         FAILURES.labels(self.kind, reason).inc()
         self.error = str(error)
         if reason != self._reported:

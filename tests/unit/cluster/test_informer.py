@@ -4,8 +4,12 @@ import asyncio
 
 from prometheus_client import REGISTRY
 
-from koordpy.cluster.informer import State
+from koordpy.api.core import Pod
+from koordpy.cluster.client import Client
+from koordpy.cluster.connection import Access, Connection
+from koordpy.cluster.informer import Health, Informer, State
 from koordpy.cluster.selector import Selector
+from koordpy.cluster.store import Store
 from tests.servers.collection import Collection, pod
 from tests.servers.informing import following
 
@@ -67,7 +71,8 @@ async def test_selectors_and_bookmarks_are_asked_for() -> None:
             assert "labelSelector=a%3Db" in request.target
             assert "fieldSelector=spec.nodeName%3Dn1" in request.target
         assert "allowWatchBookmarks=true" in server.requests[-1].target
-        assert "timeoutSeconds=" in server.requests[-1].target
+        seconds = int(server.requests[-1].target.partition("timeoutSeconds=")[2].partition("&")[0])
+        assert 300 <= seconds <= 600
 
 
 async def test_health_tells_state_and_size() -> None:
@@ -80,6 +85,27 @@ async def test_health_tells_state_and_size() -> None:
             health = it.informer.health
         assert (health.kind, health.synced, health.error, health.objects) == ("Pod", True, "", 1)
         assert it.informer.state is State.STOPPED
+
+
+async def test_store_knows_which_list_it_shows() -> None:
+    async with Collection() as server, following(server) as it:
+        await it.synced()
+        await server.watched()
+        assert (it.store.lists_begun, it.store.lists_ended) == (1, 1)
+        begun = []
+        it.store.subscribe(lambda _: begun.append((it.store.lists_begun, it.store.lists_ended)))
+        server.put(pod("a"), silently=True)
+        server.forget_history()
+        server.close_watches()
+        await it.has("a")
+        await it.until(lambda: it.store.lists_ended == 2)
+    assert begun == [(2, 1)]
+    assert it.store.lists_begun == 2
+
+
+def test_health_before_the_start() -> None:
+    informer = Informer(Store(Pod), Client(Connection.to(Access("http://127.0.0.1:1"))))
+    assert informer.health == Health("Pod", State.STOPPED, False, "", 0, "", 0)
 
 
 async def test_equal_parts_of_pods_are_one_object() -> None:

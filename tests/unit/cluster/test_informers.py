@@ -16,8 +16,10 @@ from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import JSON
+from koordpy.cluster.informer import Informer
 from koordpy.cluster.informers import Informers
 from koordpy.cluster.selector import Selector
+from koordpy.cluster.store import Store
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.lib import simulated_time
 from koordpy.lib.http1 import Response, StreamingResponse
@@ -166,5 +168,26 @@ def test_a_wait_in_vain_names_what_is_missing_and_why() -> None:
                 f"NodeMetric is absent: GET {slo}/nodemetrics?limit=500: {absent}; "
                 f"Reservation is absent: GET {scheduling}/reservations?limit=500: {absent}"
             )
+
+    play(scene)
+
+
+def test_a_watch_that_lasts_is_no_failure_even_if_nothing_comes() -> None:
+    async def scene(server: ApiServer, channel: Recorded) -> None:
+        pauses: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            pauses.append(seconds)
+
+        informer = Informer(Store(Pod), Client(channel), rng=random.Random(1), sleep=sleep)
+        task = asyncio.create_task(informer.run())
+        for _round in range(8):
+            await asyncio.sleep(60)
+            server.cut_watches()
+        await asyncio.sleep(1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert len(pauses) == 8
+        assert max(pauses) < 1
 
     play(scene)

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from koordpy import data
 from koordpy.api.core import Pod
+from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.errors import Forbidden
@@ -24,7 +26,7 @@ class Stage:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self.writes = 0
-        self.server = ApiServer(faults=self._fault)
+        self.server = ApiServer(crds=[data.deploy("crds")], faults=self._fault)
         self.client = Client(ServerChannel(self.server), rng=random.Random(1))
 
     def _fault(self, method: str, path: str) -> Fault | None:
@@ -97,6 +99,22 @@ async def test_a_bound_pod_keeps_its_labels(stage: Stage) -> None:
     assert (await stage.labels())["extra"] == "yes"
 
 
+@pytest.mark.parametrize("node", ["", "n"])
+async def test_labels_of_a_reservation_are_taken_back_unless_it_is_bound(stage: Stage, node: str) -> None:
+    spec = {"template": {"spec": {"containers": []}}, "owners": [{"labelSelector": {}}], "ttl": "1h"}
+    resource = resource_of(Reservation)
+    document = {"apiVersion": resource.api_version, "kind": "Reservation", "metadata": {"name": "r"}}
+    await stage.client.create_raw(resource, "", {**document, "spec": spec})
+    live = await stage.client.get(Reservation, "", "r")
+    marks = Marks(live, {"extra": "yes"}, {}, stage.client, random.Random(1))
+    assert (await marks.set()).is_success
+    if node:
+        await stage.client.patch_status(Reservation, "", "r", {"status": {"nodeName": node}})
+    await marks.take_back()
+    labels = (await stage.client.get(Reservation, "", "r")).metadata.labels
+    assert labels == ({"extra": "yes"} if node else {})
+
+
 async def test_a_pod_in_the_place_of_another_is_not_marked(stage: Stage) -> None:
     old = await stage.live()
     await stage.client.delete(Pod, "default", "p", grace_period_seconds=0)
@@ -116,7 +134,7 @@ async def test_without_a_client_labels_cannot_be_set() -> None:
 @pytest.mark.parametrize("fault", [Fault(status=409), Fault(cut=True), Fault(cut=True, after=True)], ids=str)
 async def test_a_write_that_fails_for_the_moment_is_tried_again(stage: Stage, fault: Fault) -> None:
     weather = Weather(stage.server, lambda *_: None)
-    marks = Marks(await stage.live(), {"extra": "yes"}, {}, Client(weather), random.Random(1))
+    marks = Marks(await stage.live(), {"extra": "yes"}, {}, Client(weather, attempts=1), random.Random(1))
     weather.troubles.append(("PATCH", "/pods/p", fault))
     assert (await marks.set()).is_success
     assert (await stage.labels())["extra"] == "yes"
@@ -171,6 +189,7 @@ async def test_an_annotation_that_was_there_before_is_not_taken_back(stage: Stag
     await stage.client.patch(Pod, "default", "p", {"metadata": {"annotations": {"a": "1", "b": "1"}}})
     marks = Marks(await stage.live(), {}, {"a": "1", "b": "2"}, stage.client, random.Random(1))
     await marks.set()
+    assert (await stage.live()).metadata.annotations == {"a": "1", "b": "2"}
     await marks.take_back()
     assert (await stage.live()).metadata.annotations == {"a": "1", "b": "1"}
     marks = Marks(await stage.live(), {}, {"a": "1"}, stage.client, random.Random(1))

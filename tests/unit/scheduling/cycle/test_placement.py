@@ -5,6 +5,9 @@ import msgspec
 import pytest
 
 from koordpy.api.core import Pod
+from koordpy.api.scheme import resource_of
+from koordpy.cluster.client import Client
+from koordpy.embedded.apiserver import ApiServer, Fault
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.framework.framework import Framework
@@ -24,8 +27,9 @@ from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.interface.status import SUCCESS, Code, Status
 from koordpy.scheduling.profiles.registry import Place, build
+from koordpy.simulation.inprocess import ServerChannel
 
-from ..worlds import Binder, configuration, node, pod, world
+from ..worlds import Binder, configuration, node, pod, pod_document, world
 
 
 class Records(Plugin, ReservationNominator, ResizePod, Reserve, Permit, PreBind, PostBind):
@@ -37,10 +41,15 @@ class Records(Plugin, ReservationNominator, ResizePod, Reserve, Permit, PreBind,
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self.calls: list[str] = []
-        handle.on_forget(lambda pod, node_name: self.calls.append("forget"))
+        self.given: list[tuple[str, CycleState | None, str, str]] = []
+        handle.on_forget(lambda pod, node_name: self._note("forget", None, pod, node_name))
 
-    def _call(self, point: str) -> Status:
+    def _note(self, point: str, state: CycleState | None, pod: Pod, node_name: str) -> None:
         self.calls.append(point)
+        self.given.append((point, state, pod.metadata.uid, node_name))
+
+    def _call(self, point: str, state: CycleState | None, pod: Pod, node_name: str) -> Status:
+        self._note(point, state, pod, node_name)
         answer = self.answers.get(point, SUCCESS)
         if isinstance(answer, Exception):
             raise answer
@@ -49,28 +58,28 @@ class Records(Plugin, ReservationNominator, ResizePod, Reserve, Permit, PreBind,
     def nominate_reservation(
         self, state: CycleState, pod: Pod, node_name: str
     ) -> tuple[ReservationInfo | None, Status]:
-        return None, self._call("nominate")
+        return None, self._call("nominate", state, pod, node_name)
 
     def delete_nominated_reservation(self, pod: Pod) -> None:
-        self._call("delete nomination")
+        self._call("delete nomination", None, pod, "")
 
     def resize_pod(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Pod, Status]:
-        return msgspec.structs.replace(pod), self._call("resize")
+        return msgspec.structs.replace(pod), self._call("resize", state, pod, node_name)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
-        return self._call("reserve")
+        return self._call("reserve", state, pod, node_name)
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        self._call("unreserve")
+        self._call("unreserve", state, pod, node_name)
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status:
-        return self._call("permit")
+        return self._call("permit", state, pod, node_name)
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str, binding: Binding) -> Status:
-        return self._call("pre_bind")
+        return self._call("pre_bind", state, pod, node_name)
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        self._call("post_bind")
+        self._call("post_bind", state, pod, node_name)
 
 
 class World:
@@ -133,6 +142,27 @@ async def test_a_placement_takes_the_steps_of_a_cycle_in_order(answers: Any) -> 
         placement.post_bind()
     assert w.records.calls == [*TAKEN, "permit", "pre_bind", "post_bind"]
     assert w.handle.nodes.placed_on("uid-p") == "a"
+
+
+async def test_every_plugin_is_told_the_pod_the_node_and_the_state_of_the_cycle(answers: Any) -> None:
+    w = World()
+    w.cluster.store(Pod).discard("default/p")
+    for ends in ("bound", "given back"):
+        w.records.given.clear()
+        placement = w.placement()
+        assert placement.reserve().is_success
+        if ends == "bound":
+            assert placement.permit().is_success
+            assert (await placement.pre_bind()).is_success
+            placement.post_bind()
+            w.handle.nodes.forget("uid-p")
+        else:
+            placement.give_back()
+        of_cycle = [each for each in w.records.given if each[0] not in ("delete nomination", "forget")]
+        assert {each[1:] for each in of_cycle} == {(placement.state, "uid-p", "a")}
+        others = [each for each in w.records.given if each not in of_cycle]
+        assert {each[2] for each in others} == {"uid-p"}
+        assert [each[3] for each in others if each[0] == "forget"] == ["a"] * (ends == "given back")
 
 
 @pytest.mark.parametrize("how", ["rejects", "breaks", "raises"])
@@ -205,6 +235,24 @@ async def test_a_pod_that_is_on_a_node_already_keeps_what_it_has_there(answers: 
     assert w.handle.nodes.placed_on("uid-p") == "a"
 
 
+async def test_a_pod_that_a_plugin_has_placed_meanwhile_stays_there(answers: Any) -> None:
+    class Places(Plugin, ResizePod, PostBind):
+        name = "Places"
+
+        def resize_pod(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Pod, Status]:
+            self.handle.nodes.assume(pod, "b")
+            return pod, SUCCESS
+
+        def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None: ...
+
+    w = World(Places)
+    placement = w.placement()
+    assert placement.reserve().message == "pod default/p cannot be assumed on a: it is on b"
+    assert placement.give_back()
+    assert w.records.calls == ["nominate", "resize", "delete nomination"]
+    assert w.handle.nodes.placed_on("uid-p") == "b"
+
+
 async def test_giving_back_twice_gives_back_once(answers: Any) -> None:
     w = World()
     placement = w.placement()
@@ -236,10 +284,39 @@ async def test_a_waiting_pod_is_known_as_soon_as_permit_has_answered(answers: An
     assert placement.waits == {"Records": 60}
     waiting = w.handle.waiting_pods.get("uid-p")
     assert waiting is not None
+    assert waiting.node_name == "a"
     waiting.allow("Records")
     assert (await placement.allowed()).is_success
     assert not placement.is_waiting
     assert not len(w.handle.waiting_pods)
+
+
+async def test_a_rejection_of_a_waiting_pod_is_a_failure(answers: Any) -> None:
+    answers["permit"] = Status.wait(60)
+    w = World()
+    placement = w.placement()
+    placement.reserve()
+    placement.permit()
+    waiting = w.handle.waiting_pods.get("uid-p")
+    assert waiting is not None
+    waiting.reject("Records", "the gang is incomplete")
+    status = await placement.allowed()
+    assert (status.code, status.plugin) == (Code.UNSCHEDULABLE, "Records")
+    assert status.message == "the gang is incomplete"
+    assert placement.ended == ""
+
+
+async def test_the_way_back_ends_the_wait_in_no_plugins_name(answers: Any) -> None:
+    answers["permit"] = Status.wait(60)
+    w = World()
+    placement = w.placement()
+    placement.reserve()
+    placement.permit()
+    waiting = w.handle.waiting_pods.get("uid-p")
+    assert waiting is not None
+    placement.give_back("the plan was dropped")
+    status = await waiting.outcome()
+    assert (status.is_rejected, status.plugin, status.message) == (True, "", "the plan was dropped")
 
 
 async def test_a_permit_that_comes_after_the_way_back_is_too_late(answers: Any) -> None:
@@ -342,3 +419,72 @@ async def test_a_nomination_ends_with_the_assumption_and_comes_back_with_it(answ
     assert not nominator  # it is counted on its node
     placement.give_back()
     assert [each.metadata.name for each in nominator.pods_on("a")] == ["p"]
+
+
+class Marking(World):
+    """One whose pod is on an API server of this process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[str] = []
+        self.faults: list[Fault] = []
+        self.server = ApiServer(faults=self._fault)
+        self.client = self.handle.client = Client(ServerChannel(self.server))
+
+    def _fault(self, method: str, path: str) -> Fault | None:
+        if method != "PATCH":
+            return None
+        self.writes.append(path)
+        return self.faults.pop() if self.faults else None
+
+    async def marked(self) -> Placement:
+        """Return a placement of the pod as it is on the server, a label and an annotation wanted."""
+        await self.server.load()
+        document = pod_document("p")
+        document["spec"]["containers"][0]["image"] = "i"
+        del document["spec"]["nodeName"]
+        await self.client.create_raw(resource_of(Pod), "default", document)
+        live = await self.client.get(Pod, "default", "p")
+        placement = Placement(self.framework, self.framework.new_state(), live, "a")
+        placement.binding.annotations["note"] = "1"
+        return placement
+
+    async def live(self) -> tuple[dict[str, str], dict[str, str]]:
+        meta = (await self.client.get(Pod, "default", "p")).metadata
+        return dict(meta.labels), dict(meta.annotations)
+
+
+async def test_labels_are_set_once_before_the_pod_is_bound_and_taken_back() -> None:
+    w = Marking()
+    placement = await w.marked()
+    placement.binding.labels["extra"] = "yes"
+    w.faults = [Fault(status=409)]  # and that is tried again
+    assert (await placement.mark(placement.pod)).is_success
+    assert (await placement.mark(placement.pod)).is_success
+    assert len(w.writes) == 2
+    assert await w.live() == ({"extra": "yes"}, {})
+    await placement.unmark()
+    await placement.unmark()
+    assert len(w.writes) == 3
+    assert await w.live() == ({}, {})
+
+
+async def test_annotations_are_set_where_what_binds_does_not_carry_them() -> None:
+    w = Marking()
+    placement = await w.marked()
+    assert (await placement.mark(placement.pod)).is_success
+    await placement.unmark()
+    assert not w.writes
+    assert (await placement.mark(placement.pod)).is_success  # there is nothing to be set
+    assert (await placement.mark(placement.pod, annotations=True)).is_success
+    assert await w.live() == ({}, {"note": "1"})
+    await placement.unmark()
+    assert await w.live() == ({}, {})
+
+
+async def test_annotations_stay_out_of_the_write_of_labels_by_default() -> None:
+    w = Marking()
+    placement = await w.marked()
+    placement.binding.labels["extra"] = "yes"
+    assert (await placement.mark(placement.pod)).is_success
+    assert await w.live() == ({"extra": "yes"}, {})
