@@ -211,6 +211,8 @@ class Slow:
         self.go_on = asyncio.Event()
         self.arrived: asyncio.Queue[str] = asyncio.Queue()
         self.in_flight = self.most_in_flight = 0
+        self.written: list[dict[str, str]] = []
+        """What was used after each write."""
 
     async def answer(self, exchange: Exchange) -> None:
         self.in_flight += 1
@@ -223,6 +225,7 @@ class Slow:
         metadata = json.loads(exchange.request.body)["metadata"]
         self.quota["metadata"]["annotations"] |= metadata["annotations"]
         self.quota["metadata"]["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
+        self.written.append(self.used())
         await exchange.reply(200, json.dumps(self.quota).encode())
 
     def used(self) -> dict[str, str]:
@@ -277,7 +280,7 @@ async def test_callers_wait_no_longer_than_their_patience(slow: tuple[Slow, Clie
     api.go_on.set()
     evaluation.evaluator._patience = PATIENCE  # the answer comes now, but not in no time
     await evaluation.charge(5)
-    assert api.used() == {"cpu": "5"}
+    assert {"cpu": "5"} in api.written  # and maybe one of the others after it: they may reach the server late
 
 
 async def test_pods_that_come_during_a_write_form_the_next_batch(slow: tuple[Slow, Client]) -> None:
