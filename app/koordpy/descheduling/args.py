@@ -11,5 +11,5 @@ class PluginArgs(plugin.PluginArgs):
     """Arguments of a plugin, with Koordinator's names, defaults and validation."""
 
     def adapted_to_interval(self, interval: int) -> Self:
-        """Return the arguments as they are with so much time (nanoseconds, above 0) between two cycles."""
+        """Return the arguments adapted to the interval between two cycles (nanoseconds, above 0)."""
         return self

@@ -1,8 +1,8 @@
-"""The DeschedulerConfiguration file (`descheduler/v1alpha2`), as users of koord-descheduler have it.
+"""The DeschedulerConfiguration file (`descheduler/v1alpha2`) of koord-descheduler.
 
-`load` reads the bare document or a ConfigMap that holds it, strictly, fills in the defaults and validates it.
-What the plugins' own arguments mean is the plugins' business; `profile` decodes them once the plugins are
-known. Source: Koordinator, `pkg/descheduler/apis/config/v1alpha2` and `.../validation`.
+`load` strictly reads the bare document or a ConfigMap that holds it, fills in the defaults and validates it.
+The plugins' own arguments are decoded later, when the plugins are created (`framework`). Source: Koordinator,
+`pkg/descheduler/apis/config/v1alpha2` and `.../validation`.
 """
 
 import ipaddress
@@ -37,19 +37,19 @@ Unsigned = Annotated[int, Field(ge=0, le=2**64 - 1)]
 
 
 class LeaderElection(ConfigModel):
-    """Which Lease makes a process the one that acts."""
+    """The leader election."""
 
     leader_elect: bool = True
     lease_duration: Duration = 15 * duration.SECOND
     renew_deadline: Duration = 10 * duration.SECOND
     retry_period: Duration = 2 * duration.SECOND
-    resource_lock: Annotated[str, NoEffect("a Lease is taken always", but="leases")] = "leases"
+    resource_lock: Annotated[str, NoEffect("a Lease is always used", but="leases")] = "leases"
     resource_namespace: str = "koordinator-system"
     resource_name: str = "koord-descheduler"
 
 
 class ClientConnection(ConfigModel):
-    """How the process reaches the API server."""
+    """The connection to the API server."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
@@ -68,14 +68,14 @@ class Plugins(ConfigModel):
 
 
 class PluginConfig(ConfigModel):
-    """Arguments of one plugin, not looked into yet."""
+    """Arguments of one plugin, not decoded yet."""
 
     name: str = ""
     args: dict[str, Any] | None = None
 
 
 class Profile(ConfigModel):
-    """A set of plugins, and the nodes that they look at."""
+    """A set of plugins, and the nodes that they process."""
 
     name: str = ""
     node_selector: Selector | None = None
@@ -108,7 +108,7 @@ class DeschedulerConfiguration(ConfigModel):
 
     @property
     def without_effect(self) -> tuple[str, ...]:
-        """A line for each field that the file sets and that decides nothing here."""
+        """A line for each field that the file sets and that has no effect here."""
         return self._without_effect
 
 
@@ -133,7 +133,7 @@ def load(text: str) -> DeschedulerConfiguration:
 
 
 def set_defaults(config: DeschedulerConfiguration) -> DeschedulerConfiguration:
-    """Return the configuration with everything filled in that was left out."""
+    """Return the configuration with defaults for everything that was left out."""
     profiling, contention = config.enable_profiling, config.enable_contention_profiling
     profiling = True if profiling is None else profiling
     profiles = config.profiles or [Profile()]
@@ -172,7 +172,7 @@ def _with_default_plugins(profile: Profile) -> Profile:
 
 
 def validate(config: DeschedulerConfiguration) -> list[FieldError]:
-    """Return everything that is wrong with a defaulted configuration."""
+    """Return all errors in a defaulted configuration."""
     errors = _leader_election_errors(config.leader_election)
     if config.client_connection.burst < 0:
         errors.append(
@@ -238,7 +238,7 @@ def _address_errors(path: str, address: str | None) -> list[FieldError]:
 
 
 def _is_host(host: str) -> bool:
-    """Whether a host is an address or could be a name; Koordinator also looks the name up."""
+    """Whether a host is an address or could be a name; Koordinator also resolves the name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

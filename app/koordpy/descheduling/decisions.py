@@ -1,6 +1,6 @@
-"""The last rounds of the descheduler, with what each plugin saw and did: every eviction can be explained.
+"""The last rounds of the descheduler, with each plugin's decisions: every eviction can be explained.
 
-The models are plain data for JSON: debug endpoints and the console show them as they are.
+The models are plain JSON data: debug endpoints and the console show them unchanged.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ class Outcome(StrEnum):
 
     EVICTED = "evicted"
     DRY_RUN = "dryRun"
-    """Would have been evicted; counted against the limits."""
+    """The pod would have been evicted; counted against the limits."""
     LIMITED = "limited"
     REFUSED = "refused"
     """The evict plugin, or the API server behind it, did not evict the pod."""
@@ -33,7 +33,7 @@ class EvictionDecision(BaseModel):
     reason: str
     outcome: Outcome
     detail: str = ""
-    """Which limit stopped it."""
+    """The limit that stopped it."""
 
 
 class PluginRun(BaseModel):
@@ -46,7 +46,7 @@ class PluginRun(BaseModel):
     error: str = ""
     evictions: list[EvictionDecision] = []
     details: list[SerializeAsAny[BaseModel]] = []
-    """What the plugin itself reports."""
+    """The plugin's own report."""
 
 
 class Round(BaseModel):
@@ -57,7 +57,7 @@ class Round(BaseModel):
     ended: datetime | None = None
     dry_run: bool = False
     nodes: int = 0
-    """Ready nodes that the cycle looked at."""
+    """The number of ready nodes in the cycle."""
     error: str = ""
     """Why the cycle did not run, or the errors of its plugins."""
     runs: list[PluginRun] = []
@@ -69,7 +69,7 @@ class Round(BaseModel):
 
 
 class Decisions:
-    """Keeps the last rounds; the framework writes here while a round runs."""
+    """Keeps the last rounds; the framework records here while a round runs."""
 
     def __init__(self, keep: int = KEPT_ROUNDS) -> None:
         self.rounds: deque[Round] = deque(maxlen=keep)
@@ -94,11 +94,11 @@ class Decisions:
         self._run = None
 
     def report(self, details: BaseModel) -> None:
-        """Keep what the running plugin says about itself; outside a run it is dropped."""
+        """Record the running plugin's own report; dropped outside a run."""
         if self._run is not None:
             self._run.details.append(details)
 
     def evicting(self, decision: EvictionDecision) -> None:
-        """Keep an attempt of the running plugin; outside a run it is dropped."""
+        """Record an attempt of the running plugin; dropped outside a run."""
         if self._run is not None:
             self._run.evictions.append(decision)

@@ -1,9 +1,9 @@
-"""The descheduler: cycles over all profiles, in an interval or once.
+"""The descheduler: cycles over all profiles, at an interval or once.
 
-In a cycle all Deschedule plugins of all profiles run before any Balance plugin. A plugin that fails is
-logged, counted and kept with the round; the others run all the same. (In Koordinator a failing profile ends
-the cycle for the profiles after it and for all Balance plugins; which profiles these are is random there.)
-Source: Koordinator, `pkg/descheduler/descheduler.go` and `pkg/descheduler/profile/profile.go`.
+In a cycle all Deschedule plugins of all profiles run before any Balance plugin. A plugin's failure is logged,
+counted and recorded with the round; the others still run. (In Koordinator a failing profile ends the cycle
+for the profiles after it and for all Balance plugins; which profiles these are is random there.) Source:
+Koordinator, `pkg/descheduler/descheduler.go` and `pkg/descheduler/profile/profile.go`.
 """
 
 import asyncio
@@ -39,9 +39,9 @@ log = logging.getLogger(__name__)
 class Descheduler:
     """All profiles of a configuration on one cluster.
 
-    Making it asks the cluster for the stores that it needs, so make it before the informers start. `client`
-    may be None where nothing is ever written. Raises ConfigError for a configuration that cannot run: a
-    plugin that is not installed is named, with those that are.
+    The constructor requests the needed stores from the cluster, so create it before the informers start.
+    `client` may be None if nothing is ever written. Raises ConfigError for a configuration that cannot run: a
+    plugin that is not installed is named, with the installed ones.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Descheduler:
         self.frameworks = _frameworks(self.config, catalogue.including(NoEvictor), runtime)
 
     async def serve(self) -> None:
-        """Run as long as this process is the leader: supervised in an interval, or one cycle."""
+        """Run as long as this process is the leader: supervised at an interval, or one cycle."""
         if self.config.descheduling_interval > 0:
             await supervise.forever("descheduler", self.run)
         else:
@@ -88,7 +88,7 @@ class Descheduler:
     async def run(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         """Run a cycle at once and then every interval, counted from start to start; without one, run once.
 
-        A cycle that takes longer than the interval is followed by the next one at once.
+        A cycle that takes longer than the interval is immediately followed by the next one.
         """
         clock = self._cluster.clock
         interval = self.config.descheduling_interval / duration.SECOND
@@ -100,7 +100,7 @@ class Descheduler:
             await sleep(max(0.0, interval - (clock.monotonic() - started)))
 
     async def run_once(self) -> Round:
-        """Run one cycle; return what happened. Errors are logged and kept, never raised."""
+        """Run one cycle; return its record. Errors are logged and recorded, never raised."""
         clock = self._cluster.clock
         current = self.decisions.begin(clock.now(), dry_run=self.config.dry_run)
         errors = await self._cycle(current)
@@ -114,7 +114,7 @@ class Descheduler:
     async def _cycle(self, current: Round) -> list[str]:
         try:
             nodes = await self._ready_nodes()
-        except Exception as error:  # the API server may be away; the next cycle tries again
+        except Exception as error:  # the API server may be unavailable; the next cycle retries
             return [f"unable to get ready nodes: {error}"]
         current.nodes = len(nodes)
         if len(nodes) <= 1:

@@ -1,4 +1,4 @@
-"""Properties of a pod that speak against evicting it.
+"""Properties of a pod that protect it from eviction.
 
 Plugins combine them into their filters. Source: Koordinator, `pkg/descheduler/evictions/evictions.go`;
 `sigs.k8s.io/descheduler`, `pkg/descheduler/pod`.
@@ -15,22 +15,22 @@ SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
 
 
 def is_asked_for(pod: Pod) -> bool:
-    """Return whether the pod carries the annotation that overrides all protection; any value will do."""
+    """Return whether the pod has the annotation that overrides all protection, with any value."""
     return ANNOTATION_EVICT in pod.metadata.annotations
 
 
 def prefers_no_eviction(pod: Pod) -> bool:
-    """Return whether the pod asks to be left alone; any value will do."""
+    """Return whether the pod has the annotation against eviction, with any value."""
     return ANNOTATION_PREFER_NO_EVICTION in pod.metadata.annotations
 
 
 def is_mirror(pod: Pod) -> bool:
-    """Return whether the pod only mirrors a static one."""
+    """Return whether the pod is the mirror of a static pod."""
     return ANNOTATION_MIRROR in pod.metadata.annotations
 
 
 def is_static(pod: Pod) -> bool:
-    """Return whether a kubelet got the pod from somewhere else than the API server."""
+    """Return whether a kubelet got the pod from another source than the API server."""
     return pod.metadata.annotations.get(ANNOTATION_SOURCE, "api") != "api"
 
 
@@ -40,12 +40,12 @@ def is_terminating(pod: Pod) -> bool:
 
 
 def is_daemon(pod: Pod) -> bool:
-    """Return whether a DaemonSet, of whatever API group, owns the pod."""
+    """Return whether a DaemonSet of any API group owns the pod."""
     return any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
 
 
 def is_bare(pod: Pod) -> bool:
-    """Return whether nobody would make the pod again."""
+    """Return whether no controller would recreate the pod."""
     return not pod.metadata.owner_references
 
 

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class EvictorProxy:
-    """One for each profile. The plugin lists are filled in after all plugins are made."""
+    """One per profile. The plugin lists are filled after all plugins have been created."""
 
     limiter: EvictionLimiter
     decisions: Decisions
@@ -27,17 +27,17 @@ class EvictorProxy:
     evict_plugin: EvictPlugin | None = field(default=None)
 
     def filter(self, pod: Pod) -> bool:
-        """Return whether all filter plugins let a pod be evicted."""
+        """Return whether all filter plugins allow evicting a pod."""
         return all(plugin.filter(pod) for plugin in self.filters)
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
-        """Return whether all filter plugins let a pod be evicted right now."""
+        """Return whether all filter plugins allow evicting a pod right now."""
         return all(plugin.pre_eviction_filter(pod) for plugin in self.filters)
 
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:
-        """Evict a pod within the limits. In dry run nothing is written, but the limits count it."""
+        """Evict a pod within the limits. A dry run writes nothing, but counts against the limits."""
         if self.evict_plugin is None:
-            raise RuntimeError(f"pod {pod.metadata.key}: eviction was asked for before the profile was ready")
+            raise RuntimeError(f"pod {pod.metadata.key}: eviction was requested before the profile was ready")
         limit = self.limiter.refusal(pod)
         if limit is not None:
             log.info("%s: pod %s is not evicted: %s", options.plugin_name, pod.metadata.key, limit)
@@ -72,21 +72,21 @@ class EvictorProxy:
 
 @dataclass(frozen=True)
 class PluginEvictor:
-    """A profile's evictor as one plugin has it: evictions carry the plugin's name."""
+    """A profile's evictor for one plugin: evictions carry the plugin's name."""
 
     proxy: EvictorProxy
     plugin_name: str
 
     def filter(self, pod: Pod) -> bool:
-        """Return whether all filter plugins let a pod be evicted."""
+        """Return whether all filter plugins allow evicting a pod."""
         return self.proxy.filter(pod)
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
-        """Return whether all filter plugins let a pod be evicted right now."""
+        """Return whether all filter plugins allow evicting a pod right now."""
         return self.proxy.pre_eviction_filter(pod)
 
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:
-        """Evict a pod within the limits; in dry run only count it."""
+        """Evict a pod within the limits; a dry run only counts it."""
         if not options.plugin_name:
             options = replace(options, plugin_name=self.plugin_name)
         return await self.proxy.evict(pod, options)

@@ -1,4 +1,4 @@
-"""One profile at work: its plugins, made once each, and the two points that a cycle runs.
+"""One running profile: its plugins, created once each, and the two points that a cycle runs.
 
 Source: Koordinator, `pkg/descheduler/framework/runtime/framework.go`.
 """
@@ -44,7 +44,7 @@ class Runtime:
     decisions: Decisions
     dry_run: bool = False
     interval: int = 0
-    """Nanoseconds between two cycles; 0: one cycle only."""
+    """Nanoseconds between two cycles; 0 for a single cycle."""
     gates: FeatureGates = field(default_factory=lambda: FeatureGates({}))
 
 
@@ -54,10 +54,10 @@ def installed() -> Catalogue[Plugin]:
 
 
 class Framework:
-    """The plugins of one profile, which is at `path` in its file.
+    """The plugins of one profile; `path` is its place in the file.
 
-    Raises ConfigError for a plugin that is not installed, does not extend its point, is listed twice,
-    refuses its arguments, and when not exactly one evict plugin is enabled.
+    Raises ConfigError for a plugin that is not installed, does not extend its point, is listed twice or has
+    invalid arguments, and unless exactly one evict plugin is enabled.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Framework:
 
     @property
     def evict_plugin(self) -> EvictPlugin | None:
-        """The plugin that carries evictions out; None only for a profile without plugins."""
+        """The plugin that performs evictions; None only for a profile without plugins."""
         return self._proxy.evict_plugin
 
     def nodes_of(self, nodes: Sequence[Node]) -> list[Node]:
@@ -151,7 +151,7 @@ class Framework:
             self._decisions.begin_run(run)
             try:
                 await call(nodes)
-            except Exception as error:  # a plugin's failure is its own
+            except Exception as error:  # a plugin's failure does not affect others
                 log.exception("profile %s: %s plugin %s failed", self.profile.name, point, name)
                 PLUGIN_ERRORS.labels(self.profile.name, name, point).inc()
                 run.error = str(error) or type(error).__name__
@@ -164,7 +164,7 @@ class Framework:
 def _read_args(
     profile: Profile, catalogue: Catalogue[Plugin], path: str
 ) -> dict[str, tuple[str, PluginArgs]]:
-    """Return the arguments of the installed plugins, enabled or not, with their places."""
+    """Return the arguments of the installed plugins, enabled or not, with their paths."""
     read: dict[str, tuple[str, PluginArgs]] = {}
     problems: list[object] = []
     names = [entry.name for entry in profile.plugin_config]

@@ -1,9 +1,9 @@
-"""What a descheduling plugin can be, and what the framework gives it.
+"""The extension points of descheduling plugins, and what the framework gives them.
 
 A plugin is a class that subclasses one or more of the points below and is installed as an entry point of the
-group `koordpy.descheduling`. It is constructed with its arguments and a `Handle`, once for a profile, however
-many points it is enabled at. One cycle runs every Deschedule plugin of every
-profile, then every Balance plugin. Source: Koordinator, `pkg/descheduler/framework`.
+group `koordpy.descheduling`. It is constructed with its arguments and a `Handle`, once per profile,
+regardless of the number of points it is enabled at. One cycle runs every Deschedule plugin of every profile,
+then every Balance plugin. Source: Koordinator, `pkg/descheduler/framework`.
 """
 
 from abc import ABC, abstractmethod
@@ -30,18 +30,18 @@ from .pods import NodePods
 
 @dataclass(frozen=True)
 class EvictOptions:
-    """Who evicts a pod and why. Empty fields are filled in with what the framework knows."""
+    """Which plugin evicts a pod and why. The framework fills in empty fields."""
 
     plugin_name: str = ""
     reason: str = ""
     grace_period_seconds: int | None = None
-    """How long the pod may take to end; None leaves that to the pod."""
+    """The grace period; None for the pod's own."""
 
 
 class Plugin(BasePlugin, ABC):
-    """What every plugin has. It runs where a profile enables it; `needs` is what it cannot work without.
+    """The base of every plugin. It runs if a profile enables it; `needs` declares its requirements.
 
-    A plugin with a `feature` refuses to be enabled while that gate is off.
+    A plugin with a `feature` cannot be enabled while that gate is off.
     """
 
     args: PluginArgs
@@ -53,34 +53,34 @@ class Plugin(BasePlugin, ABC):
 
     @classmethod
     def read_args(cls, document: object, path: str) -> PluginArgs:
-        """Return the plugin's arguments, as any plugin's are read. Raises ConfigError."""
+        """Decode the plugin's arguments. Raises ConfigError."""
         args = super().read_args(document, path)
         assert isinstance(args, PluginArgs)
         return args
 
 
 class DeschedulePlugin(Plugin):
-    """Evicts pods that should not run where they run."""
+    """Evicts pods that should not run on their node."""
 
     @abstractmethod
     async def deschedule(self, nodes: Sequence[Node]) -> None:
-        """Evict pods of the nodes of a profile, which come by name. Any exception is the run's error."""
+        """Evict pods of a profile's nodes, which are sorted by name. An exception is the run's error."""
 
 
 class BalancePlugin(Plugin):
-    """Evicts pods so that the cluster as a whole is used better."""
+    """Evicts pods to improve the utilization of the whole cluster."""
 
     @abstractmethod
     async def balance(self, nodes: Sequence[Node]) -> None:
-        """Evict pods of the nodes of a profile, which come by name. Any exception is the run's error."""
+        """Evict pods of a profile's nodes, which are sorted by name. An exception is the run's error."""
 
 
 class EvictPlugin(Plugin):
-    """Carries evictions out. A profile has exactly one."""
+    """Performs evictions. A profile has exactly one."""
 
     @abstractmethod
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:
-        """Evict a pod, or start to; return whether that succeeded. Never called in dry run."""
+        """Evict a pod, or start to; return whether that succeeded. Never called in a dry run."""
 
 
 class FilterPlugin(Plugin):
@@ -96,18 +96,18 @@ class FilterPlugin(Plugin):
 
 
 class Evictor(Protocol):
-    """What plugins see of a profile's filter and evict plugins, of the limits and of dry run."""
+    """The interface to a profile's filter and evict plugins, behind limits and dry run."""
 
     def filter(self, pod: Pod) -> bool:
-        """Return whether all filter plugins let a pod be evicted."""
+        """Return whether all filter plugins allow evicting a pod."""
         ...
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
-        """Return whether all filter plugins let a pod be evicted right now."""
+        """Return whether all filter plugins allow evicting a pod right now."""
         ...
 
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:
-        """Evict a pod within the limits; in dry run only count it. False: it was not evicted."""
+        """Evict a pod within the limits; a dry run only counts it. Return false if it was not evicted."""
         ...
 
 
@@ -115,7 +115,7 @@ class Evictor(Protocol):
 class Handle:
     """What a plugin may use. `evictor` is bound to the plugin's name.
 
-    The filter and evict plugins behind `evictor` are known only after all plugins are made: do not call it
+    The filter and evict plugins behind `evictor` are known only after all plugins are created: do not call it
     in a constructor.
     """
 
@@ -127,10 +127,10 @@ class Handle:
     evictor: Evictor
     dry_run: bool
     report: Callable[[BaseModel], None]
-    """Keep an explanation of what the running plugin decided with the round (see `decisions`)."""
+    """Record an explanation of the running plugin's decisions with the round (see `decisions`)."""
     gates: FeatureGates
     node_selector: LabelSelector | None = None
-    """Which nodes the profile is about; None: all."""
+    """Selects the nodes of the profile; None selects all."""
 
     @cached_property
     def pods(self) -> NodePods:
@@ -138,8 +138,8 @@ class Handle:
         return NodePods(self.cluster)
 
     def nodes(self) -> list[Node]:
-        """Return the nodes that the profile is about, by name, ready or not.
+        """Return the nodes that the profile selects, by name, ready or not.
 
-        For points that are not given them: filters, for example.
+        For points that do not receive them, such as filters.
         """
         return selected(self.cluster.store(Node), self.node_selector)

@@ -21,7 +21,7 @@ class EvictionLimiter:
         self._total = 0
 
     def refusal(self, pod: Pod) -> str | None:
-        """Return which limit one more eviction would break, or None."""
+        """Return the limit that one more eviction would exceed, or None."""
         node, namespace = pod.spec.node_name, pod.metadata.namespace
         if node and self.per_node is not None and self._nodes[node] + 1 > self.per_node:
             return f"maxNoOfPodsToEvictPerNode={self.per_node} is reached on node {node}"
@@ -32,7 +32,7 @@ class EvictionLimiter:
         return None
 
     def allow_evict(self, pod: Pod) -> bool:
-        """Return whether one more eviction keeps all limits. Nothing is counted."""
+        """Return whether one more eviction is within all limits. Nothing is counted."""
         return self.refusal(pod) is None
 
     def done(self, pod: Pod) -> None:

@@ -1,11 +1,11 @@
-"""What the descheduler counts. The name and labels of the first metric are koord-descheduler's."""
+"""Metrics of the descheduler. The name and labels of the first are koord-descheduler's."""
 
 from prometheus_client import Counter, Gauge
 
-# It only rises; the client library would add `_total` to the name of a Counter.
+# It only increases; the client library would add `_total` to the name of a Counter.
 PODS_EVICTED = Gauge(
     "descheduler_pods_evicted",
-    "Evictions, by result, by the strategy (plugin) that asked for them, by namespace and node.",
+    "Evictions, by result, strategy (plugin), namespace and node.",
     ["result", "strategy", "namespace", "node"],
 )
 PLUGIN_ERRORS = Counter(

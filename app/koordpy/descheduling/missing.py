@@ -1,8 +1,7 @@
 """Koordinator's plugins that are not installed: a configuration that names them runs without them.
 
-A koord-descheduler's file keeps working with the plugins that there are. A profile whose evictor is missing
-evicts nothing: another way to evict pods than the one that was asked for is a decision for people to make, by
-an evictor substitute.
+A koord-descheduler's file keeps working with the available plugins. A profile whose evictor is missing evicts
+nothing: evicting pods in another way than configured must be chosen explicitly, by an evictor substitute.
 """
 
 import logging
@@ -41,7 +40,7 @@ KOORDINATOR_PLUGINS: Final = frozenset(
 
 
 class NoEvictor(EvictPlugin):
-    """Stands in for an evictor that is missing: no pod is evicted."""
+    """Replaces a missing evictor: no pod is evicted."""
 
     name: ClassVar[str] = "NoEvictor"
 

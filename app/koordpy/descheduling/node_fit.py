@@ -1,6 +1,6 @@
-"""Whether a pod could run on a node, as far as the descheduler looks: not everything a scheduler checks.
+"""Whether a pod could run on a node, as the descheduler checks: less than a scheduler.
 
-Ports, volumes, pod affinity and the number of pods are not looked at. Source: Koordinator,
+Ports, volumes, pod affinity and the number of pods are not checked. Source: Koordinator,
 `pkg/descheduler/node/node.go`.
 """
 
@@ -17,7 +17,7 @@ _UNIT = 1_000_000_000
 
 
 class NodeFit:
-    """Answers about the cluster as it was when a node was first asked for: make a new one for each run.
+    """Checks against the cluster as it was when a node was first used: create a new one for each run.
 
     Nothing is reserved: two pods that fit a node one at a time may not fit it together.
     """
@@ -40,11 +40,11 @@ class NodeFit:
         return reasons
 
     def fits(self, pod: Pod, node: Node) -> bool:
-        """Return whether nothing speaks against a pod on a node."""
+        """Return whether a pod fits a node."""
         return self.admits(pod, node) and not self._insufficient(pod, node)
 
     def admits(self, pod: Pod, node: Node) -> bool:
-        """Return whether cordon, taints and labels let a pod on a node, whatever room there is."""
+        """Return whether cordon, taints and labels allow a pod on a node, regardless of free resources."""
         return (
             not node.spec.unschedulable
             and taints.find_untolerated(node.spec.taints, pod.spec.tolerations) is None
@@ -52,9 +52,9 @@ class NodeFit:
         )
 
     def left(self, node: Node, resource: str) -> int:
-        """Return what is not requested of a resource, in billionths; negative on an overcommitted node.
+        """Return the unrequested amount of a resource, in billionths; negative on an overcommitted node.
 
-        Of what a node does not list, however much is requested there, exactly nothing is left.
+        For a resource that a node does not list this is always 0.
         """
         unit = _MILLI if resource == "cpu" else _UNIT
         allocatable = node.status.allocatable
@@ -73,7 +73,7 @@ class NodeFit:
         return any(self.fits(pod, node) for node in nodes if node.metadata.name != pod.spec.node_name)
 
     def _insufficient(self, pod: Pod, node: Node) -> list[str]:
-        """Which requests exceed what is left. A request of 0 exceeds what is overcommitted already."""
+        """The requests that exceed the unrequested amounts. A request of 0 exceeds a negative one."""
         return [
             f"insufficient {name}"
             for name, nanos in self.requests_of(pod).items()
@@ -86,11 +86,11 @@ class NodeFit:
         if known is None:
             amounts = resources.pod_requests(pod)
             known = (pod, {name: amount.nano_value() for name, amount in amounts.items()})
-            self._requests[id(pod)] = known  # the entry keeps the pod, so that no other gets its id
+            self._requests[id(pod)] = known  # the entry keeps the pod, so that its id is not reused
         return known[1]
 
     def _requested_on(self, node_name: str) -> dict[str, int]:
-        """What the pods of a node request together, in billionths."""
+        """The sum of the requests of a node's pods, in billionths."""
         known = self._requested.get(node_name)
         if known is None:
             known = self._requested[node_name] = {}

@@ -1,4 +1,4 @@
-"""Which nodes a cycle looks at. Source: Koordinator, `pkg/descheduler/node/node.go`."""
+"""Which nodes a cycle processes. Source: Koordinator, `pkg/descheduler/node/node.go`."""
 
 from collections.abc import Iterable
 

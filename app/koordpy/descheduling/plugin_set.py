@@ -1,4 +1,4 @@
-"""Which plugins are enabled at a point, and how a user's choice meets the defaults.
+"""Which plugins are enabled at a point, by the user's choice and the defaults.
 
 Source: Koordinator, `pkg/descheduler/apis/config/v1alpha2/default_plugins.go`.
 """
@@ -33,7 +33,7 @@ class PluginSet(ConfigModel):
 
 
 def merge(defaults: Sequence[str], custom: PluginSet) -> PluginSet:
-    """Return the defaults that a user's choice leaves, in their order, then the user's own plugins in theirs.
+    """Return the defaults that the user does not disable, in order, then the user's own plugins in order.
 
     `disabled` removes defaults only, never what the user enables.
     """

@@ -1,4 +1,4 @@
-"""Evict a pod through the eviction subresource, so that PodDisruptionBudgets are respected.
+"""Evicts pods through the eviction subresource, so that PodDisruptionBudgets are respected.
 
 Source: Koordinator, `pkg/descheduler/evictions/evictions.go`.
 """
@@ -17,13 +17,13 @@ log = logging.getLogger(__name__)
 
 
 class PodEvictor:
-    """Evicts, counts and tells."""
+    """Evicts, counts and writes events."""
 
     def __init__(self, client: Client, events: Recorder | None) -> None:
         self._client, self._events = client, events
 
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:
-        """Evict a pod; return whether the API server agreed. Refusals are logged and counted, not raised."""
+        """Evict a pod; return whether the API server accepted. Errors are logged and counted, not raised."""
         key = pod.metadata.key
         try:
             await self._client.evict(pod, grace_period_seconds=options.grace_period_seconds)

@@ -37,7 +37,7 @@ SortKey = tuple[int, int, int, int, int, int, float, float]
 
 
 def cost(pod: Pod, annotation: str) -> int:
-    """Return a pod's cost by annotation; 0 for what is no 32-bit integer or is written with `+` or zeros."""
+    """Return a pod's cost by annotation; 0 if it is not a 32-bit integer or has a `+` or leading zeros."""
     text = pod.metadata.annotations.get(annotation, "")
     if not _COST.fullmatch(text):
         return 0

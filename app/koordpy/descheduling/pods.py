@@ -1,4 +1,4 @@
-"""Which pods a plugin looks at: the ones on a node, by namespace, by label and by what the evictor lets go.
+"""Which pods a plugin considers: those on a node, by namespace, label and evictability.
 
 Source: Koordinator, `pkg/descheduler/pod/pods.go`.
 """
@@ -18,7 +18,7 @@ PodFilter = Callable[[Pod], bool]
 
 
 class Namespaces(ConfigModel):
-    """Namespaces to look at, or to leave alone; only one of the two lists may be given."""
+    """Namespaces to include or to exclude; only one of the two lists may be given."""
 
     include: list[str] = []
     exclude: list[str] = []
@@ -32,7 +32,7 @@ class PodSelector(ConfigModel):
 
 
 def namespaces_errors(path: str, namespaces: Namespaces | None) -> list[FieldError]:
-    """Return what is wrong with a plugin's namespaces."""
+    """Return the errors in a plugin's namespaces."""
     if namespaces is not None and namespaces.include and namespaces.exclude:
         return [invalid(path, namespaces.model_dump(), "only one of Include/Exclude namespaces can be set")]
     return []
@@ -60,7 +60,7 @@ def _node_names(pod: Pod) -> tuple[str, ...]:
 
 
 def in_namespaces(namespaces: Namespaces | None) -> PodFilter:
-    """Return a filter for the namespaces; empty lists let everything pass."""
+    """Return a filter for the namespaces; empty lists pass everything."""
     included = frozenset(namespaces.include if namespaces else ())
     excluded = frozenset(namespaces.exclude if namespaces else ())
 
@@ -74,7 +74,7 @@ def in_namespaces(namespaces: Namespaces | None) -> PodFilter:
 def selected(selectors: Iterable[PodSelector]) -> PodFilter:
     """Return a filter for pods that one of the selectors matches; without any selector all pass.
 
-    Raises ValueError naming the selector that is not valid.
+    Raises ValueError naming the invalid selector.
     """
     matchers = [_matcher(entry.name, entry.selector) for entry in selectors if entry.selector is not None]
     if not matchers:

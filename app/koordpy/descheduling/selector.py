@@ -36,7 +36,7 @@ Selector = Annotated[
 
 
 def selector_errors(path: str, selector: LabelSelector | None) -> list[FieldError]:
-    """Return what is wrong with a selector; None is fine."""
+    """Return the errors in a selector; None is valid."""
     if selector is None:
         return []
     try:

@@ -1,9 +1,9 @@
-"""Run a configuration without a plugin that it names, by naming another one in its place.
+"""Runs a configuration with another evictor in place of one that it names.
 
 Koordinator's shipped descheduler configuration evicts through MigrationController. Where that plugin is not
 installed, nothing is evicted; `MigrationController=DefaultEvictor` as a substitute is the explicit decision
-to evict pods directly, without reserving a place for them first. Only the Evict and
-Filter points are touched; the arguments of the plugin that is replaced have no effect.
+to evict pods directly, without reserving a place for them first. Only the Evict and Filter points are
+changed; the arguments of the replaced plugin have no effect.
 """
 
 import logging
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def parse(text: str) -> dict[str, str]:
-    """Read `NAME=INSTEAD,...` as given on a command line; raise ConfigError naming the part that is wrong."""
+    """Read `NAME=INSTEAD,...` from a command line; raise ConfigError naming the invalid part."""
     substitutes = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, instead = (piece.strip() for piece in part.partition("="))
@@ -29,7 +29,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def substitute(config: DeschedulerConfiguration, substitutes: Mapping[str, str]) -> DeschedulerConfiguration:
-    """Return a defaulted configuration with evictors replaced; what is replaced is logged."""
+    """Return a defaulted configuration with evictors replaced; replacements are logged."""
     profiles = [_substituted(profile, substitutes) for profile in config.profiles]
     return config.model_copy(update={"profiles": profiles})
 

@@ -1,7 +1,7 @@
-"""Whether a pod could run on a node, as the Kubernetes descheduler asks: with anti-affinity and pod slots.
+"""Whether a pod could run on a node, as the Kubernetes descheduler checks: with anti-affinity and pod slots.
 
-`node_fit` is Koordinator's own, looser question. Here the first reason ends the check, and a node on which
-the pod runs already needs no room for it. Source: `sigs.k8s.io/descheduler`, `pkg/descheduler/node`.
+`node_fit` is Koordinator's own, weaker check. Here the first reason ends the check, and the node on which the
+pod already runs needs no free resources for it. Source: `sigs.k8s.io/descheduler`, `pkg/descheduler/node`.
 """
 
 from collections.abc import Iterable
@@ -12,11 +12,11 @@ from koordpy.api.core import Node, Pod, PodAffinityTerm
 from .pods import NodePods
 
 _BASIC = ("cpu", "memory", "pods")
-"""Of these less than nothing can be left; of others that a node does not list nothing is."""
+"""The unrequested amounts of these can be negative; of others that a node does not list it is 0."""
 
 
 class UpstreamNodeFit:
-    """Answers about the cluster as it is when asked; nothing is reserved."""
+    """Checks against the current cluster; nothing is reserved."""
 
     def __init__(self, pods: NodePods) -> None:
         self._pods = pods

@@ -1,6 +1,6 @@
-"""How much of something is used, as one number: of a node to order nodes, of a pod to order its pods.
+"""Usage as one number: of a node to order nodes, of a pod to order a node's pods.
 
-Amounts are integers in whatever unit; only their ratios count. Source: Koordinator,
+Amounts are integers in any unit; only their ratios matter. Source: Koordinator,
 `pkg/descheduler/utils/sorter` (`scorer.go`, `pod.go`).
 """
 
@@ -10,7 +10,7 @@ from koordpy.lib import int64
 
 
 def node_score(used: Mapping[str, int], capacity: Mapping[str, int], weights: Mapping[str, int]) -> int:
-    """Return the weighted mean of used/capacity over the used resources, 0 to 1000, in whole numbers.
+    """Return the weighted mean of used/capacity over the used resources, as an integer from 0 to 1000.
 
     A resource without capacity counts as unused, one without a weight not at all.
     """
@@ -24,9 +24,9 @@ def node_score(used: Mapping[str, int], capacity: Mapping[str, int], weights: Ma
 
 
 def pod_score(used: Mapping[str, int], exceeding: Mapping[str, int], weights: Mapping[str, int]) -> float:
-    """Return how well evicting a pod would take away what exceeds the thresholds of its node, 0 to 2.
+    """Return how well evicting a pod would remove the excess over its node's thresholds, 0 to 2.
 
-    2 is the pod that uses just what exceeds; bigger pods approach 1, smaller ones 0. Resources that do not
+    2 is a pod that uses exactly the excess; bigger pods approach 1, smaller ones 0. Resources that do not
     exceed have no weight.
     """
     total, weight_sum = 0.0, 0

@@ -1,1 +1,1 @@
-"""Small tools with no word of Kubernetes in them: only what no library offers."""
+"""Small tools independent of Kubernetes: only what no library offers."""

@@ -1,8 +1,8 @@
-"""Observations of hot paths, held back until a histogram is collected.
+"""Buffers observations of hot paths until a histogram is collected.
 
-Putting a number into a histogram of the metrics library takes a lock, a search and two additions: nothing
-where it happens seldom, a tenth of the work where it happens eight times in half a millisecond. Appending it
-to a list is all that a hot path pays here.
+Observing a value in a histogram of the metrics library takes a lock, a search and two additions: negligible
+if rare, but a tenth of the work if it happens eight times in half a millisecond. Here a hot path only appends
+to a list.
 """
 
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ from prometheus_client import Histogram, Metric
 from prometheus_client.registry import REGISTRY, Collector, CollectorRegistry
 
 _MOST = 64
-"""Observations of one series that are held back."""
+"""The number of buffered observations of one series."""
 
 
 class BufferedSeries:
-    """One series of a histogram. `observe` as the histogram's own; `flush` puts in what was held back."""
+    """One series of a histogram. `observe` is as the histogram's own; `flush` adds what is buffered."""
 
     __slots__ = ("_held", "_series")
 
@@ -24,20 +24,20 @@ class BufferedSeries:
         self._held: list[float] = []
 
     def observe(self, value: float) -> None:
-        """Remember an observation."""
+        """Buffer an observation."""
         self._held.append(value)
         if len(self._held) >= _MOST:
             self.flush()
 
     def flush(self) -> None:
-        """Hand over what is remembered."""
+        """Add the buffered observations to the histogram."""
         held, self._held = self._held, []
         for value in held:
             self._series.observe(value)
 
 
 class BufferedHistograms(Collector):
-    """The buffered series of a registry. Make it before the histograms: collection follows that order."""
+    """The buffered series of a registry. Create it before the histograms: collection follows that order."""
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
         self._buffers: dict[tuple[Histogram, tuple[str, ...]], BufferedSeries] = {}
@@ -52,11 +52,11 @@ class BufferedHistograms(Collector):
         return buffer
 
     def collect(self) -> Iterator[Metric]:
-        """Hand everything over; there is nothing of its own to show."""
+        """Flush all buffers; this collector has no metrics of its own."""
         for buffer in self._buffers.values():
             buffer.flush()
         return iter(())
 
     def describe(self) -> Iterator[Metric]:
-        """Name nothing."""
+        """Describe no metrics."""
         return iter(())

@@ -1,4 +1,4 @@
-"""Certificates for serving TLS: made and judged, kept in folders, reloaded when replaced.
+"""Certificates for serving TLS: created and verified, stored in folders, reloaded when replaced.
 
 File names are Koordinator's: `ca-cert.pem`, `ca-key.pem`, `tls.crt`, `tls.key`. A production cluster mounts
 a folder with the same names (cert-manager writes `tls.crt`, `tls.key` and `ca.crt`).
@@ -24,7 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 LIFETIME: Final = timedelta(days=3650)
 
 MONTHS_AHEAD: Final = 6
-"""Calendar months for which a certificate must still be good; otherwise it is replaced."""
+"""Calendar months for which a certificate must still be valid; otherwise it is replaced."""
 
 CA_CERT, CA_KEY, SERVER_CERT, SERVER_KEY = "ca-cert.pem", "ca-key.pem", "tls.crt", "tls.key"
 
@@ -35,16 +35,16 @@ PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
 class CertificateError(Exception):
-    """A certificate or key is absent, unreadable or does not fit; the message names the file or the host."""
+    """A certificate or key is absent, unreadable or does not match; the message names the file or host."""
 
 
 class KeyType(Enum):
-    """What keys are made. Those of a server certificate are of the same type as its authority's."""
+    """The type of created keys. A server certificate's key has the same type as its authority's."""
 
     EC = "EC"
     """P-256, in PKCS#8."""
     RSA = "RSA"
-    """2048 bits, in PKCS#1, which is all that koord-manager reads; making one takes a tenth of a second."""
+    """2048 bits, in PKCS#1, the only form that koord-manager reads; creating one takes 0.1 s."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class KeyPair:
 def make_ca(
     name: str, now: datetime, key_type: KeyType = KeyType.EC, *, begins: datetime | None = None
 ) -> KeyPair:
-    """Make a self-signed certificate authority. By default it begins a little before now."""
+    """Create a self-signed certificate authority. By default its validity begins a little before now."""
     key = _make_key(key_type)
     subject = _name(name)
     builder = (
@@ -81,10 +81,10 @@ def issue(
     name: str | None = None,
     begins: datetime | None = None,
 ) -> KeyPair:
-    """Make a server certificate for host names and IP addresses, signed by an authority.
+    """Create a server certificate for host names and IP addresses, signed by an authority.
 
-    `name` is what it is called, by default the first host. Raises CertificateError for a host that is none,
-    and for an authority whose key is neither EC nor RSA.
+    `name` is its common name, by default the first host. Raises CertificateError for an invalid host, and for
+    an authority whose key is neither EC nor RSA.
     """
     authority = x509.load_pem_x509_certificate(ca.cert)
     signer = serialization.load_pem_private_key(ca.key, None)
@@ -110,13 +110,14 @@ def begin_of(cert_pem: bytes) -> datetime:
 
 
 def problem(server: KeyPair, ca_cert: bytes, hosts: Sequence[str], at: datetime) -> str:
-    """Return why a server certificate must be replaced: it will not serve all hosts at a time. Empty: good.
+    """Return why a server certificate must be replaced: it is not valid for all hosts at a time. Empty if
+    valid.
 
-    Whatever is there is judged, not raised: what cannot be read is replaced.
+    Nothing is raised: an unreadable certificate must be replaced.
     """
     try:
         return _problem(server, ca_cert, hosts, at)
-    except Exception as error:  # the library has many ways to say that it cannot read something
+    except Exception as error:  # the library raises many types of errors for unreadable input
         return f"unreadable: {error or type(error).__name__}"
 
 
@@ -128,7 +129,7 @@ def _problem(server: KeyPair, ca_cert: bytes, hosts: Sequence[str], at: datetime
         return "the key does not belong to the certificate"
     try:
         cert.verify_directly_issued_by(ca)
-    except Exception as error:  # each kind of key has errors of its own
+    except Exception as error:  # each kind of key has its own errors
         return f"not signed by its CA: {error or type(error).__name__}"
     for what, one in (("CA", ca), ("certificate", cert)):
         if not one.not_valid_before_utc <= at <= one.not_valid_after_utc:
@@ -159,7 +160,7 @@ def can_sign(ca: KeyPair, until: datetime, key_types: Sequence[KeyType] = tuple(
         [cert] = x509.load_pem_x509_certificates(ca.cert)
         cert.verify_directly_issued_by(cert)
         is_ca = cert.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except Exception:  # whatever is wrong with it, it does not sign
+    except Exception:  # whatever the error, it cannot sign
         return False
     types = tuple(_KEY_CLASSES[type_] for type_ in key_types)
     fits = isinstance(key, types) and key.public_key() == cert.public_key()
@@ -167,7 +168,7 @@ def can_sign(ca: KeyPair, until: datetime, key_types: Sequence[KeyType] = tuple(
 
 
 def is_valid(cert_pem: bytes, at: datetime) -> bool:
-    """Return whether a PEM has a certificate that has begun and not ended at a time."""
+    """Return whether a PEM has a certificate that is valid at a time."""
     try:
         cert = x509.load_pem_x509_certificate(cert_pem)
     except ValueError:
@@ -176,18 +177,18 @@ def is_valid(cert_pem: bytes, at: datetime) -> bool:
 
 
 def months_later(moment: datetime, months: int) -> datetime:
-    """Return the same day so many calendar months later; days that the month lacks run over into the next."""
+    """Return the same day some calendar months later; days that the month lacks overflow into the next."""
     years, month = divmod(moment.month - 1 + months, 12)
     first = moment.replace(year=moment.year + years, month=month + 1, day=1)
     return first + timedelta(days=moment.day - 1)
 
 
 def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> bytes:
-    """Make a folder hold a CA and a server certificate for these hosts; return the CA's PEM.
+    """Ensure a CA and a server certificate for these hosts in a folder; return the CA's PEM.
 
-    What is there and stays valid for `MONTHS_AHEAD` is kept. The CA is kept as long as it can sign, so
-    that clients who trust it need not be told again. A folder with a server certificate but no CA key
-    belongs to cert-manager or to an operator: nothing in it is touched.
+    A certificate that stays valid for `MONTHS_AHEAD` is kept. The CA is kept as long as it can sign, so that
+    clients that trust it need no update. A folder with a server certificate but no CA key belongs to
+    cert-manager or to an operator: nothing in it is changed.
     """
     directory.mkdir(parents=True, exist_ok=True)
     paths = {name: directory / name for name in (CA_CERT, CA_KEY, SERVER_CERT, SERVER_KEY)}
@@ -212,11 +213,11 @@ def ca_bundle(directory: Path) -> bytes:
     for name in (CA_CERT, "ca.crt"):
         if (directory / name).exists():
             return (directory / name).read_bytes()
-    raise CertificateError(f"{directory}: neither {CA_CERT} nor ca.crt is there to be put into caBundle")
+    raise CertificateError(f"{directory}: neither {CA_CERT} nor ca.crt exists for caBundle")
 
 
 def server_context(directory: Path | None = None) -> ssl.SSLContext:
-    """Return a TLS 1.2+ server context with a folder's certificate, or still without one."""
+    """Return a TLS 1.2+ server context with a folder's certificate, or without one yet."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if directory is not None:
@@ -292,7 +293,7 @@ def _is_for_servers(cert: x509.Certificate) -> bool:
 
 
 def _general_name(host: str) -> x509.GeneralName:
-    """Return a host name or address as certificates name it. Raises CertificateError where it is neither."""
+    """Return a host name or address as certificates name it. Raises CertificateError if it is neither."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Time as a parameter, so that every test is deterministic and simulations run faster than the wall."""
+"""Time as a parameter, so that every test is deterministic and simulations run faster than real time."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where code that cares about time gets it."""
+    """The source of time."""
 
     def now(self) -> datetime:
         """Return the wall-clock time, aware, in UTC."""
@@ -18,7 +18,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own time."""
+    """The machine's time."""
 
     def now(self) -> datetime:
         """Return the wall-clock time, aware, in UTC."""

@@ -1,4 +1,4 @@
-"""Durations as Go writes them: `1h30m`, `90s`, `-1.5ms`. Configuration files of Go programs are full of them.
+"""Durations as Go writes them: `1h30m`, `90s`, `-1.5ms`. Configuration files of Go programs use them.
 
 A duration is an integer of nanoseconds in 64 bits.
 """
@@ -29,7 +29,7 @@ _PART: Final = re.compile(r"(?:([0-9]+)(?:\.([0-9]*))?|\.([0-9]+))(ns|us|µs|μs
 
 
 def parse(text: str) -> int:
-    """Read a duration into nanoseconds; fractions of one are cut. Raises ValueError naming the text."""
+    """Read a duration into nanoseconds, truncated. Raises ValueError naming the text."""
     unsigned = text[1:] if text[:1] in ("+", "-") else text
     if unsigned == "0":
         return 0

@@ -1,8 +1,8 @@
 """Feature gates: named switches with a default, a stage and one command-line syntax.
 
-A component declares its gates once and asks `enabled` where behaviour branches. The text form is that of
-Kubernetes components, `A=true,B=false`, so that flags move over unchanged; `AllAlpha` and `AllBeta` switch
-every gate of a stage that is not named itself.
+A component declares its gates once and calls `enabled` where behaviour branches. The text form is that of
+Kubernetes components, `A=true,B=false`, so that flags work unchanged; `AllAlpha` and `AllBeta` set every gate
+of a stage that is not named itself.
 
 Source: Kubernetes, `k8s.io/component-base/featuregate`.
 """
@@ -31,7 +31,7 @@ class FeatureSpec:
 
 
 class FeatureGateError(ValueError):
-    """A gate that does not exist, a value that is no boolean, or a gate that may not be changed."""
+    """A gate that does not exist, a value that is not a boolean, or a gate that is locked."""
 
 
 _STAGE_SWITCHES = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
@@ -41,7 +41,7 @@ _BOOLEANS = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True) | dict.
 
 
 class FeatureGates:
-    """The gates of one component and how they are set."""
+    """The gates of one component and their values."""
 
     def __init__(self, specs: Mapping[str, FeatureSpec], settings: Mapping[str, bool] | None = None) -> None:
         self.specs = dict(specs)
@@ -61,9 +61,9 @@ class FeatureGates:
         return iter(sorted(self._enabled.items()))
 
     def set(self, settings: Mapping[str, bool]) -> None:
-        """Switch gates; either all of `settings` is taken or, on an error, none.
+        """Set gates; either all of `settings` are applied or, on an error, none.
 
-        `AllAlpha` and `AllBeta` give way to gates of that stage that are named in the same call.
+        Gates named in the same call take precedence over `AllAlpha` and `AllBeta`.
         Raises FeatureGateError.
         """
         fresh: dict[str, bool] = {}
@@ -90,12 +90,12 @@ class FeatureGates:
         self._enabled.update(fresh)
 
     def set_from_text(self, text: str) -> None:
-        """Switch gates as `--feature-gates A=true,B=false` says. Raises FeatureGateError."""
+        """Set gates from `--feature-gates A=true,B=false`. Raises FeatureGateError."""
         self.set(parse(text))
 
 
 def parse(text: str) -> dict[str, bool]:
-    """Read `A=true,B=false`; of a gate named twice the last value holds. Raises FeatureGateError."""
+    """Read `A=true,B=false`; the last value of a repeated gate counts. Raises FeatureGateError."""
     settings: dict[str, bool] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = (piece.strip() for piece in part.partition("="))

@@ -1,16 +1,16 @@
-"""Named checks of a process: is it alive, and is it ready?"""
+"""Named liveness and readiness checks of a process."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
 Check = Callable[[], str | None]
-"""Returns None when all is well, else what is wrong."""
+"""Returns None if healthy, else the reason."""
 
 
 class Health:
     """The checks of one process, by name; its parts add theirs.
 
-    Checks return at once. Probes that take time are in `probes`: they are awaited before readiness is
-    evaluated, and leave their results where a check finds them.
+    Checks return immediately. Slow probes are in `probes`: they are awaited before readiness is evaluated,
+    and store their results for a check.
     """
 
     def __init__(self) -> None:

@@ -1,11 +1,11 @@
-"""An HTTP/1.1 client for programs that call few servers very often.
+"""An HTTP/1.1 client for frequent calls to few servers.
 
-A request is one write of bytes that were mostly built before, and a response is a status and a body; what
-that gains against a general library is in `docs/performance.md`. An `HttpClient` speaks to one origin over
-keep-alive connections. There are no redirects, cookies and the like: API servers need none.
+A request is one write of mostly prebuilt bytes, and a response is a status and a body; the gain over a
+general library is in `docs/performance.md`. An `HttpClient` speaks to one origin over keep-alive connections.
+It has no redirects, cookies and the like, which API servers do not need.
 
-After a failure a caller must know whether the request may have been carried out: every error has `sent`. Only
-requests that are safe to repeat are repeated here, once, when a keep-alive connection turns out to be dead.
+After a failure a caller must know whether the request may have taken effect: every error has `sent`. Only
+idempotent requests are repeated here, once, if a keep-alive connection turns out to be dead.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ R = TypeVar("R")
 
 
 class Caller(Protocol):
-    """What sends requests and returns complete responses: an `HttpClient`, or a server in this process."""
+    """Sends requests and returns complete responses: an `HttpClient`, or a server in this process."""
 
     origin: str
 
@@ -62,7 +62,7 @@ class Caller(Protocol):
         timeout: float = 30.0,
         repeatable: bool | None = None,
     ) -> Response:
-        """Send a request and return the complete response, whatever its status. Raises HttpError."""
+        """Send a request and return the complete response, with any status. Raises HttpError."""
         ...
 
     async def close(self) -> None:
@@ -71,7 +71,7 @@ class Caller(Protocol):
 
 
 Connect = Callable[[str], Caller]
-"""Returns the caller for an origin (`https://host:port`)."""
+"""Returns the `Caller` of an origin (`https://host:port`)."""
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -146,7 +146,7 @@ class HttpClient:
         repeatable: bool | None = None,
         gzip: bool = False,
     ) -> Response:
-        """Send a request and return the complete response, whatever its status.
+        """Send a request and return the complete response, with any status.
 
         `headers` may be a block that `header_block` made before. `repeatable` says whether the request may be
         sent again if a keep-alive connection breaks without a response (default: GET, HEAD and OPTIONS). With

@@ -1,8 +1,8 @@
 """One HTTP/1.1 connection: bytes of a request out, a parsed response in, one exchange at a time.
 
 An asyncio protocol on `httptools` instead of streams: no task, no buffer copy and no lock per request.
-Everything that a server may send is limited (head, bytes between those of the body, body), because it may be
-a webhook or an extender of a third party.
+Everything that a server may send is limited (head, chunk overhead, body), because it may be a webhook or an
+extender of a third party.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ MAX_BODY = 256 << 20
 """Largest body that is collected in memory, bytes. Streams are not bounded."""
 
 MAX_OVERHEAD = 256 << 10
-"""Most bytes without a byte of body: status line and headers, chunk extensions, trailers."""
+"""The longest run of bytes outside the body: status line and headers, chunk extensions, trailers."""
 
 
 class Connection(asyncio.Protocol):
-    """A connection to `origin`; it is a member of `registry` for as long as it is open."""
+    """A connection to `origin`; it is in `registry` as long as it is open."""
 
     def __init__(self, origin: str, registry: "set[Connection]") -> None:
         self.origin = origin
@@ -54,7 +54,7 @@ class Connection(asyncio.Protocol):
         self._begin("", streaming=False, limit=0, gzip=False)
         self._busy = False
 
-    # --- what the client calls -------------------------------------------------------------------
+    # --- called by the client --------------------------------------------------------------------
 
     @property
     def is_usable(self) -> bool:
@@ -109,10 +109,10 @@ class Connection(asyncio.Protocol):
             self._paused = False
             self._transport.resume_reading()
 
-    # --- what the event loop calls ---------------------------------------------------------------
+    # --- called by the event loop ----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Become usable."""
+        """Mark the connection as usable."""
         self._transport = transport = cast(asyncio.Transport, transport)
         self._usable = True
         self._registry.add(self)
@@ -142,7 +142,7 @@ class Connection(asyncio.Protocol):
             self.abort(str(failure))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the exchange: this completes a body without a length, and cuts off everything else."""
+        """End the exchange: this completes a body without a length, and truncates any other response."""
         self._usable = False
         self._transport = None
         self._registry.discard(self)
@@ -154,10 +154,10 @@ class Connection(asyncio.Protocol):
         reason = self._closing_reason or (str(exc) if exc else "the server closed the connection")
         self._break_off(ConnectionLost(f"{self.origin}: {reason}", answered=self._status != 0))
 
-    # --- what the parser calls -------------------------------------------------------------------
+    # --- called by the parser --------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """Begin a response; there is one per request, besides informational ones."""
+        """Begin a response; there is one per request, apart from informational ones."""
         if not self._busy:
             self._usable = False
         self._headers = []
@@ -254,7 +254,7 @@ class Connection(asyncio.Protocol):
             self._future.set_exception(error)
 
     def _refuse(self, what: str) -> None:
-        """Break off from within a parser callback."""
+        """Abort from within a parser callback."""
         self._failure = BadResponse(f"{self.origin}: {what}")
         raise self._failure
 

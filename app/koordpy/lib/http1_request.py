@@ -25,7 +25,7 @@ def request_head(
 def header_block(headers: Mapping[str, str]) -> bytes:
     """Build header lines once for many requests.
 
-    Raises ValueError for a name or value that could end the line; the message leaves out values, which may be
+    Raises ValueError for a name or value that could end the line; the message omits values, which may be
     secret.
     """
     for name, value in headers.items():

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 STREAM_BUFFER = 1 << 20
-"""A stream whose reader is so many bytes behind stops reading from the network."""
+"""A stream stops reading from the network while its reader is this many bytes behind."""
 
 
 class HttpError(Exception):
@@ -138,7 +138,7 @@ class StreamingResponse:
         return self._size > STREAM_BUFFER
 
     def end(self, error: HttpError | None) -> None:
-        """Note that no more bytes will arrive."""
+        """Record that no more bytes will arrive."""
         self._ended, self._error = True, error
         self._wake()
 

@@ -1,4 +1,4 @@
-"""The answer to the last question, for questions that come in rows of equal ones."""
+"""A cache of the last answer, for runs of equal queries."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -8,9 +8,9 @@ A = TypeVar("A")
 
 
 class LastAnswer(Generic[Q, A]):
-    """Ask `answer` only when a question differs from the one before. Answers are shared: never change them.
+    """Calls `answer` only if a query differs from the previous one. Answers are shared: never change them.
 
-    `same` compares two questions, the earlier one first; it may call equal questions different.
+    `same` compares two queries, the earlier one first; it may report equal queries as different.
     """
 
     __slots__ = ("_answer", "_last", "_same")
@@ -20,7 +20,7 @@ class LastAnswer(Generic[Q, A]):
         self._last: tuple[Q, A] | None = None
 
     def of(self, question: Q) -> A:
-        """Return the answer to a question. Raises what `answer` raises."""
+        """Return the answer to a query. Raises what `answer` raises."""
         last = self._last
         if last is not None and self._same(last[0], question):
             return last[1]

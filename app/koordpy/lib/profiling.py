@@ -1,8 +1,8 @@
 """A sampling profiler for this process, in the format of `go tool pprof`.
 
-A thread samples the stacks of the others a hundred times a second. Nothing is instrumented, so a process that
-is not being profiled pays nothing, and one that is pays little. The format is pprof's (gzipped protocol
-buffers): github.com/google/pprof, `proto/profile.proto`.
+A thread samples the stacks of the others a hundred times a second. Nothing is instrumented, so the cost is
+zero without profiling, and low with it. The format is pprof's (gzipped protocol buffers):
+github.com/google/pprof, `proto/profile.proto`.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _ROOTS: Final = ("/site-packages/", "/app/", "/plugins/", f"/python3.{sys.versio
 def sample(seconds: float, hertz: int = HERTZ) -> tuple[Counter[Stack], int]:
     """Return how often each stack of another thread was seen, and how many samples were taken.
 
-    It blocks, so it needs a thread of its own. In a busy process it takes fewer samples than `hertz`.
+    It blocks, so it needs a separate thread. In a busy process it takes fewer samples than `hertz`.
     """
     found: Counter[Stack] = Counter()
     taken = 0

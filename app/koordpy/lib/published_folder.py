@@ -1,8 +1,8 @@
-"""Files that change together: readers of a folder see all of the old ones or all of the new ones.
+"""Files that change atomically: readers of a folder see all of the old ones or all of the new ones.
 
-The files lie in a folder of their own, `..data` is a symbolic link to it, and the names that people open are
-links through `..data`. Publishing makes a new folder and swaps the one link. A reader that opens several
-names while that happens may still get one of each; it notices (a key that does not fit) and reads again.
+The files are in a separate folder, `..data` is a symbolic link to it, and the visible names are links through
+`..data`. Publishing creates a new folder and swaps that link. A reader that opens several names meanwhile may
+still get a mix; it detects that (a key that does not match) and reads again.
 
 The layout is that of projected volumes: Kubernetes, `pkg/volume/util/atomic_writer.go`.
 """
@@ -23,11 +23,11 @@ DATA: Final = "..data"
 def publish(
     directory: Path, files: Mapping[str, bytes], now: datetime, *, private: Collection[str] = ()
 ) -> bool:
-    """Make a folder show exactly these contents under these names; return whether anything was written.
+    """Publish these contents under these names in a folder; return whether anything was written.
 
-    Other names in the folder are left alone. What is there already in this layout with these contents is not
-    written again. Files named in `private` are readable by their owner only. Processes that publish to one
-    folder at the same time take turns. Raises OSError.
+    Other names in the folder are not changed. Equal contents are not written again. Files named in `private`
+    are readable by their owner only. Concurrent publishers of one folder are serialized by a lock. Raises
+    OSError.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with _alone(directory):
@@ -50,7 +50,7 @@ def publish(
 
 
 def read(directory: Path, names: Collection[str]) -> dict[str, bytes]:
-    """Return the contents of the names that are there."""
+    """Return the contents of the existing names."""
     found = {}
     for name in names:
         try:
@@ -67,7 +67,7 @@ def _alone(directory: Path) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(descriptor)  # which also ends the lock
+        os.close(descriptor)  # which also releases the lock
 
 
 def _is_link(directory: Path, name: str) -> bool:
@@ -76,7 +76,7 @@ def _is_link(directory: Path, name: str) -> bool:
 
 
 def _link(path: Path, target: str) -> None:
-    """Put a symbolic link in place of whatever file or link has the name."""
+    """Replace any file or link of that name with a symbolic link."""
     temporary = path.with_name(f"{path.name}.tmp")
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(target)

@@ -1,6 +1,6 @@
-"""What is measured of queues of work, under the names that client-go's work queues gave to their metrics.
+"""Metrics of work queues, under client-go's names.
 
-All queues count here, since a process registers a metric once. Source of names and buckets:
+All queues share them, since a process registers a metric once. Source of names and buckets:
 controller-runtime, `pkg/metrics/workqueue.go`.
 """
 
@@ -12,25 +12,27 @@ from prometheus_client import Counter, Gauge, Histogram
 _LABELS: Final = ("name", "controller")
 _SECONDS: Final = tuple(1e-8 * 10**power for power in range(12))
 
-DEPTH = Gauge("workqueue_depth", "Keys that wait to be worked on.", _LABELS)
+DEPTH = Gauge("workqueue_depth", "Keys that wait to be processed.", _LABELS)
 ADDS = Counter("workqueue_adds", "Keys added.", _LABELS)
 QUEUE_SECONDS = Histogram(
-    "workqueue_queue_duration_seconds", "Time that a key waits.", _LABELS, buckets=_SECONDS
+    "workqueue_queue_duration_seconds", "Time that a key waits in the queue.", _LABELS, buckets=_SECONDS
 )
 WORK_SECONDS = Histogram(
-    "workqueue_work_duration_seconds", "Time that working on a key takes.", _LABELS, buckets=_SECONDS
+    "workqueue_work_duration_seconds", "Time spent processing a key.", _LABELS, buckets=_SECONDS
 )
 UNFINISHED_SECONDS = Gauge(
-    "workqueue_unfinished_work_seconds", "Time spent on keys in work, all together.", _LABELS
+    "workqueue_unfinished_work_seconds", "Total time spent so far on keys in progress.", _LABELS
 )
 LONGEST_SECONDS = Gauge(
-    "workqueue_longest_running_processor_seconds", "Time spent on the key that is longest in work.", _LABELS
+    "workqueue_longest_running_processor_seconds",
+    "Time spent so far on the key that has been in progress longest.",
+    _LABELS,
 )
-RETRIES = Counter("workqueue_retries", "Keys added to be worked on later.", _LABELS)
+RETRIES = Counter("workqueue_retries", "Keys added with a delay.", _LABELS)
 
 
 class QueueMetrics:
-    """The metrics of one queue. A key is added, later begun, later done; `monotonic` gives seconds."""
+    """The metrics of one queue. A key is added, then begun, then done; `monotonic` returns seconds."""
 
     def __init__(self, name: str, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -44,30 +46,30 @@ class QueueMetrics:
         LONGEST_SECONDS.labels(*labels).set_function(lambda: max(self._ages(), default=0.0))
 
     def add(self, key: str) -> None:
-        """Count a key that waits to be worked on; one that waits already is counted once."""
+        """Count a key that waits to be processed; one that already waits is counted once."""
         if key not in self._added:
             self._added[key] = self._monotonic()
             self._adds.inc()
             self._depth.set(len(self._added))
 
     def begin(self, key: str) -> None:
-        """Count a key that is worked on from now."""
+        """Count a key whose processing starts now."""
         now = self._monotonic()
         self._queued.observe(now - self._added.pop(key, now))
         self._begun[key] = now
         self._depth.set(len(self._added))
 
     def retry(self) -> None:
-        """Count work that is done again because it failed."""
+        """Count a retry."""
         self._retries.inc()
 
     def done(self, key: str) -> None:
-        """Count the end of the work on a key."""
+        """Count the end of processing of a key."""
         now = self._monotonic()
         self._worked.observe(now - self._begun.pop(key, now))
 
     def drop(self, key: str) -> None:
-        """Forget a key that will not be worked on."""
+        """Forget a key that will not be processed."""
         self._added.pop(key, None)
         self._depth.set(len(self._added))
 

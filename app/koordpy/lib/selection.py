@@ -1,4 +1,4 @@
-"""Lists that switch things on and off by name, as Koordinator's flags have them: `*,-this`."""
+"""Lists that enable and disable items by name, as in Koordinator's flags: `*,-this`."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
-"""A cache of answers about texts that remembers no long ones.
+"""A cache of results for texts that excludes long ones.
 
-What clients send is asked about again and again, so answers are worth keeping; but a cache that is bounded by
-the number of its texts is not bounded by their length, and a caller who may send megabytes could fill it.
+Clients send the same texts repeatedly, so results are worth caching; but a cache bounded by the number of its
+texts is not bounded by their length, and a client that sends megabytes could fill it.
 """
 
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 LONGEST = 320
-"""Characters; a name with a prefix, the longest text that is usual, has 317."""
+"""Characters; the longest usual text, a name with a prefix, has 317."""
 
 
 def short_cache(maxsize: int) -> Callable[[Callable[[str], T]], Callable[[str], T]]:
-    """Keep a function's answers about the last `maxsize` texts of up to `LONGEST` characters."""
+    """Cache a function's results for the last `maxsize` texts of up to `LONGEST` characters."""
 
     def decorate(function: Callable[[str], T]) -> Callable[[str], T]:
         cached = lru_cache(maxsize)(function)

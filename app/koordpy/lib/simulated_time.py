@@ -1,11 +1,11 @@
-"""An event loop on which time passes only when no callback is left to run.
+"""An event loop on which time passes only when no callback is ready to run.
 
-Timers fire in their order and as far apart as they say, but the waits between them take no time: when nothing
+Timers fire in order and at their simulated times, but the waits between them take no real time: when nothing
 is ready, the loop's clock jumps to the next timer. So a program of coroutines that gets its time from the
-loop, or from a `SimulatedClock`, runs a day in the time that its own work takes, and does the same thing in
-the same order every time.
+loop, or from a `SimulatedClock`, simulates a day in the time of its own work, and does the same in the same
+order every time.
 
-Threads and sockets work, but the clock does not wait for them: a simulation does without.
+Threads and sockets work, but the clock does not wait for them: a simulation must not use them.
 """
 
 import asyncio
@@ -17,22 +17,22 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _RESOLUTION = 1e-6
-"""Seconds by which a timer may fire early: what a float has left after years."""
+"""Seconds by which a timer may fire early: the precision of a float after years."""
 
 
 class Stalled(RuntimeError):
-    """Everything waits for something that no timer brings about."""
+    """A task waits for something that no timer will trigger."""
 
 
 class _Selector(selectors.DefaultSelector):
-    """Lets time jump where a selector would wait."""
+    """Advances the time where a selector would wait."""
 
     def __init__(self, jump: Callable[[float], None]) -> None:
         super().__init__()
         self._jump = jump
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return what is ready now; if nothing is, let `timeout` seconds be over."""
+        """Return what is ready now; if nothing is, advance the time by `timeout` seconds."""
         if timeout is not None and timeout <= 0:
             return []
         ready = super().select(0)
@@ -77,7 +77,7 @@ class SimulatedClock:
 
 
 def run(program: Callable[[SimulatedLoop], Coroutine[Any, Any, T]]) -> T:
-    """Run a program on a loop of its own and return what it returns. Raises Stalled, and what it raises."""
+    """Run a program on a new loop and return its result. Raises Stalled, and what it raises."""
     loops: list[SimulatedLoop] = []
 
     def make() -> SimulatedLoop:

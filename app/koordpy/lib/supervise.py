@@ -1,4 +1,4 @@
-"""Keep loops alive: a loop that raises is logged, counted, backed off and started again."""
+"""Keeps loops running: a loop that raises is logged, counted and restarted with backoff."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ class Backoff:
         return delay * (0.5 + self.rng.random() / 2)
 
     def reset(self) -> None:
-        """Forget past failures: the next delay is the first one again."""
+        """Forget past failures: the next delay is the initial one."""
         self._failures = 0
 
 

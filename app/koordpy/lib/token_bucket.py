@@ -1,10 +1,10 @@
-"""A token bucket: so many actions a second on average, so many at once."""
+"""A token bucket: limits the average rate of actions, and their bursts."""
 
 from .clock import Clock
 
 
 class TokenBucket:
-    """`rate` tokens flow in every second, up to `burst`, with which the bucket starts.
+    """`rate` tokens are added per second, up to `burst`, with which the bucket starts.
 
     Source: `golang.org/x/time/rate`.
     """
@@ -24,7 +24,7 @@ class TokenBucket:
         return True
 
     def reserve(self) -> float:
-        """Take a token, now or in advance; return the seconds until it is there (infinite if never)."""
+        """Take a token, now or in advance; return the seconds until it is available (infinite if never)."""
         self._fill()
         if self._tokens < 1 and self.rate <= 0:
             return float("inf")

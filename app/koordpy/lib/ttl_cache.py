@@ -1,4 +1,4 @@
-"""A set whose members are forgotten after a while."""
+"""A set whose members expire."""
 
 from .clock import Clock
 
@@ -6,8 +6,8 @@ from .clock import Clock
 class TTLCache:
     """Keys with a time to live; times are seconds.
 
-    What has expired is not found any more; its memory is given back at the first `add` that comes
-    `sweep_every` after the last such sweep.
+    Expired keys are no longer found; their memory is freed by the first `add` at least `sweep_every` after
+    the last sweep.
     """
 
     def __init__(self, ttl: float, sweep_every: float, clock: Clock) -> None:
@@ -20,11 +20,11 @@ class TTLCache:
         return expiry is not None and self._clock.monotonic() <= expiry
 
     def __len__(self) -> int:
-        """Return how many keys are held, expired ones that no sweep has met included."""
+        """Return the number of keys held, including expired ones that were not swept yet."""
         return len(self._expiries)
 
     def add(self, key: str) -> None:
-        """Remember a key from now on."""
+        """Add a key, which expires after the time to live."""
         now = self._clock.monotonic()
         if now - self._swept_at >= self._sweep_every:
             self._swept_at = now
@@ -32,5 +32,5 @@ class TTLCache:
         self._expiries[key] = now + self._ttl
 
     def discard(self, key: str) -> None:
-        """Forget a key; one that is not there is no error."""
+        """Remove a key if it is present."""
         self._expiries.pop(key, None)

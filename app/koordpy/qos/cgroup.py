@@ -1,7 +1,7 @@
-"""The cgroup files of one node: where they are on v1 and v2, what may be written, what reading means.
+"""The cgroup files of one node: paths on v1 and v2, valid values, and parsing.
 
-The table is Koordinator's (pkg/koordlet/util/system/cgroup_resource.go). Every name is the v1 name; on v2
-the file, its range and its text form differ and are translated here, so that strategies know one dialect.
+The table is Koordinator's (pkg/koordlet/util/system/cgroup_resource.go). Every name is the v1 name; on v2 the
+file, its range and its text form differ and are translated here, so that strategies only use v1 terms.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ class CgroupResource:
     v1_file: str | None = ""
     """"" means: named like the resource. None: v2 only."""
     optional: bool = False
-    """The kernel may lack it: a missing file means unsupported, not an error of the caller."""
+    """The kernel may lack it: a missing file means unsupported, which is not a caller's error."""
     kind: str = "plain"
     """plain, cpuset, quota, shares: how values are compared, merged and translated."""
 
@@ -121,11 +121,11 @@ class CgroupFiles:
         return self._text(path)
 
     def read_raw(self, name: str, directory: str) -> str:
-        """Return the text of the very file that `write` writes."""
+        """Return the text of the file that `write` writes."""
         return self._text(self.path(name, directory))
 
     def write(self, name: str, directory: str, text: str) -> None:
-        """Write a file that must exist; the text is in the version's own form already."""
+        """Write a file that must exist; the text is already in the version's form."""
         path = self.path(name, directory)
         try:
             with path.open("r+") as file:
@@ -137,7 +137,7 @@ class CgroupFiles:
             raise CgroupError(f"cannot write {text!r} to {path}: {error.strerror}") from None
 
     def validate(self, name: str, value: str) -> None:
-        """Raise InvalidValueError when the kernel would refuse a value."""
+        """Raise InvalidValueError if the kernel would reject a value."""
         resource = self.resource(name)
         if resource.kind == "cpuset":
             try:
@@ -153,7 +153,7 @@ class CgroupFiles:
             raise InvalidValueError(f"{name}: {value} is not in [{low}, {high}]")
 
     def translate(self, name: str, value: str) -> str:
-        """Return what is written for a value: v2 says `max` for -1, and weights for shares."""
+        """Return the text for a value: v2 has `max` for -1, and weights for shares."""
         if self.version is Version.V1:
             return value
         kind = self.resource(name).kind
@@ -163,7 +163,7 @@ class CgroupFiles:
             return str(1 + (int(value) - 2) * 9999 // 262142)
         return value
 
-    # --- what reading means ----------------------------------------------------------------------
+    # --- parsing ---------------------------------------------------------------------------------
 
     def cfs_quota(self, directory: str) -> int:
         """Return the CFS quota in microseconds, -1 for none."""
@@ -228,12 +228,12 @@ class CgroupFiles:
 
 
 def detect(root: Path) -> Version:
-    """Tell the version from what is below the cgroup root."""
+    """Detect the version from the contents of the cgroup root."""
     return Version.V2 if (root / "cgroup.controllers").exists() else Version.V1
 
 
 def comparable(resource: CgroupResource) -> Callable[[str], int] | None:
-    """Return how values of a mergeable resource are ordered, None for those that are not merged."""
+    """Return the order of values of a mergeable resource, None for those that are not merged."""
     if resource.kind in ("quota", "larger"):
         return lambda text: _limit(resource.name, text)
     return None

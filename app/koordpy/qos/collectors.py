@@ -1,7 +1,7 @@
-"""Measure this node: procfs and cgroup files become samples in the metric cache.
+"""Measures this node: stores samples from procfs and cgroup files in the metric cache.
 
-Formulas are Koordinator's (pkg/koordlet/metricsadvisor). A collector whose first reading has nothing to be
-compared with stores nothing; one object that cannot be read never keeps the others from being measured.
+Formulas are Koordinator's (pkg/koordlet/metricsadvisor). The first reading of a counter stores nothing; an
+object that cannot be read does not prevent measuring the others.
 """
 
 import logging
@@ -27,7 +27,7 @@ _BUSY_FIELDS = (0, 1, 2, 5, 6)
 
 
 class CollectError(OSError):
-    """A file of procfs does not look as expected; the message names it."""
+    """A file of procfs has an unexpected format; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class _Reading:
 
 
 class Rates:
-    """Turn ever-growing counters into amounts per second."""
+    """Converts counters into rates per second."""
 
     def __init__(self) -> None:
         self._last: dict[str, _Reading] = {}
 
     def rate(self, key: str, total: int, at: float) -> float | None:
-        """Return units a second since the last reading of a key; None for the first, or after a reset."""
+        """Return units per second since the last reading of a key; None for the first, or after a reset."""
         last = self._last.get(key)
         self._last[key] = _Reading(total, at)
         if last is None or at <= last.at or total < last.total:
@@ -77,7 +77,7 @@ class Collectors:
         """Whether node usage was measured once."""
 
     def collect(self) -> None:
-        """Measure node, pods and host applications. Raises CollectError when the node cannot be measured."""
+        """Measure node, pods and host applications. Raises CollectError if the node cannot be measured."""
         now, at = self._clock.now(), self._clock.monotonic()
         samples = self._node(now, at)
         pods, seen = self._pods(now, at)
@@ -88,7 +88,7 @@ class Collectors:
         self.synced = self.synced or bool(samples)
 
     def collect_node_info(self) -> None:
-        """Read the node's processors. Raises CollectError when sysfs is not as expected."""
+        """Read the node's processors. Raises CollectError if sysfs has an unexpected format."""
         try:
             self._metrics.set_fact(NODE_CPU_INFO, node_info.read(self._sys))
         except (OSError, ValueError) as error:

@@ -1,7 +1,7 @@
 """The one place that writes cgroup files.
 
-Strategies ask for values again and again; the executor writes only what differs, validates first, and can
-update a tree of directories in an order in which no child ever exceeds its parent (Koordinator:
+Strategies repeatedly request values; the executor validates them, writes only changes, and can update a tree
+of directories in an order in which no child ever exceeds its parent (Koordinator:
 pkg/koordlet/resourceexecutor).
 """
 
@@ -32,10 +32,10 @@ class _Cached:
 
 
 class Executor:
-    """Write cgroup files, with a cache of what was asked for.
+    """Writes cgroup files, with a cache of requested values.
 
-    `force_update` is the age in seconds at which a cached value is written again all the same: someone
-    else (the kubelet) may have changed the file.
+    `force_update` is the age in seconds at which a cached value is written again, because another process
+    (the kubelet) may have changed the file.
     """
 
     def __init__(self, files: CgroupFiles, clock: Clock, *, force_update: float = 60.0) -> None:
@@ -45,10 +45,10 @@ class Executor:
         self._cache: dict[str, _Cached] = {}
 
     def update(self, update: Update, *, cached: bool = True) -> bool:
-        """Make a file hold a value; return whether something was done.
+        """Set a file to a value; return whether something was done.
 
-        A resource that this node does not have is not an error (and is tried again next time). Raises
-        CgroupError for anything else that goes wrong.
+        A resource that this node does not have is not an error (and is retried next time). Raises CgroupError
+        for all other failures.
         """
         if cached and not self._needed(update):
             return False
@@ -62,7 +62,7 @@ class Executor:
         return True
 
     def update_batch(self, updates: Sequence[Update], *, cached: bool = True) -> None:
-        """Update one after another; failures are logged and counted, the rest goes on."""
+        """Update files in order; failures are logged and counted, the rest continues."""
         for update in updates:
             try:
                 self.update(update, cached=cached)
@@ -149,7 +149,7 @@ class Executor:
             self._remember(replace(update, value=text))
 
     def _merged(self, update: Update) -> tuple[bool, str] | None:
-        """Return whether the new value is wider than the old one, and what to write (or remember) now."""
+        """Return whether the new value is wider than the old one, and what to write (or cache) now."""
         resource = self.files.resource(update.resource)
         if resource.kind == "cpuset":
             self.files.validate(update.resource, update.value)

@@ -1,6 +1,6 @@
 """The node agent's feature gates, with Koordinator's names and defaults (pkg/features/koordlet_features.go).
 
-Only gates of what is built here are known: a gate that would switch nothing is refused by name.
+Only gates of implemented features are known; other names are rejected.
 """
 
 from koordpy.api.slo.node_slo import NodeSLOSpec
@@ -18,9 +18,9 @@ _SWITCHED_BY_THRESHOLDS = frozenset({BE_CPU_SUPPRESS})
 
 
 def is_feature_disabled(slo: NodeSLOSpec | None, feature: str) -> bool:
-    """Return whether a node's NodeSLO switches a feature off at run time.
+    """Return whether a node's NodeSLO disables a feature at run time.
 
-    Raises ValueError when the NodeSLO does not say: then nothing may be touched, not even to undo.
+    Raises ValueError if the NodeSLO does not decide it: then nothing may be changed, not even reverted.
     """
     if slo is None:
         raise ValueError("the node has no NodeSLO")

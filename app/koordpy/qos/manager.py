@@ -1,8 +1,8 @@
-"""Host the QoS plugins of one node: find, set up, start behind feature gates, keep alive, stop.
+"""Hosts the QoS plugins of one node: finds, sets up, starts behind feature gates, restarts and stops them.
 
 The order is Koordinator's (pkg/koordlet/qosmanager): every installed plugin is set up, enabled or not; the
-states must be known; then those whose gate is on run. A plugin that raises is logged, counted, backed off
-and run again, and never takes the others down.
+states must be known; then those whose gate is on run. A plugin that raises is logged, counted and restarted
+with backoff; the others are not affected.
 """
 
 import asyncio
@@ -42,14 +42,14 @@ def installed() -> Catalogue[QOSPlugin]:
 
 
 def gate_specs(catalogue: Catalogue[QOSPlugin]) -> dict[str, FeatureSpec]:
-    """Return the gates of the node agent, with those that plugins bring along. Raises PluginError."""
+    """Return the gates of the node agent, with those that plugins declare. Raises PluginError."""
     return catalogue.feature_gates(GATES)
 
 
 def flags_of(types: Iterable[type[QOSPlugin]], settings: Mapping[str, FlagValue] | None = None) -> FlagSet:
     """Return the flags of the manager and of plugins, some of them set. Raises FlagError."""
     flags = FlagSet()
-    flags.declare(COLLECT_INTERVAL, timedelta(seconds=1), "time between two measurements of what is used")
+    flags.declare(COLLECT_INTERVAL, timedelta(seconds=1), "time between two measurements of usage")
     for type_ in types:
         type_.init_flags(flags)
     for name, value in (settings or {}).items():
@@ -60,7 +60,7 @@ def flags_of(types: Iterable[type[QOSPlugin]], settings: Mapping[str, FlagValue]
 def build(
     catalogue: Catalogue[QOSPlugin], args: Mapping[str, Mapping[str, Any]], handle: Handle
 ) -> list[QOSPlugin]:
-    """Make all plugins, with their arguments by name. Raises ConfigError."""
+    """Create all plugins, with their arguments by name. Raises ConfigError."""
     for name in args:
         catalogue.load(name, _ARGS)
     return [
@@ -70,7 +70,7 @@ def build(
 
 
 class QOSManager:
-    """The plugins of one node at work."""
+    """The running plugins of one node."""
 
     def __init__(
         self,

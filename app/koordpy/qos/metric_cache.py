@@ -1,7 +1,7 @@
-"""What was measured on this node: time series by kind and properties, and the latest facts by key.
+"""The metrics of this node: time series by kind and properties, and the latest facts by key.
 
 Kinds, properties and aggregations are Koordinator's (pkg/koordlet/metriccache). Everything is in memory:
-a restart begins with empty series, and strategies idle until the first sample.
+after a restart series are empty, and strategies idle until the first sample.
 """
 
 import bisect
@@ -53,7 +53,7 @@ class MetricCache:
         self._facts: dict[str, Any] = {}
 
     def append(self, samples: Iterable[Sample]) -> None:
-        """Add samples, all or none. Raises MetricError when one has the wrong properties for its kind."""
+        """Add samples, all or none. Raises MetricError if one has the wrong properties for its kind."""
         checked = [(sample, _identity(sample.kind, sample.properties)) for sample in samples]
         horizon = (self._clock.now() - self._retention).timestamp()
         for sample, identity in checked:
@@ -71,7 +71,7 @@ class MetricCache:
     ) -> float:
         """Aggregate all points in [start, end] of the series with these properties (a subset may be given).
 
-        Raises MetricError when there is no point, except for COUNT.
+        Raises MetricError if there is no point, except for COUNT.
         """
         names = PROPERTIES.get(kind)
         if names is None:
@@ -100,11 +100,11 @@ class MetricCache:
                     del by_identity[identity]
 
     def set_fact(self, fact: Fact[F], value: F) -> None:
-        """Remember the newest value of a fact."""
+        """Store the latest value of a fact."""
         self._facts[fact.key] = value
 
     def fact(self, fact: Fact[F]) -> F | None:
-        """Return a fact; None while it is not known."""
+        """Return a fact; None if it is not known yet."""
         found: F | None = self._facts.get(fact.key)
         return found
 

@@ -8,7 +8,7 @@ from .interface.metrics import NodeCPUInfo, Processor
 
 
 def read(sys_root: Path) -> NodeCPUInfo:
-    """Read the topology of all online CPUs. Raises OSError or ValueError when sysfs is not as expected."""
+    """Read the topology of all online CPUs. Raises OSError or ValueError for an unexpected sysfs."""
     cpu_root = sys_root / "devices/system/cpu"
     online = cpuset.parse((cpu_root / "online").read_text())
     nodes = _numa_nodes(sys_root / "devices/system/node")

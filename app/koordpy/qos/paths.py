@@ -1,4 +1,4 @@
-"""Which layout the cgroups of a node have."""
+"""Detects the cgroup layout of a node."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from .interface.layout import CgroupLayout
 
 
 def detect(cgroup_root: Path) -> CgroupLayout:
-    """Return the layout of the folders that exist; systemd's where none does."""
+    """Return the layout of the existing folders; systemd's if there are none."""
     for base in (cgroup_root, cgroup_root / "cpu"):
         if (base / "kubepods.slice").is_dir():
             return CgroupLayout(systemd=True)

@@ -1,8 +1,8 @@
-"""What this node is and runs, and callbacks on changes (states informer).
+"""The states of this node, and callbacks on changes (states informer).
 
-Node, NodeSLO, pods and NodeResourceTopology come from the cluster's stores. Only what is about the own node
-is wanted of them; a process that wants more has more in them. `send_callback` never blocks: a type has one
-slot, and a run that is waiting sees the newest state.
+Node, NodeSLO, pods and NodeResourceTopology come from the cluster's stores. Only the objects of this node are
+requested; the stores hold more if other parts of the process request more. `send_callback` never blocks: a
+type has one slot, and a waiting run sees the latest state.
 """
 
 import asyncio
@@ -83,7 +83,7 @@ class StatesInformer:
     # --- callbacks -------------------------------------------------------------------------------
 
     def register_callbacks(self, type_: StateType, name: str, description: str, callback: Callback) -> None:
-        """Have a callback run on each change of a state. Names are unique within a type."""
+        """Register a callback for changes of a state. Names are unique within a type."""
         if type_ not in self._mailboxes:
             known = ", ".join(StateType)
             raise CallbackError(f"callback {name}: unknown state type {type_!r}; there are {known}")
@@ -93,11 +93,11 @@ class StatesInformer:
         callbacks[name] = (description, callback)
 
     def send_callback(self, type_: StateType) -> None:
-        """Ask for a run of a type's callbacks; several requests before it starts make one run."""
+        """Request a run of a type's callbacks; several requests before it starts make one run."""
         self._mailboxes[type_].pending.set()
 
     async def run(self) -> None:
-        """Run callbacks until cancelled, one worker a type, in the order of registration."""
+        """Run callbacks until cancelled, one worker per type, in the order of registration."""
         async with asyncio.TaskGroup() as workers:
             for type_ in StateType:
                 workers.create_task(self._work(type_))

@@ -1,4 +1,4 @@
-"""Who uses how much of a node: what suppression and eviction are computed from (qosmanager/helpers)."""
+"""Usage of a node: the input of suppression and eviction (qosmanager/helpers)."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def is_not_best_effort(pod: Pod) -> bool:
-    """Return whether a pod counts as latency sensitive: neither labelled BE nor BestEffort to Kubernetes."""
+    """Return whether a pod is latency sensitive: neither labelled BE nor of Kubernetes QoS BestEffort."""
     return qos.qos_class_raw(pod) != "BE" and qos.kube_qos(pod) != "BestEffort"
 
 
@@ -37,9 +37,9 @@ def split(
     pod_filter: Callable[[Pod], bool],
     application_filter: Callable[[HostApplicationSpec], bool],
 ) -> tuple[float, float, float]:
-    """Return what chosen pods, chosen host applications and the system use, in the unit of the input.
+    """Return the usage of selected pods, selected host applications and the system, in the unit of the input.
 
-    Pods with usage but without an object are chosen always. The system uses the remainder of the node's
+    Pods with usage but without an object are always selected. The system's usage is the rest of the node's
     usage, and never less than what is reserved for it.
     """
     by_uid = {meta.pod.metadata.uid: meta.pod for meta in pods}
@@ -62,7 +62,7 @@ def split(
 
 
 def reserved_milli_cpu(node: Node) -> int:
-    """Return the milli-CPU kept from pods: what kubelet keeps, or what the reservation annotation says."""
+    """Return the milli-CPU reserved from pods: by kubelet, or by the reservation annotation."""
     capacity = quantity.milli_value(node.status.capacity.get("cpu", 0))
     allocatable = quantity.milli_value(node.status.allocatable.get("cpu", 0))
     annotated = 0
@@ -80,12 +80,12 @@ def reserved_milli_cpu(node: Node) -> int:
 
 
 def node_reservation(annotations: Mapping[str, str]) -> dict[str, Any] | None:
-    """Read the annotation `node.koordinator.sh/reservation`; None when absent or not readable."""
+    """Read the annotation `node.koordinator.sh/reservation`; None if absent or invalid."""
     return json_annotation(annotations, extension.ANNOTATION_NODE_RESERVATION)
 
 
 def json_annotation(annotations: Mapping[str, str], name: str) -> dict[str, Any] | None:
-    """Read an annotation that holds a JSON object; an unreadable one is logged and counts as absent."""
+    """Read an annotation that holds a JSON object; an invalid one is logged and counts as absent."""
     text = annotations.get(name)
     if not text:
         return None

@@ -1,15 +1,15 @@
-"""What a QoS plugin implements and what it is given.
+"""The interface of QoS plugins, and what they are given.
 
-A plugin is a `QOSPlugin` that is installed as an entry point of the group `koordpy.qos` and switched by a
-feature gate. On every node it lives through four steps:
+A plugin is a `QOSPlugin` that is installed as an entry point of the group `koordpy.qos` and enabled by a
+feature gate. On every node it goes through four steps:
 
 1. `init_flags` declares its command line flags.
 2. It is constructed with its arguments and a `Handle`, and set up, whether its gate is on or not.
-3. `run` works, once the states of the node are known, if the gate is on.
-4. `stop` finishes what must not be left behind.
+3. `run` is called once the states of the node are known, if the gate is on.
+4. `stop` reverts or completes what must not be left behind.
 
-The handle has the states of the node, what was measured on it, its cgroup files to read and the one executor
-that writes them. Source: Koordinator, `pkg/koordlet/qosmanager/framework`.
+The handle has the states of the node, its metrics, its cgroup files to read and the only executor that writes
+them. Source: Koordinator, `pkg/koordlet/qosmanager/framework`.
 """
 
 from .cgroups import CgroupError, Cgroups, Executor, InvalidValueError, UnsupportedError, Update

@@ -18,12 +18,12 @@ class UnsupportedError(CgroupError):
 
 
 class InvalidValueError(CgroupError, ValueError):
-    """A value is outside of what the kernel takes for the resource."""
+    """A value is outside the kernel's range for the resource."""
 
 
 @dataclass(frozen=True)
 class Update:
-    """A value wanted in one cgroup file. The reason ends in the log, once per real write."""
+    """A requested value of one cgroup file. The reason is logged once per actual write."""
 
     resource: str
     directory: str
@@ -32,7 +32,7 @@ class Update:
 
 
 class Cgroups(Protocol):
-    """Reads cgroup files. Every method raises CgroupError where a file cannot be read."""
+    """Reads cgroup files. Every method raises CgroupError if a file cannot be read."""
 
     def exists(self, directory: str, subsystem: str = "cpu") -> bool:
         """Return whether a cgroup directory exists."""
@@ -72,22 +72,21 @@ class Cgroups(Protocol):
 
 
 class Executor(Protocol):
-    """Writes cgroup files: only what differs, and only values that the kernel takes.
+    """Writes cgroup files: only changes, and only values that the kernel accepts.
 
-    A value that was asked for before is not compared with the file again for about a minute, unless `cached`
+    A value that was requested before is not compared with the file again for about a minute, unless `cached`
     is false.
     """
 
     def update(self, update: Update, *, cached: bool = True) -> bool:
-        """Make a file hold a value; return whether it was needed and possible.
+        """Set a file to a value; return whether it was needed and possible.
 
-        A resource that this node does not have is no error. Raises CgroupError for anything else that goes
-        wrong.
+        A resource that this node does not have is not an error. Raises CgroupError for all other failures.
         """
         ...
 
     def update_batch(self, updates: Sequence[Update], *, cached: bool = True) -> None:
-        """Update one file after another; failures are logged and counted, the rest goes on."""
+        """Update files in order; failures are logged and counted, the rest continues."""
         ...
 
     def leveled_update_batch(self, levels: Sequence[Sequence[Update]]) -> None:

@@ -1,7 +1,6 @@
 """Flags of QoS plugins: declared by the plugins, set on the command line or in the configuration file.
 
-The names, and how values are written, are those of koordlet's flags, so that a koordlet's command line moves
-over as it is.
+Names and value formats are those of koordlet's flags, so that a koordlet's command line works unchanged.
 """
 
 import re
@@ -110,7 +109,7 @@ class FlagSet:
 
     @property
     def values(self) -> dict[str, FlagValue]:
-        """All flags with their values in force."""
+        """All flags with their current values."""
         return {flag.name: self._values.get(flag.name, flag.default) for flag in self.flags}
 
     def _value(self, name: str, wanted: type[V]) -> V:

@@ -22,22 +22,22 @@ from .states import States
 class Handle:
     """What QoS plugins may use, on one node.
 
-    `client` is None where nothing can be written to the API server, `events` where no events are recorded.
+    `client` is None if nothing can be written to the API server, `events` if no events are recorded.
     """
 
     node_name: str
     states: States
     """The node, its pods, NodeSLO and topology."""
     metrics: Metrics
-    """What was measured on the node."""
+    """The node's metrics."""
     layout: CgroupLayout
-    """Where the cgroups of pods are."""
+    """The paths of pods' cgroups."""
     cgroups: Cgroups
     """Reads cgroup files."""
     executor: Executor
     """Writes cgroup files; nothing else does."""
     cluster: Cluster
-    """Stores of other objects of the API server, for plugins that follow some."""
+    """Stores of other API objects, for plugins that follow some."""
     gates: FeatureGates
     flags: FlagSet
     clock: Clock

@@ -1,4 +1,4 @@
-"""Where Kubernetes puts the cgroups of pods (pkg/koordlet/util/system: both cgroup drivers).
+"""The cgroup paths of pods in Kubernetes (pkg/koordlet/util/system: both cgroup drivers).
 
 Paths are relative to the root of a subsystem and have no slash at the end.
 """

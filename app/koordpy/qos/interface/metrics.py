@@ -1,4 +1,4 @@
-"""What was measured on a node, as plugins see it (koordlet's metric cache)."""
+"""The metrics of a node, as plugins see them (koordlet's metric cache)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final, Generic, Protocol, TypeVar
 
 COLLECT_INTERVAL: Final = "collect-res-used-interval"
-"""The flag with the time between two measurements of what pods and the node use; its default is 1s."""
+"""The flag with the interval at which the usage of pods and the node is measured; its default is 1s."""
 
 F = TypeVar("F")
 
@@ -34,7 +34,7 @@ class MetricError(ValueError):
 
 
 class Aggregation(StrEnum):
-    """How the points of a query become one number."""
+    """How the points of a query are aggregated."""
 
     AVG = "avg"
     P50 = "p50"
@@ -57,14 +57,14 @@ class Sample:
 
 @dataclass(frozen=True)
 class Fact(Generic[F]):
-    """A thing that is known of the node and is no series; its key holds a value of type F."""
+    """A fact about the node that is not a series; its key holds a value of type F."""
 
     key: str
 
 
 @dataclass(frozen=True)
 class Processor:
-    """One logical CPU and where it is."""
+    """One logical CPU and its place in the topology."""
 
     cpu: int
     core: int
@@ -96,15 +96,15 @@ class Metrics(Protocol):
     ) -> float:
         """Aggregate all points in [start, end] of the series with these properties (a subset may be given).
 
-        Kinds and their properties are in `PROPERTIES`. Raises MetricError where there is no point, except for
+        Kinds and their properties are in `PROPERTIES`. Raises MetricError if there is no point, except for
         COUNT.
         """
         ...
 
     def append(self, samples: Iterable[Sample]) -> None:
-        """Add samples, all or none. Raises MetricError when one has the wrong properties for its kind."""
+        """Add samples, all or none. Raises MetricError if one has the wrong properties for its kind."""
         ...
 
     def fact(self, fact: Fact[F]) -> F | None:
-        """Return a fact; None while it is not known."""
+        """Return a fact; None if it is not known yet."""
         ...

@@ -1,4 +1,4 @@
-"""What a node is and runs, as plugins see it (koordlet's states informer)."""
+"""The states of a node, as plugins see them (koordlet's states informer)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from koordpy.api.slo.node_slo import NodeSLOSpec
 
 
 class StateType(StrEnum):
-    """What a callback is about."""
+    """The state that a callback is registered for."""
 
     NODE_SLO_SPEC = "NodeSLOSpec"
     ALL_PODS = "AllPods"
@@ -44,7 +44,7 @@ class CallbackError(ValueError):
 
 
 class States(Protocol):
-    """The states of one node. Whatever is read is the newest that is known."""
+    """The states of one node. All reads return the latest known state."""
 
     @property
     def node_name(self) -> str:
@@ -56,7 +56,7 @@ class States(Protocol):
         ...
 
     def node_slo(self) -> NodeSLOSpec | None:
-        """Return the spec of the node's NodeSLO with all defaults; None: every strategy is to do nothing."""
+        """Return the spec of the node's NodeSLO with all defaults; None means that every strategy is idle."""
         ...
 
     def topology(self) -> NodeResourceTopology | None:
@@ -70,7 +70,7 @@ class States(Protocol):
     def register_callbacks(self, type_: StateType, name: str, description: str, callback: Callback) -> None:
         """Call `callback(type, state, target)` after each change of a state.
 
-        Changes that come quickly may be one call, with the newest state. Raises CallbackError for a name that
-        the type has already.
+        Changes in quick succession may be one call, with the latest state. Raises CallbackError for a name
+        that the type already has.
         """
         ...
