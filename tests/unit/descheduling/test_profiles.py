@@ -329,7 +329,7 @@ def test_dry_run_writes_nothing_and_counts_against_the_limits() -> None:
 async def test_an_eviction_before_the_profile_is_ready_is_an_error() -> None:
     proxy = EvictorProxy(EvictionLimiter(), Decisions(), dry_run=True)
     pod = Pod(metadata=ObjectMeta(namespace="a", name="p"))
-    with pytest.raises(RuntimeError, match=r"^pod a/p: eviction was asked for before .* was ready$"):
+    with pytest.raises(RuntimeError, match=r"^pod a/p: eviction was requested before .* was ready$"):
         await proxy.evict(pod, EvictOptions())
 
 
