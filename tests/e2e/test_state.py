@@ -20,10 +20,10 @@ import pytest
 import yaml
 
 from koordpy.api.resources import quantities, vector
+from koordpy.testing.rebuild import differences
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.proxy import Judge, Proxy, Trouble
 from tests.eventually import PATIENCE
-from tests.faults.rebuilt import differences
 from tests.stories.cluster import ALLOCATED, GI, KoordpyProcess, StoryCluster, pod, wait_until
 
 pytestmark = pytest.mark.timeout(900)

@@ -10,6 +10,7 @@ from koordpy.cluster.pod_counts import PodCounts
 from koordpy.lib.clock import Clock
 from koordpy.scheduling.extender.extender import Extender, create
 from koordpy.scheduling.profiles import config
+from koordpy.testing.rebuild import snapshots
 from koordpy_plugins.scheduling.reservation.plugin import Reservation
 from tests.eventually import PATIENCE
 
@@ -33,23 +34,8 @@ def memory(extender: Extender) -> Picture:
     names = nominator.node_names
     return {
         "nominated": {name: sorted(pod.metadata.uid for pod in nominator.pods_on(name)) for name in names},
-        **{str(shared): shared.state.snapshot() for shared in cluster.states},
+        **snapshots(cluster),
     }
-
-
-def differences(ours: Any, theirs: Any, path: str = "") -> list[str]:
-    """Return where two pictures differ, one line each."""
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        keys = sorted({*ours, *theirs}, key=str)
-        return [
-            line
-            for key in keys
-            for line in differences(ours.get(key, "nothing"), theirs.get(key, "nothing"), f"{path}/{key}")
-        ]
-    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
-        pairs = enumerate(zip(ours, theirs, strict=True))
-        return [line for index, pair in pairs for line in differences(*pair, f"{path}/{index}")]
-    return [] if ours == theirs else [f"{path}: {ours}, a rebuild gives {theirs}"]
 
 
 def leftovers(extender: Extender) -> list[str]:

@@ -39,8 +39,9 @@ from koordpy.scheduling.extender.node_choice import MOST_PRESUMED, PRESUMED_SECO
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.profiles import config
 from koordpy.scheduling.profiles.registry import Place, build, installed
+from koordpy.testing.rebuild import differences
 from tests.eventually import PATIENCE
-from tests.faults.rebuilt import differences, leftovers, memory
+from tests.faults.rebuilt import leftovers, memory
 from tests.faults.served_extender import CPUS, Document, ServedExtender, pod, shipped_profiles
 
 NODES = ("n0", "n1", "n2", "n3", "n4")

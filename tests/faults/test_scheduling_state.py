@@ -29,8 +29,9 @@ from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import Fault
 from koordpy.scheduling.extender.extender import Extender
 from koordpy.scheduling.framework.framework import Framework
+from koordpy.testing.rebuild import differences
 from koordpy_plugins.scheduling.loadaware.plugin import LoadAwareScheduling
-from tests.faults.rebuilt import differences, leftovers, memory, rebuilt
+from tests.faults.rebuilt import leftovers, memory, rebuilt
 from tests.faults.served_extender import CPUS, Document, ServedExtender, pod
 from tests.processes import extender_of
 

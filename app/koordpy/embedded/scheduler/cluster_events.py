@@ -6,6 +6,7 @@ from collections.abc import Callable
 from koordpy.api.core import Node, Pod
 from koordpy.api.meta import KubeObject
 from koordpy.cluster.cluster import Cluster
+from koordpy.scheduling.cycle.node_changes import affects_scheduling
 from koordpy.scheduling.cycle.queue import SchedulingQueue
 from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.waiting_pods import WaitingPods
@@ -43,12 +44,7 @@ class ClusterEvents:
         self._wake.set()
 
     def _node_updated(self, old: Node, new: Node) -> None:
-        if (
-            old.spec != new.spec
-            or old.status.allocatable != new.status.allocatable
-            or old.metadata.labels != new.metadata.labels
-            or old.metadata.annotations != new.metadata.annotations
-        ):
+        if affects_scheduling(old, new):
             self._changed(new)
 
     def _pod_added(self, pod: Pod) -> None:

@@ -1,1 +1,1 @@
-"""Parts of a scheduling cycle outside the framework: the queue of pods, and the fence between processes."""
+"""Parts of a scheduling cycle outside the framework: placements, the queue, the fence between processes."""

@@ -10,6 +10,7 @@ from koordpy.api.meta import KubeObject
 from koordpy.api.reservation import Reservation
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.store import Store, Subscription
+from koordpy.scheduling.cycle.node_changes import affects_scheduling
 from koordpy.scheduling.cycle.queue import SchedulingQueue
 
 GATHERED_SECONDS = 5.0
@@ -68,12 +69,7 @@ class ClusterEvents:
         self._changed()
 
     def _node_updated(self, old: Node, new: Node) -> None:
-        if (
-            old.spec != new.spec
-            or old.status.allocatable != new.status.allocatable
-            or old.metadata.labels != new.metadata.labels
-            or old.metadata.annotations != new.metadata.annotations
-        ):
+        if affects_scheduling(old, new):
             self._changed()
 
     def _pod_added(self, pod: Pod) -> None:
