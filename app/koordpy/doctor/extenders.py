@@ -8,7 +8,8 @@ from koordpy.scheduling.extender import light
 from koordpy.scheduling.framework.bind_phase import MAX_PERMIT_WAIT
 from koordpy.scheduling.interface import Preempt
 from koordpy.scheduling.profiles.config import ExtenderConfig, Profile, SchedulerConfiguration
-from koordpy.scheduling.profiles.registry import DEFAULT_PLUGINS, IN_TREE, Profiles
+from koordpy.scheduling.profiles.in_tree import DEFAULT_PLUGINS, IN_TREE
+from koordpy.scheduling.profiles.profiles import Profiles
 from koordpy.settings import ExtenderSettings
 
 from .finding import Area, Finding

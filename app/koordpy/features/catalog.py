@@ -59,6 +59,7 @@ from koordpy.scheduling.interface import (
 from koordpy.scheduling.interface.handle import Handle as SchedulingHandle
 from koordpy.scheduling.profiles import config as scheduling_config
 from koordpy.scheduling.profiles import registry
+from koordpy.scheduling.profiles.in_tree import IN_TREE
 from koordpy.settings import Settings
 
 from .feature import Feature, Part, followed
@@ -83,7 +84,7 @@ def verbs_of(plugin: type[Plugin]) -> tuple[str, ...]:
     """Return the extender verbs without which a plugin is not asked."""
     by_verb = (("filter", _FILTER), ("prioritize", _PRIORITIZE), ("preempt", (Preempt,)), ("bind", _BIND))
     verbs = {verb for verb, roles in by_verb if issubclass(plugin, roles)}
-    if issubclass(plugin, PreEnqueue) and plugin.name not in registry.IN_TREE:
+    if issubclass(plugin, PreEnqueue) and plugin.name not in IN_TREE:
         verbs.add("filter")
     return tuple(verb for verb, _ in by_verb if verb in verbs)
 
@@ -121,7 +122,7 @@ LEADING_POINTS: Final = (ControllerProvider, EnqueueExtensions, PreEnqueue)
 
 def _rights_of_points(plugin: type[Plugin]) -> Iterator[Right]:
     """Yield what koordpy writes on behalf of a plugin that has certain points."""
-    if plugin.name in registry.IN_TREE:
+    if plugin.name in IN_TREE:
         return
     if issubclass(plugin, EnqueueExtensions | PreEnqueue):
         yield Right("patch", "pods")  # to be tried again; gates
@@ -201,7 +202,7 @@ def frame_follows(part: Part) -> tuple[Resource, ...]:
     types = set(followed(follows(part, Settings())))
     if part is Part.EXTENDER:
         for name, plugin in registry.installed().items():
-            if name in registry.IN_TREE:
+            if name in IN_TREE:
                 types |= set(scheduling_plugin(plugin).follows)
     return tuple(sorted(types, key=lambda found: (found.group, found.plural)))
 

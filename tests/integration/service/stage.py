@@ -27,7 +27,7 @@ from koordpy.embedded.apiserver import ApiServer
 from koordpy.lib import certificates
 from koordpy.scheduling.explain.observers import Observers
 from koordpy.scheduling.extender.extender import Extender
-from koordpy.scheduling.profiles.registry import Profiles
+from koordpy.scheduling.profiles.profiles import Profiles
 from tests.e2e.controlplane.process import free_port
 from tests.eventually import PATIENCE
 from tests.processes import extender_of, serve_process

@@ -22,7 +22,8 @@ from koordpy.lib.feature_gates import FeatureSpec
 from koordpy.scheduling.extender.pre_enqueue import gates_for
 from koordpy.scheduling.interface.handle import Handle as SchedulingHandle
 from koordpy.scheduling.profiles import config as scheduling_config
-from koordpy.scheduling.profiles.registry import Place, Profiles, build
+from koordpy.scheduling.profiles.profiles import Profiles
+from koordpy.scheduling.profiles.registry import Place, build
 from koordpy.settings import Settings
 
 from .extender import ExtenderPart

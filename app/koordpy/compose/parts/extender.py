@@ -31,7 +31,8 @@ from koordpy.scheduling.interface.nominator import Nominator
 from koordpy.scheduling.interface.waiting_pods import WaitingPods
 from koordpy.scheduling.profiles import config as scheduling_config
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
-from koordpy.scheduling.profiles.registry import Place, Profiles, build
+from koordpy.scheduling.profiles.profiles import Profiles
+from koordpy.scheduling.profiles.registry import Place, build
 from koordpy.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from koordpy.scheduling.explain.decision_stream import DecisionStreams
 from koordpy.scheduling.explain.decisions import Decisions
 from koordpy.scheduling.interface import APIService
 from koordpy.scheduling.interface.debug_flags import DebugFlags
-from koordpy.scheduling.profiles.registry import Profiles
+from koordpy.scheduling.profiles.profiles import Profiles
 
 from . import decisions, descheduling, flags, metrics, pprof, what_if
 from .node_dump import node_dump

@@ -23,7 +23,7 @@ from koordpy.api.scheme import MALFORMED, DecodeError, decode
 from koordpy.api.workloads import as_created_again, name_of, pod_of, pods_at_once
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.explain.what_if import MOST_PODS, Forecast, Stop, forecast
-from koordpy.scheduling.profiles.registry import Profiles
+from koordpy.scheduling.profiles.profiles import Profiles
 
 from .object_body import read_object
 from .parameters import known_parameters

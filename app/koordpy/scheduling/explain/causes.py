@@ -14,7 +14,8 @@ from koordpy.api.pre_enqueue_gates import gate_of, plugins_of
 from koordpy.scheduling.framework.framework import pre_enqueue
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.outcome import FilterOutcome
-from koordpy.scheduling.profiles.registry import IN_TREE, Profiles
+from koordpy.scheduling.profiles.in_tree import IN_TREE
+from koordpy.scheduling.profiles.profiles import Profiles
 
 from .cause import Cause, Certainty
 from .history import Histories, Life, created, unscheduled

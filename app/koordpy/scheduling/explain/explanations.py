@@ -29,7 +29,7 @@ from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome
 from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.preemption.dry_run import Findings
-from koordpy.scheduling.profiles.registry import Profiles
+from koordpy.scheduling.profiles.profiles import Profiles
 
 from .settings import ExplanationSettings
 from .what_if import Rehearsal, Trial

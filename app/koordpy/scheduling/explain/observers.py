@@ -13,7 +13,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.events import Recorder
 from koordpy.lib import supervise
 from koordpy.scheduling.interface.handle import Handle
-from koordpy.scheduling.profiles.registry import Profiles, gated_plugins
+from koordpy.scheduling.profiles.profiles import Profiles, gated_plugins
 
 from .attempt_log import AttemptLog
 from .auditor.auditor import WorkloadAuditor, metric_labels

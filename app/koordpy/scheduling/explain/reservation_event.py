@@ -10,7 +10,7 @@ from typing import Final
 
 from koordpy.api.extension import ANNOTATION_RESERVATION_AFFINITY
 from koordpy.cluster.events import WARNING, Recorder, truncate
-from koordpy.scheduling.profiles.registry import Profiles
+from koordpy.scheduling.profiles.profiles import Profiles
 
 from .decisions import Decision, Step
 

@@ -29,7 +29,7 @@ from koordpy.scheduling.framework.metrics import BATCH_ATTEMPTS, counter
 from koordpy.scheduling.interface.cycle_state import PLACED, CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome, Scores
-from koordpy.scheduling.profiles.registry import Profiles
+from koordpy.scheduling.profiles.profiles import Profiles
 
 from .candidates import Candidates
 from .node_choice import Chooser

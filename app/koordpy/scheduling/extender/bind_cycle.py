@@ -39,7 +39,7 @@ from koordpy.scheduling.framework.metrics import (
 from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import SUCCESS, Code, Status
-from koordpy.scheduling.profiles.registry import Profiles
+from koordpy.scheduling.profiles.profiles import Profiles
 
 from .attempts import Attempt, Attempts
 from .wire import BindingArgs

@@ -39,7 +39,8 @@ from koordpy.scheduling.interface.outcome import FilterOutcome
 from koordpy.scheduling.interface.status import Code, Status
 from koordpy.scheduling.preemption.recheck import Recheck
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
-from koordpy.scheduling.profiles.registry import Place, Profiles, build
+from koordpy.scheduling.profiles.profiles import Profiles
+from koordpy.scheduling.profiles.registry import Place, build
 
 from . import light, wire
 from .attempts import Attempt, Attempts

@@ -24,7 +24,7 @@ from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import Scores
-from koordpy.scheduling.profiles.registry import Profiles
+from koordpy.scheduling.profiles.profiles import Profiles
 from koordpy.scheduling.toolkit import workload_selectors
 
 from .attempts import Attempt

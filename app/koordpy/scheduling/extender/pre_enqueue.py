@@ -21,7 +21,7 @@ from koordpy.scheduling.framework.framework import pre_enqueue
 from koordpy.scheduling.framework.metrics import GATED_PODS, GATES_REMOVED, counter
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.pod_queues import ClusterEvent
-from koordpy.scheduling.profiles.registry import Profiles, gated_plugins
+from koordpy.scheduling.profiles.profiles import Profiles, gated_plugins
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,6 @@ plugins. With `skip_missing` this applies to every plugin.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 
@@ -35,72 +34,13 @@ from koordpy.scheduling.interface.gates import SPECS
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.plugin import API_VERSION
 
-from ..interface import (
-    AfterPostFilter,
-    AfterPreFilter,
-    BeforeFilter,
-    BeforePreFilter,
-    BeforeScore,
-    Bind,
-    Filter,
-    Permit,
-    Plugin,
-    PostBind,
-    PostFilter,
-    PreBind,
-    Preempt,
-    PreEnqueue,
-    PreFilter,
-    PreScore,
-    QueueSort,
-    ReservationPreBind,
-    Reserve,
-    Score,
-)
+from ..interface import Plugin
 from .config import POINTS, PluginRef, Plugins, PluginSet, Profile, SchedulerConfiguration
+from .in_tree import DEFAULT_PLUGINS, IN_TREE, ROLES
 from .koordinator_args import KOORDINATOR_ARGS
+from .profiles import Profiles
 
 GROUP = "koordpy.scheduling"
-
-DEFAULT_PLUGINS = (
-    PluginRef(name="SchedulingGates"),
-    PluginRef(name="PrioritySort"),
-    PluginRef(name="NodeUnschedulable"),
-    PluginRef(name="NodeName"),
-    PluginRef(name="TaintToleration", weight=3),
-    PluginRef(name="NodeAffinity", weight=2),
-    PluginRef(name="NodePorts"),
-    PluginRef(name="NodeResourcesFit", weight=1),
-    PluginRef(name="VolumeRestrictions"),
-    PluginRef(name="NodeVolumeLimits"),
-    PluginRef(name="VolumeBinding"),
-    PluginRef(name="VolumeZone"),
-    PluginRef(name="PodTopologySpread", weight=2),
-    PluginRef(name="InterPodAffinity", weight=2),
-    PluginRef(name="DynamicResources"),
-    PluginRef(name="DefaultPreemption"),
-    PluginRef(name="NodeResourcesBalancedAllocation", weight=1),
-    PluginRef(name="ImageLocality", weight=1),
-    PluginRef(name="DefaultBinder"),
-)
-"""kube-scheduler's default plugins with their weights, in their order (release 1.35)."""
-
-IN_TREE = frozenset(ref.name for ref in DEFAULT_PLUGINS)
-
-_ROLES: Mapping[str, tuple[type, ...]] = {
-    "pre_enqueue": (PreEnqueue,),
-    "queue_sort": (QueueSort,),
-    "pre_filter": (PreFilter, BeforePreFilter, AfterPreFilter),
-    "filter": (Filter, BeforeFilter),
-    "post_filter": (PostFilter, Preempt, AfterPostFilter),
-    "pre_score": (PreScore,),
-    "score": (Score, BeforeScore),
-    "reserve": (Reserve,),
-    "permit": (Permit,),
-    "pre_bind": (PreBind, ReservationPreBind),
-    "bind": (Bind,),
-    "post_bind": (PostBind,),
-}
 
 _DEFAULT_PRE_BIND = "DefaultPreBind"
 
@@ -112,40 +52,10 @@ class Place(Enum):
     EXTENDER = "extender"
 
 
-@dataclass(slots=True)
-class Profiles:
-    """The profiles of a process by scheduler name, and which names of the configuration do not run."""
-
-    frameworks: dict[str, Framework] = field(default_factory=dict)
-    wholes: dict[str, Framework] = field(default_factory=dict)
-    """The same profiles with kube-scheduler's in-tree plugins; only beside kube-scheduler."""
-    missing: list[str] = field(default_factory=list)
-    """Paths and names of plugins left out because they are not installed."""
-    left_to_kube_scheduler: list[str] = field(default_factory=list)
-    """Names that kube-scheduler runs itself."""
-
-    def of(self, scheduler_name: str) -> Framework | None:
-        """Return the profile that serves pods with this `spec.schedulerName` (empty: default-scheduler)."""
-        return self.frameworks.get(scheduler_name or "default-scheduler")
-
-    def whole_of(self, scheduler_name: str) -> Framework | None:
-        """Return the profile as it would run if koordpy were the scheduler itself.
-
-        Its plugins are the instances of `of`, with the same state, and kube-scheduler's in-tree plugins.
-        """
-        name = scheduler_name or "default-scheduler"
-        return self.wholes.get(name) or self.frameworks.get(name)
-
-
 @cache
 def installed() -> Catalogue[Plugin]:
     """Return the installed plugins. Raises DuplicateName."""
     return Catalogue(GROUP, Plugin)
-
-
-def gated_plugins(framework: Framework) -> Mapping[str, PreEnqueue]:
-    """Return the PreEnqueue plugins of a profile that kube-scheduler does not run itself."""
-    return {name: each for name, each in framework.pre_enqueue_plugins.items() if name not in IN_TREE}
 
 
 def build(
@@ -273,7 +183,7 @@ class _Plan:
                     FieldError(where, f'plugin "{ref.name}" already registered as "{_camel(point)}"')
                 )
             elif self._is_known(ref.name, where):
-                if not issubclass(self.known[ref.name], _ROLES[point]):
+                if not issubclass(self.known[ref.name], ROLES[point]):
                     self.problems.append(
                         FieldError(where, f'plugin "{ref.name}" does not extend {_camel(point)} plugin')
                     )
@@ -284,7 +194,7 @@ class _Plan:
             return explicit
         both, rest = [], []
         for ref in multi_point:
-            if not issubclass(self.known[ref.name], _ROLES[point]):
+            if not issubclass(self.known[ref.name], ROLES[point]):
                 continue
             if ref.name in explicit:
                 both.append(ref.name)
@@ -308,7 +218,7 @@ class _Plan:
                 for ref in DEFAULT_PLUGINS
                 if ref.name in wanted & self.known.keys()
                 and ref.name not in names[point]
-                and issubclass(self.known[ref.name], _ROLES[point])
+                and issubclass(self.known[ref.name], ROLES[point])
                 and not self.plugins.at(point).disables(ref.name)
                 and not self.plugins.multi_point.disables(ref.name)
             ]

@@ -37,7 +37,7 @@ from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
 from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.status import SUCCESS, Code, Status
-from koordpy.scheduling.profiles.registry import Profiles
+from koordpy.scheduling.profiles.profiles import Profiles
 
 from . import failures
 from .attempt import Attempt

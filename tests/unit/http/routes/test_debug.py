@@ -15,7 +15,7 @@ from koordpy.http.routes import debug
 from koordpy.http.server.application import Application
 from koordpy.scheduling.interface import APIService, Plugin, Score
 from koordpy.scheduling.interface.cycle_state import CycleState
-from koordpy.scheduling.profiles.registry import Profiles
+from koordpy.scheduling.profiles.profiles import Profiles
 from tests.unit.scheduling.worlds import framework, node, pod_document, world
 
 

@@ -19,7 +19,7 @@ from koordpy.scheduling.extender.pre_enqueue import PreEnqueueGates, gates_for
 from koordpy.scheduling.interface import Plugin, PreEnqueue
 from koordpy.scheduling.interface.pod_queues import ClusterEvent
 from koordpy.scheduling.interface.status import SUCCESS, Status
-from koordpy.scheduling.profiles.registry import Profiles
+from koordpy.scheduling.profiles.profiles import Profiles
 from koordpy.simulation.inprocess import ServerChannel
 from tests.eventually import PATIENCE
 

@@ -18,7 +18,8 @@ from koordpy.scheduling.profiles.koordinator_args import (
     ElasticQuotaArgs,
     NodeNUMAResourceArgs,
 )
-from koordpy.scheduling.profiles.registry import Place, Profiles, build, installed
+from koordpy.scheduling.profiles.profiles import Profiles
+from koordpy.scheduling.profiles.registry import Place, build, installed
 
 from ..worlds import world
 

@@ -13,7 +13,8 @@ from koordpy.scheduling.interface import Bind, Filter
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.profiles import config
 from koordpy.scheduling.profiles.koordinator_args import KOORDINATOR_ARGS
-from koordpy.scheduling.profiles.registry import Place, Profiles, build, installed
+from koordpy.scheduling.profiles.profiles import Profiles
+from koordpy.scheduling.profiles.registry import Place, build, installed
 
 from ..worlds import world
 

@@ -11,7 +11,8 @@ from koordpy.scheduling.interface import Filter, Plugin, PreBind, PreFilter, Que
 from koordpy.scheduling.interface.gates import SPECS
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
-from koordpy.scheduling.profiles.registry import GROUP, Place, Profiles, build, installed
+from koordpy.scheduling.profiles.profiles import Profiles
+from koordpy.scheduling.profiles.registry import GROUP, Place, build, installed
 
 from ..worlds import Binder, configuration, world
 

@@ -34,7 +34,8 @@ from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.outcome import FilterOutcome, PostFilterResult
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
 from koordpy.scheduling.interface.status import SUCCESS, Status
-from koordpy.scheduling.profiles.registry import Place, Profiles, build
+from koordpy.scheduling.profiles.profiles import Profiles
+from koordpy.scheduling.profiles.registry import Place, build
 from koordpy.scheduling.reservations.scheduler import ReservationScheduler
 from koordpy.scheduling.toolkit.reservation_writes import write_status
 from koordpy.simulation.inprocess import ServerChannel
