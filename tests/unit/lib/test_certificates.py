@@ -10,7 +10,9 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_ensure_makes_a_pair_that_serves_its_hosts(tmp_path):
+    tmp_path = tmp_path / "new" / "folder"
     ca = c.ensure(tmp_path, ["127.0.0.1", "svc.ns.svc"], NOW)
+    assert x509.load_pem_x509_certificate(ca).subject.rfc4514_string() == "CN=koordpy-ca"
     pair = c.KeyPair((tmp_path / c.SERVER_CERT).read_bytes(), (tmp_path / c.SERVER_KEY).read_bytes())
     assert c.problem(pair, ca, ["127.0.0.1"], NOW) == ""
     assert c.problem(pair, ca, ["svc.ns.svc"], NOW) == ""
@@ -36,10 +38,14 @@ def test_a_new_host_gets_a_new_certificate_from_the_same_ca(tmp_path):
 
 
 def test_a_certificate_is_renewed_half_a_year_before_its_end(tmp_path):
-    c.ensure(tmp_path, ["a"], NOW)
+    ca = c.ensure(tmp_path, ["a"], NOW)
     old = (tmp_path / c.SERVER_CERT).read_bytes()
-    c.ensure(tmp_path, ["a"], NOW + c.LIFETIME - timedelta(days=100))
-    assert (tmp_path / c.SERVER_CERT).read_bytes() != old
+    later = NOW + c.LIFETIME - timedelta(days=100)
+    renewed = c.ensure(tmp_path, ["a"], later)
+    assert renewed != ca  # which ends as soon
+    pair = c.KeyPair((tmp_path / c.SERVER_CERT).read_bytes(), (tmp_path / c.SERVER_KEY).read_bytes())
+    assert pair.cert != old
+    assert c.problem(pair, renewed, ["a"], c.months_later(later, c.MONTHS_AHEAD)) == ""
 
 
 def test_a_server_certificate_is_renewed_before_its_authority_ends(tmp_path):
@@ -64,7 +70,8 @@ def test_a_foreign_certificate_is_left_alone(tmp_path):
 
 def test_key_files_are_private_and_keys_do_not_show(tmp_path):
     c.ensure(tmp_path, ["a"], NOW)
-    assert (tmp_path / c.SERVER_KEY).stat().st_mode & 0o077 == 0
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == {c.CA_CERT: 0o644, c.CA_KEY: 0o600, c.SERVER_CERT: 0o644, c.SERVER_KEY: 0o600}
     assert "PRIVATE" not in repr(c.make_ca("x", NOW))
 
 
@@ -73,9 +80,20 @@ def test_an_unreadable_certificate_is_named(tmp_path):
         c.server_context(tmp_path)
 
 
+def test_a_folder_without_an_authority_is_named(tmp_path):
+    (tmp_path / c.SERVER_CERT).write_text("theirs")
+    with pytest.raises(c.CertificateError) as refused:
+        c.ensure(tmp_path, ["a"], NOW)
+    assert (
+        str(refused.value) == f"{tmp_path}: neither ca-cert.pem nor ca.crt is there to be put into caBundle"
+    )
+
+
 def test_tls_before_1_2_is_refused(tmp_path):
     c.ensure(tmp_path, ["a"], NOW)
-    assert c.server_context(tmp_path).minimum_version == ssl.TLSVersion.TLSv1_2
+    context = c.server_context(tmp_path)
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert context.protocol == ssl.PROTOCOL_TLS_SERVER
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ def test_names_are_links_through_one_link_to_a_folder_with_a_time_in_its_name(tm
     assert {name: (folder / name).readlink() for name in OLD} == {name: Path("..data", name) for name in OLD}
     assert data_folders(folder) == [str((folder / "..data").readlink())]
     assert data_folders(folder)[0].startswith("..2026_11_21_14_00_00.")
+    assert stat.S_IMODE((folder / data_folders(folder)[0]).stat().st_mode) == 0o755
     assert read(folder, OLD) == OLD
 
 
@@ -51,8 +52,10 @@ def test_files_that_have_the_names_are_replaced_and_others_stay(tmp_path: Path, 
 def test_leftovers_of_a_process_that_died_are_cleared_away(tmp_path: Path) -> None:
     (tmp_path / "..2020_01_01_00_00_00.x").mkdir()
     (tmp_path / "..data.tmp").symlink_to("nowhere")
+    (tmp_path / "..2020_notes").write_bytes(b"no folder")
     publish(tmp_path, OLD, NOW)
     assert len(data_folders(tmp_path)) == 1
+    assert (tmp_path / "..2020_notes").exists()
     assert not (tmp_path / "..data.tmp").is_symlink()
 
 
@@ -65,4 +68,4 @@ def test_private_files_are_their_owners_alone(tmp_path: Path) -> None:
 
 def test_names_that_are_missing_are_left_out(tmp_path: Path) -> None:
     publish(tmp_path, {"a": b"1"}, NOW)
-    assert read(tmp_path, ("a", "z")) == {"a": b"1"}
+    assert read(tmp_path, ("z", "a")) == {"a": b"1"}

@@ -41,6 +41,12 @@ class Scene:
     def replica(self) -> CertificateSecret:
         return CertificateSecret(Client(ServerChannel(self.server)), "ns", "certs", DNS, self.clock)
 
+    def methods(self) -> list[str]:
+        """Return the methods of all requests from now on, as they come."""
+        seen: list[str] = []
+        self.server.faults = lambda method, path: seen.append(method)
+        return seen
+
     async def document(self) -> dict[str, Any]:
         return await self.client.get_raw(SECRETS, "ns", "certs")
 
@@ -130,7 +136,9 @@ async def test_an_authority_whose_secret_was_deleted_stays_trusted_while_a_repli
     it = await Scene().begin()
     made = await it.replica().obtain(None)
     await it.client.delete_raw(SECRETS, "ns", "certs")
+    methods = it.methods()
     again = await it.replica().obtain(made)
+    assert methods == ["GET", "POST"]  # no other replica reads a Secret that does not know of it yet
     assert again.ca_cert != made.ca_cert
     assert again.trusted(NOW) == again.ca_cert + made.ca_cert
     assert await it.stored() == again

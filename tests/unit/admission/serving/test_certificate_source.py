@@ -1,12 +1,16 @@
 """The order in which a new authority is trusted and then used."""
 
+import os
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from koordpy.admission.serving import generator
-from koordpy.admission.serving.artifacts import Artifacts
-from koordpy.admission.serving.certificate_source import Generated
+from koordpy.admission.serving.artifacts import OVERLAP, Artifacts
+from koordpy.admission.serving.certificate_source import Generated, Given
+from koordpy.lib.certificates import CertificateError
 from koordpy.lib.clock import FakeClock
 
 NOW = datetime(2026, 8, 31, 12, tzinfo=UTC)
@@ -24,8 +28,10 @@ class Shelf:
 
     def __init__(self, held: Artifacts) -> None:
         self.held = held
+        self.told: list[Artifacts | None] = []
 
     async def obtain(self, serving: Artifacts | None) -> Artifacts:
+        self.told.append(serving)
         return self.held
 
 
@@ -36,10 +42,11 @@ class Replica:
         self.shelf = Shelf(made(1))
         self.events: list[tuple[str, bytes]] = []
         self._directory = directory
+        self.clock = FakeClock(NOW)
         self.source = Generated(
             self.shelf,
             directory,
-            FakeClock(NOW),
+            self.clock,
             published=lambda: self._note("published"),
             propagation=5.0,
             sleep=self._sleep,
@@ -83,3 +90,33 @@ async def test_a_certificate_of_the_same_authority_is_served_at_once(tmp_path: P
     assert replica.events == [("published", renewed.cert)]
     await replica.round()
     assert [event for event, _ in replica.events] == ["published", "published"]
+
+
+async def test_the_store_is_told_what_is_served(tmp_path: Path) -> None:
+    replica = Replica(tmp_path)
+    await replica.round()
+    replica.shelf.held = made(2)
+    await replica.round()
+    await replica.source.ensure()
+    assert replica.shelf.told == [None, made(1), made(2)]
+
+
+async def test_a_replaced_authority_is_trusted_for_a_while(tmp_path: Path) -> None:
+    replica = Replica(tmp_path)
+    replica.shelf.held = made(2).remembering(made(1).ca_cert, NOW)
+    assert await replica.round() == made(2).ca_cert + made(1).ca_cert
+    replica.clock.advance(OVERLAP.total_seconds())
+    assert await replica.round() == made(2).ca_cert
+
+
+async def test_certificates_of_others_are_read_and_not_touched(tmp_path: Path) -> None:
+    published: list[str] = []
+    given = Given(tmp_path, published=lambda: published.append("again"))
+    with pytest.raises(CertificateError, match=f"^{tmp_path}: "):
+        await given.ensure()
+    (tmp_path / "ca.crt").write_bytes(b"theirs")
+    assert await given.ensure() == b"theirs"
+    assert not published
+    await given.serve()
+    assert published == ["again"]
+    assert os.listdir(tmp_path) == ["ca.crt"]
