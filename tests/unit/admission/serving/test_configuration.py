@@ -101,6 +101,21 @@ def test_nothing_but_the_address_and_the_authority_changes(document: Document, t
     }
 
 
+@given(documents, subsets, st.data())
+def test_bundles_that_others_have_written_stay_with_their_webhooks(
+    document: Document, served: frozenset[str], data: st.DataObject
+) -> None:
+    """cert-manager writes them into the list that is there; the pristine list has none or older ones."""
+    target = Target(served, "ns", "svc")
+    done = completed(document, target)
+    written = {}
+    for webhook in done["webhooks"]:
+        bundle = written[webhook["name"]] = data.draw(st.sampled_from(["bmV3", "bmV3ZXI=", ""]))
+        webhook["clientConfig"]["caBundle"] = bundle
+    again = completed(done, target)
+    assert {w["name"]: w["clientConfig"]["caBundle"] for w in again["webhooks"]} == written
+
+
 @given(documents, targets)
 def test_addresses_are_the_service_or_the_url(document: Document, target: Target) -> None:
     for webhook in completed(document, target)["webhooks"]:
@@ -134,5 +149,9 @@ def test_an_empty_annotation_is_none() -> None:
 @pytest.mark.parametrize("text", ["{", "{}", "[1]", "null"])
 def test_an_unusable_template_is_named(text: str) -> None:
     document = {"kind": "K", "metadata": {"name": "c", "annotations": {TEMPLATE: text}}, "webhooks": []}
-    with pytest.raises(ConfigurationError, match=r"K c: annotation template: .*expected a JSON list"):
+    with pytest.raises(ConfigurationError) as refused:
         completed(document, Target((), "ns", "svc"))
+    assert str(refused.value).startswith("K c: annotation template: ")
+    assert str(refused.value).endswith(
+        "; expected a JSON list of webhooks (without the annotation the present list becomes the template)"
+    )
