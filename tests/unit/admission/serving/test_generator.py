@@ -195,3 +195,4 @@ def test_replaced_authorities_are_trusted_for_a_while(ca: bytes, previous: list[
 def test_an_unreadable_time_means_that_nothing_is_remembered(until: bytes) -> None:
     found = Artifacts.of({"ca-cert.pem": b"a", "previous-ca-cert.pem": b"b", "previous-ca-until": until})
     assert found.trusted(NOW) == b"a"
+    assert found.data() == found.files()

@@ -150,6 +150,7 @@ async def test_every_plugin_is_told_the_pod_the_node_and_the_state_of_the_cycle(
     for ends in ("bound", "given back"):
         w.records.given.clear()
         placement = w.placement()
+        assert (placement.binding.pod, placement.binding.node_name) == (placement.pod, "a")
         assert placement.reserve().is_success
         if ends == "bound":
             assert placement.permit().is_success
@@ -158,6 +159,8 @@ async def test_every_plugin_is_told_the_pod_the_node_and_the_state_of_the_cycle(
             w.handle.nodes.forget("uid-p")
         else:
             placement.give_back()
+        ended = ["permit", "pre_bind", "post_bind"] if ends == "bound" else BACK
+        assert [each[0] for each in w.records.given] == [*TAKEN, *ended]
         of_cycle = [each for each in w.records.given if each[0] not in ("delete nomination", "forget")]
         assert {each[1:] for each in of_cycle} == {(placement.state, "uid-p", "a")}
         others = [each for each in w.records.given if each not in of_cycle]
