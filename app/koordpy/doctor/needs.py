@@ -14,10 +14,10 @@ AREA = Area("plugins")
 
 async def check(installation: Installation) -> AsyncIterator[Finding]:
     """List what the plugins that have something to say follow, pods aside, and let them say it."""
-    for missing in installation.profiles.missing:
+    for name, places in installation.profiles.missing.items():
         yield AREA.problem(
-            missing,
-            "is configured and not installed, so it is left out",
+            name,
+            f"is configured and not installed, so it is left out: {', '.join(places)}",
             "install the package that brings it, or take it out of the profile",
         )
     for plugin in installation.plugins:

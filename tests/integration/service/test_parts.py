@@ -115,7 +115,7 @@ async def test_an_unknown_plugin_is_left_out_where_that_is_asked_for(tmp_path: P
     file.write_text(SCHEDULER_CONFIG)
     changes = {"schedulerConfig": str(file), "skipMissingPlugins": True}
     async with serving(tmp_path, parts=["extender"], extender=changes) as stage:
-        assert stage.profiles.missing == ["profiles[0].plugins.filter.enabled[0].name: Gang"]
+        assert stage.profiles.missing == {"Gang": ["profiles[0].plugins.filter.enabled[0].name"]}
 
 
 @pytest.mark.parametrize(

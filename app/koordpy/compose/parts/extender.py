@@ -90,8 +90,10 @@ class ExtenderPart(Part):
             raise error.under(path) from None
         for line in config_model.without_effect(self.config, scheduling_config.EXTENDER):
             log.warning("%s: %s", path, line)
-        for missing in self.profiles.missing:
-            log.warning("%s: not installed, and therefore left out: %s", path, missing)
+        for name, places in self.profiles.missing.items():
+            log.warning(
+                "%s: plugin %s is not installed, and therefore left out: %s", path, name, ", ".join(places)
+            )
         decisions = Decisions(settings.decisions)
         self.extender = Extender(
             self.profiles,

@@ -80,10 +80,8 @@ def create(
         skip_missing=skip_missing,
         gates=gates,
     )
-    if profiles.missing:
-        log.warning(
-            "plugins that are configured but not installed are left out: %s", "; ".join(profiles.missing)
-        )
+    for name, places in profiles.missing.items():
+        log.warning("plugin %s is not installed, and therefore left out: %s", name, ", ".join(places))
     return Extender(profiles, base)
 
 

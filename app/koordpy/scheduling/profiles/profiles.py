@@ -16,8 +16,8 @@ class Profiles:
     frameworks: dict[str, Framework] = field(default_factory=dict)
     wholes: dict[str, Framework] = field(default_factory=dict)
     """The same profiles with kube-scheduler's in-tree plugins; only beside kube-scheduler."""
-    missing: list[str] = field(default_factory=list)
-    """Paths and names of plugins left out because they are not installed."""
+    missing: dict[str, list[str]] = field(default_factory=dict)
+    """Plugins that were left out because they are not installed, with the paths that name them."""
     left_to_kube_scheduler: list[str] = field(default_factory=list)
     """Names that kube-scheduler runs itself."""
 

@@ -232,7 +232,7 @@ class _Plan:
         if (self.place is Place.EXTENDER or self.is_whole) and name in IN_TREE:
             self.built.left_to_kube_scheduler.append(name)
         elif self.skip_missing or name in KOORDINATOR_ARGS:
-            self.built.missing.append(f"{path}: {name}")
+            self.built.missing.setdefault(name, []).append(path)
         elif default:
             self.problems.append(
                 FieldError(

@@ -153,7 +153,7 @@ def test_missing_plugins_are_left_out_and_listed_when_that_is_wanted() -> None:
         configuration([], filter={"enabled": [{"name": "Nope"}, {"name": "A"}]}), skip_missing=True
     )
     assert order(profiles) == ["A"]
-    assert profiles.missing == ["profiles[0].plugins.filter.enabled[0].name: Nope"]
+    assert profiles.missing == {"Nope": ["profiles[0].plugins.filter.enabled[0].name"]}
 
 
 def test_kube_schedulers_own_plugins_are_left_to_it_beside_it() -> None:
