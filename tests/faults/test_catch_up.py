@@ -108,9 +108,12 @@ def test_what_is_deleted_while_everything_is_listed_does_not_come_back() -> None
         it.weather.hold("pods")
         await it.put("d")
         second_page = asyncio.Event()
-        it.weather.troubles.append(("GET", "continue=", Fault(held=second_page)))
+        for fault in (Fault(), Fault(), Fault(held=second_page)):  # to learn the version, the first page, ...
+            it.weather.troubles.append(("GET", "/pods", fault))
         catching_up = asyncio.ensure_future(it.informers.catch_up(Pod))
         await asyncio.sleep(1)
+        assert not it.weather.troubles
+        assert not catching_up.done()
         await it.delete("c")  # the second page has it still: a list is of one moment
         it.weather.let_go("pods")
         await asyncio.sleep(1)

@@ -6,8 +6,14 @@ import json
 import pytest
 from prometheus_client import REGISTRY
 
+from koordpy.api.core import Pod
+from koordpy.cluster.client import Client
+from koordpy.cluster.cluster import Cluster
+from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.informer import State
+from koordpy.cluster.informers import Informers
 from tests.e2e.controlplane.process import free_port
+from tests.eventually import PATIENCE
 from tests.servers.collection import Collection, pod, status
 from tests.servers.informing import following
 
@@ -174,6 +180,21 @@ async def test_silent_server_is_left_and_asked_again() -> None:
         server.fall_silent()
         server.put(pod("a"))
         await it.has("a")
+
+
+async def test_informers_leave_a_silent_server_after_the_given_time() -> None:
+    async with Collection() as server:
+        cluster = Cluster()
+        pods = cluster.store(Pod)
+        client = Client(Connection.to(Access(server.url)))
+        async with Informers(cluster, client, silence=0.05):
+            await server.watched()
+            server.fall_silent()
+            server.put(pod("a"))
+            async with asyncio.timeout(PATIENCE):
+                while pods.get("default", "a") is None:
+                    await asyncio.sleep(0.001)
+        await client.close()
 
 
 @pytest.mark.parametrize("code", [429, 500, 502, 503, 504])

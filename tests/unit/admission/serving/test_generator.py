@@ -167,6 +167,11 @@ def test_six_names_with_two_of_them_twice() -> None:
     assert files["cert.pem"] == files["tls.crt"] == made().cert
 
 
+def test_what_is_missing_is_empty() -> None:
+    assert Artifacts.of({}) == Artifacts(b"", b"", b"", b"", b"", None)
+    assert Artifacts(b"k", b"c", b"k", b"c", previous_until=NOW).data().keys() == made().files().keys()
+
+
 def test_keys_show_in_no_repr() -> None:
     assert "RSA" not in repr(made())
 
