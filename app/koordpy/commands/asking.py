@@ -79,7 +79,7 @@ def _request(
 
 def _unreachable(server: str, error: Exception) -> Failure:
     return Failure(
-        f"{address(server)}: {error or type(error).__name__}; is koordpy running there, with the part "
+        f"{address(server)}: {str(error) or type(error).__name__}; is koordpy running there, with the part "
         "debug? --debug-server says where it is, kubectl port-forward leads to one in a pod"
     )
 

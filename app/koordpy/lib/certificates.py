@@ -118,7 +118,7 @@ def problem(server: KeyPair, ca_cert: bytes, hosts: Sequence[str], at: datetime)
     try:
         return _problem(server, ca_cert, hosts, at)
     except Exception as error:  # the library raises many types of errors for unreadable input
-        return f"unreadable: {error or type(error).__name__}"
+        return f"unreadable: {str(error) or type(error).__name__}"
 
 
 def _problem(server: KeyPair, ca_cert: bytes, hosts: Sequence[str], at: datetime) -> str:
@@ -130,7 +130,7 @@ def _problem(server: KeyPair, ca_cert: bytes, hosts: Sequence[str], at: datetime
     try:
         cert.verify_directly_issued_by(ca)
     except Exception as error:  # each kind of key has its own errors
-        return f"not signed by its CA: {error or type(error).__name__}"
+        return f"not signed by its CA: {str(error) or type(error).__name__}"
     for what, one in (("CA", ca), ("certificate", cert)):
         if not one.not_valid_before_utc <= at <= one.not_valid_after_utc:
             return f"the {what} ends {one.not_valid_after_utc:%Y-%m-%d}, before {at:%Y-%m-%d}"
