@@ -1,1 +1,1 @@
-"""The vocabulary: Kubernetes and Koordinator objects, quantities, selectors, patches. Pure, no I/O."""
+"""Kubernetes and Koordinator objects, quantities, selectors, patches. Pure, no I/O."""

@@ -1,4 +1,4 @@
-"""The cpu limit and the batch resources of pods, as Koordinator's agents add them up on a node."""
+"""The cpu limit and the batch resources of pods, as Koordinator's agents sum them on a node."""
 
 from typing import Final, Literal
 
@@ -8,7 +8,7 @@ from .resource_names import CPU
 from .resources import is_sidecar
 
 UNLIMITED: Final = -1
-"""The limit of what has none."""
+"""The value for an unlimited resource."""
 
 _Field = Literal["requests", "limits"]
 
@@ -22,8 +22,8 @@ def container_amount(resources: ResourceRequirements, field: _Field, name: str) 
 def pod_milli_cpu_limit(pod: Pod) -> int:
     """Return the milli-cpu that a pod may use, or -1 if it is unlimited.
 
-    A cpu limit of the whole pod is the answer if there is one. Otherwise limits of containers and sidecars
-    add up, other init containers raise the sum so far, and one container without limit makes all unlimited.
+    A pod-level cpu limit takes precedence. Otherwise limits of containers and sidecars are summed, other init
+    containers raise the sum so far, and one container without a limit makes the pod unlimited.
     """
     resources = pod.spec.resources
     if resources is not None and (amount := resources.limits.get(CPU)) is not None:
@@ -43,14 +43,14 @@ def pod_milli_cpu_limit(pod: Pod) -> int:
 
 
 def pod_batch_request(pod: Pod, name: str) -> int:
-    """Return the batch-cpu (milli) or batch-memory (bytes) that containers and sidecars ask for together."""
+    """Return the sum of batch-cpu (milli) or batch-memory (bytes) requests of containers and sidecars."""
     return sum(
         max(0, container_amount(container.resources, "requests", name)) for container in _long_running(pod)
     )
 
 
 def pod_batch_limit(pod: Pod, name: str) -> int:
-    """Return the batch-cpu or batch-memory that containers and sidecars may use, -1 if one is unlimited."""
+    """Return the sum of their batch-cpu or batch-memory limits, -1 if one is unlimited."""
     total = 0
     for container in _long_running(pod):
         limit = container_amount(container.resources, "limits", name)

@@ -1,7 +1,7 @@
 """The installed plugins of one kind: found, imported, checked and constructed in one way for all kinds.
 
-Entry points are the only registry. A plugin is imported when it is first asked for, so a broken package
-matters only where its plugin is used.
+Entry points are the only registry. A plugin is imported on first use, so a broken package matters only if its
+plugin is used.
 """
 
 import inspect
@@ -35,9 +35,9 @@ _SIMILAR = 0.7
 
 
 class Catalogue(Mapping[str, type[T]], Generic[T]):
-    """Plugin classes by name: those of an entry point group, which are to be subclasses of `base`.
+    """Plugin classes by name: those of an entry point group, which must be subclasses of `base`.
 
-    Making a catalogue imports nothing; looking a name up imports that plugin. Raises DuplicateName.
+    Creating a catalogue imports nothing; loading a name imports that plugin. Raises DuplicateName.
     """
 
     def __init__(self, group: str, base: type[T], points: Iterable[EntryPoint] | None = None) -> None:
@@ -50,7 +50,7 @@ class Catalogue(Mapping[str, type[T]], Generic[T]):
 
     @classmethod
     def of(cls, group: str, base: type[T], types: Iterable[type[T]] = ()) -> Self:
-        """Return a catalogue of these classes alone, whatever is installed. Raises DuplicateName."""
+        """Return a catalogue of only these classes, ignoring installed ones. Raises DuplicateName."""
         return cls(group, base, ()).including(*types)
 
     def including(self, *types: type[T]) -> Self:
@@ -94,7 +94,7 @@ class Catalogue(Mapping[str, type[T]], Generic[T]):
         return name in self._points or name in self._types
 
     def missing(self, name: str) -> str:
-        """Return what is wrong with a name that is not installed: the names that are, the nearest first."""
+        """Return the message for a name that is not installed: the installed names, the nearest first."""
         installed = ", ".join(self) or "none is installed"
         near = get_close_matches(name, list(self), 1, _SIMILAR)
         perhaps = f"; did you mean {near[0]}?" if near else ""
@@ -103,7 +103,7 @@ class Catalogue(Mapping[str, type[T]], Generic[T]):
     # --- making ----------------------------------------------------------------------------------
 
     def make(self, name: str, args: PluginArgs, handle: object, path: str = "") -> T:
-        """Return a new plugin. Raises NotMade where its constructor raises, and what `load` raises."""
+        """Return a new plugin. Raises NotMade if its constructor raises, and what `load` raises."""
         make: Callable[[PluginArgs, object], T] = self.load(name, path)
         try:
             return make(args, handle)
@@ -112,10 +112,10 @@ class Catalogue(Mapping[str, type[T]], Generic[T]):
             cause: Exception = error
         except ValueError as error:
             problems, cause = (error,), error
-        except Exception as error:  # a third party's constructor may raise anything; its name is what helps
+        except Exception as error:  # a third party's constructor may raise anything; its name helps
             problems, cause = (f"{type(error).__name__}: {error}",), error
         raise NotMade(
-            *(FieldError(path, f"{self._entry(name)} cannot be made: {problem}") for problem in problems)
+            *(FieldError(path, f"{self._entry(name)} cannot be created: {problem}") for problem in problems)
         ) from cause
 
     # --- feature gates ---------------------------------------------------------------------------

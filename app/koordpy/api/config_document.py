@@ -1,6 +1,6 @@
 """Configuration files as text: strict YAML (JSON is YAML too), bare or inside a ConfigMap.
 
-Kubernetes components mount their configuration from a ConfigMap, and people hand over either form.
+Kubernetes components mount their configuration from a ConfigMap, and users pass either form.
 """
 
 import re
@@ -14,7 +14,7 @@ from .config_model import ConfigError
 def parse(text: str, kind: str) -> dict[str, Any]:
     """Return the decoded configuration of a kind: the document itself, or the one inside a ConfigMap.
 
-    Raises ConfigError when the text is no YAML object, and for a ConfigMap that does not hold exactly one
+    Raises ConfigError if the text is not a YAML object, and for a ConfigMap that does not hold exactly one
     document of the kind.
     """
     document = _object(text, kind)
@@ -32,7 +32,7 @@ def parse(text: str, kind: str) -> dict[str, Any]:
 
 
 def load(text: str) -> Any:
-    """Decode YAML in which no key is given twice and times stay texts. Raises ConfigError."""
+    """Decode YAML, rejecting duplicate keys and keeping times as text. Raises ConfigError."""
     try:
         return yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
@@ -74,7 +74,7 @@ def _object(text: str, kind: str) -> dict[str, Any]:
 
 
 def _inner(key: str, text: str, kind: str) -> dict[str, Any] | None:
-    """Return a ConfigMap's entry if it is of the kind; entries that are something else may be anything."""
+    """Return a ConfigMap's entry if it is of the kind; other entries may be anything."""
     if not re.search(rf"""kind["']?:\s*["']?{kind}\b""", text):
         return None
     try:

@@ -1,7 +1,7 @@
-"""The base of every configuration: strict models whose complaints name path, value and expectation.
+"""The base of every configuration: strict models whose errors name path, value and expectation.
 
-Names are camelCase, unknown fields and wrong types are refused as Kubernetes' strict decoding refuses them,
-and null means absent.
+Names are camelCase, unknown fields and wrong types are rejected as by Kubernetes' strict decoding, and null
+means absent.
 """
 
 from collections.abc import Iterator
@@ -23,14 +23,14 @@ _LONGEST_VALUE = 120
 
 
 class ConfigError(ValueError):
-    """A configuration cannot be used; `problems` has one line for each thing that is wrong, with its path."""
+    """An invalid configuration; `problems` has one line for each error, with its path."""
 
     def __init__(self, *problems: object) -> None:
         self.problems = tuple(map(str, problems))
         super().__init__("; ".join(self.problems))
 
     def under(self, place: object) -> Self:
-        """Return the same error with the place (a file, say) in front of every line."""
+        """Return the same error with a place (a file, say) in front of every line."""
         return type(self)(*(f"{place}: {problem}" for problem in self.problems))
 
 
@@ -44,9 +44,9 @@ class ConfigModel(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class NoEffect:
-    """Marks a field, by `Annotated`, that is read and checked but decides nothing in koordpy.
+    """Marks a field, by `Annotated`, that is read and validated but has no effect in koordpy.
 
-    `instead` says what decides. The mark concerns one component where `component` names it; `but` is the
+    `instead` says what has an effect. The mark applies to one component if `component` names it; `but` is the
     value that describes what koordpy does anyway.
     """
 
@@ -84,7 +84,7 @@ def read(model: type[M], document: object, path: str = "") -> M:
 
 
 def read_args(model: type[M], document: object, path: str, *, api_version: str, kind: str) -> M:
-    """Read a plugin's arguments, which need not say their type; if they do, it must be the expected one."""
+    """Read a plugin's arguments, whose type may be omitted; if present, it must be the expected one."""
     fields = dict(_object(document, path))
     given = {name: fields.pop(name) for name in ("apiVersion", "kind") if fields.get(name) is not None}
     check_type({"apiVersion": api_version, "kind": kind} | given, api_version, kind, path)
@@ -92,7 +92,7 @@ def read_args(model: type[M], document: object, path: str, *, api_version: str, 
 
 
 def check_type(document: dict[str, Any], api_version: str, kind: str, path: str = "") -> None:
-    """Raise ConfigError unless a document says that it is of this type."""
+    """Raise ConfigError unless a document declares this type."""
     problems = [
         FieldError(field, f"got {_cut(document.get(field))}, expected {shown(expected)}").under(path)
         for field, expected in (("apiVersion", api_version), ("kind", kind))
@@ -128,7 +128,7 @@ def _object(document: object, path: str) -> dict[str, Any]:
 
 
 def problem(item: ErrorDetails, root: str = "") -> FieldError:
-    """Return what pydantic complains of below a path as `path: got VALUE, expected ...`."""
+    """Return pydantic's errors below a path as `path: got VALUE, expected ...`."""
     path = root
     for part in item["loc"]:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)

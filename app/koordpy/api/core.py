@@ -1,4 +1,4 @@
-"""Kubernetes' own objects, as far as koordpy reads them."""
+"""The fields of Kubernetes' own objects that koordpy reads."""
 
 from typing import Any
 
@@ -64,14 +64,14 @@ class PreferredSchedulingTerm(Struct):
 
 
 class NodeAffinity(Struct):
-    """Which nodes a pod needs and which it prefers."""
+    """Which nodes a pod requires and which it prefers."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] = []
 
 
 class PodAffinityTerm(Struct):
-    """Pods, and the topology domain in which they are to be found."""
+    """A selection of pods, and the topology domain that counts."""
 
     label_selector: LabelSelector | None = None
     namespaces: list[str] = []
@@ -89,7 +89,7 @@ class WeightedPodAffinityTerm(Struct):
 
 
 class PodAffinity(Struct):
-    """Pods that a pod wants near it (or, in podAntiAffinity, far from it)."""
+    """Pods that a pod must or should share a domain with (or, in podAntiAffinity, not)."""
 
     required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] = []
     preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] = []
@@ -161,7 +161,7 @@ class PodResourceClaim(Struct):
 
 
 class PodSpec(Struct):
-    """What a pod asks for."""
+    """The spec of a pod."""
 
     node_name: str = ""
     scheduler_name: str = ""
@@ -185,7 +185,7 @@ class PodSpec(Struct):
 
 
 class ContainerStatus(Struct):
-    """What runs of a container."""
+    """The status of a container."""
 
     name: str = ""
     container_id: str = msgspec.field(default="", name="containerID")
@@ -196,7 +196,7 @@ class ContainerStatus(Struct):
 
 
 class PodStatus(Struct):
-    """How a pod is doing."""
+    """The status of a pod."""
 
     phase: str = ""
     reason: str = ""
@@ -216,7 +216,7 @@ class Pod(KubeObject):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether all containers have ended for good; such a pod occupies nothing."""
+        """Whether all containers have terminated; such a pod occupies nothing."""
         return self.status.phase in ("Succeeded", "Failed")
 
 
@@ -224,7 +224,7 @@ class Pod(KubeObject):
 
 
 class Taint(Struct):
-    """A mark that keeps pods off a node."""
+    """A taint, which keeps pods off a node."""
 
     key: str = ""
     value: str = ""
@@ -233,7 +233,7 @@ class Taint(Struct):
 
 
 class NodeSpec(Struct):
-    """What a node is told."""
+    """The spec of a node."""
 
     unschedulable: bool = False
     taints: list[Taint] = []
@@ -248,7 +248,7 @@ class ContainerImage(Struct):
 
 
 class NodeStatus(Struct):
-    """What a node offers."""
+    """The status of a node."""
 
     capacity: ResourceList = {}
     allocatable: ResourceList = {}
@@ -267,7 +267,7 @@ class Node(KubeObject):
 
 
 class NamespaceStatus(Struct):
-    """Whether a namespace is going away."""
+    """Whether a namespace is terminating."""
 
     phase: str = ""
 
@@ -291,7 +291,7 @@ class PersistentVolumeClaim(KubeObject):
     """A claim on storage, with the fields that eviction policies read."""
 
     class Spec(Struct):
-        """Of which class the storage is."""
+        """The storage class."""
 
         storage_class_name: str | None = None
 
@@ -312,15 +312,15 @@ class Secret(KubeObject):
 
 
 class MutatingWebhookConfiguration(KubeObject):
-    """Webhooks that change objects, as far as it matters that they were changed themselves."""
+    """Mutating webhooks, of which only the fact that they changed matters."""
 
 
 class ValidatingWebhookConfiguration(KubeObject):
-    """Webhooks that judge objects, as far as it matters that they were changed themselves."""
+    """Validating webhooks, of which only the fact that they changed matters."""
 
 
 class Service(KubeObject):
-    """A service, as far as pod spreading reads it."""
+    """A service, with the fields that pod spreading reads."""
 
     class Spec(Struct):
         """The selector."""
@@ -331,14 +331,14 @@ class Service(KubeObject):
 
 
 class WorkloadSpec(Struct):
-    """What a workload wants to run."""
+    """The spec of a workload."""
 
     replicas: int | None = None
     selector: LabelSelector | None = None
 
 
 class WorkloadStatus(Struct):
-    """What of a workload runs."""
+    """The status of a workload."""
 
     replicas: int = 0
     ready_replicas: int = 0
@@ -382,7 +382,7 @@ class PodDisruptionBudget(KubeObject):
         max_unavailable: int | str | None = None
 
     class BudgetStatus(Struct):
-        """What is allowed now."""
+        """The currently allowed disruptions."""
 
         disruptions_allowed: int = 0
         current_healthy: int = 0
@@ -411,7 +411,7 @@ class Lease(KubeObject):
 
 
 class ObjectReference(Struct):
-    """Which object is meant."""
+    """A reference to an object."""
 
     api_version: str = ""
     kind: str = ""
@@ -423,7 +423,7 @@ class ObjectReference(Struct):
 
 
 class EventSeries(Struct):
-    """How often an event was seen again, and when last."""
+    """How often an event was repeated, and when last."""
 
     count: int = 0
     last_observed_time: str | None = None

@@ -1,4 +1,4 @@
-"""How JSON bytes become structs."""
+"""Decodes JSON bytes into structs."""
 
 from typing import Any, Final, TypeVar
 
@@ -12,7 +12,7 @@ class DecodeError(ValueError):
 
 
 MALFORMED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes that are no JSON, are no UTF-8, or nest too deeply."""
+"""What msgspec raises for bytes that are not JSON or UTF-8, or nest too deeply."""
 
 _DECODERS: dict[type, msgspec.json.Decoder[Any]] = {}
 
@@ -28,7 +28,7 @@ def decoder(type_: type[T]) -> msgspec.json.Decoder[T]:
 def decode(type_: type[T], raw: bytes | dict[str, Any]) -> T:
     """Decode JSON bytes or a decoded document.
 
-    A null means "absent", as it does for Go's decoder; documents with nulls take a slower way. Raises
+    A null means "absent", as in Go's decoder; documents with nulls take a slower path. Raises
     DecodeError naming the path and what was expected there.
     """
     try:

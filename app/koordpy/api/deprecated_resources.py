@@ -1,7 +1,7 @@
-"""Objects that still use the names which Koordinator gave its resources at first.
+"""Objects with Koordinator's deprecated resource names.
 
-Everything that reads resources knows the present names only, so the old ones are replaced before an object is
-looked at. Objects without old names are returned as they are, and cost next to nothing.
+All code that reads resources knows only the current names, so deprecated ones are replaced before an object
+is used. Objects without deprecated names are returned unchanged, at almost no cost.
 
 Source: Koordinator, `pkg/util/transformer` and `apis/extension/deprecated.go`.
 """
@@ -34,11 +34,11 @@ ALL = {**BATCH, **DEVICES}
 
 _OLD = frozenset(ALL)
 _MARK = '"kubernetes.io/'
-"""What an annotation with an old name of a device's resource contains."""
+"""A text in every annotation with a deprecated name of a device's resource."""
 
 
 def with_present_names(pod: Pod) -> Pod:
-    """Return a pod whose containers, overhead and device allocations have present names."""
+    """Return a pod whose containers, overhead and device allocations have current names."""
     spec = pod.spec
     in_overhead = spec.overhead and not _OLD.isdisjoint(spec.overhead)
     if in_overhead or _has_old(spec.containers) or _has_old(spec.init_containers):
@@ -48,7 +48,7 @@ def with_present_names(pod: Pod) -> Pod:
 
 
 def node_with_present_names(node: Node) -> Node:
-    """Return a node whose allocatable and capacity have present names."""
+    """Return a node whose allocatable and capacity have current names."""
     status = node.status
     if _OLD.isdisjoint(status.allocatable) and _OLD.isdisjoint(status.capacity):
         return node
@@ -59,7 +59,7 @@ def node_with_present_names(node: Node) -> Node:
 
 
 def device_with_present_names(device: Device) -> Device:
-    """Return a Device whose devices have present names."""
+    """Return a Device whose devices have current names."""
     devices = device.spec.devices
     if all(_OLD.isdisjoint(item.resources) for item in devices):
         return device
@@ -68,7 +68,7 @@ def device_with_present_names(device: Device) -> Device:
 
 
 def elastic_quota_with_present_names(quota: ElasticQuota) -> ElasticQuota:
-    """Return an ElasticQuota whose min and max have present names."""
+    """Return an ElasticQuota whose min and max have current names."""
     spec = quota.spec
     if _OLD.isdisjoint(spec.min) and _OLD.isdisjoint(spec.max):
         return quota

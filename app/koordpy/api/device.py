@@ -9,7 +9,7 @@ from .meta import Condition, KubeObject, ResourceList, Struct
 
 
 class DeviceTopology(Struct):
-    """Where in its node a device sits."""
+    """The place of a device in its node's topology."""
 
     socket_id: int = msgspec.field(default=0, name="socketID")
     node_id: int = msgspec.field(default=0, name="nodeID")
@@ -18,7 +18,7 @@ class DeviceTopology(Struct):
 
 
 class VirtualFunction(Struct):
-    """A part of a network card that can be handed out by itself."""
+    """A part of a network card that can be allocated separately."""
 
     minor: int = 0
     bus_id: str = msgspec.field(default="", name="busID")
@@ -32,7 +32,7 @@ class VirtualFunctionGroup(Struct):
 
 
 class DeviceInfo(Struct):
-    """One device, and what can be asked of it."""
+    """One device, and its resources."""
 
     id: str = ""
     type: str = ""

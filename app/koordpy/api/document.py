@@ -1,10 +1,9 @@
 """An editor over a raw JSON object that records RFC 6902 operations as it changes it.
 
-Admission must hand back what it changed and nothing else: fields that we do not know have to survive,
-and a diff of whole documents costs more than the edits. So handlers edit the decoded request body
-through a Document, in place, and the operations fall out. They are kept minimal while they are recorded:
-a second edit of a place changes the first operation, an edit that is undone leaves none, and edits inside
-a value that an operation brought in become part of that value.
+Admission must return only what it changed: unknown fields have to survive, and a diff of whole documents
+costs more than the edits. So handlers edit the decoded request body through a Document, in place, which
+records the operations. They are kept minimal: a second edit of a place changes the first operation, an edit
+that is undone leaves none, and edits inside a value that an operation added become part of that value.
 """
 
 from typing import Any
@@ -15,15 +14,15 @@ from koordpy.api import json_diff, strategic_merge
 from koordpy.api.patch import PatchError, clone, describe, equal
 
 Path = tuple[str | int, ...]
-"""Where a value stands: member names and list positions, `("spec", "containers", 0, "name")`."""
+"""The place of a value: member names and list positions, `("spec", "containers", 0, "name")`."""
 
 
 class DocumentError(PatchError):
-    """A path that leads through a scalar, outside of a list, or to a member of a list."""
+    """A path that leads through a scalar, beyond a list, or to a member of a list."""
 
 
 class _Edit(msgspec.Struct, gc=False, eq=False):
-    """One operation. `before` is what stood there: a scalar, `_ABSENT`, or `_CONTAINER`."""
+    """One operation. `before` is the former value: a scalar, `_ABSENT`, or `_CONTAINER`."""
 
     op: str
     path: Path
@@ -35,12 +34,12 @@ class _Edit(msgspec.Struct, gc=False, eq=False):
 _ABSENT: Any = object()
 _CONTAINER: Any = object()
 _NESTED = (dict, list)
-_DROPPED = ""  # the op of an edit that another one made superfluous
+_DROPPED = ""  # the op of an edit that another one made redundant
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
 class Document:
-    """A JSON object under edit. `raw` is changed in place and must not be changed by others meanwhile.
+    """A JSON object being edited. `raw` is changed in place and must not be changed by other code meanwhile.
 
     A value that is set is copied if it is an object or a list, so constants are safe to pass.
     """
@@ -52,10 +51,10 @@ class Document:
         self._edits: list[_Edit] = []
         self._places: dict[int, dict[str | int, _Edit]] = {}  # id of the parent and member to its edit
         self._moved: dict[int, list[_Edit]] = {}  # id of a list to edits whose positions are no longer known
-        self._own: dict[int, Any] = {}  # id to the object or list that an operation brings in
+        self._own: dict[int, Any] = {}  # id to the object or list that an operation adds
 
     def get(self, path: Path, default: Any = None) -> Any:
-        """Return the value at a path, or `default` where it or one of its parents is absent or null."""
+        """Return the value at a path, or `default` if it or one of its parents is absent or null."""
         node: Any = self.raw
         for segment in path:
             node = _child(node, segment, path)
@@ -64,10 +63,10 @@ class Document:
         return node
 
     def set(self, path: Path, value: Any, *, copy: bool = True) -> bool:
-        """Put a value at a path, creating objects on the way where there are none (absent or null).
+        """Set the value at a path, creating absent or null parents as objects.
 
-        Without `copy` the value is handed over: no one else may hold it, or what is in it. Returns False, and
-        records nothing, where an equal value stands already.
+        Without `copy` the document takes ownership of the value: no other reference to it, or to parts of it,
+        may be kept. Returns False, and records nothing, if the value is already equal.
         """
         if copy and isinstance(value, _NESTED):
             value = clone(value)
@@ -79,7 +78,7 @@ class Document:
             if child is None:
                 for name in reversed(path[depth + 1 :]):
                     if not isinstance(name, str):
-                        raise DocumentError(f"{_text(path)}: there is no list to put position {name} into")
+                        raise DocumentError(f"{_text(path)}: there is no list for position {name}")
                     value = {name: value}
                 return self._put(node, segment, value, path[: depth + 1], own)
             if owned and id(child) in owned:
@@ -88,7 +87,7 @@ class Document:
         return self._put(node, path[-1], value, path, own)
 
     def remove(self, path: Path) -> bool:
-        """Take a member or a list item away. Returns False where there is none."""
+        """Remove a member or a list item. Returns False if there is none."""
         node, own = self._walk(path[:-1], path)
         key = path[-1]
         if node is None or (isinstance(node, dict) and key not in node):
@@ -106,7 +105,7 @@ class Document:
         return True
 
     def append(self, path: Path, value: Any) -> None:
-        """Put a value at the end of the list at a path; an absent or null list is created."""
+        """Append a value to the list at a path; an absent or null list is created."""
         node, own = self._walk(path, path)
         if node is None:
             self.set(path, [value])
@@ -121,7 +120,7 @@ class Document:
             self._moved.setdefault(id(node), []).append(edit)
 
     def insert(self, path: Path, value: Any) -> None:
-        """Put a value into a list, before the item at the position that the path ends in."""
+        """Insert a value into a list, before the item at the position that the path ends in."""
         node, own = self._walk(path[:-1], path)
         index = path[-1]
         if not isinstance(node, list) or not isinstance(index, int) or not 0 <= index <= len(node):
@@ -139,7 +138,7 @@ class Document:
         return self.update(strategic_merge.overlay(self.raw, patch, kind))
 
     def update(self, after: dict[str, Any]) -> bool:
-        """Make the document equal to `after`, by its differences only. Returns whether there are any."""
+        """Make the document equal to `after`, recording only differences. Returns whether there are any."""
         changes = list(json_diff.changes(self.raw, after))
         for op, path, value in changes:
             if op == "remove":
@@ -157,7 +156,7 @@ class Document:
 
     @property
     def operations(self) -> list[dict[str, Any]]:
-        """The RFC 6902 operations, in order, that make the document of what it was.
+        """The RFC 6902 operations, in order, from the original document to this one.
 
         Their values are parts of the document and show later edits.
         """
@@ -168,7 +167,7 @@ class Document:
         return _ENCODER.encode(self.operations)
 
     def _walk(self, path: Path, whole: Path) -> tuple[Any, bool]:
-        """Return the value at a path, None if absent, and whether it lies in what an operation brings in."""
+        """Return the value at a path, None if absent, and whether it is inside an operation's value."""
         node: Any = self.raw
         own = False
         for segment in path:
@@ -206,7 +205,7 @@ class Document:
             edit = places[key] = _Edit(op, path, self._owned(value), node, before)
             self._edits.append(edit)
         elif edit.before is _ABSENT if op == "remove" else equal(edit.before, value):
-            # The place is again as it was. What stands there now is no operation's value.
+            # The place has its former value again, which is not an operation's value.
             edit.op = _DROPPED
             del places[key]
         elif op == "remove":
@@ -222,7 +221,7 @@ class Document:
         return value
 
     def _shift(self, items: list[Any], edit: _Edit) -> None:
-        """Record an edit that moves list items: earlier edits of positions no longer speak of the same."""
+        """Record an edit that shifts list items: positions in earlier edits become invalid."""
         self._edits.append(edit)
         moved = self._moved.setdefault(id(items), [])
         moved += self._places.pop(id(items), {}).values()
@@ -246,7 +245,7 @@ class Document:
 
 
 def _child(node: Any, segment: str | int, path: Path) -> Any:
-    """Return a member or an item, None for a member that is absent."""
+    """Return a member or an item, None for an absent member."""
     if isinstance(node, dict):
         return node.get(segment)
     if not isinstance(node, list):

@@ -1,4 +1,4 @@
-"""What is wrong with one field, worded as Kubernetes words it: `PATH: Invalid value: VALUE: DETAIL`.
+"""Errors of single fields, in Kubernetes' words: `PATH: Invalid value: VALUE: DETAIL`.
 
 Validation collects errors instead of stopping at the first; `aggregate` joins them into one message.
 Source of the texts: Kubernetes, `k8s.io/apimachinery/pkg/util/validation/field` and `pkg/util/errors`.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One wrong field: where it is and what is wrong with it. An empty path is the whole document."""
+    """An error of one field, with its path. An empty path is the whole document."""
 
     path: str
     text: str
@@ -20,7 +20,7 @@ class FieldError:
         return f"{self.path}: {self.text}" if self.path else self.text
 
     def under(self, parent: str) -> "FieldError":
-        """Return the same error seen from further up."""
+        """Return the same error with a longer path."""
         return FieldError(".".join(filter(None, (parent, self.path))), self.text)
 
 
@@ -30,7 +30,7 @@ def required(path: str, detail: str = "") -> FieldError:
 
 
 def forbidden(path: str, detail: str) -> FieldError:
-    """Report a field that must not be set, or not so."""
+    """Report a field that must not be set, or not to this value."""
     return FieldError(path, f"Forbidden: {detail}")
 
 
@@ -40,17 +40,17 @@ def invalid(path: str, value: object, detail: str) -> FieldError:
 
 
 def duplicate(path: str, value: object) -> FieldError:
-    """Report a value that may be there only once."""
+    """Report a value that must be unique."""
     return FieldError(path, f"Duplicate value: {shown(value)}")
 
 
 def not_found(path: str, value: object) -> FieldError:
-    """Report a value that names something that is not there."""
+    """Report a reference to something that does not exist."""
     return FieldError(path, f"Not found: {shown(value)}")
 
 
 def not_supported(path: str, value: object, supported: Sequence[str]) -> FieldError:
-    """Report a value that is none of a list."""
+    """Report a value that is not in a list."""
     listed = ", ".join(map(shown, supported))
     return FieldError(path, f"Unsupported value: {shown(value)}: supported values: {listed}")
 

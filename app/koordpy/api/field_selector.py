@@ -1,6 +1,6 @@
-"""Field selectors: which objects of a list are meant, by some of their fields.
+"""Field selectors: select objects of a list by some of their fields.
 
-`metadata.name=a,status.phase!=Running`: what `fieldSelector=` of a list or watch holds. The reader flattens
+`metadata.name=a,status.phase!=Running`: the value of `fieldSelector=` of a list or watch. The caller flattens
 an object into a map of field names to texts; a missing field is an empty text. Source of the rules:
 Kubernetes, `k8s.io/apimachinery/pkg/fields`.
 """
@@ -17,7 +17,7 @@ _ESCAPED = re.compile(r"(?:[^\\,=]|\\[\\,=])*")
 
 
 class FieldSelectorError(ValueError):
-    """A field selector is not valid; the message names the term and what was expected."""
+    """An invalid field selector; the message names the term and what was expected."""
 
 
 @dataclass(frozen=True, slots=True)

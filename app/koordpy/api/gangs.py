@@ -10,7 +10,7 @@ ANNOTATION_GANG_NAME: Final = "gang.scheduling.koordinator.sh/name"
 
 
 def gang_name(pod: Pod) -> str:
-    """Return the name of a pod's gang, empty where it has none."""
+    """Return the name of a pod's gang, empty if it has none."""
     meta = pod.metadata
     return (
         meta.labels.get(LABEL_POD_GROUP)

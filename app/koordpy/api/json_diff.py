@@ -1,6 +1,6 @@
 """The differences between two JSON documents, as operations of a JSON patch (RFC 6902).
 
-Objects are compared member by member; of lists, what both ends have in common stays, and the rest is compared
+Objects are compared member by member; common items at both ends of lists are kept, and the rest is compared
 position by position.
 """
 

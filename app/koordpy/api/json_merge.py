@@ -1,8 +1,8 @@
-"""JSON merge patch (RFC 7396) with kube-apiserver's reading of it.
+"""JSON merge patch (RFC 7396) as kube-apiserver implements it.
 
-The patch format of custom resources and of controllers that only set what they own. The rules are
-those of gopkg.in/evanphx/json-patch.v4 `MergePatch`; where they leave the RFC they concern nulls
-inside lists, see `_settled`.
+The patch format of custom resources and of controllers that only set what they own. The rules are those of
+gopkg.in/evanphx/json-patch.v4 `MergePatch`; their deviations from the RFC concern nulls inside lists, see
+`_settled`.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ class JSONMergeError(PatchError):
 def apply(document: Any, patch: Any) -> Any:
     """Return `document` merged with `patch`; the arguments stay as they are.
 
-    A list as patch, or a document that is no object, gives the patch itself without its nulls.
+    With a list as patch, or a document that is not an object, the result is the patch without its nulls.
     Raises JSONMergeError (code 400).
     """
     if not isinstance(patch, dict | list):
@@ -35,7 +35,7 @@ def apply(document: Any, patch: Any) -> Any:
 def diff(before: Any, after: Any) -> dict[str, Any]:
     """Return the merge patch that turns one object into another; it is empty where they are equal.
 
-    Lists that differ are in it whole. A null in `after` cannot be told apart from an absent member.
+    Lists that differ are contained whole. A null in `after` cannot be distinguished from an absent member.
     """
     patch: dict[str, Any] = dict.fromkeys(key for key in before if key not in after)
     for key, value in after.items():
@@ -60,7 +60,7 @@ def _merged(document: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(value, dict):
             result[key] = _merged(current, value)
         else:
-            result[key] = clone(value)  # over an object, a list arrives verbatim, nulls included
+            result[key] = clone(value)  # in place of an object, a list is used verbatim, nulls included
     return result
 
 

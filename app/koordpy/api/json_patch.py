@@ -1,12 +1,12 @@
 """JSON patches (RFC 6902), applied by `jsonpatch` as kube-apiserver applies them.
 
-Clients patch objects with them and admission webhooks answer with them, so what an operation does in a
-corner case (a negative position, `replace` of a member that is not there) decides whether a request passes.
-kube-apiserver uses gopkg.in/evanphx/json-patch.v4 with its defaults; each deviation of that library from the
-RFC is named where it is made. Most of them are about the place that a pointer names.
+Clients patch objects with them and admission webhooks answer with them, so the corner cases of an operation
+(a negative position, `replace` of an absent member) decide whether a request succeeds. kube-apiserver uses
+gopkg.in/evanphx/json-patch.v4 with its defaults; each deviation of that library from the RFC is documented in
+its place. Most of them concern the interpretation of pointers.
 
-`test` compares values. kube-apiserver compares the texts of strings and so also fails where a client escapes
-a character in another way than Go does; a decoded string no longer shows that.
+`test` compares values. kube-apiserver compares the encoded strings and so also fails if a client escapes a
+character differently from Go; a decoded string no longer shows that.
 """
 
 import re
@@ -32,7 +32,7 @@ class JSONPatchError(PatchError):
 
 
 class _Null(Enum):
-    """A null that an operation wrote, which the Go library keeps apart from a null of the document.
+    """A null that an operation wrote, which the Go library distinguishes from a null of the document.
 
     `test` finds it equal to `value: null` but not to a missing `value`. A copy of such a null equals an empty
     object and nothing else.
@@ -88,7 +88,7 @@ def _run(document: Any, operation: dict[str, Any]) -> tuple[Any, int]:
             return _remove(document, path), 0
         case "replace":
             return _replace(document, path, _value(operation)), 0
-        case "move":  # the target is looked up when the value is gone, so it cannot lie inside the value
+        case "move":  # the target is looked up after the value is removed, so it cannot be inside the value
             value = _Pointer(source).resolve(document)
             return _add(_remove(document, source), path, value), 0
         case "copy":
@@ -115,7 +115,7 @@ def _remove(document: Any, path: Any) -> Any:
 
 
 def _replace(document: Any, path: Any, value: Any) -> Any:
-    """Replace as `jsonpatch` does, but add a member that is absent, and put no scalar for the document."""
+    """Replace as `jsonpatch` does, but add an absent member, and do not replace the document by a scalar."""
     pointer = _Pointer(path)
     if not pointer.parts and not isinstance(value, dict | list):
         raise jsonpatch.JsonPatchConflict(f"expected an object or a list, got {describe(value)}")
@@ -140,7 +140,7 @@ def _value(operation: dict[str, Any]) -> Any:
 
 
 def _plain(value: Any, copied_null: Any = None) -> Any:
-    """Put plain values for the nulls that operations wrote, in place."""
+    """Replace the nulls that operations wrote with plain ones, in place."""
     if isinstance(value, _Null):
         return copied_null if value is _Null.COPIED else None
     if isinstance(value, dict | list):
@@ -151,7 +151,7 @@ def _plain(value: Any, copied_null: Any = None) -> Any:
 
 
 class _Pointer(jsonpatch.JsonPointer):
-    """A JSON pointer as the Go library reads it.
+    """A JSON pointer as the Go library parses it.
 
     Text before the first slash is ignored, a `~` that escapes nothing stays, an absent member reads as null.
     A list position may have a sign or leading zeros; a negative one counts from the end.
@@ -173,7 +173,7 @@ class _Pointer(jsonpatch.JsonPointer):
         return container.get(key) if isinstance(container, dict) else container[key]
 
     def to_last(self, doc: Any) -> tuple[Any, Any]:
-        """Return the object or list around the place, and the key there; for the whole document itself."""
+        """Return the parent object or list and the key in it; for the whole document the document itself."""
         if not self.parts:
             return doc, None
         for part in self.parts[:-1]:
@@ -181,7 +181,7 @@ class _Pointer(jsonpatch.JsonPointer):
         return self.at(doc, self.parts[-1])
 
     def at(self, container: Any, key: str, room: int = 0) -> tuple[Any, Any]:
-        """Return an object or list with the key as Python has it; `room` 1 allows the place after the end."""
+        """Return an object or list with the key in Python's form; `room` 1 allows appending."""
         if isinstance(container, dict):
             return container, key
         if not isinstance(container, list):
@@ -211,7 +211,7 @@ class _NewPlace(_Place):
     """A pointer to where something is inserted."""
 
     def to_last(self, doc: Any) -> tuple[Any, Any]:
-        """Return what `_Pointer.to_last` does; the place after the last item is a place too."""
+        """Return what `_Pointer.to_last` does; the position after the last item is also valid."""
         for part in self.parts[:-1]:
             doc = self.walk(doc, part)
         last = self.parts[-1]

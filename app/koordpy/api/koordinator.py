@@ -1,4 +1,4 @@
-"""Koordinator's custom resources, as far as koordpy reads them."""
+"""The fields of Koordinator's custom resources that koordpy reads."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from .slo.node_slo import NodeSLOSpec
 
 
 class ClusterColocationProfile(KubeObject):
-    """What a class of pods is turned into at admission."""
+    """How admission changes selected pods."""
 
     class Spec(Struct):
-        """Which pods, how many of them, and what is written into them."""
+        """Which pods, what share of them, and the changes."""
 
         namespace_selector: LabelSelector | None = None
         selector: LabelSelector | None = None
@@ -37,10 +37,10 @@ class ClusterColocationProfile(KubeObject):
 
 
 class ElasticQuota(KubeObject):
-    """What a group of pods may use: at least `min`, at most `max`. Its place in a tree is in its labels."""
+    """The resources of a group of pods, guaranteed `min` and limit `max`; its labels place it in a tree."""
 
     class Spec(Struct):
-        """The guaranteed and the largest amounts."""
+        """The guaranteed and the maximum amounts."""
 
         min: ResourceList = {}
         max: ResourceList = {}
@@ -58,7 +58,7 @@ class ElasticQuotaProfile(KubeObject):
     """The nodes that belong to a quota tree; the tree is named by a label."""
 
     class Spec(Struct):
-        """Which nodes."""
+        """The node selector."""
 
         node_selector: LabelSelector | None = None
 
@@ -110,21 +110,21 @@ class HostApplicationMetric(Struct):
 
 
 class NodeMetric(KubeObject):
-    """What a node and its pods really use; cluster-scoped, named after the node."""
+    """The measured usage of a node and its pods; cluster-scoped, named after the node."""
 
     class CollectPolicy(Struct):
-        """How often and over which windows is measured."""
+        """The interval and windows of measurements."""
 
         aggregate_duration_seconds: int | None = None
         report_interval_seconds: int | None = None
 
     class Spec(Struct):
-        """How to measure."""
+        """The collect policy."""
 
         metric_collect_policy: "NodeMetric.CollectPolicy | None" = None
 
     class MetricStatus(Struct):
-        """What was measured."""
+        """The measurements."""
 
         update_time: str | None = None
         node_metric: NodeMetricInfo | None = None

@@ -1,4 +1,4 @@
-"""Label selectors: which objects a list of requirements picks out by their labels.
+"""Label selectors: select objects by requirements on their labels.
 
 A selector comes as a struct inside an object (`of`), as a plain map of labels (`of_labels`) or as text on a
 command line or in a query (`parse`). Each is read once into a `Selector`; equal selectors share one matcher.
@@ -21,7 +21,7 @@ from .meta import LabelSelector
 
 
 class SelectorError(ValueError):
-    """A selector is not valid; the message names the part and what was expected."""
+    """An invalid selector; the message names the part and what was expected."""
 
 
 class Operator(StrEnum):
@@ -68,7 +68,7 @@ class Requirement:
         """Return whether labels meet the requirement.
 
         NotIn and `!=` hold for a missing key; Gt and Lt hold neither for a missing key nor for a label that
-        is no 64-bit integer.
+        is not a 64-bit integer.
         """
         found = labels.get(self.key)
         if self.operator in _IN:
@@ -113,7 +113,7 @@ class Requirement:
 
 
 def requirement(key: str, operator: Operator, values: Iterable[str] = ()) -> Requirement:
-    """Make a requirement; raise SelectorError if the key, the number of values or a value is not valid."""
+    """Create a requirement; raise SelectorError if the key, the number of values or a value is invalid."""
     values = tuple(values)
     if problem := label_syntax.key_error(key):
         raise SelectorError(f"label selector: key {key!r}: {problem}")
@@ -194,7 +194,7 @@ def of_labels(labels: Mapping[str, str]) -> Selector:
 def of(selector: LabelSelector | None) -> Selector:
     """Return the matcher of a selector struct: None matches nothing, an empty one everything.
 
-    Raises SelectorError for an unknown operator, or a key, a value or a number of values that is not valid.
+    Raises SelectorError for an unknown operator, or an invalid key, value or number of values.
     """
     if selector is None:
         return NOTHING
@@ -218,7 +218,7 @@ def _requirements(selector: LabelSelector) -> Iterator[Requirement]:
 
 
 def fast_of(selector: LabelSelector) -> Selector:
-    """Return the matcher as Koordinator's fast selector makes it: matchLabels alone are not validated."""
+    """Return the matcher of Koordinator's fast selector: matchLabels alone are not validated."""
     if selector.match_labels and not selector.match_expressions:
         return of_labels(selector.match_labels)
     return of(selector)

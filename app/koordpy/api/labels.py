@@ -1,4 +1,4 @@
-"""Which texts may be a label's key and value.
+"""The syntax of label keys and values.
 
 Source of the rules: Kubernetes, `k8s.io/apimachinery/pkg/util/validation` (qualified names, label values).
 """
@@ -20,7 +20,7 @@ _NAME_EXPECTED = (
 
 @short_cache(1 << 14)
 def key_error(key: str) -> str | None:
-    """Return what is expected of a label key (an annotation key, a resource name) if this is none."""
+    """Return what is expected of a label key (an annotation key, a resource name) if this is invalid."""
     prefix, slash, name = key.rpartition("/")
     if slash and (len(prefix) > MAX_PREFIX_LENGTH or not _DNS_SUBDOMAIN.fullmatch(prefix)):
         return "the part before '/' must be a lower-case DNS name of at most 253 characters"
@@ -31,7 +31,7 @@ def key_error(key: str) -> str | None:
 
 @short_cache(1 << 14)
 def value_error(value: str) -> str | None:
-    """Return what is expected of a label value if this is none."""
+    """Return what is expected of a label value if this is invalid."""
     if value and (len(value) > MAX_NAME_LENGTH or not _NAME.fullmatch(value)):
         return f"must be empty or {_NAME_EXPECTED}"
     return None

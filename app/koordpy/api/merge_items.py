@@ -1,7 +1,7 @@
-"""The items of a list that a strategic merge patch merges: what tells them apart, and their order.
+"""The items of a list that a strategic merge patch merges: their identity and order.
 
-Items are told apart by their merge key, or in a list of scalars by themselves. After merging, a list is
-put in order: `Items.ordered` has the rule, which is that of k8s.io/apimachinery 0.35.
+Items are identified by their merge key, or in a list of scalars by their value. After merging, a list is
+sorted: `Items.ordered` has the rule, which is that of k8s.io/apimachinery 0.35.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ class StrategicMergeError(PatchError):
 
 
 class Items:
-    """The items of one merged list: how they are told apart, and the order they end up in."""
+    """The items of one merged list: their identity and resulting order."""
 
     def __init__(self, item_type: str, merge_key: str, path: str) -> None:
         self.are_objects = item_type == "object"
@@ -34,7 +34,7 @@ class Items:
     def ordered(self, merged: list[Any], patch_order: list[Any], server_order: list[Any]) -> list[Any]:
         """Interleave items named in `patch_order`, in that order, with the others, in `server_order`.
 
-        One of the others goes first only where both stand in `server_order`, and it stands before.
+        One of the others goes first only if both are in `server_order`, and it comes first there.
         """
         named = set(map(self._partition_token, patch_order))
         wanted: list[Any] = []
@@ -75,7 +75,7 @@ class Items:
         return positions
 
     def _token(self, item: Any) -> Token:
-        """What tells an item from others while ordering; here a scalar among objects has the key null."""
+        """The identity of an item while ordering; here a scalar among objects has the key null."""
         if self.are_objects:
             return token_of(item.get(self._merge_key)) if isinstance(item, dict) else ("null", None)
         return token_of(item)
@@ -85,10 +85,10 @@ class Items:
 
 
 def _go_stable_order(places: Sequence[int | None]) -> list[int]:
-    """Return the indexes in the order in which Go's stable sort leaves items with these places.
+    """Return the indexes in the order that Go's stable sort gives items with these places.
 
-    An item without a place counts as less than any other, and any other as less than it. That is no
-    order, so what comes out is that of the insertion sort which Go uses for short lists.
+    An item without a place compares as less than any other, and any other as less than it. That is not an
+    order, so the result is that of the insertion sort which Go uses for short lists.
     """
     indexes = list(range(len(places)))
     if None not in places:
@@ -108,7 +108,7 @@ def _goes_first(place: int | None, other: int | None) -> bool:
 def without_duplicates(items: list[Any]) -> list[Any]:
     """Drop repeated scalars as Go does: the last item takes the place of a repeated one.
 
-    Where the document's own list holds a scalar twice, Go's result also depends on spare room in memory;
+    If the document's own list holds a scalar twice, Go's result also depends on spare capacity in memory;
     that is not reproduced.
     """
     items = list(items)
@@ -127,7 +127,7 @@ def without_duplicates(items: list[Any]) -> list[Any]:
 
 
 def item_type(current: list[Any], patch: list[Any], path: str) -> str:
-    """Return the one JSON type of all items; an error where there are several, none, or lists."""
+    """Return the one JSON type of all items; an error if there are several, none, or lists."""
     types = [json_type(item) for item in (*current, *patch)]
     if not types:
         raise StrategicMergeError(f"{path}: there are no items to order")
@@ -158,7 +158,7 @@ _JSON_TYPES: dict[type, Callable[[Any], str]] = {
 
 
 def token_of(value: Any) -> Token:
-    """Return what a value is compared by. Objects and lists equal nothing, not even themselves."""
+    """Return the comparison key of a value. Objects and lists equal nothing, not even themselves."""
     if type(value) is str:
         return "string", value
     type_ = json_type(value)
@@ -168,7 +168,7 @@ def token_of(value: Any) -> Token:
 
 
 def merge_token(item: Any, merge_key: str, path: str) -> Token:
-    """Return what an item of a list is merged by: its merge key, or itself in a list of scalars."""
+    """Return the key by which a list item is merged: its merge key, or itself in a list of scalars."""
     if not merge_key:
         return token_of(item)
     object_item(item, path)
@@ -178,13 +178,13 @@ def merge_token(item: Any, merge_key: str, path: str) -> Token:
 
 
 def object_item(item: Any, path: str) -> None:
-    """Raise StrategicMergeError where an item of a list with a merge key is no object."""
+    """Raise StrategicMergeError if an item of a list with a merge key is not an object."""
     if not isinstance(item, dict):
         raise StrategicMergeError(f"{path}: every item must be an object, got {describe(item)}")
 
 
 def index_of(items: list[Any], merge_key: str, token: Token) -> int | None:
-    """Return the position of the first item with this merge key, None where there is none."""
+    """Return the position of the first item with this merge key, None if there is none."""
     for index, item in enumerate(items):
         if merge_key in item and token_of(item[merge_key]) == token:
             return index

@@ -1,9 +1,9 @@
-"""What every Kubernetes object has: metadata, owners, selectors, conditions, times.
+"""Common parts of Kubernetes objects: metadata, owners, selectors, conditions, times.
 
-All API structs keep only the fields that some code reads: what is not declared is skipped while
-decoding and never enters memory. Quantities stay as they came over the wire (`koordpy.api.quantity`
-reads them), times stay RFC 3339 text (`parse_time` reads them). Structs are shared by every reader of
-a store and must not be changed; `msgspec.structs.replace` makes a changed copy.
+API structs declare only the fields that some code reads: other fields are skipped while decoding and never
+enter memory. Quantities keep their wire form (`koordpy.api.quantity` parses them), times stay RFC 3339 text
+(`parse_time` parses them). Structs are shared by every reader of a store and must not be changed;
+`msgspec.structs.replace` makes a changed copy.
 """
 
 from datetime import UTC, datetime
@@ -17,11 +17,11 @@ ResourceList = dict[str, str | int | float]
 
 
 class Struct(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, gc=False):
-    """Base of the API structs: camelCase on the wire, absent fields are left out again."""
+    """Base of the API structs: camelCase on the wire, absent fields are omitted when encoded."""
 
 
 class OwnerReference(Struct):
-    """Who created an object and keeps it alive."""
+    """The owner of an object."""
 
     api_version: str = ""
     kind: str = ""
@@ -32,7 +32,7 @@ class OwnerReference(Struct):
 
 
 class ObjectMeta(Struct):
-    """The metadata that code reads; managedFields and the like are never decoded."""
+    """The metadata that is read; managedFields and the like are never decoded."""
 
     name: str = ""
     generate_name: str = ""
@@ -83,7 +83,7 @@ class LabelSelector(Struct):
 
 
 class Condition(Struct):
-    """A condition in some status."""
+    """A condition of a status."""
 
     type: str = ""
     status: str = ""
@@ -94,7 +94,7 @@ class Condition(Struct):
 
 
 class ListMeta(Struct):
-    """Metadata of a list: where to go on, and from where to watch."""
+    """Metadata of a list: the continue token, and the version to watch from."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
@@ -102,7 +102,7 @@ class ListMeta(Struct):
 
 
 class Status(Struct):
-    """The answer of an API server that is not an object."""
+    """An API server's answer that is not an object, such as an error."""
 
     kind: str = "Status"
     api_version: str = "v1"
@@ -115,7 +115,7 @@ class Status(Struct):
 
 @lru_cache(maxsize=65536)
 def parse_time(text: str) -> datetime:
-    """Read an RFC 3339 time; raise ValueError naming the text when it is none."""
+    """Parse an RFC 3339 time; raise ValueError naming the text if it is invalid."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -1,9 +1,9 @@
-"""What a plugin cannot do its work without, beyond what can be seen from outside.
+"""Requirements of a plugin, beyond those that can be detected.
 
-Much is seen by making a plugin: the objects that it follows are the custom resource definitions and the
+Much is detected by creating a plugin: the objects that it follows are the custom resource definitions and the
 rights to list and watch that it needs, the extension points that it implements are the verbs that
-kube-scheduler must call. What is left is declared here, once, and read by `koordpy doctor`, which tells what
-of it a cluster lacks, and by `docs/features.md`.
+kube-scheduler must call. The rest is declared here, once, and read by `koordpy doctor`, which reports what a
+cluster lacks, and by `docs/features.md`.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from .meta import KubeObject
 class Right:
     """One verb on one resource of the API server; `pods/binding` is a resource with its subresource.
 
-    With `name` it is about the object of that name alone, with `namespace` about objects in there.
+    With `name` it is limited to the object of that name, with `namespace` to objects in that namespace.
     """
 
     verb: str
@@ -32,13 +32,12 @@ class Right:
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """The needs of a plugin that do not show in its class.
+    """The requirements of a plugin that its class does not show.
 
     `rights` are those beyond listing and watching what the plugin follows. `later` are types that it follows
-    only once it comes to need them, so that making it does not show them. `longest_wait` is the longest, in
-    seconds, that a Permit plugin lets a pod wait; None where it does not say. `leads` says that something
-    of it runs in one of several processes alone, which holds the lease. `elsewhere` says in words what has
-    to be set or has to run besides.
+    only on demand, so that creating it does not show them. `longest_wait` is the longest time, in seconds,
+    that a Permit plugin makes a pod wait; None if unknown. `leads` means that part of it runs only in the
+    process that holds the Lease. `elsewhere` describes what else must be set or run.
     """
 
     rights: tuple[Right, ...] = ()
@@ -50,7 +49,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class Lack:
-    """Something that a plugin needs and a cluster does not have: what it is, and how to mend it."""
+    """A requirement that a cluster does not meet, and how to fix that."""
 
     what: str
     fix: str

@@ -1,6 +1,6 @@
-"""ClusterNetworkTopology: the layers of a cluster's network, and which node is where.
+"""ClusterNetworkTopology: the layers of a cluster's network, and the place of each node.
 
-The status is written as well as read, and its schema wants some members even when they are empty.
+The status is also written, and its schema requires some members even if they are empty.
 Source: Koordinator, `apis/scheduling/v1alpha1/cluster_network_topology_types.go`.
 """
 
@@ -16,7 +16,7 @@ NODE_TOPOLOGY_LAYER = "NodeTopologyLayer"
 """The layer below all others: the nodes."""
 
 DEFAULT_NAME = "default"
-"""The name of the one object that counts."""
+"""The name of the only object that is used."""
 
 
 class NetworkTopologySpec(Struct):
@@ -35,7 +35,7 @@ class TopologyInfo(Struct, omit_defaults=False):
 
 
 class DetailStatus(Struct, omit_defaults=False):
-    """What is found of a member of a layer: its neighbours in the tree, and how many nodes are below it."""
+    """The status of a member of a layer: its neighbours in the tree, and the number of nodes below it."""
 
     topology_info: TopologyInfo = msgspec.field(default_factory=TopologyInfo)
     parent_topology_info: TopologyInfo | UnsetType = UNSET
@@ -53,7 +53,7 @@ class ClusterNetworkTopology(KubeObject):
         network_topology_spec: list[NetworkTopologySpec] = []
 
     class TopologyStatus(Struct):
-        """The members of all layers but the lowest."""
+        """The members of all layers except the lowest."""
 
         detail_status: list[DetailStatus] = []
 

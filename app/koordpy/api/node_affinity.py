@@ -1,7 +1,7 @@
 """Which nodes a pod may run on, and which it prefers, by node selector and node affinity.
 
-Terms are read once: pods of one workload share one matcher. A matcher is asked with a node's labels and name,
-so that it serves full nodes as well as rows of a node table. Source of the rules: Kubernetes,
+Terms are parsed once: pods of one workload share one matcher. A matcher takes a node's labels and name, so
+that it works for Node objects as well as rows of a node table. Source of the rules: Kubernetes,
 `k8s.io/component-helpers/scheduling/corev1/nodeaffinity`.
 """
 
@@ -26,7 +26,7 @@ from .label_selector import Operator, Selector, SelectorError, of_labels, requir
 
 
 class NodeAffinityError(ValueError):
-    """A node selector term is not valid; the message names each part and what was expected."""
+    """An invalid node selector term; the message names each part and what was expected."""
 
 
 _OPERATORS: Final = {
@@ -47,8 +47,8 @@ class Term:
     def __init__(self, term: NodeSelectorTerm, path: str) -> None:
         self.errors: list[str] = []
         self.node_names = _named(term.match_fields)
-        """The only names that can match, or None if the term does not name its nodes. Kubernetes reads them
-        also out of a term that is not valid."""
+        """The only names that can match, or None if the term does not name its nodes. Kubernetes also reads
+        them from an invalid term."""
         self._labels = self._read_expressions(term.match_expressions, f"{path}.matchExpressions")
         self._fields = self._read_fields(term.match_fields, f"{path}.matchFields")
 
@@ -133,7 +133,7 @@ class RequiredNodeAffinity:
         """Return whether a node matches, as `matches`.
 
         Raises:
-            NodeAffinityError: the node selector holds, no term matches, and some term is not valid.
+            NodeAffinityError: the node selector matches, no term matches, and some term is invalid.
         """
         if not self.selector.matches(labels):
             return False
@@ -145,7 +145,7 @@ class RequiredNodeAffinity:
 
     @property
     def errors(self) -> list[str]:
-        """What is wrong with the terms; usually nothing."""
+        """Errors in the terms; usually none."""
         return [problem for term in self.terms or () for problem in term.errors]
 
     @property
@@ -179,7 +179,7 @@ def _required(packed: bytes) -> RequiredNodeAffinity:
 
 
 def node_selector(selector: NodeSelector) -> RequiredNodeAffinity:
-    """Return the matcher of a bare node selector, as a volume or a reservation has one. It is cached."""
+    """Return the matcher of a bare node selector, as in a volume or a reservation. It is cached."""
     return _required(msgspec.msgpack.encode(({}, selector)))
 
 
@@ -208,10 +208,10 @@ NO_PREFERENCE: Final = PreferredNodeAffinity(())
 def preferred(spec: PodSpec) -> PreferredNodeAffinity:
     """Return which nodes a pod prefers. The matcher is cached.
 
-    Terms of weight 0 and empty ones are skipped unread.
+    Terms of weight 0 and empty ones are skipped without validation.
 
     Raises:
-        NodeAffinityError: a term is not valid.
+        NodeAffinityError: a term is invalid.
     """
     affinity = spec.affinity.node_affinity if spec.affinity else None
     terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else None

@@ -1,4 +1,4 @@
-"""What of a node is set aside for what is not scheduled, by an annotation.
+"""Resources of a node reserved by an annotation for processes that are not scheduled.
 
 Source: Koordinator, `apis/extension/node_reservation.go` and `pkg/util/node.go`.
 """
@@ -17,18 +17,18 @@ from .scheme import DecodeError, decode
 
 _ZERO = Quantity.of(0)
 _KEPT = (extension.BATCH_CPU, extension.BATCH_MEMORY)
-"""The component that writes these amounts has subtracted the reservation already."""
+"""The component that writes these amounts has already subtracted the reservation."""
 
 
 class NodeReservation(Struct):
-    """Amounts, or CPUs by number, which count instead of an amount of cpu."""
+    """Amounts, or CPU ids, which replace an amount of cpu."""
 
     resources: ResourceList = {}
     reserved_cpus: str = msgspec.field(default="", name="reservedCPUs")
     apply_policy: str = ""
 
     def amounts(self) -> dict[str, Quantity]:
-        """Return what is reserved. Raises ValueError for an amount or a CPU list that cannot be read."""
+        """Return what is reserved. Raises ValueError for an invalid amount or CPU list."""
         amounts = quantities(self.resources)
         if self.reserved_cpus:
             amounts[extension.CPU] = Quantity.of(len(cpuset.parse(self.reserved_cpus)))
@@ -38,8 +38,8 @@ class NodeReservation(Struct):
 def trimmed(node: Node) -> Node:
     """Return a node without the part of its allocatable that its annotation reserves.
 
-    A node whose annotation is absent, cannot be read, reserves nothing, or says that it is about CPUs only,
-    is returned as it is.
+    A node whose annotation is absent, invalid, reserves nothing, or concerns only CPUs, is returned
+    unchanged.
     """
     text = node.metadata.annotations.get(extension.ANNOTATION_NODE_RESERVATION)
     if text is None:

@@ -1,8 +1,9 @@
-"""What the three patch formats share: their error, copying, and equality by JSON type.
+"""Common parts of the three patch formats: their error, copying, and equality by JSON type.
 
-Patches work on decoded JSON (dicts, lists, strings, numbers, booleans, None), as `msgspec.json.decode`
-and `json.loads` give it. An int and a float are different values, as `1` and `1.0` are different JSON
-texts; a caller to whom other spellings of a number matter decodes numbers as `decimal.Decimal`.
+Patches work on decoded JSON (dicts, lists, strings, numbers, booleans, None), as returned by
+`msgspec.json.decode` and `json.loads`. An int and a float are different values, as `1` and `1.0` are
+different JSON texts; a caller that must distinguish other spellings of a number decodes numbers as
+`decimal.Decimal`.
 """
 
 from typing import Any
@@ -29,7 +30,7 @@ def clone(value: Any) -> Any:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Return whether two JSON values are the same, telling `1`, `1.0` and `true` apart."""
+    """Return whether two JSON values are the same, distinguishing `1`, `1.0` and `true`."""
     if left is right:
         return True
     kind = type(left)

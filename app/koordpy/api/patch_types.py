@@ -1,4 +1,4 @@
-"""What strategic merge patch knows of a type: which fields it has, which lists are merged and by what key.
+"""The type information of strategic merge patch: fields, merged lists and their merge keys.
 
 Kubernetes writes this as Go field tags. Here it is the text of `patch_types.txt` (its head explains the
 notation), read once, when the first patch is applied.
@@ -44,7 +44,7 @@ class PatchType:
         return self._fields.values()
 
     def field(self, name: str) -> Field | None:
-        """Return the field that a JSON member of this name is decoded into."""
+        """Return the field that a JSON member of this name decodes into."""
         return self._fields.get(name) or self._folded.get(_fold(name))
 
 

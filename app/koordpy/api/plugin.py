@@ -1,4 +1,4 @@
-"""What plugins of every kind have: a name, arguments, feature gates and needs.
+"""The base of plugins of every kind: a name, arguments, feature gates and needs.
 
 Each kind (admission handlers, scheduling plugins, controllers, ...) has a base class of its own below
 `BasePlugin`, which adds the methods that a plugin implements and the handle that it is given. All of them are
@@ -24,12 +24,12 @@ class PluginArgs(ConfigModel):
     """The base of every plugin's arguments: fields with defaults, by their camelCase names in files."""
 
     def problems(self) -> Iterable[FieldError]:
-        """Return what is wrong with values that have the right type; paths are relative to the arguments."""
+        """Return errors in values of the right type; paths are relative to the arguments."""
         return ()
 
 
 class NoArgs(PluginArgs):
-    """The arguments of a plugin that takes none."""
+    """The arguments of a plugin without arguments."""
 
 
 class BasePlugin:
@@ -41,9 +41,9 @@ class BasePlugin:
             name = "ZoneGuard"
             args: ZoneGuardArgs
 
-    `feature` is the gate that switches the plugin, None for a plugin without one. `feature_gates` are the
-    gates that the plugin brings along: its `feature`, unless koordpy has it already, and others that it
-    reads. `needs` is what it cannot work without and does not show otherwise.
+    `feature` is the gate that enables the plugin, None for a plugin without one. `feature_gates` are the
+    gates that the plugin declares: its `feature`, unless koordpy already has it, and others that it reads.
+    `needs` declares requirements that cannot be detected otherwise.
     """
 
     name: ClassVar[str]
@@ -76,7 +76,7 @@ class BasePlugin:
 
     @classmethod
     def read_args(cls, document: object, path: str) -> PluginArgs:
-        """Return the plugin's arguments, with defaults; None is an empty document.
+        """Return the plugin's arguments, with defaults; None means an empty document.
 
         Raises ConfigError with every wrong field as `PATH.FIELD: got VALUE, expected ...`.
         """
@@ -85,7 +85,7 @@ class BasePlugin:
 
     @classmethod
     def make(cls, handle: object, document: object = None, path: str = "args") -> Self:
-        """Return a new plugin with the arguments that a document has. Raises ConfigError."""
+        """Return a new plugin with the arguments of a document. Raises ConfigError."""
         return cls(cls.read_args(document, path), handle)
 
 
@@ -102,9 +102,9 @@ def read_args(args_type: type[A], document: object, path: str, *, api_version: s
 
 
 def _annotated_type(cls: type[BasePlugin]) -> type[PluginArgs]:
-    """Return what `args` is annotated with in a class or the nearest class that it inherits from.
+    """Return the annotation of `args` in a class or its nearest base class.
 
-    It must be a subclass of what the parents of the class have: a kind may have a base of its own.
+    It must be a subclass of the annotation in the base classes: a kind may have its own base.
     """
     expected = next(vars(base)["args_type"] for base in cls.__mro__[1:] if "args_type" in vars(base))
     for base in cls.__mro__:

@@ -1,7 +1,7 @@
 """Why a plugin cannot be used: the same errors for every kind of plugin.
 
 Each message names the entry point and its group, the distribution that installs it, what was found there and
-what was expected; where a configuration asks for the plugin, it begins with the path in that configuration.
+what was expected; if a configuration names the plugin, it begins with the path in that configuration.
 """
 
 from .config_model import ConfigError
@@ -22,11 +22,11 @@ class ImportFailed(PluginError):
 
 
 class NotAPlugin(PluginError):
-    """What an entry point names is not a complete plugin class of the kind that its group is for."""
+    """The object of an entry point is not a complete plugin class of its group's kind."""
 
 
 class NameMismatch(PluginError):
-    """A plugin class has another name than the entry point that it is installed under."""
+    """A plugin class has another name than its entry point."""
 
 
 class DuplicateName(PluginError):
@@ -34,8 +34,8 @@ class DuplicateName(PluginError):
 
 
 class GateConflict(PluginError):
-    """A plugin needs a feature gate that does not exist, or declares one that exists already."""
+    """A plugin needs a feature gate that does not exist, or declares one that already exists."""
 
 
 class NotMade(PluginError):
-    """The constructor of a plugin refuses its arguments, or fails."""
+    """The constructor of a plugin rejects its arguments, or fails."""

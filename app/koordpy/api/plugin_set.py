@@ -1,4 +1,4 @@
-"""Which plugins are enabled: defaults, and what a configuration adds to them and takes from them.
+"""Which plugins are enabled: the defaults, and those that a configuration adds and removes.
 
 Source: Kubernetes, `pkg/scheduler/apis/config/v1/default_plugins.go` (`mergePluginSet`); Koordinator's
 descheduler has the same rule.
@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Final, Protocol, TypeVar
 
 ALL: Final = "*"
-"""Among disabled names: every default."""
+"""As a disabled name: every default."""
 
 
 class Named(Protocol):
@@ -24,10 +24,10 @@ E = TypeVar("E", bound=Named)
 
 
 def merge(defaults: Sequence[E], enabled: Sequence[E], disabled: Collection[str]) -> list[E]:
-    """Return the defaults that are not disabled, in their order, then the other enabled entries in theirs.
+    """Return the defaults that are not disabled, in order, then the other enabled entries in order.
 
-    A default that is enabled explicitly too keeps its place, with the explicit entry: the last one, if there
-    are several. The others stay in the list, where they are duplicates. `disabled` is about defaults only.
+    A default that is also enabled explicitly keeps its place, with the explicit entry: the last one, if there
+    are several. The others stay in the list, where they are duplicates. `disabled` affects only defaults.
     """
     last = {entry.name: index for index, entry in enumerate(enabled)}
     kept = [] if ALL in disabled else [entry for entry in defaults if entry.name not in disabled]

@@ -1,8 +1,8 @@
-"""Scheduling gates that stand for PreEnqueue plugins, one a plugin.
+"""Scheduling gates that stand for PreEnqueue plugins, one per plugin.
 
-kube-scheduler runs no plugin of an extender before it queues a pod, but it leaves pods with scheduling gates
-alone. So admission gives a new pod a gate for each PreEnqueue plugin that may refuse it, and the gate is
-removed once the plugin has no objection.
+kube-scheduler runs no plugin of an extender before it queues a pod, but it does not schedule pods with
+scheduling gates. So admission gives a new pod a gate for each PreEnqueue plugin that may reject it, and the
+gate is removed once the plugin no longer rejects it.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from .core import Pod
 PREFIX: Final = "pre-enqueue.koordpy.dev/"
 
 NOT_READY: Final = "NotReadyForScheduling"
-"""The reason in the PodScheduled condition of a pod that a PreEnqueue plugin refuses (KEP-5501)."""
+"""The reason in the PodScheduled condition of a pod that a PreEnqueue plugin rejects (KEP-5501)."""
 
 
 def gate_of(plugin: str) -> str:

@@ -1,8 +1,8 @@
 """Quality of service and priority of a pod, by Kubernetes and by Koordinator.
 
-Koordinator reads both from labels and falls back: its priority class to the range that spec.priority lies in
-and then to the QoS class, its QoS class to Kubernetes' own. The *raw* functions stop before that last step.
-Sources: Kubernetes, `k8s.io/kubectl/pkg/util/qos`; Koordinator, `apis/extension` (`qos.go`, `qos_utils.go`,
+Koordinator reads both from labels with fallbacks: its priority class to the range of spec.priority and then
+to the QoS class, its QoS class to Kubernetes' own. The *raw* functions stop before that last step. Sources:
+Kubernetes, `k8s.io/kubectl/pkg/util/qos`; Koordinator, `apis/extension` (`qos.go`, `qos_utils.go`,
 `priority.go`, `priority_utils.go`, `resource.go`).
 """
 
@@ -20,7 +20,7 @@ from .resource_names import CPU, MEMORY
 
 
 class QoSClass(StrEnum):
-    """Koordinator's QoS classes; NONE where a pod has none."""
+    """Koordinator's QoS classes; NONE if a pod has none."""
 
     NONE = ""
     LSE = "LSE"
@@ -31,7 +31,7 @@ class QoSClass(StrEnum):
 
 
 class PriorityClass(StrEnum):
-    """Koordinator's priority classes; NONE where a pod has none."""
+    """Koordinator's priority classes; NONE if a pod has none."""
 
     NONE = ""
     PROD = "koord-prod"
@@ -84,14 +84,14 @@ _TRANSLATED: Final = {
 
 
 def kube_qos(pod: Pod) -> str:
-    """Return the Kubernetes QoS class: what the status says, whatever text it is, else the computed one."""
+    """Return the Kubernetes QoS class: that of the status, even if unknown, else the computed one."""
     return pod.status.qos_class or computed_kube_qos(pod)
 
 
 def computed_kube_qos(pod: Pod) -> str:
     """Return the Kubernetes QoS class by cpu and memory of all containers, init containers too.
 
-    Where the spec has resources of the whole pod, even empty ones, containers are ignored.
+    If the spec has pod-level resources, even empty ones, containers are ignored.
     """
     spec = pod.spec
     if spec.resources is not None:
@@ -115,7 +115,7 @@ def _kube_qos_of(every: Iterable[ResourceRequirements]) -> str:
 
 
 def _sum_positive(total: dict[str, int], amounts: ResourceList) -> int:
-    """Add cpu and memory, in billionths, where they are above 0; return how many of the two were."""
+    """Add cpu and memory, in billionths, if above 0; return how many of the two were."""
     found = 0
     for name in (CPU, MEMORY):
         amount = amounts.get(name)
@@ -145,7 +145,7 @@ def priority_class_of_value(priority: int | None) -> PriorityClass:
 
 
 def priority_class_raw(pod: Pod) -> PriorityClass:
-    """Return the priority class by label or, only where there is no such label, by spec.priority."""
+    """Return the priority class by label or, only if there is no such label, by spec.priority."""
     label = pod.metadata.labels.get(extension.LABEL_POD_PRIORITY_CLASS)
     if label is not None:
         return _PRIORITY_BY_LABEL.get(label, PriorityClass.NONE)
@@ -163,7 +163,7 @@ def default_priority(priority_class: PriorityClass) -> int:
 
 
 def priority_value(pod: Pod) -> int:
-    """Return spec.priority, or where it is absent or 0 the default of the priority class."""
+    """Return spec.priority, or if it is absent or 0 the default of the priority class."""
     return pod.spec.priority or default_priority(priority_class(pod))
 
 
@@ -171,7 +171,8 @@ def sub_priority(pod: Pod) -> int:
     """Return the sub-priority that a pod's label holds, 0 where it is absent or empty.
 
     Raises:
-        ValueError: the label is no 32-bit integer (base prefixes `0x`, `0b`, `0o`, `0` and `_` are allowed).
+        ValueError: the label is not a 32-bit integer (base prefixes `0x`, `0b`, `0o`, `0` and `_` are
+        allowed).
     """
     label = pod.metadata.labels.get(extension.LABEL_POD_PRIORITY, "")
     if not label:
@@ -185,9 +186,9 @@ def sub_priority(pod: Pod) -> int:
 
 
 def translate_resource(priority_class: PriorityClass, name: str) -> str:
-    """Return the name under which a class gets a resource, empty where it gets none of it.
+    """Return the name under which a class gets a resource, empty if it gets none of it.
 
-    Prod and NONE use the name as it is; batch and mid have cpu and memory of their own, and nothing else.
+    Prod and NONE use the name as it is; batch and mid have their own cpu and memory, and nothing else.
     """
     table = _TRANSLATED.get(priority_class)
     return name if table is None else table.get(name, "")

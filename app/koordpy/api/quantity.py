@@ -1,12 +1,12 @@
 """Resource quantities: `100m`, `1.5Gi`, `2e3`.
 
-Amounts in Kubernetes are texts. What such a text means, how it is rounded to an integer and how a result is
-written again is decided in one place here, digit for digit as Kubernetes does it, since annotations, patches
-and quota checks compare those texts and integers with ones that other components wrote.
+Amounts in Kubernetes are texts. Their parsing, rounding to integers and formatting is implemented only here,
+digit for digit as in Kubernetes, since annotations, patches and quota checks compare these texts and integers
+with those of other components.
 
-Two ways to use it. Code on hot paths asks `value`, `milli_value` or `resource_value` for the integer behind a
-wire value; the answers are cached by the value, and no object is made. Code that writes amounts back uses
-`Quantity`, an immutable number that remembers its format and, while it is unchanged, the text it came from.
+There are two ways to use it. Code on hot paths calls `value`, `milli_value` or `resource_value` for the
+integer of a wire value; results are cached by the value, and no object is created. Code that writes amounts
+back uses `Quantity`, an immutable number that keeps its format and, while it is unchanged, its original text.
 
 Source of all rules: Kubernetes, `k8s.io/apimachinery/pkg/api/resource`.
 """
@@ -53,14 +53,14 @@ __all__ = [
 ]
 
 WireQuantity = str | int | float
-"""An amount as it stands in a JSON document."""
+"""An amount in a JSON document."""
 
 
 _LONGEST_SHOWN: Final = 200
 
 
 class QuantityError(ValueError):
-    """A text is no quantity. `reason` tells which part: `format`, `numeric` or `suffix`."""
+    """A text is not a quantity. `reason` is the invalid part: `format`, `numeric` or `suffix`."""
 
     def __init__(self, text: object, reason: Literal["format", "numeric", "suffix"], expected: str) -> None:
         shown = repr(text)
@@ -83,10 +83,10 @@ def parse(text: str) -> Quantity:
 
     Blanks are not allowed. Missing digits count as 0 (`.5`, `1.`, even `m`). Amounts other than 0 that are
     smaller than a billionth are rounded up to one; BinarySI amounts are capped to the largest 64-bit integer.
-    The text is kept, and written again verbatim, where it is close enough to the canonical form.
+    The text is kept, and written verbatim, if it is close enough to the canonical form.
 
     Raises:
-        QuantityError: the text is no quantity, or a number of more than 4000 digits.
+        QuantityError: the text is not a quantity, or a number of more than 4000 digits.
     """
     if text == "0":
         return Quantity(0, 0, Format.DECIMAL_SI, kept="0")
@@ -132,10 +132,10 @@ def _interpret_suffix(text: str, suffix: str) -> tuple[int, Format]:
 def _parse_small(
     text: str, number: str, unscaled: int, exponent: int, format: Format, decimals: int
 ) -> Quantity | None:
-    """Read a number into small form, or return None if it needs the big one."""
+    """Parse a number into small form, or return None if it needs the big one."""
     signed = -unscaled if text[0] == "-" else unscaled
     if format is Format.BINARY_SI:
-        # An estimate of the decimal digits of the product, on the safe side.
+        # An upper estimate of the decimal digits of the product.
         if decimals or len(number) > 14 - exponent * 3 // 10 or not int64.fits(unscaled << exponent):
             return None
         return Quantity(signed << exponent, 0, format, kept=text if unscaled & 0x07 else "")
@@ -190,19 +190,19 @@ def from_wire(quantity: WireQuantity | None) -> Quantity:
 
 @lru_cache(maxsize=1 << 16)
 def value(quantity: WireQuantity) -> int:
-    """Return the whole number behind a wire value, rounded up, 64 bits. Raises QuantityError."""
+    """Return a wire value as a whole number, rounded up, 64 bits. Raises QuantityError."""
     return from_wire(quantity).value()
 
 
 @lru_cache(maxsize=1 << 16)
 def milli_value(quantity: WireQuantity) -> int:
-    """Return the thousandths behind a wire value, rounded up, 64 bits. Raises QuantityError."""
+    """Return a wire value in thousandths, rounded up, 64 bits. Raises QuantityError."""
     return from_wire(quantity).milli_value()
 
 
 @lru_cache(maxsize=1 << 16)
 def nano_value(quantity: WireQuantity) -> int:
-    """Return the billionths behind a wire value, exactly and without limit. Raises QuantityError."""
+    """Return a wire value in billionths, exact and unlimited. Raises QuantityError."""
     return from_wire(quantity).nano_value()
 
 

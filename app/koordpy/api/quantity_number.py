@@ -1,9 +1,9 @@
-"""The number behind a quantity: exact, with the format in which it is written.
+"""The number of a quantity: exact, with its format.
 
-A quantity is held in one of two forms, and the form is visible in how it rounds and overflows. *Small* is
-a 64-bit integer and a power of ten; it rounds away from zero. *Big* is an unlimited decimal; it takes over
-where parsing or adding leaves 64 bits, and rounds negative numbers in its own way. `koordpy.api.quantity`
-reads quantities and is where other modules import them from. Source of all rules: Kubernetes,
+A quantity is held in one of two forms, and the form is visible in how it rounds and overflows. *Small* is a
+64-bit integer and a power of ten; it rounds away from zero. *Big* is an unlimited decimal; it is used when
+parsing or adding exceeds 64 bits, and rounds negative numbers differently. `koordpy.api.quantity` reads
+quantities and is where other modules import them from. Source of all rules: Kubernetes,
 `k8s.io/apimachinery/pkg/api/resource`.
 """
 
@@ -29,7 +29,7 @@ NANO: Final = -9
 MILLI: Final = -3
 
 MAX_DIGITS: Final = 4000
-"""Longest number that is worked with; Kubernetes has no limit, and stalls on `1e999999999`."""
+"""The longest accepted number; Kubernetes has no limit, and stalls on `1e999999999`."""
 
 DECIMAL_EXPONENTS: Final = {
     "n": -9,
@@ -50,7 +50,7 @@ _WRAPPING_SCALES: Final = frozenset((1, 2, 3, 6, 9))
 
 
 class Quantity:
-    """An amount, exact, with the format in which it is written.
+    """An exact amount, with its format.
 
     Immutable; operators give new quantities. Quantities compare by amount alone, so `1k` equals `1000`;
     `str` gives the text form. The constructor takes the unscaled integer and the power of ten that it is
@@ -84,17 +84,17 @@ class Quantity:
 
     @classmethod
     def of(cls, number: int, format: Format = Format.DECIMAL_SI) -> Quantity:
-        """Make a quantity of a whole 64-bit number."""
+        """Return a quantity of a whole 64-bit number."""
         return cls(int64.wrap(number), 0, format)
 
     @classmethod
     def of_milli(cls, number: int, format: Format = Format.DECIMAL_SI) -> Quantity:
-        """Make a quantity of a 64-bit number of thousandths."""
+        """Return a quantity of a 64-bit number of thousandths."""
         return cls(int64.wrap(number), MILLI, format)
 
     @classmethod
     def of_scaled(cls, number: int, scale: int, format: Format = Format.DECIMAL_SI) -> Quantity:
-        """Make a quantity of a 64-bit number times ten to the power of `scale`."""
+        """Return a quantity of a 64-bit number times ten to the power of `scale`."""
         return cls(int64.wrap(number), scale, format)
 
     # -- reading -----------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class Quantity:
 
     @property
     def is_zero(self) -> bool:
-        """Whether the amount is 0, in whatever format."""
+        """Whether the amount is 0, in any format."""
         return self._unscaled == 0
 
     def value(self) -> int:
@@ -120,9 +120,9 @@ class Quantity:
     def scaled_value(self, scale: int) -> int:
         """Return the amount divided by ten to the power of `scale`, as a 64-bit integer.
 
-        Small form rounds away from zero. Big form rounds positive numbers up; negative ones are cut toward
-        zero (beyond 64 bits: floored) and get 1 added. What does not fit in 64 bits wraps, except that small
-        form gives 0 when it is scaled by a power of ten other than 1, 2, 3, 6 or 9.
+        Small form rounds away from zero. Big form rounds positive numbers up; negative ones are truncated
+        toward zero (beyond 64 bits: floored) and get 1 added. What does not fit in 64 bits wraps, except that
+        small form gives 0 when it is scaled by a power of ten other than 1, 2, 3, 6 or 9.
         """
         return self._big_scaled(scale) if self._big else self._small_scaled(scale)
 
@@ -150,7 +150,7 @@ class Quantity:
         return int64.wrap(int64.wrap(whole) + 1) if rest else int64.wrap(whole)
 
     def nano_value(self) -> int:
-        """Return the number of billionths, without any limit. Exact: nothing that is parsed is smaller."""
+        """Return the number of billionths, without any limit. Exact: parsing allows nothing smaller."""
         power = self._scale - NANO
         return self._unscaled * 10**power if power >= 0 else divide_away_from_zero(self._unscaled, -power)[0]
 
@@ -163,9 +163,9 @@ class Quantity:
         return base if self._scale == 0 else base * _power_of_ten(self._scale)
 
     def canonical(self) -> str:
-        """Write the amount in its format, ignoring the text it came from.
+        """Format the amount, ignoring its original text.
 
-        The largest suffix is taken that leaves a whole number. BinarySI falls back to DecimalSI for fractions
+        The largest suffix that leaves a whole number is used. BinarySI falls back to DecimalSI for fractions
         and for magnitudes below 1024; a DecimalSI number of 10^21 and more left over has no suffix at all.
         """
         if self._unscaled == 0:
@@ -237,7 +237,7 @@ class Quantity:
         return self + (-other)
 
     def multiply(self, factor: int) -> tuple[Quantity, bool]:
-        """Multiply with a 64-bit integer; also tell whether the unscaled product fits 64 bits."""
+        """Multiply by a 64-bit integer; also return whether the unscaled product fits 64 bits."""
         if not self._big:
             if self._unscaled == 0:
                 return Quantity(0, self._scale, self.format), True
@@ -260,7 +260,7 @@ class Quantity:
         return self._scale == 0 or int64.fits(product * 10**self._scale)
 
     def round_up(self, scale: int) -> tuple[Quantity, bool]:
-        """Round away from zero to a multiple of ten to the power of `scale`; tell if nothing was lost."""
+        """Round away from zero to a multiple of ten to the power of `scale`; also return whether exact."""
         if not self._big and self._scale >= scale:
             return self, True
         if self._scale >= scale:
@@ -283,7 +283,8 @@ class Quantity:
     def has_same_form(self, other: Quantity) -> bool:
         """Return whether two quantities are the same in every part: form, format and kept text.
 
-        `1k` and `1000` are equal but not of the same form. Koordinator compares some parsed annotations so.
+        `1k` and `1000` are equal but not of the same form. Koordinator compares some parsed annotations this
+        way.
         """
         return (
             self._unscaled == other._unscaled
@@ -319,7 +320,7 @@ ZERO: Final = Quantity(0, 0, Format.DECIMAL_SI)
 
 
 def divide_away_from_zero(number: int, power: int) -> tuple[int, bool]:
-    """Divide by ten to a power, rounding away from zero; return whether there was no rest."""
+    """Divide by a power of ten, rounding away from zero; also return whether there was no remainder."""
     if power > MAX_DIGITS:
         return (number > 0) - (number < 0), number == 0
     whole, rest = divmod(abs(number), 10**power)

@@ -1,7 +1,7 @@
-"""Pods whose annotation says that they ask for other resources than their spec names.
+"""Pods whose annotation replaces the resources in their spec.
 
-A cluster that renames a resource (cpu of one kind of machine, say) marks its pods instead of changing them.
-Source: Koordinator, `pkg/util/transformer/pod_transformer.go` and `apis/extension/resource.go`.
+A cluster that renames a resource (cpu of one kind of machine, say) annotates its pods instead of changing
+them. Source: Koordinator, `pkg/util/transformer/pod_transformer.go` and `apis/extension/resource.go`.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,11 @@ from .quantity import Quantity, from_wire
 
 
 def replaced(pod: Pod) -> Pod:
-    """Return a pod with the resources that its annotation asks for; the same pod where it asks for none.
+    """Return a pod with the resources that its annotation requests; the same pod if it requests none.
 
-    What is renamed to nothing is erased. A name that is taken already stays as it is, and so does the one
-    that should have become it. Cpu becomes a whole number of thousandths. Renamings are applied in the order
-    of their names. Resources of the pod as a whole are left alone.
+    A resource renamed to the empty name is removed. If the new name already exists, both stay as they are.
+    Cpu becomes a whole number of thousandths. Renamings are applied in the order of their names. Pod-level
+    resources are not changed.
     """
     renamings = _read(pod.metadata.annotations.get(extension.ANNOTATION_REPLACE_RESOURCES, ""))
     return with_renamed_resources(pod, renamings) if renamings else pod
@@ -38,7 +38,7 @@ def with_renamed_resources(pod: Pod, renamings: Mapping[str, str]) -> Pod:
 
 
 def renamed(amounts: ResourceList, renamings: Mapping[str, str]) -> ResourceList:
-    """Return amounts under other names; a name that becomes the empty one is erased, as in `replaced`."""
+    """Return amounts under other names; a name that becomes empty is removed, as in `replaced`."""
     result = {name: amount for name, amount in amounts.items() if renamings.get(name) != ""}
     for old, new in renamings.items():
         if new and old in result and new not in result:

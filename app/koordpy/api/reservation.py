@@ -1,8 +1,8 @@
-"""Reservation: resources of a node that are set aside for pods yet to come.
+"""Reservation: resources of a node that are reserved for future pods.
 
 A Reservation is a pod template that is scheduled like a pod; from then on its resources belong to the pods
-that its owners describe. Here are the object and what follows from it alone; its life is in
-`reservation_status`, who may use it in `reservation_owners` and `reservation_affinity`. Source: Koordinator,
+that its owners describe. This module has the object and properties derived from it alone; its lifecycle is in
+`reservation_status`, its users in `reservation_owners` and `reservation_affinity`. Source: Koordinator,
 `apis/scheduling/v1alpha1/reservation_types.go`, `pkg/util/reservation/reservation.go`.
 """
 
@@ -18,7 +18,7 @@ PENDING, AVAILABLE, SUCCEEDED, WAITING, FAILED = "Pending", "Available", "Succee
 """Phases."""
 
 DEFAULT_POLICY, ALIGNED, RESTRICTED = "", "Aligned", "Restricted"
-"""How strictly owners keep to what is reserved: `spec.allocatePolicy`."""
+"""How strictly owners are limited to the reserved amounts: `spec.allocatePolicy`."""
 
 DEFAULT_MODE, CLUSTER_MODE = "Default", "Cluster"
 """Where a pre-allocating Reservation searches for pods: `spec.preAllocationPolicy.mode`."""
@@ -27,7 +27,7 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 class ReservationController(Struct):
-    """Which owner reference a pod must have; what is not set does not matter."""
+    """The owner reference that a pod must have; unset fields match anything."""
 
     api_version: str = ""
     kind: str = ""
@@ -47,7 +47,7 @@ class ReservationOwner(Struct):
 
 
 class ReservationTemplate(Struct):
-    """The pod that a Reservation stands for."""
+    """The pod template of a Reservation."""
 
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
@@ -61,7 +61,7 @@ class PreAllocationPolicy(Struct):
 
 
 class ReservationSpec(Struct):
-    """What is reserved, for which pods, and for how long."""
+    """The reserved amounts, their owners, and the lifetime."""
 
     template: ReservationTemplate | None = None
     owners: list[ReservationOwner] = []
@@ -76,7 +76,7 @@ class ReservationSpec(Struct):
 
 
 class ReservationStatus(Struct):
-    """Where it is, how much it holds, who uses it."""
+    """Its node, its amounts, and the pods that use it."""
 
     phase: str = ""
     conditions: list[Condition] = []
@@ -87,7 +87,7 @@ class ReservationStatus(Struct):
 
 
 class Reservation(KubeObject):
-    """Resources of a node that are set aside; cluster-scoped."""
+    """Reserved resources of a node; cluster-scoped."""
 
     spec: ReservationSpec = msgspec.field(default_factory=ReservationSpec)
     status: ReservationStatus = msgspec.field(default_factory=ReservationStatus)
@@ -109,7 +109,7 @@ class Reservation(KubeObject):
 
     @property
     def is_terminated(self) -> bool:
-        """Whether it has ended for good, used up or not."""
+        """Whether it has ended, used up or not."""
         return self.status.phase in (FAILED, SUCCEEDED)
 
     @property
@@ -147,9 +147,9 @@ class Reservation(KubeObject):
 
     @property
     def requires_pre_allocation(self) -> bool:
-        """Whether it must take over a pod or go nowhere: its label says so, or its template's.
+        """Whether it must take over a pod or stay pending: by its label, or its template's.
 
-        One that is not for pre-allocation at all goes nowhere then.
+        Without pre-allocation it stays pending then.
         """
         template = self.spec.template
         labels = {**(template.metadata.labels if template else {}), **self.metadata.labels}
@@ -157,7 +157,7 @@ class Reservation(KubeObject):
 
 
 def validate(reservation: Reservation | None) -> str:
-    """Return what keeps a Reservation from being scheduled at all, empty if nothing does."""
+    """Return why a Reservation cannot be scheduled at all, empty if it can."""
     if reservation is None:
         return "the reservation is nil"
     if reservation.spec.template is None:

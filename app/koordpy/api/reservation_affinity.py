@@ -1,6 +1,6 @@
-"""Which reservations a pod wants: the annotation `reservation-affinity`.
+"""Which reservations a pod requires: the annotation `reservation-affinity`.
 
-A pod with the annotation, even an empty one, goes nowhere but into a reservation. Source: Koordinator,
+A pod with the annotation, even an empty one, can only be placed in a reservation. Source: Koordinator,
 `apis/extension/reservation.go`, `pkg/util/reservation/reservation.go`.
 """
 
@@ -22,7 +22,7 @@ from .scheme import DecodeError, decode
 from .taints import NO_SCHEDULE, find_untolerated, tolerated
 
 UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
-"""What a reservation that is unschedulable counts as having."""
+"""The implied taint of an unschedulable reservation."""
 
 
 class _Terms(Struct):
@@ -38,7 +38,7 @@ class _Written(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ReservationAffinity:
-    """The reservations that a pod accepts. With a `name` only that one, whatever else is said."""
+    """The reservations that a pod accepts. With a `name` only that one, regardless of the rest."""
 
     name: str
     selector: Mapping[str, str]
@@ -96,17 +96,17 @@ _read_cached = lru_cache(maxsize=1 << 12)(_read)
 
 
 def untolerated(affinity: ReservationAffinity | None, taints: Sequence[Taint]) -> Taint | None:
-    """Return the first taint that keeps a pod out of a reservation; a pod without affinity minds none."""
+    """Return the first taint that keeps a pod out of a reservation; a pod without affinity tolerates all."""
     return None if affinity is None else affinity.untolerated(taints)
 
 
 def text_of(taint: Taint) -> str:
-    """Write a taint as messages have it."""
+    """Format a taint as in messages."""
     return f"{{{taint.key}: {taint.value}}}"
 
 
 def label_overlay(
     node_labels: Mapping[str, str], labels: Mapping[str, str], *, omit_node_labels: bool
 ) -> Mapping[str, str]:
-    """Return the labels by which a reservation is chosen: its own over its node's, or its own alone."""
+    """Return the labels by which a reservation is selected: its own over its node's, or only its own."""
     return labels if omit_node_labels else {**node_labels, **labels}

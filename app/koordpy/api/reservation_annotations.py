@@ -1,8 +1,8 @@
-"""What annotations say about reservations: on Reservations, on pods that use them, on pods that are one.
+"""Annotations about reservations: on Reservations, on pods that use them, on pods that act as one.
 
-Each function reads one annotation as Koordinator does: what is absent is None or empty, what cannot be read
-raises `DecodeError` where Koordinator makes an error of it, and counts as absent where it does not. Source:
-Koordinator, `apis/extension/reservation.go`, `apis/extension/node_reservation.go`.
+Each function reads one annotation as Koordinator does: an absent one is None or empty, an invalid one raises
+`DecodeError` if it is an error in Koordinator, and otherwise counts as absent. Source: Koordinator,
+`apis/extension/reservation.go`, `apis/extension/node_reservation.go`.
 """
 
 import logging
@@ -81,22 +81,22 @@ def allocated_text(name: str, uid: str) -> str:
 
 
 def restricted_options(annotations: Mapping[str, str]) -> list[str]:
-    """Return the resources to which the Restricted policy is limited; empty means all. Raises DecodeError."""
+    """Return the resources that the Restricted policy covers; empty means all. Raises DecodeError."""
     options = read(_Names, annotations, extension.ANNOTATION_RESERVATION_RESTRICTED_OPTIONS)
     return options.resources if options else []
 
 
 def resource_names(allocatable: Iterable[str], restricted_to: Iterable[str]) -> tuple[str, ...]:
-    """Return which resources of a reservation count, sorted; options that name none of them are ignored."""
+    """Return the restricted resources of a reservation, sorted; options without any of them are ignored."""
     names = tuple(sorted(allocatable))
     wanted = frozenset(restricted_to)
     return tuple(name for name in names if name in wanted) or names
 
 
 def inner_reserved(annotations: Mapping[str, str]) -> Quantities:
-    """Return what of a reservation its owners cannot have; empty if the annotation cannot be read.
+    """Return what owners of a reservation cannot use; empty if the annotation is invalid.
 
-    CPUs that are listed count instead of an amount of cpu.
+    Listed CPUs replace an amount of cpu.
     """
     try:
         inner = read(_Amounts, annotations, extension.ANNOTATION_NODE_RESERVATION)
@@ -114,7 +114,7 @@ def inner_reserved(annotations: Mapping[str, str]) -> Quantities:
 
 
 def resized_allocatable(annotations: Mapping[str, str]) -> dict[str, str | int | float]:
-    """Return amounts that take the place of the template's when a Reservation is bound.
+    """Return amounts that replace the template's when a Reservation is bound.
 
     Raises DecodeError.
     """
@@ -131,7 +131,7 @@ def resized_allocatable(annotations: Mapping[str, str]) -> dict[str, str | int |
 
 
 def exact_match(annotations: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the resources of which a pod wants a reservation to hold exactly as much. Raises DecodeError."""
+    """Return the resources of which a pod requires exactly the amount reserved. Raises DecodeError."""
     wanted = read(_Names, annotations, extension.ANNOTATION_EXACT_MATCH_RESERVATION)
     return tuple(wanted.resource_names) if wanted else ()
 
@@ -141,7 +141,7 @@ def matches_exactly(
 ) -> bool:
     """Return whether requests equal what a reservation holds of each name.
 
-    The first name that neither side has ends the comparison, and they match.
+    The first name that both sides lack ends the comparison with a match.
     """
     for name in names:
         wanted, held = requests.get(name), allocatable.get(name)
@@ -155,14 +155,14 @@ def matches_exactly(
 def order(labels: Mapping[str, str]) -> int | None:
     """Return a reservation's place in the order of preference, None if it has none.
 
-    0 is none, and so is the largest number there is: nothing comes after it.
+    0 means none, and so does the largest number, after which nothing can come.
     """
     place = int64.parse(labels.get(extension.LABEL_RESERVATION_ORDER, ""))
     return None if place == int64.MAX else place or None
 
 
 def is_ignored_by(pod: Pod) -> bool:
-    """Return whether a pod goes to nodes as if there were no reservations."""
+    """Return whether a pod ignores reservations."""
     return pod.metadata.labels.get(extension.LABEL_RESERVATION_IGNORED) == "true"
 
 
@@ -179,5 +179,5 @@ def operating_owners(annotations: Mapping[str, str]) -> list[ReservationOwner]:
 
 
 def current_owner(annotations: Mapping[str, str]) -> ObjectReference | None:
-    """Return who uses a pod that acts as a reservation. Raises DecodeError."""
+    """Return the users of a pod that acts as a reservation. Raises DecodeError."""
     return read(ObjectReference, annotations, extension.ANNOTATION_RESERVATION_CURRENT_OWNER)

@@ -1,7 +1,7 @@
 """Which pods a reservation is for.
 
-Owners are read once into matchers. What pods' names and UIDs have to do with it is told apart from what is
-the same for all pods of a workload, so that a whole workload can be looked up at once. Source: Koordinator,
+Owners are parsed once into matchers. Criteria on names and UIDs of pods are separate from those that are the
+same for all pods of a workload, so that a whole workload can be looked up at once. Source: Koordinator,
 `pkg/util/reservation/reservation.go` (`ParseReservationOwnerMatchers`, `MatchReservationOwners`).
 """
 
@@ -25,7 +25,7 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 class OwnersError(ValueError):
-    """A label selector among the owners cannot be read; the message is Koordinator's."""
+    """A label selector among the owners is invalid; the message is Koordinator's."""
 
 
 class OwnerMatchers:
@@ -36,13 +36,14 @@ class OwnerMatchers:
     def __init__(self, owners: Iterable[tuple[ReservationOwner, Selector | None]]) -> None:
         self._owners = tuple(owners)
         self.anchors = frozenset(_anchor(owner, selector) for owner, selector in self._owners)
-        """What a pod must have to match: at least one of these pairs or triples; an empty one says nothing.
+        """What a pod must have to match: at least one of these pairs or triples; an empty set is no
+        condition.
 
         `label` with key and value, `name` or `uid` of the pod, `owner name` or `owner uid` of a reference.
         """
 
     def selects(self, pod: Pod) -> bool:
-        """Return whether the label selector of some owner picks out a pod, whatever else the owner says."""
+        """Return whether the label selector of any owner matches a pod, ignoring its other fields."""
         return any(
             selector is not None and selector.matches(pod.metadata.labels) for _, selector in self._owners
         )
@@ -58,7 +59,7 @@ class OwnerMatchers:
 
 
 def _anchor(owner: ReservationOwner, selector: Selector | None) -> tuple[str, ...]:
-    """Return the most telling thing that a pod must have to match an owner."""
+    """Return the most selective condition of an owner."""
     if owner.object is not None and owner.object.uid:
         return "uid", owner.object.uid
     if owner.object is not None and owner.object.name:
@@ -102,8 +103,8 @@ def _matchers(packed: bytes) -> OwnerMatchers:
 def _is_object(reference: ObjectReference | None, pod: Pod) -> bool:
     """Kind, resource version and field path are ignored.
 
-    A reference with an apiVersion names no pod: Koordinator compares it with what its informers leave of a
-    pod's, and that is nothing.
+    A reference with an apiVersion matches no pod: Koordinator compares it with the pod's, which its informers
+    remove.
     """
     if reference is None:
         return True
@@ -134,7 +135,7 @@ def _is_controller(wanted: ReservationController, reference: OwnerReference) -> 
     )
 
 
-# --- what is wrong with a selector, in Kubernetes' words -----------------------------------------
+# --- errors in a selector, in Kubernetes' words --------------------------------------------------
 
 
 def _selector_error(path: str, selector: LabelSelector) -> FieldError:
@@ -154,7 +155,7 @@ def _written(selector: LabelSelector) -> Mapping[str, Any]:
 
 
 def _reason(selector: LabelSelector) -> str:
-    """Return what is wrong with the first requirement that is not valid."""
+    """Return the error in the first invalid requirement."""
     for key, value in sorted(selector.match_labels.items()):
         if errors := _requirement_errors(key, "Equals", [value]):
             return aggregate(errors)

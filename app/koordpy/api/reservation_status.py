@@ -1,6 +1,6 @@
-"""The life of a Reservation: what its status becomes when something happens to it.
+"""The lifecycle of a Reservation: the transitions of its status.
 
-Pure functions from a Reservation to a changed copy; `status_patch` is what has to be written. Source:
+Pure functions from a Reservation to a changed copy; `status_patch` returns what must be written. Source:
 Koordinator, `pkg/util/reservation/reservation.go` (`SetReservation...`, `IsReservationExpired`).
 """
 
@@ -27,9 +27,9 @@ TRUE, FALSE = "True", "False"
 
 
 def set_available(reservation: Reservation, node_name: str, now: datetime) -> Reservation:
-    """Return the Reservation as it is once it holds its resources on a node.
+    """Return the Reservation once it holds its resources on a node.
 
-    Raises DecodeError for a resize annotation that cannot be read, QuantityError for a bad amount.
+    Raises DecodeError for an invalid resize annotation, QuantityError for an invalid amount.
     """
     allocatable = reservation_request_list(reservation) | resized_allocatable(
         reservation.metadata.annotations
@@ -81,7 +81,7 @@ def set_succeeded(reservation: Reservation, now: datetime) -> Reservation:
 
 
 def set_expired(reservation: Reservation, now: datetime) -> Reservation:
-    """Return the Reservation after its time was over or its node gone."""
+    """Return the Reservation after it has expired or its node is gone."""
     moment = format_time(now)
     failed = _with_status(reservation, phase=FAILED)
     known = _condition(failed, READY)
@@ -95,7 +95,7 @@ def set_expired(reservation: Reservation, now: datetime) -> Reservation:
 
 
 def is_expired(reservation: Reservation) -> bool:
-    """Return whether a Reservation has ended because its time was over."""
+    """Return whether a Reservation has ended because it expired."""
     if reservation.status.phase != FAILED:
         return False
     ready = _condition(reservation, READY)
@@ -103,9 +103,9 @@ def is_expired(reservation: Reservation) -> bool:
 
 
 def needs_expiration(reservation: Reservation, now: datetime) -> bool:
-    """Return whether a Reservation's time is over.
+    """Return whether a Reservation has expired.
 
-    A ttl of 0 switches `expires` off too. Raises ValueError for a time or a duration that cannot be read.
+    A ttl of 0 also disables `expires`. Raises ValueError for an invalid time or duration.
     """
     if reservation.is_terminated:
         return False
@@ -122,7 +122,7 @@ def needs_expiration(reservation: Reservation, now: datetime) -> bool:
 
 
 def status_patch(before: Reservation, after: Reservation) -> dict[str, Any]:
-    """Return the merge patch of the status subresource, refused if the object has changed meanwhile."""
+    """Return the merge patch of the status subresource, which fails if the object has changed meanwhile."""
     meta = before.metadata
     return {
         "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
@@ -154,9 +154,9 @@ def _with_status(reservation: Reservation, **changes: Any) -> Reservation:
 
 
 def may_help_pods(old: Reservation | None, new: Reservation | None) -> bool:
-    """Whether a change of a Reservation may let a pod be placed that was refused because of reservations.
+    """Whether a change of a Reservation may help a pod that was rejected because of reservations.
 
-    `old` is None for a new one, which offers nothing yet; `new` for one that is gone.
+    `old` is None for a new one, which offers nothing yet; `new` is None for a deleted one.
     """
     if old is None or new is None:
         return new is None

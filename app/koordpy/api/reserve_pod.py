@@ -1,6 +1,6 @@
-"""The reserve pod: a Reservation in the shape of a pod, so that whatever schedules pods can schedule it.
+"""The reserve pod: a Reservation in the form of a pod, so that schedulers of pods can schedule it.
 
-It exists in memory only. Name and UID are the Reservation's UID; annotations say what it is. Source:
+It exists only in memory. Name and UID are the Reservation's UID; annotations mark it. Source:
 Koordinator, `pkg/util/reservation/reservation.go` (`NewReservePod`, `ReservationRequests`).
 """
 
@@ -19,18 +19,18 @@ from .reservation import DEFAULT_SCHEDULER, FAILED, SUCCEEDED, Reservation, Rese
 from .resources import pod_requests, quantities
 
 MAX_PRIORITY: Final = (1 << 31) - 1
-"""The priority of a Reservation that says nothing about it: nothing preempts it."""
+"""The default priority of a Reservation: nothing preempts it."""
 
 DEFAULT_NAMESPACE: Final = "default"
 
 STAND_IN: Final = "__internal_fake_container__"
-"""The container of a reserve pod whose Reservation holds something else than its template asks for."""
+"""The container of a reserve pod whose Reservation holds other amounts than its template requests."""
 
 _NO_RESOURCES: Final = ResourceRequirements()
 
 
 def is_reserve_pod(pod: Pod) -> bool:
-    """Return whether a pod is a Reservation in the shape of a pod."""
+    """Return whether a pod is a reserve pod."""
     return pod.metadata.annotations.get(extension.ANNOTATION_RESERVE_POD) == "true"
 
 
@@ -40,7 +40,7 @@ def reservation_name_of(pod: Pod) -> str:
 
 
 def wanted_node_of(pod: Pod) -> str:
-    """Return the node to which a reserve pod's template pins it, empty if to none."""
+    """Return the node that a reserve pod's template requires, empty if none."""
     return pod.metadata.annotations.get(extension.ANNOTATION_RESERVATION_NODE, "")
 
 
@@ -73,7 +73,7 @@ def new_reserve_pod(reservation: Reservation) -> Pod:
 
 
 def reservation_requests(reservation: Reservation) -> dict[str, Quantity]:
-    """Return what a Reservation reserves, or is going to; empty without template. Raises QuantityError."""
+    """Return what a Reservation reserves, or will reserve; empty without a template. Raises QuantityError."""
     if reservation.is_available:
         return quantities(reservation.status.allocatable)
     template = reservation.spec.template
@@ -81,7 +81,7 @@ def reservation_requests(reservation: Reservation) -> dict[str, Quantity]:
 
 
 def reservation_request_list(reservation: Reservation) -> ResourceList:
-    """Return the same as texts."""
+    """Return the same as text."""
     return {name: str(amount) for name, amount in reservation_requests(reservation).items()}
 
 
@@ -115,12 +115,12 @@ def _priority(reservation: Reservation, spec: PodSpec) -> int:
 
 
 def _merged(requests: Mapping[str, Quantity], allocatable: ResourceList) -> ResourceList:
-    """What is held of names that `allocatable` lacks is what the template asks for."""
+    """For names that `allocatable` lacks, the template's requests are held."""
     return {name: str(amount) for name, amount in requests.items()} | allocatable
 
 
 def _holding(pod: Pod, amounts: ResourceList) -> Pod:
-    """Return the pod with all requests in one container of its own."""
+    """Return the pod with all requests in one separate container."""
     stand_in = Container(name=STAND_IN, resources=ResourceRequirements(requests=amounts, limits=amounts))
     spec = msgspec.structs.replace(
         pod.spec,

@@ -1,4 +1,4 @@
-"""Resource names: which of them a node counts, and what their kinds are.
+"""Resource names: which of them a node counts, and their kinds.
 
 Source of the rules: Kubernetes, `pkg/apis/core/v1/helper` and `pkg/scheduler/util` (`IsScalarResourceName`).
 """
@@ -18,7 +18,7 @@ _PLAIN: Final = frozenset((CPU, MEMORY, EPHEMERAL_STORAGE))
 
 
 def is_hugepages(name: str) -> bool:
-    """Return whether a name stands for huge pages of some size."""
+    """Return whether a name is huge pages of some size."""
     return name.startswith("hugepages-")
 
 
@@ -28,7 +28,7 @@ def is_native(name: str) -> bool:
 
 
 def is_extended(name: str) -> bool:
-    """Return whether a name is an extended resource: a valid one of another domain, no quota name."""
+    """Return whether a name is an extended resource: valid, of another domain, and not a quota name."""
     if is_native(name) or name.startswith("requests."):
         return False
     return labels.key_error(f"requests.{name}") is None
@@ -36,7 +36,7 @@ def is_extended(name: str) -> bool:
 
 @short_cache(1 << 12)
 def is_scalar(name: str) -> bool:
-    """Return whether the scheduler counts a name beside cpu, memory and ephemeral storage."""
+    """Return whether the scheduler counts a name besides cpu, memory and ephemeral storage."""
     return (
         is_extended(name)
         or is_hugepages(name)
@@ -52,5 +52,5 @@ def is_counted(name: str) -> bool:
 
 
 def is_pod_level(name: str) -> bool:
-    """Return whether a name may be asked for by a whole pod: cpu, memory and huge pages."""
+    """Return whether a name is allowed in pod-level requests: cpu, memory and huge pages."""
     return name in (CPU, MEMORY) or is_hugepages(name)

@@ -1,14 +1,14 @@
-"""What a pod asks for, and what a node has to give.
+"""Requests of pods and allocatable resources of nodes.
 
 A *vector* is a `dict[str, int]`: cpu in milli, everything else in base units. Amounts are summed first and
-rounded up once. The vectors are what scheduling works with and are made of cached integers; the few pods
-whose amounts are not whole in these units (`100u` of cpu, `1500m` of memory), negative or huge take the way
-over exact quantities, so both ways give the same answer. The functions that give `Quantity` are for code
+rounded up once. Scheduling works with the vectors, which are computed from cached integers; the few pods
+whose amounts are not whole in these units (`100u` of cpu, `1500m` of memory), negative or huge are computed
+with exact quantities, so both ways give the same result. The functions that return `Quantity` are for code
 that writes amounts back: a value that was only copied keeps its text.
 
-Two readings of a pod. *Spec*: what its containers ask for; fit and Koordinator's plugins use it.
-*Status-aware*: what a node must set aside for it while a resize of a container is under way; accounting of
-bound pods uses it.
+There are two views of a pod. *Spec*: the requests of its containers; fit and Koordinator's plugins use it.
+*Status-aware*: what a node must reserve for it during a resize of a container; accounting of bound pods uses
+it.
 
 Sources: Kubernetes, `k8s.io/component-helpers/resource` and `pkg/scheduler/framework` (`Resource`,
 `PodInfo`); Koordinator, `pkg/util/pod.go` and `pkg/util/container.go`.
@@ -32,10 +32,10 @@ Vector = dict[str, int]
 """Resource name to amount: cpu in milli, everything else in base units."""
 
 DEFAULT_MILLI_CPU: Final = 100
-"""Milli-cpu that a container without a request counts for where empty requests must not look free."""
+"""Milli-cpu that counted for a container without a request where empty requests must not be free."""
 
 DEFAULT_MEMORY: Final = 200 * 1024 * 1024
-"""Bytes that a container without a request counts for where empty requests must not look free."""
+"""Bytes that counted for a container without a request where empty requests must not be free."""
 
 _Field = Literal["requests", "limits"]
 _Amount = TypeVar("_Amount", int, Quantity)
@@ -46,7 +46,7 @@ _Read = Callable[[Mapping[str, WireQuantity]], dict[str, _Amount]]
 
 
 class _NotWhole(Exception):
-    """An amount cannot be worked with as a plain integer."""
+    """An amount cannot be represented as a plain integer."""
 
 
 _LARGEST_PLAIN: Final = 1 << 53
@@ -54,7 +54,7 @@ _LARGEST_PLAIN: Final = 1 << 53
 
 @lru_cache(maxsize=1 << 16)
 def _plain(name: str, amount: WireQuantity) -> int:
-    """An amount that integers can stand for: whole, not negative, no sum of them near 64 bits. Else -1."""
+    """The integer of an amount that is whole, not negative, and far from 64 bits in sums. Else -1."""
     quantity = from_wire(amount)
     number = resource_value(name, amount)
     exact = Quantity.of_scaled(number, MILLI if name == CPU else 0)
@@ -65,7 +65,7 @@ def _plain_amounts(amounts: Mapping[str, WireQuantity]) -> Vector:
     vector = {}
     for name, amount in amounts.items():
         if len(name) > LONGEST or (type(amount) is str and len(amount) > LONGEST):
-            raise _NotWhole  # not to be remembered
+            raise _NotWhole  # not cached
         number = _plain(name, amount)
         if number < 0:
             raise _NotWhole
@@ -92,7 +92,7 @@ def wire_vector(amounts: Mapping[str, WireQuantity]) -> Vector:
 
 
 def counted(amounts: Vector) -> Vector:
-    """Return the part of a vector that the scheduler knows; unprefixed unknown names are dropped."""
+    """Return the part of a vector that the scheduler counts; unprefixed unknown names are dropped."""
     return {name: number for name, number in amounts.items() if resource_names.is_counted(name)}
 
 
@@ -113,12 +113,12 @@ def _raise_to(total: dict[str, _Amount], amounts: Mapping[str, _Amount]) -> None
 
 
 def is_sidecar(container: Container) -> bool:
-    """Return whether an init container goes on running beside the containers."""
+    """Return whether an init container keeps running beside the containers."""
     return container.restart_policy == "Always"
 
 
 def _resized(pod: Pod) -> dict[str, ContainerStatus]:
-    """The statuses that can override what a container asks for, by container name; the last of a name."""
+    """The statuses that can override a container's requests, by container name; the last of each name."""
     statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
     if all(item.resources is None for item in statuses):
         return {}
@@ -139,7 +139,7 @@ def _effective(
     read: _Read[_Amount],
     infeasible: bool,
 ) -> dict[str, _Amount]:
-    """What counts of a container while it is resized: the largest of what is wanted, given and in use."""
+    """The amounts of a container being resized: the largest of requested, allocated and actual."""
     if status is None or status.resources is None:
         return own
     effective = {} if infeasible else own
@@ -192,7 +192,7 @@ def _requests(
     with_status: bool = False,
     defaults: Mapping[str, _Amount] | None = None,
 ) -> dict[str, _Amount]:
-    """Requests of containers, replaced by those of the whole pod where it has them, plus the overhead."""
+    """Requests of containers, overridden by pod-level requests, plus the overhead."""
     total = _of_containers(pod, "requests", read, with_status, defaults or {})
     if pod.spec.resources is not None:
         total.update(_pod_level(read, pod.spec.resources.requests))
@@ -204,7 +204,7 @@ def _requests(
 def _limits(
     pod: Pod, read: _Read[_Amount], *, overhead: bool = True, with_status: bool = False
 ) -> dict[str, _Amount]:
-    """Limits as requests; overhead is added only where there is a limit other than 0."""
+    """Limits as requests; overhead is added only if there is a limit other than 0."""
     total = _of_containers(pod, "limits", read, with_status, {})
     if pod.spec.resources is not None:
         total.update(_pod_level(read, pod.spec.resources.limits))
@@ -233,17 +233,17 @@ def _has_pod_level_requests(pod: Pod) -> bool:
 
 
 def pod_requests(pod: Pod, *, overhead: bool = True) -> dict[str, Quantity]:
-    """Return what a pod's spec asks for, as exact quantities. Raises QuantityError."""
+    """Return the requests of a pod's spec, as exact quantities. Raises QuantityError."""
     return _requests(pod, quantities, overhead=overhead)
 
 
 def pod_limits(pod: Pod, *, overhead: bool = True) -> dict[str, Quantity]:
-    """Return what a pod's spec is limited to, as exact quantities; a container without limit adds nothing."""
+    """Return the limits of a pod's spec, as exact quantities; a container without a limit adds nothing."""
     return _limits(pod, quantities, overhead=overhead)
 
 
 def pod_request_vector(pod: Pod, *, overhead: bool = True) -> Vector:
-    """Return what a pod's spec asks for, under all names it uses. Raises QuantityError."""
+    """Return the requests of a pod's spec, under all names it uses. Raises QuantityError."""
     try:
         return _requests(pod, _plain_amounts, overhead=overhead)
     except _NotWhole:
@@ -251,7 +251,7 @@ def pod_request_vector(pod: Pod, *, overhead: bool = True) -> Vector:
 
 
 def pod_limit_vector(pod: Pod, *, overhead: bool = True) -> Vector:
-    """Return what a pod's spec is limited to, under all names it uses. Raises QuantityError."""
+    """Return the limits of a pod's spec, under all names it uses. Raises QuantityError."""
     try:
         return _limits(pod, _plain_amounts, overhead=overhead)
     except _NotWhole:
@@ -259,7 +259,7 @@ def pod_limit_vector(pod: Pod, *, overhead: bool = True) -> Vector:
 
 
 def pod_fit_vector(pod: Pod) -> Vector:
-    """Return what must be free on a node for a pod: the counted names but `pods`, never below 0."""
+    """Return what must be free on a node for a pod: the counted names except `pods`, never below 0."""
     return {
         name: max(0, number)
         for name, number in pod_request_vector(pod).items()
@@ -268,7 +268,7 @@ def pod_fit_vector(pod: Pod) -> Vector:
 
 
 def surely_alike(pod: Pod, other: Pod) -> bool:
-    """Return whether two versions of a pod surely ask for the same. False only means that one has to look."""
+    """Return whether two versions of a pod certainly have equal requests. False means unknown."""
     if pod is other:
         return True
     spec, status, its_spec, its_status = pod.spec, pod.status, other.spec, other.status
@@ -286,17 +286,17 @@ def surely_alike(pod: Pod, other: Pod) -> bool:
 
 
 def pod_status_requests(pod: Pod) -> dict[str, Quantity]:
-    """Return what a node must set aside for a pod, as exact quantities. Raises QuantityError."""
+    """Return what a node must reserve for a pod, as exact quantities. Raises QuantityError."""
     return _requests(pod, quantities, with_status=True)
 
 
 def pod_status_limits(pod: Pod) -> dict[str, Quantity]:
-    """Return the limits in force for a pod, as exact quantities. Raises QuantityError."""
+    """Return the effective limits of a pod, as exact quantities. Raises QuantityError."""
     return _limits(pod, quantities, with_status=True)
 
 
 def pod_status_vector(pod: Pod) -> Vector:
-    """Return what a node must set aside for a pod, under all names it uses. Raises QuantityError."""
+    """Return what a node must reserve for a pod, under all names it uses. Raises QuantityError."""
     try:
         return _requests(pod, _plain_amounts, with_status=True)
     except _NotWhole:
@@ -304,7 +304,7 @@ def pod_status_vector(pod: Pod) -> Vector:
 
 
 def pod_node_request_vector(pod: Pod) -> Vector:
-    """Return what a pod takes of a node: the counted names but `pods`, of which it always takes one.
+    """Return what a pod occupies on a node: the counted names except `pods`, of which it always occupies one.
 
     Raises QuantityError.
     """
@@ -335,7 +335,7 @@ def _with_defaults(pod: Pod, names: Iterable[str]) -> tuple[int, int]:
 
 
 def pod_score_request(pod: Pod) -> tuple[int, int]:
-    """Return milli-cpu and bytes of memory that a pod counts for when nodes are scored for it.
+    """Return the milli-cpu and bytes of memory of a pod for scoring nodes.
 
     Every container, init containers too, that does not name cpu or memory counts 100m or 200 MiB; an explicit
     0 stays 0. Requests of the whole pod still replace the sums.
@@ -344,7 +344,7 @@ def pod_score_request(pod: Pod) -> tuple[int, int]:
 
 
 def pod_nonzero_request(pod: Pod) -> tuple[int, int]:
-    """Return milli-cpu and bytes of memory that a bound pod adds to its node's non-zero sums.
+    """Return the milli-cpu and bytes of memory that a bound pod adds to its node's non-zero sums.
 
     As `pod_score_request`; for a pod with requests of its own only those names get defaults that neither it,
     nor a container, nor the overhead mentions.
@@ -360,5 +360,5 @@ def pod_nonzero_request(pod: Pod) -> tuple[int, int]:
 
 
 def node_allocatable(node: Node) -> Vector:
-    """Return what a node offers, under the names that are counted; `pods` is the most pods it may run."""
+    """Return a node's allocatable under the counted names; `pods` is the most pods it may run."""
     return counted(wire_vector(node.status.allocatable))

@@ -1,7 +1,7 @@
-"""ScheduleExplanation: asks why a pod cannot be scheduled, and carries the answer.
+"""ScheduleExplanation: requests, and contains, the explanation why a pod cannot be scheduled.
 
-The answer is only ever written, so it is no struct here: `koordpy.scheduling.explain.explanations` makes
-the document. Source: Koordinator, `apis/scheduling/v1alpha1/schedule_explanation.go`.
+The answer is only written, so it is not a struct here: `koordpy.scheduling.explain.explanations` creates the
+document. Source: Koordinator, `apis/scheduling/v1alpha1/schedule_explanation.go`.
 """
 
 import msgspec
@@ -10,7 +10,7 @@ from .meta import KubeObject, Struct
 
 
 class ScheduleExplanationSpec(Struct):
-    """What is asked: `question_object_key` is namespace and name of a pod."""
+    """The question: `question_object_key` is namespace and name of a pod."""
 
     question_object_key: str = ""
 

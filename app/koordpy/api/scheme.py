@@ -1,6 +1,6 @@
-"""Which struct belongs to which resource, and where it lives in the REST API.
+"""Maps structs to resources and their paths in the REST API.
 
-How bytes become structs is in `decoding`, whose names are here as well.
+Decoding is in `decoding`, whose names are re-exported here.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Resource:
-    """One kind of object as the REST API serves it."""
+    """One kind of object in the REST API."""
 
     group: str
     version: str
@@ -156,7 +156,7 @@ RESOURCES: dict[type[KubeObject], Resource] = {
 
 
 def resource_of(type_: type[KubeObject]) -> Resource:
-    """Return where objects of a struct type live. Raises KeyError for a type that no API serves."""
+    """Return the resource of a struct type. Raises KeyError for a type that no API serves."""
     return RESOURCES[type_]
 
 

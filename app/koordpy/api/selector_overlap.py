@@ -1,7 +1,7 @@
-"""Whether label selectors can be met at all, and whether several can be met by the same object.
+"""Whether label selectors can match at all, and whether several can match the same object.
 
-Requirements on different keys do not touch each other, so each key is settled alone: a value (or the key's
-absence) is searched that all requirements on it accept. What is found is an example to show to people.
+Requirements on different keys are independent, so each key is solved separately: by searching for a value (or
+the key's absence) that satisfies all requirements on it. The result is an example to show to users.
 """
 
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ _BOUNDS = (Operator.GREATER_THAN, Operator.LESS_THAN)
 
 
 def example(*selectors: Selector) -> dict[str, str] | None:
-    """Return labels that all selectors match, as few as possible; None if no object can have such labels.
+    """Return a smallest set of labels that all selectors match; None if no object can have such labels.
 
-    Keys and values in the answer are ones that the API server accepts.
+    Keys and values in the answer are valid for the API server.
     """
     if any(not selector.requirements and not selector.is_empty for selector in selectors):
         return None
@@ -59,18 +59,18 @@ def contradiction(selector: Selector) -> str | None:
 
 
 def implies(narrow: Selector, wide: Selector) -> bool:
-    """Whether every object that `narrow` matches is matched by `wide` too; no, if that has Gt or Lt."""
+    """Whether every object that `narrow` matches is also matched by `wide`; false if that has Gt or Lt."""
     if not wide.requirements and not wide.is_empty:
         return example(narrow) is None
     return all(
-        requirement.operator not in _BOUNDS  # whose opposite is no requirement: nothing is known
+        requirement.operator not in _BOUNDS  # whose negation is not a requirement: unknown
         and example(narrow, Selector([_negated(requirement)])) is None
         for requirement in wide.requirements
     )
 
 
 def _negated(requirement: Requirement) -> Requirement:
-    """Return what holds exactly where a requirement does not; not for Gt and Lt."""
+    """Return the negation of a requirement; not for Gt and Lt."""
     match requirement.operator:
         case Operator.EXISTS:
             return Requirement(requirement.key, Operator.DOES_NOT_EXIST)
@@ -83,7 +83,7 @@ def _negated(requirement: Requirement) -> Requirement:
 
 
 def _value_of(key: str, requirements: list[Requirement]) -> str | None:
-    """Return a value with which a label meets all requirements on its key, None if there is none."""
+    """Return a value of a label that satisfies all requirements on its key, None if there is none."""
     if label_syntax.key_error(key):
         return None
     for value in _candidates(requirements):
@@ -97,12 +97,12 @@ def _all_match(requirements: list[Requirement], labels: dict[str, str]) -> bool:
 
 
 def _candidates(requirements: list[Requirement]) -> Iterator[str]:
-    """Yield values of which one meets the requirements if any value does."""
+    """Yield values of which one satisfies the requirements if any value does."""
     listed = next((item for item in requirements if item.operator in _VALUES), None)
     if listed is not None:
         yield from listed.values
         return
-    # Each value that is listed elsewhere is excluded, so one of so many different values is not.
+    # Each value listed elsewhere may be excluded, so one of this many distinct values is not.
     tries = sum(len(item.values) for item in requirements) + 1
     bounds = [item for item in requirements if item.operator in _BOUNDS]
     if not bounds:
@@ -114,7 +114,7 @@ def _candidates(requirements: list[Requirement]) -> Iterator[str]:
         (_bound(item) - 1 for item in bounds if item.operator is Operator.LESS_THAN), default=lowest + tries
     )
     lowest = max(lowest, 0)  # a label cannot begin with a minus sign
-    for zeros in range(label_syntax.MAX_NAME_LENGTH):  # 7, 07 and 007 are one number and three values
+    for zeros in range(label_syntax.MAX_NAME_LENGTH):  # 7, 07 and 007 are one number but three values
         for number in range(lowest, min(highest, lowest + tries) + 1):
             yield "0" * zeros + str(number)
 

@@ -4,7 +4,7 @@ The patch format of `kubectl edit` and of client libraries for built-in kinds, a
 ClusterColocationProfile's `patch`. Lists that have a merge key are merged item by item, directives
 (`$patch`, `$retainKeys`, `$setElementOrder/LIST`, `$deleteFromPrimitiveList/LIST`) delete, replace and
 order. The rules are those of k8s.io/apimachinery 0.35 (pkg/util/strategicpatch), including what its
-edits in place do to the order of lists; `koordpy.api.patch_types` says which list has which key.
+edits in place do to the order of lists; `koordpy.api.patch_types` has the merge key of each list.
 """
 
 from typing import Any
@@ -40,13 +40,13 @@ def apply(document: Any, patch: Any, kind: str) -> dict[str, Any]:
     """Return `document`, an object of `kind`, merged with `patch`; the arguments stay as they are.
 
     A null patch changes nothing. Raises StrategicMergeError: code 415 for a kind without merge keys,
-    400 for a malformed patch, 422 and 500 as kube-apiserver has them for what does not fit.
+    400 for a malformed patch, 422 and 500 as in kube-apiserver for patches that do not apply.
     """
     return clone(overlay(document, patch, kind))  # type: ignore[no-any-return]
 
 
 def overlay(document: Any, patch: Any, kind: str) -> dict[str, Any]:
-    """Do as `apply`, but share with `document` the objects and lists that the patch leaves alone."""
+    """Do the same as `apply`, but share unchanged objects and lists with `document`."""
     if not supports(kind):
         raise StrategicMergeError(f"{kind} has no merge keys; use a JSON or a merge patch", 415)
     for name, value in (("document", document), ("patch", patch)):
@@ -61,9 +61,9 @@ def overlay(document: Any, patch: Any, kind: str) -> dict[str, Any]:
 def _merge_object(
     target: dict[str, Any], patch: dict[str, Any], type_: PatchType | None, path: str
 ) -> dict[str, Any]:
-    """Return `target` merged with `patch`. The patch is ours to change, the target is not.
+    """Return `target` merged with `patch`. The patch may be modified, the target must not.
 
-    `type_` is None where the type has no fields: a map with free keys, or a scalar.
+    `type_` is None if the type has no fields: a map with free keys, or a scalar.
     """
     if PATCH in patch:
         return _directed(patch, path)
@@ -105,7 +105,7 @@ def _directed(patch: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def _retain_keys(target: dict[str, Any], patch: dict[str, Any], path: str) -> None:
-    """Carry out `$retainKeys`: drop members of `target` that it does not name."""
+    """Apply `$retainKeys`: drop members of `target` that it does not name."""
     if RETAIN_KEYS not in patch:
         return
     retained = patch.pop(RETAIN_KEYS)
@@ -125,7 +125,7 @@ def _retain_keys(target: dict[str, Any], patch: dict[str, Any], path: str) -> No
 def _merge_ordered_lists(
     target: dict[str, Any], patch: dict[str, Any], type_: PatchType | None, path: str
 ) -> None:
-    """Carry out each `$setElementOrder/LIST`, and take it and its list out of the patch."""
+    """Apply each `$setElementOrder/LIST`, and remove it and its list from the patch."""
     for name in [name for name in patch if name.startswith(SET_ELEMENT_ORDER)]:
         order = patch.pop(name)
         if not isinstance(order, list):
@@ -156,7 +156,7 @@ def _merge_ordered_lists(
 
 
 def _check_order(items: list[Any], order: list[Any], merge_key: str, path: str) -> None:
-    """Check that the plain items of the patch list stand in the order list, in the same sequence."""
+    """Check that the plain items of the patch list are in the order list, in the same sequence."""
     if not items or not order:
         return
     if merge_key:
@@ -182,8 +182,8 @@ def _merge_list(
 ) -> tuple[list[Any], list[Any]]:
     """Merge two lists. Returns the result and `current` as Go's edits in place leave it.
 
-    The latter is what a `$setElementOrder` takes for the list's own order: deleting moves items to the
-    left and leaves the end as it was, and appending then overwrites what was left there.
+    `$setElementOrder` uses the latter as the list's own order: deleting shifts items to the left and leaves
+    the end unchanged, and appending then overwrites what is left there.
     """
     if not current and not patch:
         return current, current
@@ -216,7 +216,7 @@ def _merge_list(
 def _carry_out_item_directives(
     current: list[Any], patch: list[Any], merge_key: str, path: str
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """Carry out `$patch` in list items; return the items kept, the plain patch items, Go's cells.
+    """Apply `$patch` in list items; return the items kept, the plain patch items, Go's cells.
 
     See `_merge_list` for the cells.
     """
@@ -246,7 +246,7 @@ def _carry_out_item_directives(
 
 
 def _take(target: dict[str, Any], key: str, value: Any) -> None:
-    """Put a value where the document has none, or one of another type: no nulls, no directives."""
+    """Return a value to set where the document has none, or one of another type: no nulls, no directives."""
     value = _without_nulls(value)
     if isinstance(value, dict) and PATCH in value:
         target.pop(key, None)

@@ -1,4 +1,4 @@
-"""Taints and tolerations: which pods a node keeps away.
+"""Taints and tolerations: which pods a node repels.
 
 Source of the rules: Kubernetes, `k8s.io/api/core/v1` (`Toleration.ToleratesTaint`) and
 `k8s.io/component-helpers/scheduling/corev1`.

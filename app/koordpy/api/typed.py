@@ -1,10 +1,9 @@
-"""What Kubernetes' typed decoding makes of a document: the check that admission starts with.
+"""Kubernetes' typed decoding of a document: the check that admission starts with.
 
 A webhook gets an object as JSON, and koord-manager and kube-apiserver read it into Go structs: a field of a
 wrong type is an error, a field that the struct does not have is dropped, null means absent, quantities and
-times come out in their canonical text. `check` only says whether that reading works, and is fast.
-`canonical` gives the document as it would be written again, which is what strategic merge patches are
-applied to.
+times are converted to canonical text. `check` only tests whether decoding succeeds, and is fast. `canonical`
+returns the document as it would be encoded again, to which strategic merge patches are applied.
 
 The structs are those of `patch_types.txt`, completed by `typed_fields`, which covers the types of a Pod.
 Source: Kubernetes API 1.35; `k8s.io/apimachinery/pkg/runtime/serializer/json`.
@@ -51,7 +50,7 @@ _BOUNDS = {"int32": 1 << 31, "int64": 1 << 63}
 
 
 def check(kind: str, raw: bytes) -> Document:
-    """Return JSON text as a document, unchanged, if it can be read as an object of `kind`.
+    """Return JSON text as a document, unchanged, if it can be decoded as an object of `kind`.
 
     `kind` is a name in `patch_types.txt`. Raises DecodeError naming the path and what was expected there.
     """
@@ -89,7 +88,7 @@ _CHECKED: Mapping[str, Any] = {
 
 @lru_cache(maxsize=1024)
 def _struct(type_name: str) -> type[msgspec.Struct]:
-    """Make the struct of one type of `patch_types.txt`; null fits anywhere."""
+    """Create the struct of one type of `patch_types.txt`; null fits anywhere."""
     type_ = patch_types()[type_name]
     members: list[tuple[str, Any, Any]] = []
     for field in type_.fields:
@@ -126,7 +125,7 @@ def _kinds() -> Mapping[str, frozenset[str]]:
 
 @dataclass(frozen=True)
 class _Member:
-    """How one field of a struct is read and written. `zero` makes what is written for an absent field."""
+    """How one field of a struct is decoded and encoded. `zero` returns the encoding of an absent field."""
 
     name: str
     read: Callable[[Any, str, bool], Any]
@@ -150,11 +149,11 @@ def _type(name: str) -> _Type:
 
 
 def canonical(kind: str, document: Any, *, fold_case: bool = False) -> Document:
-    """Return a document as it is written again after it was read into the Go struct of `kind`.
+    """Return a document as encoded after decoding into the Go struct of `kind`.
 
-    Unknown fields and nulls are gone, quantities and times are in canonical text, and fields that Go always
-    writes are there. With `fold_case` names of fields match whatever their case, as Go's standard decoder has
-    it (of two spellings the later in byte order wins). Raises DecodeError.
+    Unknown fields and nulls are removed, quantities and times are in canonical text, and fields that Go
+    always writes are present. With `fold_case` names of fields match in any case, as in Go's standard decoder
+    (of two spellings the later in byte order wins). Raises DecodeError.
     """
     return _read_object(kind, document, kind, fold_case)
 
@@ -218,7 +217,7 @@ def _member(type_: PatchType, field: Field) -> _Member:
 
 
 def _nothing() -> None:
-    """Go writes null for a list that was never set."""
+    """Go writes null for an unset list."""
 
 
 def _read_list(field: Field, kind: str) -> Callable[[Any, str, bool], Any]:
@@ -282,7 +281,7 @@ def _read_quantity(value: Any, path: str, fold_case: bool) -> Any:
 
 
 def _read_map(read_value: Callable[[Any, str, bool], Any], zero: str) -> Callable[[Any, str, bool], Any]:
-    """Read a map with free keys. A null member is there, with its zero value."""
+    """Decode a map with free keys. A null member is present, with its zero value."""
 
     def read(value: Any, path: str, fold_case: bool) -> Any:
         if value is None:
@@ -318,9 +317,9 @@ def _duration(text: str) -> str:
 
 
 def _time(text: str) -> str:
-    """Write an RFC 3339 time in UTC and whole seconds."""
+    """Format an RFC 3339 time in UTC and whole seconds."""
     if not (match := _TIME.fullmatch(text)):
-        raise ValueError(f"{text!r} is no RFC 3339 time")
+        raise ValueError(f"{text!r} is not an RFC 3339 time")
     plain = text.replace(f".{match[1]}", "", 1).replace(f",{match[1]}", "", 1) if match[1] else text
     return datetime.fromisoformat(plain).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

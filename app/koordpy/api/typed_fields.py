@@ -1,4 +1,4 @@
-"""What typed decoding knows beyond `patch_types.txt`: kinds of scalars, and what is always written.
+"""Data of typed decoding beyond `patch_types.txt`: kinds of scalars, and fields that are always written.
 
 The types are those of Pods, Nodes, ConfigMaps, ElasticQuotas and Reservations.
 
@@ -82,7 +82,7 @@ KINDS: Final[dict[str, str]] = {
     "duration": "ReservationSpec.ttl",
     "any": "ManagedFieldsEntry.fieldsV1",
 }
-"""Kinds of scalars (of list items, where the field is a list) that are no texts."""
+"""Kinds of scalars (of list items, if the field is a list) that are not texts."""
 
 WRITTEN_EMPTY: Final = """
     AWSElasticBlockStoreVolumeSource.volumeID AppArmorProfile.type AzureDiskVolumeSource.diskName
@@ -126,4 +126,4 @@ WRITTEN_EMPTY: Final = """
     VolumeMountStatus.mountPath VolumeMountStatus.name VsphereVirtualDiskVolumeSource.volumePath
     WeightedPodAffinityTerm.weight WorkloadReference.name WorkloadReference.podGroup
 """
-"""Fields that are written even if they are empty. Structs that cannot be unset always are, and not listed."""
+"""Fields that are written even if empty. Structs that cannot be unset always are, and are not listed."""

@@ -1,6 +1,6 @@
-"""Pods as their owners would create them: from the templates of workloads, and from pods that exist.
+"""Pods as their owners would create them: from the templates of workloads, and from existing pods.
 
-Documents here are objects as JSON has them, complete or not, as people write them.
+Documents here are decoded JSON objects, complete or not, as users write them.
 """
 
 from collections.abc import Mapping
@@ -29,21 +29,21 @@ _REPLICAS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationContr
 
 
 def members(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the object that stands under a name; an empty one where there is none."""
+    """Return the object member of a name; an empty one if there is none."""
     value = document.get(name)
     return value if isinstance(value, dict) else {}
 
 
 def name_of(document: Mapping[str, Any]) -> str:
-    """Return an object's name, or what its name is generated from."""
+    """Return an object's name, or its generateName."""
     metadata = members(document, "metadata")
     return str(metadata.get("name") or metadata.get("generateName") or "")
 
 
 def as_created_again(pod: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an existing pod as its owner would create it: without what the API server and a node added.
+    """Return an existing pod as its owner would create it: without additions of the API server and the node.
 
-    What earlier admission changed in it stays; there is no record of the pod before that.
+    Changes by earlier admission stay, as there is no record of the pod before that.
     """
     document = {key: value for key, value in pod.items() if key not in _SERVED}
     metadata = {key: value for key, value in members(pod, "metadata").items() if key not in _GIVEN}
@@ -77,7 +77,7 @@ def pod_of(document: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def pods_at_once(document: Mapping[str, Any]) -> int:
-    """Return how many pods a workload has at a time; 1 for a pod, and where the document does not say so.
+    """Return the number of pods that a workload runs at a time; 1 for a pod, and as default.
 
     A Job runs `parallelism` pods, but no more than `completions`.
     """

@@ -65,14 +65,14 @@ class SharedStates:
     def _make(self, type_: Callable[..., S], parameters: tuple[Any, ...], named: Mapping[str, Any]) -> S:
         what = _call(type_, parameters, named)
         if self._is_closed:
-            raise RuntimeError(f"{what} cannot be made: the cluster is closed")
+            raise RuntimeError(f"{what} cannot be created: the cluster is closed")
         if type_ in self._under_way:
             names = " needs ".join(map(_name, (*self._under_way, type_)))
-            raise RuntimeError(f"{what} cannot be made: {names}")
+            raise RuntimeError(f"{what} cannot be created: {names}")
         known = self._by_type.get(type_, [])
         if known and known[0].state.one_per_cluster:
             raise ConflictingParameters(
-                f"{what} cannot be made: all of a cluster share one, which is {known[0]}"
+                f"{what} cannot be created: all of a cluster share one, which is {known[0]}"
             )
         begun = self._under_way[type_] = []
         try:

@@ -1,1 +1,1 @@
-"""HTTP: `server/` is how requests come in, `routes/` is what they reach; the server knows no route."""
+"""HTTP: `server/` receives requests, `routes/` answers them; the server does not depend on routes."""

@@ -128,7 +128,7 @@ async def test_a_pod_that_nobody_knows_is_404(stage: Stage) -> None:
     answer = await stage.get("/apis/v1/pods/default/ghost/history")
     assert (answer.status_code, answer.json()["message"]) == (
         404,
-        "pod default/ghost does not exist, and nothing is remembered of it",
+        "pod default/ghost does not exist, and has no recorded history",
     )
     told = await why(stage, "default/ghost")
     assert told.exit_code == 1

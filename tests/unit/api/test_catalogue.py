@@ -204,8 +204,8 @@ def test_a_plugin_is_made_of_its_arguments_and_the_handle() -> None:
 @pytest.mark.parametrize(
     ("height", "message"),
     [
-        (-1, r'^args: plugin "Height" of .* cannot be made: height: got -1, expected 0 or more$'),
-        (10, r"^args: .* cannot be made: LookupError: no ladder$"),
+        (-1, r'^args: plugin "Height" of .* cannot be created: height: got -1, expected 0 or more$'),
+        (10, r"^args: .* cannot be created: LookupError: no ladder$"),
     ],
 )
 def test_a_constructor_that_fails_names_the_plugin(height: int, message: str) -> None:

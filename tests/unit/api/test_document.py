@@ -222,7 +222,7 @@ def test_a_strategic_merge_patch_that_fails_changes_nothing() -> None:
         (("spec", "containers", "a"), r"'a' is no position in a list of 1"),
         (("spec", "nodeName", "x"), r"spec\.nodeName\.x: 'x' needs an object around it, got a string"),
         (("spec", 0), r"spec\[0\]: expected a list, got an object"),
-        (("spec", "volumes", 0, "name"), r"there is no list to put position 0 into"),
+        (("spec", "volumes", 0, "name"), r"there is no list for position 0"),
     ],
 )
 def test_a_path_that_leads_nowhere_is_an_error(path: Any, message: str) -> None:

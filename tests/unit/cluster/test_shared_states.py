@@ -163,5 +163,5 @@ def test_a_closed_cluster_feeds_no_state_and_makes_none() -> None:
     cluster.store(Node).apply(node("n"))
     cluster.store(Pod).apply(pod("a"))
     assert (len(table), names.names) == (0, {})
-    with pytest.raises(RuntimeError, match="Names cannot be made: the cluster is closed"):
+    with pytest.raises(RuntimeError, match="Names cannot be created: the cluster is closed"):
         cluster.shared(Names)

@@ -182,7 +182,7 @@ def run(target: Descheduler) -> Round:
         (profile(evict=[]), "no evict plugin is enabled"),
         (
             profile(balance=["Greedy"], args={"Greedy": {"error": "refuse"}}),
-            rf'^creating profile for descheduler name a: {ARGS}: plugin "Greedy" of .* cannot be made: '
+            rf'^creating profile for descheduler name a: {ARGS}: plugin "Greedy" of .* cannot be created: '
             r"pods: Invalid value$",
         ),
         (

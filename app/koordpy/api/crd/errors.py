@@ -1,4 +1,4 @@
-"""What is wrong with a document or a schema, in Kubernetes' words."""
+"""Errors in a document or a schema, in Kubernetes' words."""
 
 import json
 from dataclasses import dataclass
@@ -31,12 +31,12 @@ def _type_name(value: Any) -> str:
 
 
 def show(value: Any) -> str:
-    """Return a value as messages have it."""
+    """Return a value as shown in messages."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def type_error(path: str, wanted: str, value: Any) -> FieldError:
-    """Say that a value is of another type than wanted."""
+    """Report a value of a wrong type."""
     found = show(_type_name(value))
     place = path or '""'
     told = f"Invalid value: {found}: {place} in body must be of type {wanted}: {found}"
@@ -44,7 +44,7 @@ def type_error(path: str, wanted: str, value: Any) -> FieldError:
 
 
 def unsupported(path: str, value: Any, values: list[Any]) -> FieldError:
-    """Say that a value is none of those that may be."""
+    """Report a value that is not one of the allowed ones."""
     listed = ", ".join(show(item) if isinstance(item, str) else f'"{show(item)}"' for item in values)
     return FieldError(
         path, "FieldValueNotSupported", f"Unsupported value: {show(value)}: supported values: {listed}"
@@ -52,10 +52,10 @@ def unsupported(path: str, value: Any, values: list[Any]) -> FieldError:
 
 
 def broken(path: str, value: Any, told: str) -> FieldError:
-    """Say which rule a value breaks."""
+    """Report the rule that a value breaks."""
     return FieldError(path, "FieldValueInvalid", f"Invalid value: {show(value)}: {path} in body {told}")
 
 
 def logic(path: str, told: str) -> FieldError:
-    """Say which combination of schemas a value breaks."""
+    """Report the combination of schemas that a value breaks."""
     return FieldError(path or "<nil>", "FieldValueInvalid", f'Invalid value: "": "{path}" {told}')

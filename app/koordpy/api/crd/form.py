@@ -13,7 +13,7 @@ TYPES = frozenset(("object", "array", "string", "integer", "number", "boolean"))
 
 
 class _Form(msgspec.Struct, rename="camel"):
-    """The JSON types of what a schema says."""
+    """The JSON types of a schema's fields."""
 
     type: str | None = None
     format: str | None = None
@@ -48,7 +48,7 @@ class _Form(msgspec.Struct, rename="camel"):
 
 
 def check_types(schema: Any, path: str) -> None:
-    """Raise SchemaError where a schema says something of another type than schemas do."""
+    """Raise SchemaError if a field of a schema has a wrong type."""
     try:
         msgspec.convert(schema, _Form)
     except msgspec.ValidationError as error:

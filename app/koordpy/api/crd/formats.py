@@ -1,4 +1,4 @@
-"""The formats that texts may have to have."""
+"""The formats of strings."""
 
 import base64
 import ipaddress

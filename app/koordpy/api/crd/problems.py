@@ -1,4 +1,4 @@
-"""Why a schema cannot be that of a CustomResourceDefinition."""
+"""Why a schema is not valid for a CustomResourceDefinition."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -98,7 +98,7 @@ class Schema:
     # pruning
 
     def prune(self, document: dict[str, Any], unknown: list[str] | None = None) -> None:
-        """Drop, in place, what the schema of a whole object does not know; add the paths to `unknown`."""
+        """Drop, in place, fields that an object's schema does not have; add their paths to `unknown`."""
         self._prune(document, "", unknown, keep=_ROOT_FIELDS)
 
     def _prune(

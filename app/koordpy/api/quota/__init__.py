@@ -1,1 +1,1 @@
-"""What quotas are: their amounts, what an ElasticQuota says, and which pods belong to it. Pure."""
+"""Quotas: their amounts, the contents of an ElasticQuota, and the pods that belong to it. Pure."""

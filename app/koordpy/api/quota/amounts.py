@@ -1,4 +1,4 @@
-"""Arithmetic of resource lists: a name that is missing counts as 0.
+"""Arithmetic of resource lists: a missing name counts as 0.
 
 Source: Kubernetes, `k8s.io/apiserver/pkg/quota/v1`.
 """
@@ -35,7 +35,7 @@ def largest(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> Quan
 
 
 def fits(amounts: Mapping[str, Quantity], limits: Mapping[str, Quantity]) -> bool:
-    """Return whether no amount is larger than its limit; a name without limit has the limit 0."""
+    """Return whether no amount exceeds its limit; a name without a limit has the limit 0."""
     return all(amount <= limits.get(name, UNSET) for name, amount in amounts.items())
 
 

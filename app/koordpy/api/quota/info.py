@@ -1,4 +1,4 @@
-"""What one ElasticQuota says: its spec, its place in a tree, and the namespaces that are bound to it.
+"""The contents of one ElasticQuota: its spec, its place in a tree, and the namespaces bound to it.
 
 Source: Koordinator, `apis/extension/elastic_quota.go` and `pkg/webhook/elasticquota/quota_info.go`.
 """
@@ -23,7 +23,7 @@ _NAMES = msgspec.json.Decoder(list[str | None] | None)
 
 @dataclass(frozen=True)
 class QuotaInfo:
-    """A quota. `parent_name` is empty for the root only, `tree_id` where there is no tree."""
+    """A quota. `parent_name` is empty only for the root, `tree_id` if there is no tree."""
 
     name: str
     parent_name: str
@@ -57,7 +57,7 @@ class QuotaInfo:
 
 
 def parent_name(quota: ElasticQuota) -> str:
-    """Return the parent that a quota names, the root where it names none."""
+    """Return the parent that a quota names, the root if it names none."""
     return quota.metadata.labels.get(extension.LABEL_QUOTA_PARENT) or (
         "" if quota.metadata.name == ROOT else ROOT
     )
@@ -82,7 +82,7 @@ def read_names(text: str) -> tuple[str, ...]:
 
 
 def _leading(text: str) -> Quantities:
-    """Read the entries of a JSON resource list that stand before the first bad one."""
+    """Read the entries of a JSON resource list before the first invalid one."""
     amounts: Quantities = {}
     try:
         for name, raw in (resource_list.members(text) or {}).items():

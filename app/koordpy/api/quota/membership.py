@@ -16,7 +16,7 @@ class QuotasOfNamespaces(Protocol):
     """The quotas of namespaces."""
 
     def has_own(self, namespace: str) -> bool:
-        """Return whether a namespace has a quota of its own: one in it that has its name."""
+        """Return whether a namespace contains a quota of the same name."""
         ...
 
     def bound_to(self, namespace: str) -> Iterable[str]:
@@ -29,8 +29,8 @@ def quota_name(
 ) -> str:
     """Return the quota of a pod: the one that its label names, its namespace's, or the default one.
 
-    The label counts whether there is such a quota or not. Of several quotas that a namespace is bound to, the
-    first by name counts. With `label_only` (the gate DisableDefaultQuota) a pod without label has none, "".
+    The label counts even if there is no such quota. If a namespace is bound to several quotas, the first by
+    name counts. With `label_only` (the gate DisableDefaultQuota) a pod without label has none, "".
     """
     label = labels.get(extension.LABEL_QUOTA_NAME, "")
     if label or label_only:

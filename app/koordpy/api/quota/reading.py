@@ -1,4 +1,4 @@
-"""Quotas as requests bring them: documents whose amounts may be written in many ways."""
+"""Decodes quotas in requests, whose amounts may be written in many ways."""
 
 from typing import Any, Final
 
@@ -28,9 +28,9 @@ def read_bytes(raw: bytes) -> tuple[dict[str, Any], ElasticQuota]:
 
 
 def is_same_place(old: dict[str, Any], new: dict[str, Any]) -> bool:
-    """Return whether two documents agree in what decides on a quota's place and amounts.
+    """Return whether two documents agree in a quota's place and amounts.
 
-    Amounts are compared as written: `1` is not `1000m`, and no list is not an empty one.
+    Amounts are compared as written: `1` differs from `1000m`, and an absent list from an empty one.
     """
     old_labels, old_annotations = _metadata(old)
     new_labels, new_annotations = _metadata(new)

@@ -1,4 +1,4 @@
-"""The rules that one ElasticQuota must keep by itself.
+"""The validation rules of a single ElasticQuota.
 
 Source: Koordinator, `pkg/webhook/elasticquota/quota_topology_check.go` (`validateQuotaSelfItem`).
 """
@@ -16,7 +16,7 @@ _STRICT = extension.ANNOTATION_QUOTA_MAX_STRICT_CHECK_RESOURCE_KEYS
 
 
 class InvalidQuota(ValueError):
-    """A quota breaks a rule; the text, which is Koordinator's, says which."""
+    """A quota breaks a rule; the message is Koordinator's."""
 
 
 def check(quota: ElasticQuota, info: QuotaInfo) -> None:
@@ -53,7 +53,7 @@ def _check_shared_weight(quota: ElasticQuota, info: QuotaInfo) -> None:
 
 
 def _check_used(quota: ElasticQuota, info: QuotaInfo) -> None:
-    """Check that the maximum covers what is in use, of the resources that an annotation names."""
+    """Check that the maximum covers the usage of the resources that an annotation names."""
     text = quota.metadata.annotations.get(_STRICT, "")
     if not text:
         return

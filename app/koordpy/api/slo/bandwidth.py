@@ -1,7 +1,7 @@
 """The rules of network bandwidth, which resource-qos-config shares with system-config.
 
-Percentages and amounts are summed the same way, as whole numbers; so amounts that sum up to more than 100
-are refused, and percentages where no bandwidth is configured. Source: Koordinator,
+Percentages and amounts are summed the same way, as whole numbers; so amounts that sum up to more than 100 are
+rejected, and percentages if no bandwidth is configured. Source: Koordinator,
 `pkg/webhook/cm/plugins/sloconfig/resource_qos_checker.go`.
 """
 
@@ -55,7 +55,7 @@ def check(qos: Config[ResourceQOSStrategy], system: Config[SystemStrategy]) -> N
 
 
 def _amounts(strategy: ResourceQOSStrategy, *names: str) -> Iterator[tuple[str, str, int | str]]:
-    """Yield class, field and amount of what is set, in the order in which it is checked."""
+    """Yield class, field and amount of all set values, in the order of checking."""
     classes, fields = fields_of(ResourceQOSStrategy), fields_of(NetworkQOS)
     for class_ in _CLASSES:
         of_class = getattr(strategy, classes[class_].attribute)
@@ -95,7 +95,7 @@ def _bandwidth(system: SystemStrategy | None) -> int:
 
 
 def _bandwidth_for(selector: LabelSelector | None, system: Config[SystemStrategy]) -> int:
-    """Return the bandwidth of the nodes that a strategy selects, 0 where none is configured."""
+    """Return the bandwidth of the nodes that a strategy selects, 0 if none is configured."""
     if not system.nodes:
         return _bandwidth(system.cluster)
     found: NodeConfig[SystemStrategy] | None = next(

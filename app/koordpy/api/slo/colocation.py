@@ -19,7 +19,7 @@ class AggregatePolicy(Strategy, frozen=True):
 
 
 class ColocationStrategy(Strategy, frozen=True):
-    """Thresholds are percentages of what the node has; those of reclaiming may exceed 100."""
+    """Thresholds are percentages of the node's capacity; those of reclaiming may exceed 100."""
 
     enable: bool | None = None
     metric_aggregate_duration_seconds: Annotated[Int64, AtLeast(1)] | None = None

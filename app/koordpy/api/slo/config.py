@@ -1,4 +1,4 @@
-"""The ConfigMap slo-controller-config: by key a section, with the strategies of the cluster and of nodes.
+"""The ConfigMap slo-controller-config: a section per key, with the strategies of the cluster and of nodes.
 
 Source: Koordinator, `apis/configuration/slo_controller_config.go`.
 """
@@ -28,7 +28,7 @@ S = TypeVar("S", bound=Strategy)
 
 
 class NodeCfgProfile(Struct):
-    """Which nodes a strategy is for."""
+    """The nodes that a strategy applies to."""
 
     name: str = ""
     node_selector: LabelSelector | None = None
@@ -36,7 +36,7 @@ class NodeCfgProfile(Struct):
 
 @dataclass(frozen=True)
 class NodeConfig(Generic[S]):
-    """A strategy for some nodes; None where no field of a strategy is named."""
+    """A strategy for some nodes; None if no field of a strategy is set."""
 
     profile: NodeCfgProfile
     strategy: S | None
@@ -48,13 +48,13 @@ class NodeConfig(Generic[S]):
 
     @cached_property
     def selector(self) -> Selector:
-        """The matcher of node labels; one that is not given matches nothing. Raises SelectorError."""
+        """The matcher of node labels; an absent one matches nothing. Raises SelectorError."""
         return label_selector.of(self.profile.node_selector)
 
 
 @dataclass(frozen=True)
 class Config(Generic[S]):
-    """What a section says; `cluster` is None where it names no strategy for the cluster."""
+    """The contents of a section; `cluster` is None if it has no strategy for the cluster."""
 
     cluster: S | None
     nodes: Sequence[NodeConfig[S]] = ()
@@ -65,7 +65,7 @@ class Section(Generic[S]):
     """A key of the ConfigMap.
 
     `go_type` is the Go name of what the key holds. `cluster` and `nodes` are the members that hold the
-    strategies; `cluster` is empty where the cluster's strategy is among the members itself.
+    strategies; `cluster` is empty if the members themselves are the cluster's strategy.
     """
 
     key: str
@@ -100,7 +100,7 @@ class Section(Generic[S]):
         return reading.read(self.strategy, document, path)
 
     def strategies(self, config: Config[S]) -> Iterator[tuple[str, S]]:
-        """Yield the strategies of a configuration, each with its path in Go."""
+        """Yield the strategies of a configuration, each with its Go path."""
         if config.cluster is not None:
             member = self.cluster[:1].upper() + self.cluster[1:] or self.strategy.__name__
             yield f"{self.go_type}.{member}.", config.cluster

@@ -1,4 +1,4 @@
-"""How far containers may go over their CPU limit for a while.
+"""How far containers may temporarily exceed their CPU limit.
 
 Source: Koordinator, `apis/slo/v1alpha1/nodeslo_types.go` (`CPUBurstStrategy`).
 """
@@ -10,7 +10,7 @@ from .strategy import Strategy
 
 
 class CPUBurstConfig(Strategy, frozen=True):
-    """What pods can set for themselves, too: the annotation `koordinator.sh/cpuBurst`."""
+    """Settings that pods can override by the annotation `koordinator.sh/cpuBurst`."""
 
     policy: str = ""
     cpu_burst_percent: Annotated[Int64, AtLeast(1), AtMost(10000)] | None = None
@@ -19,7 +19,7 @@ class CPUBurstConfig(Strategy, frozen=True):
 
 
 class CPUBurstStrategy(CPUBurstConfig, frozen=True):
-    """The strategy of a node. Above the share pool's threshold no quota grows."""
+    """The strategy of a node. Above the share pool's threshold no quota is increased."""
 
     share_pool_threshold_percent: Percent | None = None
 

@@ -1,4 +1,4 @@
-"""Applications of a node that are no pods.
+"""Applications on a node that are not pods.
 
 Source: Koordinator, `apis/slo/v1alpha1/nodeslo_types.go` (`HostApplicationSpec`).
 """
@@ -11,7 +11,7 @@ from .strategy import Strategy
 
 
 class CgroupPath(Strategy, frozen=True):
-    """Where an application's cgroup is: `base` is CgroupRoot or one of the Kubepods*."""
+    """An application's cgroup path: `base` is CgroupRoot or one of the Kubepods*."""
 
     base: str = ""
     parent_dir: str = ""

@@ -1,7 +1,7 @@
-"""Lay one strategy over another as Koordinator does: write the upper one as JSON, read it onto the lower.
+"""Merges one strategy over another as Koordinator does: by decoding the upper one's JSON onto the lower.
 
-What the upper one sets wins. Objects are merged field by field, lists of objects position by position and cut
-to the upper one's length; other lists and the values of maps are replaced. Source: Koordinator,
+The upper one takes precedence. Objects are merged field by field, lists of objects position by position and
+truncated to the upper one's length; other lists and the values of maps are replaced. Source: Koordinator,
 `pkg/util/utils.go` (`MergeCfg`).
 """
 
@@ -15,7 +15,7 @@ S = TypeVar("S", bound=Strategy)
 
 
 def merge(lower: S, upper: S | None) -> S:
-    """Return a strategy with what `upper` sets, and `lower` for the rest."""
+    """Return a strategy with the values of `upper`, and of `lower` where it has none."""
     if upper is None:
         return lower
     changes: dict[str, Any] = {}
@@ -27,7 +27,7 @@ def merge(lower: S, upper: S | None) -> S:
 
 
 def _is_unset(field: Field, value: Any) -> bool:
-    """Return whether Go leaves the value out when writing; an empty text that it points to is written."""
+    """Return whether Go omits the value when encoding; an empty text behind a pointer is written."""
     return value is None or (isinstance(value, str | list | dict) and not value and not field.is_pointer)
 
 
@@ -42,7 +42,7 @@ def _merged(lower: Any, upper: Any) -> Any:
 
 
 def merge_json(lower: Any, upper: Any) -> Any:
-    """Return a JSON value laid over another by the same rules, for extensions that have no type here.
+    """Return a JSON value merged over another by the same rules, for extensions without a type here.
 
     Null means absent; objects are merged at every depth.
     """

@@ -1,4 +1,4 @@
-"""What a node's resources are worth: CPU normalization, and amplification.
+"""Scaling of a node's resources: CPU normalization, and amplification.
 
 Source: Koordinator, `apis/configuration/slo_controller_config.go` (`CPUNormalizationStrategy`,
 `ResourceAmplificationStrategy`).
@@ -19,7 +19,7 @@ class ModelRatioCfg(Strategy, frozen=True):
 
 
 class CPUNormalizationStrategy(Strategy, frozen=True):
-    """Ratios by CPU model, and the one of models that are not named."""
+    """Ratios by CPU model, and a default ratio."""
 
     enable: bool | None = None
     default_ratio: float | None = None

@@ -20,13 +20,13 @@ from .threshold import ResourceThresholdStrategy
 
 
 class ExtensionsMap(Strategy, frozen=True, omit_defaults=False):
-    """Sections of third parties. The name `Object` really is in the JSON, and is written always."""
+    """Sections of third parties. The name `Object` is part of the JSON, and is always written."""
 
     object: dict[str, Any] = msgspec.field(default_factory=dict, name="Object")
 
 
 class NodeSLOSpec(Strategy, frozen=True):
-    """The sections; None where a NodeSLO says nothing."""
+    """The sections; None if a NodeSLO does not have one."""
 
     resource_used_threshold_with_be: ResourceThresholdStrategy | None = msgspec.field(
         default=None, name="resourceUsedThresholdWithBE"
@@ -46,14 +46,14 @@ DEFAULT: Final = NodeSLOSpec(
     cpu_burst_strategy=cpu_burst.DEFAULT,
     system_strategy=system.DEFAULT,
 )
-"""What holds on a node whose NodeSLO says nothing."""
+"""The defaults of a node for an empty NodeSLO."""
 
 
 def completed(spec: NodeSLOSpec, extension_defaults: Mapping[str, Any] | None = None) -> NodeSLOSpec:
-    """Return a spec with every default filled in, as a node's agent acts on it.
+    """Return a spec with every default filled in, as used by a node's agent.
 
-    Where a CPU, memory or resctrl section of the classes LSR, LS and BE is switched off, its values are the
-    neutral ones. Of the extensions, only those with a registered default are kept.
+    If a CPU, memory or resctrl section of the classes LSR, LS and BE is disabled, its values are the neutral
+    ones. Of the extensions, only those with a registered default are kept.
     """
     given = spec.extensions.object if spec.extensions is not None else {}
     full = merge(DEFAULT, spec)

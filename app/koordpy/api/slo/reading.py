@@ -1,7 +1,7 @@
 """Read the JSON of a strategy as Go's decoder does.
 
-Names match whatever their case, the last of several counts, unknown ones are ignored, null means absent. A
-value of a wrong type is an error, and so is a text that is no quantity or duration where one is expected.
+Names match in any case, the last of several counts, unknown ones are ignored, null means absent. A value of a
+wrong type is an error, and so is a text that is not the expected quantity or duration.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def read(type_: type[T], document: Mapping[str, Any], path: str = "") -> T:
 
 
 def members(document: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
-    """Return the members of an object that match any of the names, by these names; nulls included."""
+    """Return the members of an object that match the names, by these names; nulls included."""
     folded = _folded(names)
     found = {}
     for key, value in document.items():
@@ -61,7 +61,7 @@ def _canonical(type_: type[msgspec.Struct], document: Mapping[str, Any], path: s
 
 
 def _value(field: Field, value: Any, path: str) -> Any:
-    """Return a value with exact names; what has the wrong type stays as it is, and is refused later."""
+    """Return a value with exact names; a value of a wrong type is unchanged, and rejected later."""
     if field.container is list and isinstance(value, list):
         return [_item(field, item, f"{path}[{at}]") for at, item in enumerate(value)]
     if field.container is dict and isinstance(value, dict):

@@ -31,7 +31,7 @@ S = TypeVar("S", bound=Strategy)
 
 @dataclass(frozen=True)
 class Strategies(Generic[S]):
-    """A section with everything merged: the strategy of the cluster, and of the nodes that have another."""
+    """A section with everything merged: the strategy of the cluster, and those of nodes."""
 
     cluster: S
     nodes: tuple[tuple[NodeConfig[S], S], ...] = ()
@@ -43,20 +43,20 @@ class Strategies(Generic[S]):
 
 
 def merged(default: S, given: Config[S]) -> Strategies[S]:
-    """Lay what a section says over the default: the cluster's strategy first, then each node's over that."""
+    """Merge a section over the default: the cluster's strategy first, then each node's over that."""
     cluster = merge(default, given.cluster)
     return Strategies(cluster, tuple((node, merge(cluster, node.strategy)) for node in given.nodes))
 
 
 def replaced(default: S, given: Config[S]) -> Strategies[S]:
-    """Take what a section says as it is; nodes for which it names no strategy have the default."""
+    """Use a section unchanged; nodes without a strategy have the default."""
     nodes = tuple((node, node.strategy or default) for node in given.nodes)
     return Strategies(given.cluster or default, nodes)
 
 
 @dataclass(frozen=True)
 class SLOConfig:
-    """The sections that NodeSLOs are made of."""
+    """The sections from which NodeSLOs are rendered."""
 
     threshold: Strategies[ResourceThresholdStrategy] = Strategies(threshold.DEFAULT)
     resource_qos: Strategies[ResourceQOSStrategy] = Strategies(resource_qos.CLUSTER_DEFAULT)
@@ -65,10 +65,10 @@ class SLOConfig:
     host_applications: Strategies[HostApplications] = Strategies(HostApplications())
 
     def updated(self, data: Mapping[str, str] | None) -> "tuple[SLOConfig, dict[str, DecodeError]]":
-        """Return what the data of a ConfigMap says, and by section why one could not be read.
+        """Return the sections of a ConfigMap's data, and errors by section.
 
-        A section that cannot be read stays what it was. A key that is missing means the default, and so does
-        a ConfigMap that does not exist (None) for all of them.
+        An invalid section keeps its former value. A missing key means the default, as does a missing
+        ConfigMap (None) for all sections.
         """
         read: dict[str, Any] = {}
         problems: dict[str, DecodeError] = {}
@@ -104,11 +104,11 @@ _SECTIONS: Final[Mapping[str, tuple[Section[Any], str, Callable[[Any, Config[Any
     "system": (config.SYSTEM, "SystemCfg", merged),
     "host_applications": (config.HOST_APPLICATION, "HostApplicationCfg", replaced),
 }
-"""By attribute of SLOConfig the section, its name in events, and how it is combined with the default."""
+"""By attribute of SLOConfig: the section, its name in events, and how it is merged with the default."""
 
 
 def _with_bandwidth(strategy: SystemStrategy, node: Node) -> SystemStrategy | None:
-    """Return a strategy with the bandwidth that a node's annotation says; None if that is no quantity."""
+    """Return a strategy with the bandwidth of a node's annotation; None if that is not a quantity."""
     text = node.metadata.annotations.get(extension.ANNOTATION_NODE_NETWORK_BANDWIDTH)
     if text is None:
         return strategy

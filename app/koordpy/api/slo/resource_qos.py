@@ -1,4 +1,4 @@
-"""What pods of each QoS class get of CPU, memory, cache, block devices and network.
+"""CPU, memory, cache, block device and network settings of each QoS class.
 
 Source: Koordinator, `apis/slo/v1alpha1/nodeslo_types.go` (`ResourceQOSStrategy`) and
 `pkg/util/sloconfig/nodeslo_config.go`.
@@ -27,7 +27,7 @@ class CPUQOSCfg(CPUQOS, frozen=True):
 
 
 class MemoryQOS(Strategy, frozen=True):
-    """Memory protection, reclaim and priorities of the kernel; pods can set them for themselves, too."""
+    """Memory protection, reclaim and priorities of the kernel; pods can override them."""
 
     min_limit_percent: Percent | None = None
     low_limit_percent: Percent | None = None
@@ -132,7 +132,7 @@ class ResourceQOS(Strategy, frozen=True):
 
 
 class ResourceQOSPolicies(Strategy, frozen=True):
-    """Which mechanisms are used: groupIdentity or coreSched, tc or terway-qos."""
+    """The mechanisms in use: groupIdentity or coreSched, tc or terway-qos."""
 
     cpu_policy: str | None = None
     net_qos_policy: str | None = msgspec.field(default=None, name="netQOSPolicy")
@@ -152,7 +152,7 @@ class ResourceQOSStrategy(Strategy, frozen=True):
 # --- defaults ------------------------------------------------------------------------------------
 
 CLUSTER_DEFAULT: Final = ResourceQOSStrategy()
-"""What the cluster's configuration begins with; nodes fill in the rest."""
+"""The defaults of the cluster's configuration; nodes fill in the rest."""
 
 
 def _class(cpu: CPUQOSCfg, memory: MemoryQOSCfg, cat_range_end_percent: int = 100) -> ResourceQOS:
@@ -198,7 +198,7 @@ def _resctrl(cat_range_end_percent: int) -> ResctrlQOSCfg:
 NO_CPU_QOS: Final = _cpu(0, core_expeller=False)
 NO_MEMORY_QOS: Final = _memory(0, 50, 0)
 NO_RESCTRL_QOS: Final = _resctrl(100)
-"""What a section that is switched off comes to."""
+"""The values of a disabled section."""
 
 _LATENCY_SENSITIVE: Final = _class(_cpu(2, core_expeller=True), _memory(95, 20, -25))
 
@@ -210,4 +210,4 @@ DEFAULT: Final = ResourceQOSStrategy(
     system_class=_class(NO_CPU_QOS, NO_MEMORY_QOS),
     cgroup_root=ResourceQOS(blkio_qos=BlkIOQOSCfg(enable=False)),
 )
-"""What holds on a node whose NodeSLO says nothing."""
+"""The defaults of a node for an empty NodeSLO."""

@@ -1,8 +1,8 @@
-"""What values a field of a strategy may take, as annotations of the field.
+"""The valid values of a strategy's fields, as annotations of the fields.
 
-`Annotated[Int64, AtLeast(0), Above("lower")]`: the rules of a field are tried in order and the first that is
-broken counts. Decoding does not enforce them: Koordinator's controllers and agents take what they find, and
-its webhook is the guard (`validation`). Texts and rules are those of Koordinator,
+`Annotated[Int64, AtLeast(0), Above("lower")]`: the rules of a field are checked in order and the first
+violation is reported. Decoding does not enforce them: Koordinator's controllers and agents accept any value,
+and only its webhook validates (`validation`). Texts and rules are those of Koordinator,
 `pkg/util/sloconfig/validator.go` and the `validate` tags of `apis/slo/v1alpha1` and `apis/configuration`.
 """
 
@@ -19,10 +19,10 @@ from ..quantity import from_wire
 
 @runtime_checkable
 class Rule(Protocol):
-    """A rule that a value must keep."""
+    """A rule for a value."""
 
     def problem(self, value: Any, others: Mapping[str, Any]) -> str:
-        """Return what is wrong with a value, "" if nothing is.
+        """Return the error in a value, "" if it is valid.
 
         `others` are the fields of the strategy that are set, by their names in JSON.
         """
@@ -31,10 +31,10 @@ class Rule(Protocol):
 
 @runtime_checkable
 class Form(Protocol):
-    """A notation for something else, of which several texts may mean the same."""
+    """A format in which several texts may mean the same."""
 
     def canonical(self, value: Any) -> Any:
-        """Return the value as Go writes it, one of another type as it is. Raises ValueError."""
+        """Return the value as Go writes it, unchanged if of another type. Raises ValueError."""
         ...
 
 
@@ -45,7 +45,7 @@ class AtLeast:
     bound: int
 
     def problem(self, value: int | float, others: Mapping[str, Any]) -> str:
-        """Return what is wrong with a value."""
+        """Return the error in a value."""
         return "" if value >= self.bound else f"must be {self.bound:,} or greater"
 
 
@@ -56,7 +56,7 @@ class AtMost:
     bound: int
 
     def problem(self, value: int | float, others: Mapping[str, Any]) -> str:
-        """Return what is wrong with a value."""
+        """Return the error in a value."""
         return "" if value <= self.bound else f"must be {self.bound:,} or less"
 
 
@@ -67,18 +67,18 @@ class GreaterThan:
     bound: int
 
     def problem(self, value: int | float, others: Mapping[str, Any]) -> str:
-        """Return what is wrong with a value."""
+        """Return the error in a value."""
         return "" if value > self.bound else f"must be greater than {self.bound:,}"
 
 
 @dataclass(frozen=True)
 class Above:
-    """The value is above that of another field of the strategy, which must be set too."""
+    """The value is above that of another field of the strategy, which must also be set."""
 
     field: str
 
     def problem(self, value: int, others: Mapping[str, Any]) -> str:
-        """Return what is wrong with a value."""
+        """Return the error in a value."""
         other = others.get(self.field)
         is_above = other is not None and value > other
         return "" if is_above else f"must be greater than {go_name(self.field)}"
@@ -86,12 +86,12 @@ class Above:
 
 @dataclass(frozen=True)
 class Below:
-    """The value is below that of another field of the strategy, which must be set too."""
+    """The value is below that of another field of the strategy, which must also be set."""
 
     field: str
 
     def problem(self, value: int, others: Mapping[str, Any]) -> str:
-        """Return what is wrong with a value."""
+        """Return the error in a value."""
         other = others.get(self.field)
         is_below = other is not None and value < other
         return "" if is_below else f"must be less than {go_name(self.field)}"
@@ -115,7 +115,7 @@ Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 IntOrString = Int32 | str
 Percent = Annotated[Int64, AtLeast(0), AtMost(100)]
 Flag = Annotated[Int64, AtLeast(0), AtMost(1)]
-"""A switch that the kernel knows as 0 and 1."""
+"""A kernel switch: 0 or 1."""
 WireQuantity = Annotated[str | int | float, _Quantity()]
 """An amount; once read, its canonical text."""
 WireDuration = Annotated[str, _Duration()]
@@ -125,6 +125,6 @@ _INITIALISMS: Final = ("cpu", "cat", "mba", "cfs", "lsr", "ls", "be")
 
 
 def go_name(name: str) -> str:
-    """Return the Go name of a JSON name, which messages and their paths have."""
+    """Return the Go name of a JSON name, as used in messages and their paths."""
     prefix = next((prefix for prefix in _INITIALISMS if name.startswith(prefix)), name[:1])
     return prefix.upper() + name[len(prefix) :]

@@ -1,4 +1,4 @@
-"""Which nodes the strategies of a section are for, and whether two are for the same node.
+"""Which nodes the strategies of a section select, and whether two select the same node.
 
 Source: Koordinator, `pkg/util/sloconfig` and `pkg/webhook/cm/plugins/sloconfig/{selector,checker}.go`.
 """
@@ -19,7 +19,7 @@ _MOST_NODES: Final = 10_000
 
 
 def first_for(nodes: Sequence[NodeConfig[S]], labels: Mapping[str, str]) -> NodeConfig[S] | None:
-    """Return the first node configuration that selects a node; one with a bad selector selects none."""
+    """Return the first node configuration that selects a node; one with an invalid selector selects none."""
     return next((node for node in nodes if _selects(node, labels)), None)
 
 
@@ -38,9 +38,8 @@ def names_for(nodes: Sequence[NodeConfig[Any]], labels: Mapping[str, str]) -> li
 def overlap(nodes: Sequence[NodeConfig[Any]]) -> list[str]:
     """Return the names of configurations that would select one node, empty if none is found.
 
-    Only nodes that follow from one selector are tried, and no more than 10,000 for each: they have its
-    labels, and the values of its expressions side by side (not every combination of them). Raises
-    SelectorError.
+    Only nodes derived from one selector are tried, and no more than 10,000 for each: they have its labels,
+    and the values of its expressions in parallel (not every combination of them). Raises SelectorError.
     """
     for node in nodes:
         for labels in _labels_of(node.profile.node_selector or LabelSelector()):

@@ -1,7 +1,7 @@
-"""The base of all strategies, and what their classes say of their fields.
+"""The base of all strategies, and the metadata of their fields.
 
-A class mirrors Koordinator's Go struct. A field that Go holds by pointer is None by default, a text that Go
-leaves out when empty is "", so what is not set is not written; a struct that Go embeds is a base class.
+A class mirrors Koordinator's Go struct. A pointer field in Go is None by default, an omitempty text is "", so
+unset fields are not written; an embedded struct in Go is a base class.
 """
 
 import types
@@ -23,9 +23,9 @@ class Strategy(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True,
 class Field:
     """A field of a struct.
 
-    `struct` is the type of the object, or of each object of the list or map, that it holds, if it does;
-    `scalar` is bool or float if it holds these. A field `is_pointer` where unset and empty differ in Go.
-    `embedded` is the Go name of the embedded struct that declares the field, "" where it is the struct's own.
+    `struct` is the type of the object, or of each object of a list or map, if the field holds objects;
+    `scalar` is bool or float if it holds these. `is_pointer` is set if unset and empty differ in Go.
+    `embedded` is the Go name of the embedded struct that declares the field, "" if it is the struct's own.
     """
 
     attribute: str

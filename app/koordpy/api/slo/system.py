@@ -12,10 +12,10 @@ from .strategy import Strategy
 
 
 class SystemStrategy(Strategy, frozen=True):
-    """Kernel settings; None leaves one as it is.
+    """Kernel settings; None leaves a setting unchanged.
 
-    `total_network_bandwidth` is no pointer in Go: it is written always, so a strategy that sets any field
-    sets this one too, to 0 where it does not name it.
+    `total_network_bandwidth` is not a pointer in Go: it is always written, so a strategy that sets any field
+    also sets this one, to 0 if it does not name it.
     """
 
     min_free_kbytes_factor: Annotated[Int64, GreaterThan(0)] | None = None
@@ -29,9 +29,9 @@ class SystemStrategy(Strategy, frozen=True):
 
 
 CLUSTER_DEFAULT: Final = SystemStrategy()
-"""What the cluster's configuration begins with."""
+"""The defaults of the cluster's configuration."""
 
 DEFAULT: Final = SystemStrategy(
     min_free_kbytes_factor=100, watermark_scale_factor=150, memcg_reap_back_ground=0
 )
-"""What holds on a node whose NodeSLO says nothing."""
+"""The defaults of a node for an empty NodeSLO."""

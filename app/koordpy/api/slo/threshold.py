@@ -1,4 +1,4 @@
-"""Up to where best-effort pods may use a node: CPU suppression, and eviction by CPU and memory.
+"""Limits of best-effort pods' usage of a node: CPU suppression, and eviction by CPU and memory.
 
 Source: Koordinator, `apis/slo/v1alpha1/nodeslo_types.go` (`ResourceThresholdStrategy`).
 """
@@ -16,7 +16,7 @@ CFS_QUOTA: Final = "cfsQuota"
 
 
 class ResourceThresholdStrategy(Strategy, frozen=True):
-    """Percentages are of what the node has; `*_lower_percent` is where eviction ends."""
+    """Percentages are of the node's capacity; `*_lower_percent` is where eviction ends."""
 
     enable: bool | None = None
     cpu_suppress_threshold_percent: Percent | None = None

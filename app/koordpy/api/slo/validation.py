@@ -1,4 +1,4 @@
-"""What is wrong with the values of a strategy, in Koordinator's words.
+"""Validates the values of a strategy, with Koordinator's messages.
 
 Source: Koordinator, `pkg/util/sloconfig/validator.go`.
 """
@@ -9,9 +9,9 @@ from .strategy import Field, Strategy, fields_of
 
 
 def problems(strategy: Strategy, path: str) -> dict[str, str]:
-    """Return the first rule that each field breaks, by the field's path in Go, which begins with `path`.
+    """Return the first violation of each field, by the field's Go path, which begins with `path`.
 
-    Only what is set is checked. Objects in lists and maps are not, as they are not by Koordinator.
+    Only set fields are checked. Objects in lists and maps are not checked, as in Koordinator.
     """
     return dict(_problems(strategy, path))
 

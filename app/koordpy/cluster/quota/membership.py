@@ -24,7 +24,7 @@ class QuotaMembership:
         return quota_name(labels, namespace, self, label_only=self._label_only)
 
     def has_own(self, namespace: str) -> bool:
-        """Return whether a namespace has a quota of its own: one in it that has its name."""
+        """Return whether a namespace contains a quota of the same name."""
         return self._quotas.get(namespace, namespace) is not None
 
     def bound_to(self, namespace: str) -> Iterable[str]:

@@ -1,7 +1,7 @@
 """The admission webhooks over HTTP, without a web framework: kube-apiserver calls them for every pod.
 
-Verdicts, also those on malformed bodies, are AdmissionReviews with HTTP status 200; HTTP errors are for what
-is not a webhook call at all.
+Verdicts, also those on malformed bodies, are AdmissionReviews with HTTP status 200; HTTP errors are for
+requests that are not webhook calls.
 """
 
 import asyncio
@@ -31,18 +31,18 @@ class Webhook(Direct):
         self._chain = chain
 
     def respond(self, headers: Headers, body: bytes, gone: Gone) -> Reply | Coroutine[Any, Any, Reply | None]:
-        """Respond to an AdmissionReview; with a coroutine where a handler waits."""
+        """Respond to an AdmissionReview; with a coroutine if a handler waits."""
         content_type = _content_type(headers)
         if self._chain.waits:
             return self._respond_later(body, content_type, gone)
         return Reply(200, review(self._chain, body, content_type))
 
     def not_allowed(self, method: str) -> Reply:
-        """Refuse another method."""
+        """Reject another method."""
         return Reply(405, _ONLY_POST, TEXT)
 
     def too_large(self) -> Reply:
-        """Refuse a body that is too large."""
+        """Reject a body that is too large."""
         return Reply(200, refuse(self._chain, TOO_LARGE))
 
     async def _respond_later(self, body: bytes, content_type: str, gone: Gone) -> Reply | None:

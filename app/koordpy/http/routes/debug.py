@@ -1,8 +1,8 @@
-"""The debug API: what this process knows, how it is configured, and what it has decided.
+"""The debug API: this process's state, configuration and decisions.
 
 Nothing here changes the cluster or a decision; `/debug/flags` changes what is logged. Routes are coroutines,
-though few of them wait, because the state that they show is owned by the event loop: on it, they never see it
-half changed.
+though few of them await anything, because the state that they show is owned by the event loop: there they
+never see it partially changed.
 
 Paths and formats that Koordinator has are Koordinator's (`pkg/scheduler/frameworkext/services`).
 """
@@ -48,7 +48,7 @@ _NOT_IN_SCHEMA = (
 
 @dataclass
 class Sources:
-    """What the debug API shows. Parts that this process does not serve are empty or None."""
+    """The data of the debug API. Parts that this process does not serve are empty or None."""
 
     cluster: Cluster | None = None
     chains: Mapping[str, Chain] = field(default_factory=dict)
@@ -191,7 +191,7 @@ def _as_gin(path: str) -> str:
 
 
 def _plugin_endpoints(profiles: Profiles) -> dict[str, Callable[..., object]]:
-    """Return the REST endpoints of plugins; where two profiles have a plugin, those of the first profile."""
+    """Return the REST endpoints of plugins; if two profiles have a plugin, those of the first profile."""
     found: dict[str, Callable[..., object]] = {}
     for framework in profiles.frameworks.values():
         for plugin in framework.plugins:

@@ -1,4 +1,4 @@
-"""`/apis/v1/decisions`: the latest scheduling attempts, and with `?watch=true` new ones as they are made.
+"""`/apis/v1/decisions`: the latest scheduling attempts, and with `?watch=true` new ones as they happen.
 
 A watch is lines of JSON, or server-sent events for a caller that accepts `text/event-stream`.
 """
@@ -27,7 +27,7 @@ _DROPPED: Final = msgspec.json.encode({"message": "dropped: this reader has fall
 
 @dataclass(frozen=True)
 class Filter:
-    """Which attempts a caller asks for; empty values match all."""
+    """The attempts that a caller selects; empty values match all."""
 
     namespace: str = ""
     pod: str = ""
@@ -67,7 +67,7 @@ def router(
         if not (watch or as_events):
             return [] if found is None else found.recent(limit or 50, matches)
         if found is None or opened is None:
-            raise HTTPException(404, "there is nothing to watch: this process does not serve the extender")
+            raise HTTPException(404, "nothing to watch: this process does not serve the extender")
         try:
             stream = opened.open()
         except TooManyStreams as error:

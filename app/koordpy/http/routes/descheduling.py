@@ -1,4 +1,4 @@
-"""`/apis/v1/descheduling/rounds`: the last rounds of the descheduler, with what each plugin saw and did."""
+"""`/apis/v1/descheduling/rounds`: the last rounds of the descheduler, with each plugin's decisions."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -13,7 +13,7 @@ _ABSENT = "this process does not run the descheduler"
 
 
 def router(decisions: Callable[[], Decisions | None]) -> APIRouter:
-    """Return the routes; `decisions` is None where no descheduler runs."""
+    """Return the routes; `decisions` is None if no descheduler runs."""
     routes = APIRouter(dependencies=[Depends(known_parameters)])
 
     @routes.get("/apis/v1/descheduling/rounds")

@@ -1,7 +1,7 @@
 """The scheduler extender: POST /extender/filter, /prioritize, /preempt and /bind.
 
-These are hot paths: kube-scheduler's scheduling cycle waits for filter and prioritize. So no framework is in
-between, bodies go to the engine as bytes, and scores are computed right after the response of filter has been
+These are hot paths: kube-scheduler's scheduling cycle waits for filter and prioritize. So they use no web
+framework, bodies are passed on as bytes, and scores are computed right after the response of filter has been
 sent, while kube-scheduler runs its own plugins.
 """
 
@@ -48,7 +48,7 @@ def endpoints(extender: Extender, *, max_body: int = MAX_BODY) -> Mapping[str, D
 
 
 class _Verb(Direct):
-    """One verb: refuses requests that are not calls of it, and measures."""
+    """One verb: rejects requests that are not calls of it, and records metrics."""
 
     def __init__(self, verb: str, answer: Answer, max_body: int) -> None:
         self._verb, self._answer, self.max_body = verb, answer, max_body

@@ -1,4 +1,4 @@
-"""`/debug/flags`: what is logged, switched by `PUT /debug/flags/NAME` with the value as body.
+"""`/debug/flags`: what is logged, set by `PUT /debug/flags/NAME` with the value as body.
 
 Paths, statuses and texts are Koordinator's (`pkg/util/routes/flags.go`).
 """

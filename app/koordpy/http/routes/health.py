@@ -1,7 +1,7 @@
-"""Health in Kubernetes' manner: `/livez`, `/readyz`, `/healthz`, with `?verbose`, `?exclude=` and `/CHECK`.
+"""Health checks as in Kubernetes: `/livez`, `/readyz`, `/healthz`, with `?verbose`, `?exclude=` and `/CHECK`.
 
-`/livez` says whether to restart the process, `/readyz` whether to send it requests; `/healthz` is the old
-name for both.
+`/livez` fails if the process should be restarted, `/readyz` if it should get no requests; `/healthz` is the
+deprecated name for both.
 """
 
 from collections.abc import Awaitable, Callable

@@ -17,10 +17,10 @@ from .parameters import known_parameters
 
 
 class HistoryModel(BaseModel):
-    """What happened to a pod, oldest first, and why it is where it is.
+    """The history of a pod, oldest step first, and the causes of its state.
 
     `state` is `pending`, `bound` or `deleted`. `cycles` counts kube-scheduler's filter calls, `dropped_steps`
-    what was forgotten after `first_seen`. `other_uids` are other pods of that name that are remembered.
+    those forgotten after `first_seen`. `other_uids` are other recorded pods of that name.
     `allocated_reservation` is the Reservation whose resources the pod uses, by its annotation.
     """
 
@@ -54,7 +54,7 @@ def router(extender: Extender | None) -> APIRouter:
         if found is None:
             which = f" with UID {uid}" if uid else ""
             raise HTTPException(
-                404, f"pod {namespace}/{name}{which} does not exist, and nothing is remembered of it"
+                404, f"pod {namespace}/{name}{which} does not exist, and has no recorded history"
             )
         return found
 

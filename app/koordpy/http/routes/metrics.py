@@ -1,8 +1,8 @@
-"""Metrics in Prometheus' text format, on the paths that koord-manager has.
+"""Metrics in Prometheus' text format, on koord-manager's paths.
 
 `/metrics` and `/all-metrics` have everything, `/internal-metrics` what Koordinator's dashboards query.
-Koordinator keeps `/external-metrics` for metrics that are meant for a cluster's users; its webhooks have
-none. Source: Koordinator, `pkg/util/metrics/koordmanager`.
+Koordinator reserves `/external-metrics` for metrics for a cluster's users; its webhooks have none. Source:
+Koordinator, `pkg/util/metrics/koordmanager`.
 """
 
 from collections.abc import Iterator

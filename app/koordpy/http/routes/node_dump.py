@@ -1,8 +1,8 @@
 """`/apis/v1/nodes/NAME`: a node as the scheduler accounts for it, in Koordinator's format.
 
 The fields are those of kube-scheduler's own types, with Go's names. Selectors of affinity terms are shown as
-they are written, where Go shows empty objects. `requested.AllowedPodNumber` is always 0, as in Koordinator:
-`pods` counts the pods. Source: Koordinator, `pkg/scheduler/frameworkext/services/types.go`.
+written, while Go shows empty objects. `requested.AllowedPodNumber` is always 0, as in Koordinator: `pods`
+counts the pods. Source: Koordinator, `pkg/scheduler/frameworkext/services/types.go`.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from koordpy.cluster.nodes import NodeTable
 
 
 def node_dump(nodes: NodeTable, name: str) -> dict[str, Any]:
-    """Return what is known of a node; empty fields are left out. Raises LookupError for an unknown node."""
+    """Return the state of a node; empty fields are omitted. Raises LookupError for an unknown node."""
     row = nodes.row_of(name)
     node = None if row is None else nodes.node(row)
     if row is None or node is None:
@@ -93,7 +93,7 @@ def _ports(pods: Iterable[Pod]) -> dict[str, list[dict[str, Any]]]:
 
 
 def _resource(nodes: NodeTable, amounts: list[int]) -> dict[str, Any]:
-    """Return amounts in the shape of the scheduler's Resource."""
+    """Return amounts in the form of the scheduler's Resource."""
     names = nodes.resources.names
     scalars = {names[i]: amounts[i] for i in range(PODS + 1, len(amounts)) if amounts[i]}
     return {
@@ -106,7 +106,7 @@ def _resource(nodes: NodeTable, amounts: list[int]) -> dict[str, Any]:
 
 
 def _images(nodes: NodeTable, row: int) -> Mapping[str, dict[str, int]]:
-    """Return the node's images by name, each with how many nodes have it."""
+    """Return the node's images by name, each with the number of nodes that have it."""
     node = nodes.node(row)
     sizes = {name: image.size_bytes for image in (node.status.images if node else ()) for name in image.names}
     if not sizes:

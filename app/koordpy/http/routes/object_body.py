@@ -1,4 +1,4 @@
-"""Read the body of a request as one Kubernetes object, in JSON or YAML, within limits."""
+"""Reads the body of a request as one Kubernetes object, in JSON or YAML, within limits."""
 
 import asyncio
 from typing import Any, Final
@@ -16,14 +16,14 @@ MAX_YAML: Final = 64 << 10
 """Bytes of a body in YAML, which is slow to read."""
 
 _MOST_VALUES: Final = 100_000
-"""Values in a document; YAML aliases can make many of few bytes."""
+"""The most values in a document; YAML aliases can expand few bytes to many."""
 
 _DEEPEST: Final = 100
-"""Levels of a document in YAML."""
+"""The deepest nesting of a document in YAML."""
 
 
 async def read_object(request: Request) -> dict[str, Any]:
-    """Return the object in the body. Raises HTTPException 400 if it is none, 413 if it is too large."""
+    """Return the object in the body. Raises HTTPException 400 if it is not one, 413 if it is too large."""
     return await _document(await _body(request), request.headers.get("content-type", ""))
 
 
@@ -78,7 +78,7 @@ def _yaml(body: bytes) -> Any:
 
 
 def _check_depth(body: bytes) -> None:
-    """Raise ValueError for what nests too deeply: the loader recurses in C, and would overrun its stack."""
+    """Raise ValueError for too deep nesting: the loader recurses in C, and would overflow its stack."""
     depth = 0
     for event in yaml.parse(body, _LOADER):
         if isinstance(event, yaml.CollectionStartEvent):

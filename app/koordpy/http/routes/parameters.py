@@ -1,4 +1,4 @@
-"""Refuse unknown query parameters: a filter with a misspelt name would match everything."""
+"""Rejects unknown query parameters: a filter with a misspelt name would match everything."""
 
 from fastapi import HTTPException, Request
 from fastapi.routing import APIRoute

@@ -1,4 +1,4 @@
-"""Where the process spends its time: `/debug/pprof/profile` for `go tool pprof`, `.../stacks` for people."""
+"""CPU profiles: `/debug/pprof/profile` for `go tool pprof`, and `.../stacks` as text."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ LONGEST_SECONDS: Final = 120
 
 
 def router() -> APIRouter:
-    """Return the routes. Of several profiles only one is taken at a time."""
+    """Return the routes. Only one profile is taken at a time."""
     routes = APIRouter(prefix="/debug/pprof")
     busy = asyncio.Lock()
 

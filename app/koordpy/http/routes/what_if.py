@@ -1,4 +1,4 @@
-"""`POST /apis/v1/whatif`: where would the pods of this workload be scheduled, and what stops the rest?
+"""`POST /apis/v1/whatif`: where the pods of a workload would be scheduled, and what stops the rest.
 
 The body is a Pod, Deployment, ReplicaSet, StatefulSet, Job or another workload, as JSON or YAML. If this
 process also serves the admission webhooks, the pod goes through them first, as it would when it is created.
@@ -29,7 +29,7 @@ from .object_body import read_object
 from .parameters import known_parameters
 
 _WAITING: Final = 4
-"""What-ifs that may wait for the one that is running."""
+"""The most what-ifs that may wait for the running one."""
 
 MUTATE, VALIDATE = "/mutate-pod", "/validate-pod"
 
@@ -37,7 +37,7 @@ Admission = Literal["auto", "true", "false"]
 
 
 class AdmissionNote(BaseModel):
-    """What the admission webhooks would do to the pod; `ran` is False if they were not called."""
+    """The result of the admission webhooks for the pod; `ran` is False if they were not called."""
 
     ran: bool
     message: str
@@ -45,7 +45,7 @@ class AdmissionNote(BaseModel):
 
 
 class WhatIf(Forecast):
-    """A forecast, what it is about, and what admission would do first."""
+    """A forecast, its subject, and the result of admission."""
 
     kind: str
     namespace: str
@@ -56,7 +56,7 @@ class WhatIf(Forecast):
 
 @dataclass
 class Sources:
-    """What a what-if is computed from. `priority_of` returns a priority class's value, None if unknown."""
+    """The inputs of a what-if. `priority_of` returns a priority class's value, None if unknown."""
 
     profiles: Profiles
     cluster: Cluster
@@ -66,7 +66,7 @@ class Sources:
 
 
 def router(sources: Callable[[], Sources | None]) -> APIRouter:
-    """Return the route; `sources()` is None where no nodes are followed. One what-if runs at a time."""
+    """Return the route; `sources()` is None if no nodes are followed. One what-if runs at a time."""
     routes = APIRouter(dependencies=[Depends(known_parameters)])
     turn = asyncio.Lock()
     waiting = 0
@@ -125,7 +125,7 @@ async def _what_if(
     raw = as_created_again(template)
     meta = raw["metadata"]
     meta["namespace"] = namespace = str(meta.get("namespace") or "default")
-    _read(raw)  # an invalid pod is the caller's error, not a refusal
+    _read(raw)  # an invalid pod is the caller's error, not a rejection
     note, result = _admit(sources, raw, mode)
     name = name_of(document)
     notes: list[str] = []
@@ -170,12 +170,12 @@ async def _what_if(
 def _admit(
     sources: Sources, pod: dict[str, Any], mode: Admission
 ) -> tuple[AdmissionNote, dict[str, Any] | None]:
-    """Return what admission does to a pod, and the pod after it, None where it is refused."""
+    """Return the result of admission for a pod, and the changed pod, None if it is rejected."""
     mutating, validating = sources.chains.get(MUTATE), sources.chains.get(VALIDATE)
     if mode == "false":
-        return AdmissionNote(ran=False, message="switched off in the request", changes=[]), pod
+        return AdmissionNote(ran=False, message="disabled in the request", changes=[]), pod
     if mutating is None:
-        message = "this process does not serve the webhooks: the pod is taken as it is"
+        message = "this process does not serve the webhooks: the pod is used unchanged"
         if mode == "true":
             raise HTTPException(400, f"admission: {message}")
         return AdmissionNote(ran=False, message=message, changes=[]), pod
@@ -207,12 +207,12 @@ def _set_priority(sources: Sources, pod: Pod, notes: list[str]) -> None:
     pod.spec.priority = sources.priority_of(name)
     if pod.spec.priority is None:
         notes.append(
-            f"the value of priority class {name} is not known here: the pod counts with priority 0; "
+            f"the value of priority class {name} is unknown: the pod is evaluated with priority 0; "
             "set spec.priority otherwise"
         )
 
 
 def _numbered(pod: Pod, name: str, index: int, pods: int) -> Pod:
-    """Return one of several pods, with a name and a UID of its own."""
+    """Return one of several pods, with a unique name and UID."""
     own = (name or "pod") if pods == 1 else f"{name.rstrip('-') or 'pod'}-{index}"
     return replace(pod, metadata=replace(pod.metadata, name=own, uid=f"what-if-{index}"))

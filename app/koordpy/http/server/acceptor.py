@@ -1,8 +1,8 @@
-"""Accept connections on a listening socket, up to a limit.
+"""Accepts connections on a listening socket, up to a limit.
 
-uvicorn's own servers accept every connection that waits. A process that has as many connections as it can
-serve must leave further ones in the kernel's queue, and one that is out of file descriptors must try again
-later instead of failing; unfinished TLS handshakes count and are bounded in time.
+uvicorn's own servers accept every waiting connection. A process that has as many connections as it can serve
+must leave further ones in the kernel's queue, and one that is out of file descriptors must retry later
+instead of failing; unfinished TLS handshakes count and are bounded in time.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 64
-"""Connections that are accepted in one turn of the event loop."""
+"""The most connections accepted in one iteration of the event loop."""
 
 _FULL_SECONDS: Final = 0.02
-"""How long accepting pauses at the limit before it checks for connections that were closed."""
+"""How long accepting pauses at the limit before it checks for closed connections."""
 
 _HANDSHAKE_SECONDS: Final = 10.0
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -30,10 +30,10 @@ _ABORTED: Final = (ConnectionError, TimeoutError, ssl.SSLError, asyncio.Cancelle
 
 
 class Acceptor:
-    """Accept on a socket from `start` to `close`; it has the methods of asyncio's servers that uvicorn calls.
+    """Accepts on a socket from `start` to `close`; it has the methods of asyncio's servers that uvicorn
+    calls.
 
-    `connections` returns how many connections there are. Beyond `limit` (handshakes included) none is
-    accepted.
+    `connections` returns the number of connections. Beyond `limit` (handshakes included) none is accepted.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Acceptor:
         self._watch()
 
     def close(self) -> None:
-        """Accept no more connections, and drop those whose handshake is under way."""
+        """Accept no more connections, and drop those with an unfinished handshake."""
         if self._is_open:
             self._is_open = False
             self._unwatch()
@@ -68,7 +68,7 @@ class Acceptor:
                 handshake.cancel()
 
     async def wait_closed(self) -> None:
-        """Return when no handshake is under way any more."""
+        """Return once there is no unfinished handshake."""
         await asyncio.gather(*self._handshakes, return_exceptions=True)
 
     def _watch(self) -> None:
@@ -107,7 +107,7 @@ class Acceptor:
 
     async def _handshake(self, connection: socket.socket) -> None:
         """Set a connection up; one that fails is closed."""
-        with contextlib.suppress(OSError):  # the caller may be gone already
+        with contextlib.suppress(OSError):  # the caller may already be gone
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         timeout = None if self._tls is None else _HANDSHAKE_SECONDS
         try:

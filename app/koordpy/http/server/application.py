@@ -1,7 +1,7 @@
 """The ASGI application of one listener: hot paths first, everything else through FastAPI.
 
 FastAPI's routing and its request and response objects cost more than many of koordpy's answers, so the paths
-that a cluster calls for every pod are found in a dict before FastAPI gets the request.
+that a cluster calls for every pod are looked up in a dict before FastAPI gets the request.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,12 +56,12 @@ class Application:
             await send_answer(send, 503, _NOT_READY, TEXT)
 
     def direct_endpoint(self, path: str) -> Direct | None:
-        """Return the endpoint of a path that may be answered without ASGI."""
+        """Return the endpoint of a path that can be answered without ASGI."""
         endpoint = self._direct.get(path)
         return endpoint if endpoint is not None and (self._ready or self._has_become_ready()) else None
 
     def _has_become_ready(self) -> bool:
-        self._ready = self._is_ready()  # remembered: once it is complete, watches keep the view so
+        self._ready = self._is_ready()  # cached: once the view is complete, watches keep it complete
         return self._ready
 
 
@@ -71,7 +71,7 @@ async def _internal_error(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """Respond to an HTTP error in the shape of Koordinator's API."""
+    """Respond to an HTTP error in the format of Koordinator's API."""
     assert isinstance(error, HTTPException)
     message, path = str(error.detail), request.url.path
     if message == HTTPStatus.NOT_FOUND.phrase:
@@ -85,7 +85,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _invalid_parameters(_: Request, error: Exception) -> Response:
-    """Name invalid parameters as configuration errors do: path, value, what was expected."""
+    """Describe invalid parameters as configuration errors do: path, value, what was expected."""
     assert isinstance(error, RequestValidationError)
     items: list[Any] = [item | {"loc": item["loc"][1:]} for item in error.errors()]
     problems = map(problem, items)

@@ -34,7 +34,7 @@ class _Decision:
 
 
 class Authenticated:
-    """An ASGI application that only passes on requests which the API server authenticates and authorizes."""
+    """An ASGI application that passes on only requests that the API server authenticates and authorizes."""
 
     def __init__(self, app: ASGIApp, client: Client, clock: Clock) -> None:
         self._app, self._client, self._clock = app, client, clock

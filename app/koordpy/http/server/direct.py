@@ -1,7 +1,7 @@
 """Direct endpoints: from a complete body to a complete response, for paths that are called for every pod.
 
-ASGI passes bodies and responses on in messages, and runs each request as a task. For a function from bytes to
-bytes that costs a good part of the function's own time (`docs/performance.md` has figures). So such an
+ASGI passes bodies and responses in messages, and runs each request as a task. For a function from bytes to
+bytes that overhead is comparable to the function's own time (`docs/performance.md` has figures). So such an
 endpoint is written once, as `respond`: `protocol.py` calls it from the HTTP parser, and under any other
 server it is a plain ASGI application.
 """

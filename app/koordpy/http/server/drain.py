@@ -1,9 +1,9 @@
-"""Graceful shutdown of a listener: each caller learns with a response that it must reconnect elsewhere.
+"""Graceful shutdown of a listener: each caller is told with a response that it must reconnect elsewhere.
 
 Callers keep connections open and may send the next request at any time. A server that closes such a
-connection while a request is on its way has dropped that request, and a POST is not repeated. So while a
-listener drains, every response carries `connection: close`, and requests that still come are answered until
-it stops. A connection that has not carried a request yet was opened to carry one: it gets a moment longer.
+connection while a request is in transit drops that request, and a POST is not repeated. So while a listener
+drains, every response carries `connection: close`, and further requests are answered until it stops. A
+connection without a request so far was opened for one: it is kept a moment longer.
 """
 
 from typing import Any, Final, cast
@@ -24,17 +24,17 @@ class ServerConfig(uvicorn.Config):
 
 
 class DrainingProtocol(LimitedProtocol):
-    """A connection that ends after a response once its listener drains."""
+    """A connection that closes after a response once its listener drains."""
 
     _waits = False
 
     def on_headers_complete(self) -> None:
-        """Begin a request; the last one of this connection where the listener drains."""
+        """Begin a request; the last one of this connection if the listener drains."""
         super().on_headers_complete()
         if cast(ServerConfig, self.config).draining:
             cycle: Any = self.cycle
             cycle.keep_alive = False
-            if hasattr(cycle, "default_headers"):  # uvicorn does not announce the close by itself
+            if hasattr(cycle, "default_headers"):  # uvicorn does not announce the close itself
                 cycle.default_headers = [*cycle.default_headers, _CLOSE]
 
     def shutdown(self) -> None:

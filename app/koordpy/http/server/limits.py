@@ -1,7 +1,7 @@
-"""Limits on the time and memory that one caller may take, so that others are always served.
+"""Limits on the time and memory of each caller, so that others are always served.
 
-A caller that sends slowly, incompletely, too much or nothing, or does not read its responses, holds nothing
-but its own connection, and that for a bounded time. Deadlines are checked once a second for all connections
+A caller that sends slowly, incompletely, too much or nothing, or does not read its responses, occupies only
+its own connection, and only for a bounded time. Deadlines are checked once a second for all connections
 together, instead of a timer for each request; they replace uvicorn's keep-alive timers too.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from .protocol import Exchange, Protocol
 
 _CLOSE_SECONDS: Final = 1.0
-"""How long a caller may take to close the connection after it got the last byte."""
+"""How long a caller may take to close the connection after the last byte."""
 
 _FRAMING: Final = 8
 """Bytes of chunk sizes, extensions and trailers that are allowed per byte of body."""
@@ -27,8 +27,8 @@ class Limits:
 
     In seconds: `idle` between requests, `head` from the first byte of a request to the end of its header
     fields, `body` from there to its last byte, `reading` for a response that the caller does not read.
-    `head_bytes` limits the header fields. Unfinished bodies may take as much memory together as `bodies` of
-    the largest size. Connections beyond `connections` wait in the kernel's queue.
+    `head_bytes` limits the header fields. All unfinished bodies together may take as much memory as `bodies`
+    of the largest size. Connections beyond `connections` wait in the kernel's queue.
     """
 
     idle: float = 75.0
@@ -48,7 +48,7 @@ class BodyMemory:
 
 
 class _Phase(Enum):
-    """What a connection waits for: a part of the request, or our response."""
+    """What a connection waits for: a part of the request, or the response."""
 
     IDLE = "request"
     HEAD = "header fields"
@@ -60,7 +60,7 @@ _IDLE, _HEAD, _BODY, _RESPONSE = _Phase  # short names: they are read for every 
 
 
 class LimitedProtocol(Protocol):
-    """A connection that is kept within limits."""
+    """A connection with limits."""
 
     def __init__(self, *args: Any, limits: Limits, memory: BodyMemory, **kw: Any) -> None:
         super().__init__(*args, **kw)
@@ -68,7 +68,7 @@ class LimitedProtocol(Protocol):
         self._phase = _IDLE
         self._deadline = self._reading_deadline = self._close_deadline = inf
         self._changes = 0  # of phase
-        self._received = 0  # bytes of the present phase, without those that it began with
+        self._received = 0  # bytes of the current phase, without those that it began with
         self._body = 0  # bytes of body among them
         self._held = 0  # bytes of body in memory
 
@@ -102,13 +102,13 @@ class LimitedProtocol(Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse, and limit what is not body."""
+        """Parse, and limit bytes outside bodies."""
         if self.transport.is_closing():
             return
         changes = self._changes
         super().data_received(data)
         if self._changes != changes:
-            return  # how much of the data belongs to the new phase is not known, and does not matter
+            return  # the share of the new phase is unknown, and does not matter
         if self._phase is _HEAD:
             self._received += len(data)
             if self._received > self._limits.head_bytes:
@@ -119,7 +119,7 @@ class LimitedProtocol(Protocol):
                 self._refuse(HTTPStatus.BAD_REQUEST, "there is more framing than body")
 
     def pause_writing(self) -> None:
-        """Wait for the caller to read; until then nothing more is read from it."""
+        """Wait for the caller to read; until then read nothing from it."""
         super().pause_writing()
         self.flow.pause_reading()
         self._reading_deadline = self.loop.time() + self._limits.reading
@@ -160,20 +160,20 @@ class LimitedProtocol(Protocol):
             self._held += len(body)
             self._memory.held += len(body)
             if self._memory.held > most * self._limits.bodies:
-                self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many large requests are under way")
+                self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many large requests in progress")
         elif self._held:
             self._release()
         super().on_body(body)
         chunks = cast(list[bytes | bytearray], exchange.chunks)
         if len(chunks) > 1:
-            # A body that comes byte by byte must not take an object per byte.
+            # A body that arrives byte by byte must not take an object per byte.
             last = chunks.pop()
             if not isinstance(chunks[0], bytearray):
                 chunks[0] = bytearray(chunks[0])
             chunks[0] += last
 
     def on_message_complete(self) -> None:
-        """Respond: from now on the caller waits for us."""
+        """Respond: from now on the caller waits."""
         if self._held:
             self._release()
         self._phase, self._deadline = _RESPONSE, inf
@@ -197,7 +197,7 @@ class LimitedProtocol(Protocol):
         elif self._phase is _RESPONSE:
             self._expect(_IDLE, self._limits.idle)
 
-    # --- deadlines and refusals ------------------------------------------------------------------
+    # --- deadlines and rejections ----------------------------------------------------------------
 
     def _expect(self, phase: _Phase, seconds: float) -> None:
         self._phase = phase
@@ -210,7 +210,7 @@ class LimitedProtocol(Protocol):
         self._held = 0
 
     def _refuse(self, status: HTTPStatus, problem: str) -> None:
-        """Respond to a request that is not read to its end, unless a response has begun, and close."""
+        """Respond to a request that is not read to its end, unless a response has started, and close."""
         cycle: Any = self.cycle
         has_begun = cycle is not None and not cycle.response_complete
         if has_begun and self._phase is not _HEAD:

@@ -46,7 +46,7 @@ def _bind(name: str, host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, with our own acceptor, limits and no signal handlers."""
+    """uvicorn's server with a custom acceptor, limits and no signal handlers."""
 
     def __init__(self, config: uvicorn.Config, listening: socket.socket, tls: ssl.SSLContext | None) -> None:
         super().__init__(config)
@@ -118,7 +118,7 @@ class Listener:
         self._config = ServerConfig(
             app,
             http=DrainingProtocol,
-            ws="none",  # its connections would be outside of all limits
+            ws="none",  # its connections would bypass all limits
             proxy_headers=False,
             log_config=None,
             access_log=False,

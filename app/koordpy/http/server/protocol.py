@@ -1,10 +1,10 @@
-"""uvicorn's HTTP protocol, with a short cut for direct endpoints.
+"""uvicorn's HTTP protocol, with a shortcut for direct endpoints.
 
 Requests for direct endpoints (`direct.py`) are answered in the parser's callbacks, without a task and without
 ASGI messages, and head and body of their responses are sent in one write. uvicorn sends them in two, which
 means two system calls, two TCP segments (two TLS records), and a client that wakes up for a head without a
-body. Where client and server share cores, as kube-scheduler and its extender do, that costs a context switch
-in the middle of a response. Everything else is left to uvicorn.
+body. If client and server share cores, as kube-scheduler and its extender may, that costs a context switch in
+the middle of a response. Everything else is left to uvicorn.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class Exchange:
         return self
 
     def set(self) -> None:
-        """Wake those that wait for `gone`."""
+        """Wake the tasks that wait for `gone`."""
         if self._gone is not None:
             self._gone.set()
 
@@ -74,7 +74,7 @@ class Protocol(HttpToolsProtocol):
         self._direct_endpoint = getattr(self.app, "direct_endpoint", None)
 
     def shutdown(self) -> None:
-        """Close when idle, else after the response. A TLS peer that sends no close_notify is cut off."""
+        """Close when idle, else after the response. A TLS peer that sends no close_notify is aborted."""
         super().shutdown()
         if self.transport.is_closing():
             self.loop.call_later(_CLOSE_SECONDS, self.transport.abort)
