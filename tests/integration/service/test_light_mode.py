@@ -58,7 +58,7 @@ async def test_a_bind_call_is_refused_with_the_two_ways_out(tmp_path: Path) -> N
         pod = await stage.add_pod("p")
         assert (await stage.filter(pod, "n0"))["NodeNames"] == ["n0"]
         error = await stage.bind(pod, "n0")
-        assert "take bindVerb out of the extenders" in error
+        assert "remove bindVerb from the extenders" in error
         assert "set extender.mode: full" in error
         assert node_of(stage, "p") == ""
         stage.assert_nothing_is_left_over()
