@@ -1,7 +1,7 @@
-"""The command line: `koordpy COMMAND`. Commands read options, call, and print; what they do is elsewhere.
+"""The command line: `koordpy COMMAND`. Commands read options, call other modules, and print.
 
-Whatever goes wrong is one clear line on standard error and a non-zero exit code. Commands import what they
-need themselves, so that small ones answer at once.
+Every error is one clear line on standard error and a non-zero exit code. Commands import what they need
+when they run, so that small ones start fast.
 """
 
 import sys
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from koordpy import __version__
-from koordpy.commands.asking import address, server_option
+from koordpy.commands.debug_client import address, server_option
 from koordpy.commands.doctor import doctor
 from koordpy.commands.features import features
 from koordpy.commands.options import Failure, output_option
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.option("-v", "--verbose", count=True, help="Log more; twice for everything.")
+@click.option("-v", "--verbose", count=True, help="Log more; given twice, log everything.")
 @click.option("--traceback", is_flag=True, help="Show where an unexpected error came from.")
 @click.pass_context
 def cli(context: click.Context, verbose: int, traceback: bool) -> None:
@@ -42,12 +42,12 @@ def cli(context: click.Context, verbose: int, traceback: bool) -> None:
 
 @cli.command()
 @click.option(
-    "--exit", "leave", is_flag=True, help="Stop after the story; exit code 0 only if all of it happened."
+    "--exit", "leave", is_flag=True, help="Exit after the last step; exit code 0 only if all steps happened."
 )
 @click.option("--nodes", default=50, show_default=True, help="Nodes of the demo cluster.")
 @click.pass_obj
 def demo(obj: dict[str, Any], leave: bool, nodes: int) -> None:
-    """Run a whole cluster on this machine and tell one pod's story."""
+    """Run a whole cluster on this machine and show koordpy's features."""
     from koordpy.commands import demo as story
     from koordpy.main import set_up_logging
 
@@ -60,7 +60,7 @@ def demo(obj: dict[str, Any], leave: bool, nodes: int) -> None:
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("certs"), show_default=True)
 @click.option("--host", multiple=True, default=("localhost", "127.0.0.1"), show_default=True)
 def certs(directory: Path, host: tuple[str, ...]) -> None:
-    """Make or renew a development certificate authority and server certificate."""
+    """Generate or renew a development certificate authority and server certificate."""
     from datetime import UTC, datetime
 
     from koordpy.lib import certificates
@@ -69,13 +69,13 @@ def certs(directory: Path, host: tuple[str, ...]) -> None:
     click.echo(f"{directory}: certificate for {', '.join(host)}, authority {certificates.CA_CERT}")
 
 
-# --- looking ---------------------------------------------------------------------------------------
+# --- information -----------------------------------------------------------------------------------
 
 
 @cli.command()
 @output_option
 def version(output: Format) -> None:
-    """Print the version, and which plugins are installed."""
+    """Print the version and the installed plugins."""
     from koordpy.api.catalogue import Catalogue
     from koordpy.api.plugin import BasePlugin
 
@@ -93,9 +93,9 @@ def version(output: Format) -> None:
 
 @cli.command()
 @server_option
-@click.option("--live", is_flag=True, help="Ask whether the process lives, not whether it is ready.")
+@click.option("--live", is_flag=True, help="Check liveness instead of readiness.")
 def health(debug_server: str, live: bool) -> None:
-    """Ask a running koordpy whether it is ready (for probes: exit code 0 or 1)."""
+    """Check the readiness of a running koordpy (for probes: exit code 0 or 1)."""
     import httpx
 
     url = f"{address(debug_server)}{'/livez' if live else '/readyz'}"
@@ -121,7 +121,7 @@ cli.add_command(why)
 cli.add_command(worker)
 
 
-# --- the way in ------------------------------------------------------------------------------------
+# --- entry point -----------------------------------------------------------------------------------
 
 
 def _expected_errors() -> tuple[type[BaseException], ...]:
@@ -144,14 +144,14 @@ def _expected_errors() -> tuple[type[BaseException], ...]:
 def main() -> None:
     """Run the command line (console script `koordpy`)."""
     try:
-        sys.exit(cli.main(standalone_mode=False))  # the code of a command that exits with one, else 0
+        sys.exit(cli.main(standalone_mode=False))  # the command's exit code, else 0
     except click.exceptions.Abort:
         sys.exit(130)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        help_ = " (--help tells more)" if isinstance(error, click.UsageError) else ""
+        help_ = " (see --help)" if isinstance(error, click.UsageError) else ""
         click.echo(f"koordpy: {' '.join(error.format_message().split())}{help_}", err=True)
         sys.exit(error.exit_code)
     except Exception as error:
@@ -162,7 +162,7 @@ def main() -> None:
 
 
 def _told(error: Exception) -> str:
-    """Say what went wrong to somebody who can mend it, or that it is not theirs to mend."""
+    """Return the message for an error: its own if the user can fix it, else that it is internal."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, _expected_errors()) or type(error).__module__.startswith("koordpy."):

@@ -1,6 +1,6 @@
-"""Files that come with the program: manifests and shipped configuration from `deploy/`.
+"""Files shipped with the program: manifests and configuration from `deploy/`.
 
-In an installed wheel they are below the package; in a checkout they are where people look for them.
+In an installed wheel they are inside the package; in a checkout they are in `deploy/`.
 """
 
 from pathlib import Path

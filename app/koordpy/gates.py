@@ -1,8 +1,8 @@
-"""All feature gates that some part of koordpy knows, so that one file of settings serves every process.
+"""The feature gates of all parts of koordpy, so that one settings file serves every process.
 
-Koordinator's binaries share one list of gates too. A process takes the gates of its own parts and leaves
-those of other parts alone. A gate of Koordinator's that koordpy does not have has no effect, and a warning
-says so; any other name is refused wherever it is read.
+Koordinator's binaries share one list of gates too. A process uses the gates of its own parts and ignores
+those of other parts. A gate of Koordinator's that koordpy does not have has no effect and logs a warning;
+any other name is refused by every process.
 """
 
 import logging
@@ -22,7 +22,7 @@ _SERVING: Mapping[str, FeatureSpec] = {**admission_gates.SPECS, **scheduling_gat
 
 
 def serving(*, admission: bool = True, extender: bool = True) -> Mapping[str, FeatureSpec]:
-    """Return the gates of `koordpy serve`, with those that plugins of its parts bring along.
+    """Return the gates of `koordpy serve`, with those that plugins of its parts declare.
 
     Raises GateConflict.
     """
@@ -96,7 +96,7 @@ log = logging.getLogger(__name__)
 
 
 def chosen(own: Mapping[str, FeatureSpec], settings: Mapping[str, bool]) -> FeatureGates:
-    """Return a part's own gates as `settings` have them.
+    """Return a part's own gates with the values in `settings`.
 
     Raises FeatureGateError for an unknown name, PluginError when a plugin that declares gates is broken.
     """

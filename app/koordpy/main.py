@@ -1,4 +1,4 @@
-"""Run a koordpy process until it is told to stop: event loop, signals, logging, memory."""
+"""Run a koordpy process until it is stopped: event loop, signals, logging, memory."""
 
 import asyncio
 import gc
@@ -17,16 +17,16 @@ from koordpy.settings import Settings
 log = logging.getLogger(__name__)
 
 _COLLECT_AFTER = 200_000
-"""New containers between two collections: what is cached holds few cycles, and little of it ever dies."""
+"""New containers between two collections: cached objects have few cycles and rarely become garbage."""
 
 _COLLECT_WHILE_LISTING_AFTER = 2_000_000
-"""The same until the first lists are complete: ten containers a pod, of which none dies."""
+"""The same until the first lists are complete: ten containers per pod, none of which becomes garbage."""
 
 _OPEN_FILES = 65_536
 
 
 def set_up_logging(verbosity: int) -> None:
-    """Log to standard error; `verbosity` 0 shows warnings and what matters, 1 more, 2 everything."""
+    """Log to standard error; `verbosity` 0 logs warnings and important events, 1 more, 2 everything."""
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
     set_verbosity(verbosity)
 
@@ -34,7 +34,7 @@ def set_up_logging(verbosity: int) -> None:
 def run_process(settings: Settings, parts: Iterable[str]) -> None:
     """Run a process with these parts until SIGTERM or SIGINT, or until their work is over.
 
-    Raises what `Process` raises, and what the work of a part ends with.
+    Raises what `Process` raises, and the error that ends a part's work.
     """
 
     async def running(stopping: asyncio.Event) -> None:
@@ -61,10 +61,10 @@ async def _tune_when_ready(process: Process) -> None:
 
 
 def run(program: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Run a program on the fast event loop; the event it is given is set on SIGTERM and SIGINT."""
+    """Run a program on uvloop; the event that it receives is set on SIGTERM and SIGINT."""
 
     collect_seldom()
-    # They double every series, and nobody reads them.
+    # They double the number of series, and no dashboard uses them.
     disable_created_metrics()  # type: ignore[no-untyped-call]
 
     async def main() -> None:
@@ -83,7 +83,7 @@ def run(program: Callable[[asyncio.Event], Awaitable[None]]) -> None:
 
 
 def allow_many_connections() -> None:
-    """Let this process have as many open files as the system allows it: 1,024 are soon used up."""
+    """Raise this process's limit of open files to the hard limit: 1,024 are soon used up."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES if most == resource.RLIM_INFINITY else min(most, _OPEN_FILES)
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < wanted:
@@ -91,20 +91,20 @@ def allow_many_connections() -> None:
 
 
 def collect_seldom(after: int = _COLLECT_AFTER) -> None:
-    """Let the garbage collector run less often: while lists are read it would do so a thousand times."""
+    """Run the garbage collector less often: it would run a thousand times while lists are read."""
     gc.set_threshold(after, 20, 50)
 
 
 def begin_listing() -> None:
-    """Keep the garbage collector away from the first lists, until `tune_memory`."""
+    """Disable frequent garbage collection during the first lists, until `tune_memory`."""
     collect_seldom(_COLLECT_WHILE_LISTING_AFTER)
 
 
 def tune_memory() -> None:
-    """Take what was listed out of the garbage collector's sight.
+    """Freeze the listed objects, so that the garbage collector skips them.
 
-    Cached objects live as long as the process; walking a hundred thousand of them stops everything for a
-    tenth of a second.
+    Cached objects live as long as the process; traversing a hundred thousand of them blocks the process for
+    a tenth of a second.
     """
     gc.collect()
     gc.freeze()
@@ -112,7 +112,7 @@ def tune_memory() -> None:
 
 
 async def _first(*awaitables: Awaitable[object]) -> None:
-    """Return when one has ended (raising what it raised), and cancel the others."""
+    """Wait until one has ended (raising its error), and cancel the others."""
     tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
-"""What one koordpy process is to do: a configuration file, laid over by the command line.
+"""The settings of a koordpy process: a configuration file, overridden by the command line.
 
-Policies have files of their own in Koordinator's formats (scheduler and descheduler configuration); here is
-only which parts run, where they listen, and how the API server is reached.
+Policies have their own files in Koordinator's formats (scheduler and descheduler configuration). The
+settings choose the parts, their addresses, and the connection to the API server.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ CERT_DIR: Final = "/tmp/koordinator-webhook-certs"
 LOCAL_CERT_DIR: Final = "certs"
 
 SHUTDOWN_DELAY: Final = 5.0
-"""Seconds that a cluster is given to send no more requests to a replica that ends."""
+"""Seconds in which a cluster stops sending requests to a replica that shuts down."""
 
 PartName = Literal["admission", "extender", "descheduler", "controllers", "agent", "debug"]
 """A part of a process that settings can choose; `koordpy.compose.parts` has them."""
@@ -41,16 +41,16 @@ SERVING: tuple[PartName, ...] = ("admission", "extender", "debug")
 """The parts of `koordpy serve`, unless others are chosen."""
 
 _RENAMED: Final[Mapping[str, str]] = {"doors": "parts", "worker.qos": "agent"}
-"""Fields that had another name once."""
+"""Renamed fields."""
 
 _SHIPPED_PROFILES = {"full": "koordpy-profiles.yaml", "light": "koordpy-profiles-light.yaml"}
 
 ExtenderMode = Literal["full", "light"]
-"""Who binds pods: koordpy (full), or kube-scheduler by itself (light), where no plugin hands anything out."""
+"""What binds pods: koordpy (full), or kube-scheduler alone (light), where no plugin allocates anything."""
 
 
 class ClientSettings(ConfigModel):
-    """How the API server is reached: `server` alone, else a kubeconfig, else the pod's service account."""
+    """The connection to the API server: `server` alone, else a kubeconfig, else the pod's service account."""
 
     server: str | None = None
     kubeconfig: str | None = None
@@ -64,11 +64,11 @@ class ListenerSettings(ConfigModel):
     port: int = Field(ge=0, le=65535)
     cert_dir: str | None = None
     tls_hosts: tuple[str, ...] = Field(default=("localhost", "127.0.0.1"), strict=False)
-    """Names in a certificate that is made here; one that was put into the folder is left alone."""
+    """Names in a generated certificate; an existing one in the folder is left as it is."""
 
 
 class AdmissionSettings(ListenerSettings):
-    """The admission webhooks. They always speak TLS, as kube-apiserver wants it."""
+    """The admission webhooks. They always serve TLS, as kube-apiserver requires."""
 
     bind_address: str = "0.0.0.0"
     port: int = Field(default=9876, ge=0, le=65535)
@@ -82,16 +82,16 @@ class AdmissionSettings(ListenerSettings):
     disabled: tuple[str, ...] = Field(default=(), strict=False)
     """Handlers to leave out; `*` leaves out all that `enabled` does not name."""
     history: int = Field(default=256, ge=0)
-    """How many admissions are remembered for the debug API."""
+    """The number of admissions that are recorded for the debug API."""
 
     @property
     def certificate_folder(self) -> Path:
-        """The folder that the certificate is served from."""
+        """The folder of the serving certificate."""
         return Path(self.cert_dir or (CERT_DIR if self.certificates.generates else LOCAL_CERT_DIR))
 
     @property
     def shutdown_delay(self) -> float:
-        """Seconds that the cluster needs to learn of an end; a certificate of no cluster needs none."""
+        """Seconds that the cluster needs to notice a shutdown; 0 if the certificate is not for a cluster."""
         return 0.0 if self.certificates.mode is Mode.LOCAL else SHUTDOWN_DELAY
 
     @property
@@ -112,7 +112,7 @@ class LeaseSettings(ConfigModel):
 
     @model_validator(mode="after")
     def _leaves_time(self) -> "LeaseSettings":
-        """A leader that cannot renew stops before anybody else begins, and tries more than once before."""
+        """A leader that cannot renew stops before another is elected, after more than one attempt."""
         if not int(self.lease_duration) > self.renew_deadline > JITTER * self.retry_period:
             raise ValueError(
                 f"expected leaseDuration (whole seconds) > renewDeadline > {JITTER} * retryPeriod"
@@ -121,7 +121,7 @@ class LeaseSettings(ConfigModel):
 
 
 class SchedulerLeaseSettings(LeaseSettings):
-    """Koordinator's own: koord-scheduler and koordpy never schedule Reservations at the same time."""
+    """Koordinator's Lease: koord-scheduler and koordpy never schedule Reservations at the same time."""
 
     name: str = "koord-scheduler"
 
@@ -134,18 +134,18 @@ class ExtenderSettings(ListenerSettings, ObserverSettings):
     mode: ExtenderMode = "full"
     """`light` leaves binding to kube-scheduler; plugins that cannot do without the bind call are refused."""
     node_choice: NodeChoice = "kube-scheduler"
-    """Who chooses among the nodes that fit; `koordpy` answers filter with the best node alone."""
+    """What chooses among the feasible nodes; with `koordpy` filter returns the best node alone."""
     scheduler_config: str | None = None
-    """A KubeSchedulerConfiguration with the plugins to run; the shipped one of the mode where None."""
+    """A KubeSchedulerConfiguration with the plugins to run; None: the shipped one of the mode."""
     skip_missing_plugins: bool = False
     """Leave out plugins of the configuration that are not installed, instead of refusing to start."""
     decisions: int = Field(default=1000, ge=0)
-    """How many scheduling cycles are remembered for the debug API."""
+    """The number of scheduling cycles that are recorded for the debug API."""
     histories: int = Field(default=5000, ge=0)
-    """Of how many pods it is remembered what happened to them, for the debug API."""
+    """The number of pods whose history is recorded for the debug API."""
     controller_plugins: tuple[str, ...] = Field(default=("*",), strict=False)
-    """Koordinator's `--controller-plugins`: whose controllers run; `NAME` switches on, `-NAME` off, `*` all
-    that are not named."""
+    """Koordinator's `--controller-plugins`: plugins whose controllers run; `NAME` enables, `-NAME` disables,
+    `*` enables all that are not named."""
     network_topology_manager: bool = False
     """Koordinator's `--enable-network-topology-manager`: place the nodes in the tree of the
     ClusterNetworkTopology named `default`, and write its status."""
@@ -155,14 +155,14 @@ class ExtenderSettings(ListenerSettings, ObserverSettings):
 
     @property
     def profiles_file(self) -> Path:
-        """The KubeSchedulerConfiguration that holds."""
+        """The effective KubeSchedulerConfiguration."""
         if self.scheduler_config is not None:
             return Path(self.scheduler_config)
         return data.deploy("scheduler", _SHIPPED_PROFILES[self.mode])
 
 
 class DebugSettings(ListenerSettings):
-    """The debug API. Beyond loopback the API server reviews who calls and what they may do."""
+    """The debug API. Beyond loopback the API server authenticates and authorizes requests."""
 
     bind_address: str = "127.0.0.1"
     port: int = Field(default=10251, ge=0, le=65535)
@@ -173,7 +173,7 @@ class DeschedulerSettings(ConfigModel):
     """The worker's descheduler."""
 
     config: str | None = None
-    """A DeschedulerConfiguration file; without one there is nothing to do."""
+    """A DeschedulerConfiguration file; without one the descheduler does nothing."""
     dry_run: bool | None = None
     """Overrides the file's `dryRun`."""
     substitute_evictors: dict[str, str] = {}
@@ -181,10 +181,10 @@ class DeschedulerSettings(ConfigModel):
 
 
 class AgentSettings(ConfigModel):
-    """The node agent, on the node it runs on."""
+    """The node agent of one node."""
 
     node_name: str | None = None
-    """By default that of the environment variable NODE_NAME."""
+    """Default: the environment variable NODE_NAME."""
     cgroup_root: str = "/sys/fs/cgroup"
     proc_root: str = "/proc"
     sys_root: str = "/sys"
@@ -199,25 +199,25 @@ class ControllersSettings(ConfigModel):
     """The worker's controllers, which koord-manager runs in Koordinator."""
 
     selection: tuple[str, ...] = Field(default=("*",), strict=False)
-    """Koordinator's `--controllers`: `NAME` switches on, `-NAME` off, `*` all that are not named."""
+    """Koordinator's `--controllers`: `NAME` enables, `-NAME` disables, `*` enables all that are not named."""
     args: dict[str, dict[str, Any]] = {}
     """Arguments by the name of the controller."""
     lease: LeaseSettings = LeaseSettings()
-    """Koordinator's own: koord-manager and koordpy's controllers never run at the same time."""
+    """Koordinator's Lease: koord-manager and koordpy's controllers never run at the same time."""
 
 
 class WorkerSettings(ConfigModel):
-    """What `koordpy worker` hosts."""
+    """The parts of `koordpy worker`."""
 
     controllers: ControllersSettings = ControllersSettings()
 
     descheduler: DeschedulerSettings = DeschedulerSettings()
     leader_elect: bool = True
-    """False switches off the leader election of controllers, and what the descheduler's file asks for."""
+    """False disables the leader election of controllers and, whatever its file sets, of the descheduler."""
 
 
 class Settings(ConfigModel):
-    """Everything about one process."""
+    """All settings of one process."""
 
     api_version: Literal["config.koordpy.dev/v1alpha1"] = API_VERSION
     kind: Literal["KoordpyConfiguration"] = KIND
@@ -231,16 +231,16 @@ class Settings(ConfigModel):
     worker: WorkerSettings = WorkerSettings()
     agent: AgentSettings = AgentSettings()
     shutdown_delay: Seconds | None = None
-    """How long a process that was told to end goes on serving, not ready any more; by default 5 s where the
-    webhooks have a certificate for a cluster, else nothing."""
+    """How long a process that is shutting down keeps serving, no longer ready; by default 5 s where the
+    webhooks have a certificate for a cluster, else 0."""
 
 
 def load(
     path: Path | None, overrides: dict[str, Any] | None = None, environment: Mapping[str, str] | None = None
 ) -> Settings:
-    """Read a file (defaults without one) and lay `overrides` over it, nested like the file.
+    """Read a file (defaults without one) and apply `overrides`, nested like the file.
 
-    What the file does not say is taken from Koordinator's variables in `environment`. Raises ConfigError
+    Fields that the file does not set come from Koordinator's variables in `environment`. Raises ConfigError
     naming file (or variable) and path, OSError when the file cannot be read.
     """
     defaults = _from_environment(environment or {})
@@ -265,16 +265,16 @@ def _refuse_old_names(document: dict[str, Any]) -> None:
         for parent in parents:
             found = found.get(parent) if isinstance(found, dict) else None
         if isinstance(found, dict) and name in found:
-            problems.append(FieldError(old, f"is called {new} now"))
+            problems.append(FieldError(old, f"was renamed to {new}"))
     if problems:
         raise ConfigError(*problems)
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the environment of a koord-manager or a koordlet says, as a document.
+    """Return the settings in the environment of a koord-manager or a koordlet, as a document.
 
-    In a pod that knows its namespace the certificate is kept in a Secret, as there, unless the environment
-    says otherwise. Source: Koordinator, `pkg/webhook/util/util.go`.
+    In a pod that knows its namespace the certificate is kept in a Secret, as in Koordinator, unless the
+    environment sets another mode. Source: Koordinator, `pkg/webhook/util/util.go`.
     """
     found = {name: value for name, value in environment.items() if value}
     host = found.get("WEBHOOK_HOST")

@@ -65,7 +65,7 @@ def tell_the_lives(plane: ControlPlane, koordpy: Koordpy) -> None:
     assert causes("foreign") == ["OtherScheduler"]
     text = koordpy.run("why", "--history", "default/p0", "--debug-server", koordpy.debug_url)
     assert text.returncode == 0, text.stderr
-    assert "3 of 5 nodes are possible: LoadAwareScheduling refused 2" in text.stdout
+    assert "3 of 5 nodes are feasible: LoadAwareScheduling refused 2" in text.stdout
     # Nobody binds here; a scheduler that still asks is told what to change.
     body = {"PodName": "p0", "PodNamespace": "default", "PodUID": found["uid"], "Node": found["node"]}
     url = f"http://127.0.0.1:{koordpy.ports['extender']}/extender/bind"

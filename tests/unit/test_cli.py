@@ -56,7 +56,7 @@ def test_version_lists_the_installed_plugins():
     assert "colocationprofile" in plugins["controllers"]
 
 
-def test_explain_tells_matches_skips_and_changes_offline():
+def test_explain_shows_matches_skips_and_changes_offline():
     done = koordpy("profile", "explain", "-f", "-", stdin=PROFILE)
     assert done.returncode == 0, done.stderr
     assert "matches batch" in done.stdout
@@ -82,7 +82,7 @@ def test_explain_takes_workloads_for_the_pods_that_they_create():
     assert done.stdout.count("matches batch") == 2
 
 
-def test_lint_tells_findings_and_exits_with_3_where_there_are_errors():
+def test_lint_prints_findings_and_exits_with_3_where_there_are_errors():
     done = koordpy("profile", "lint", "-f", "-", stdin=PROFILE)
     assert done.returncode == 0, done.stderr
     assert "warning batch spec.qosClass = BE  refused-unless" in done.stdout
@@ -103,13 +103,13 @@ def test_lint_tells_findings_and_exits_with_3_where_there_are_errors():
     }
 
 
-def test_preview_tells_groups_and_exits_with_3_where_pods_would_be_refused(tmp_path):
+def test_preview_prints_groups_and_exits_with_3_where_pods_would_be_refused(tmp_path):
     there = tmp_path / "pods.yaml"
     there.write_text("\n---\n".join(PROFILE.split("---\n")[2:]))
     done = koordpy("profile", "preview", "-f", "-", "--pods", str(there), stdin=PROFILE)
     assert done.returncode == 3, done.stderr
     assert "batch (new): applies to 1 pod\n" in done.stdout
-    assert "1 of 1 pod would come out differently" in done.stdout
+    assert "1 of 1 pod would be different" in done.stdout
     assert "1 pod in 1 workload refused: Pod: Forbidden" in done.stdout
     harmless = PROFILE.replace("qosClass: BE", "qosClass: LS")
     done = koordpy("profile", "preview", "-f", "-", "--pods", str(there), "-o", "yaml", stdin=harmless)
@@ -167,7 +167,7 @@ def test_explain_is_readable_by_programs(output, load):
         (["why", "a/b", "--debug-server", "http://127.0.0.1:1"], "", "is koordpy running"),
         (["health", "--debug-server", "http://127.0.0.1:1"], "", "http://127.0.0.1:1/readyz"),
         (["serve", "--parts", "window"], "", "parts[0]"),
-        (["serve", "--doors", "admission"], "", "--doors: this is --parts now"),
+        (["serve", "--doors", "admission"], "", "--doors: renamed to --parts"),
         (["serve", "--extender-bind", "nowhere"], "", "expected ADDRESS:PORT"),
         (["serve", "--kubeconfig", "missing"], "", "missing"),
         (
@@ -176,8 +176,8 @@ def test_explain_is_readable_by_programs(output, load):
             "loopback",
         ),
         (["worker"], "", "choose parts with --parts"),
-        (["worker", "--qos"], "", "--qos: this is koordpy agent now"),
-        (["worker", "--descheduler"], "", "--descheduler: this is --parts descheduler now"),
+        (["worker", "--qos"], "", "--qos: renamed to koordpy agent"),
+        (["worker", "--descheduler"], "", "--descheduler: renamed to --parts descheduler"),
         (["worker", "--controllers"], "", "--parts controllers runs them"),
         (
             ["worker", "--parts", "descheduler", "--server", "http://127.0.0.1:1"],
@@ -225,7 +225,7 @@ def test_an_error_is_one_clear_line_and_a_code(arguments, stdin, complaint):
 
 def test_whatif_wants_something_that_has_pods():
     done = koordpy("whatif", "-f", "-", stdin="kind: Service\napiVersion: v1\n")
-    assert (done.returncode, done.stderr) == (1, "koordpy: no pod and no workload in the files\n")
+    assert (done.returncode, done.stderr) == (1, "koordpy: no pod or workload in the files\n")
 
 
 def test_whatif_and_following_say_where_nobody_answers():

@@ -26,8 +26,8 @@ def test_the_command_line_is_laid_over_the_file(tmp_path):
     [
         ("parts: [window]", r"parts\[0\]: got \"window\", expected 'admission'"),
         ("parts: []", r"parts: got \[\], "),
-        ("doors: [admission]", "doors: is called parts now"),
-        ("worker: {qos: {}}", "worker.qos: is called agent now"),
+        ("doors: [admission]", "doors: was renamed to parts"),
+        ("worker: {qos: {}}", "worker.qos: was renamed to agent"),
         ("debug: {port: 70000}", "debug.port: got 70000"),
         ("debug: {colour: red}", 'debug.colour: unknown field, got "red"'),
         ("workers: 2", "workers: unknown field, got 2"),

@@ -1,10 +1,10 @@
-"""Chance for previews: every probability above 0 happens, so that a preview shows all that may happen."""
+"""A random source for previews: every probability above 0 counts as 1, to show all that may happen."""
 
 import random
 
 
 class CertainChance(random.Random):
-    """Draws the number for which every probability above 0 is enough."""
+    """Returns the number that every probability above 0 exceeds."""
 
     def randint(self, a: int, b: int) -> int:
         """Return the lowest number."""

@@ -1,9 +1,9 @@
-"""A webhook path with its handlers: from a request to a verdict and the operations that go with it.
+"""A webhook path with its handlers: from a request to a verdict and its patch operations.
 
-The chain reads the object, calls the handlers in order, stops at the first that refuses, and turns whatever
-a handler raises into an answer. `koordpy.admission.review` puts the AdmissionReview envelope around it.
+The chain reads the object, calls the handlers in order, stops at the first that refuses, and converts every
+exception of a handler into a response. `koordpy.admission.review` adds the AdmissionReview envelope.
 
-Source of the order of steps: Koordinator, `pkg/webhook/pod/mutating/mutating_handler.go`; of the treatment of
+Source of the order of steps: Koordinator, `pkg/webhook/pod/mutating/mutating_handler.go`; of the handling of
 failures: controller-runtime, `pkg/webhook/admission`.
 """
 
@@ -72,8 +72,8 @@ class _Waiting:
 class Chain:
     """The handlers of one path, in order.
 
-    `waits` says whether a handler is asynchronous. `history` holds the last verdicts; `answered` counts the
-    answers, also those without a verdict, and `in_flight` the requests that wait for one.
+    `waits`: whether a handler is asynchronous. `history` holds the last verdicts; `answered` counts the
+    responses, also those without a verdict, and `in_flight` the requests without a response.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Chain:
         history: History | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Take the handlers of `path` as they shall run. Raises ValueError for a handler of another path."""
+        """Take the handlers of `path` in their order. Raises ValueError for a handler of another path."""
         for handler in handlers:
             if handler.path != path:
                 raise ValueError(f"handler {handler.identity()} belongs to {handler.path}, not to {path}")
@@ -103,14 +103,14 @@ class Chain:
     def admit(self, request: Request, raw_object: bytes | msgspec.Raw) -> Response:
         """Decide on a request whose object is given as JSON text (empty or null: none). Never raises.
 
-        In a chain that `waits` this is for dry runs, for which nobody has to wait; another request is refused
-        with status 500 at the handler that does.
+        In a chain that `waits` this is for dry runs, in which no handler waits; another request is refused
+        with status 500 by the first handler that waits.
         """
         began = perf_counter()
         return self._answered(request, self.rehearse(request, raw_object), began)
 
     def rehearse(self, request: Request, raw_object: bytes | msgspec.Raw) -> Response:
-        """Decide as `admit` does, for somebody who only wants to know: it is not counted nor remembered."""
+        """Decide as `admit` does, without counting or recording the request."""
         try:
             response = self._open(request, raw_object)
             if response is None:
@@ -139,7 +139,7 @@ class Chain:
         return self._answered(request, response, began)
 
     def _open(self, request: Request, raw_object: bytes | msgspec.Raw) -> Response | None:
-        """Read the object; return a verdict where no handler is to be asked."""
+        """Read the object; return a verdict where no handler needs to run."""
         path = self.path
         if path.resource and (
             request.resource.resource != path.resource or request.sub_resource != path.sub_resource
@@ -193,7 +193,7 @@ class Chain:
             explanation.changed(document, name)
 
     def _failed(self, request: Request, error: Exception) -> Response:
-        """Turn what reading the object or a handler raised into an answer."""
+        """Convert an exception of reading the object, or of a handler, into a response."""
         match error:
             case Denied():
                 return Response(False, 403, "Forbidden", error.message)
@@ -206,7 +206,7 @@ class Chain:
         return Response(False, 500, "", f"panic: {error} [recovered]")
 
     def _answered(self, request: Request, response: Response, began: float) -> Response:
-        """Count and remember an answer; a refusal is logged, without anything of the object but its name."""
+        """Count and record a response; a refusal is logged with the object's name and no other content."""
         seconds = perf_counter() - began
         if not response.allowed:
             log.info(
@@ -236,7 +236,7 @@ class Chain:
         return response
 
     def _read(self, request: Request, raw: bytes | msgspec.Raw) -> Document | None:
-        """Read the object, and the oldObject where the path says so. Raises Errored(400)."""
+        """Read the object, and the oldObject where the path requires it. Raises Errored(400)."""
         raw = bytes(raw)
         path = self.path
         if path.kind and request.operation in path.old_object:
@@ -268,7 +268,7 @@ class Chain:
 
     def _duration(self, handler: Handler, operation: str, allowed: bool) -> Histogram:
         if operation not in OPERATIONS:
-            operation = "other"  # a label must not take whatever a client sends
+            operation = "other"  # clients must not be able to create label values
         key = (handler.name, operation, allowed)
         known = self._durations.get(key)
         if known is None:
@@ -283,7 +283,7 @@ class Chain:
 
 
 def _stretches(handlers: Sequence[Handler]) -> list[tuple[list[tuple[Handler, Step]], _Waiting | None]]:
-    """Split a chain into stretches of synchronous handlers, each with the asynchronous one that ends it."""
+    """Split a chain into runs of synchronous handlers, each followed by an asynchronous one."""
     stretches: list[tuple[list[tuple[Handler, Step]], _Waiting | None]] = []
     steps: list[tuple[Handler, Step]] = []
     for handler in handlers:
@@ -296,13 +296,13 @@ def _stretches(handlers: Sequence[Handler]) -> list[tuple[list[tuple[Handler, St
 
 
 def _step(handler: Handler) -> Step:
-    """Make one call of both kinds of synchronous handlers."""
+    """Return one callable for both kinds of synchronous handlers."""
     if isinstance(handler, ValidatingHandler):
         return handler.validate
     if not isinstance(handler, MutatingHandler):
         raise TypeError(
             f"handler {handler.identity()}: {type(handler).__name__} is neither a MutatingHandler nor a "
-            "ValidatingHandler, nor one of their asynchronous kinds"
+            "ValidatingHandler, nor one of their asynchronous variants"
         )
     mutate = handler.mutate
 
@@ -314,7 +314,7 @@ def _step(handler: Handler) -> Step:
 
 
 def _async_step(handler: AsyncValidatingHandler | AsyncMutatingHandler) -> AsyncStep:
-    """Make one call of both kinds of asynchronous handlers."""
+    """Return one callable for both kinds of asynchronous handlers."""
     if isinstance(handler, AsyncValidatingHandler):
         return handler.validate
     mutate = handler.mutate
@@ -327,18 +327,18 @@ def _async_step(handler: AsyncValidatingHandler | AsyncMutatingHandler) -> Async
 
 
 def _at_once(handler: Handler, call: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine that does not wait."""
+    """Run a coroutine that must not wait."""
     try:
         call.send(None)
     except StopIteration:
         return
     finally:
         call.close()
-    raise Errored(500, f"handler {handler.identity()} has to wait, for which there is no time here")
+    raise Errored(500, f"handler {handler.identity()} has to wait, which this chain does not allow")
 
 
 def _verdict(request: Request) -> Response:
-    """Return the verdict on a request that every handler let pass."""
+    """Return the verdict on a request that no handler refused."""
     document = request.document
     if document is None or not document.changed:
         return ALLOWED
@@ -346,7 +346,7 @@ def _verdict(request: Request) -> Response:
 
 
 def one_line(message: str) -> str:
-    """Return a message as it fits a log: on one line, printable, and not for ever."""
+    """Return a message for the log: one line, printable, of limited length."""
     line = " ".join(message[: 2 * _LONGEST_MESSAGE].split())
     if not line.isprintable():
         line = line.encode("unicode_escape").decode()
@@ -354,6 +354,6 @@ def one_line(message: str) -> str:
 
 
 def _name_of(request: Request) -> str:
-    """Name a request as it fits a log, whatever the caller calls its parts."""
+    """Return the name of a request for the log; its parts are client input."""
     what = f"{request.operation} of {request.resource.resource}"
     return one_line(f"{what} {request.namespace}/{request.name}")

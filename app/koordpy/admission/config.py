@@ -1,8 +1,8 @@
-"""Which handlers run, in which order, with which arguments; and the chains that follow from it.
+"""The handlers that run, their order and arguments, and the resulting chains.
 
-In-tree handlers are enabled by their names here, in Koordinator's order. A third-party handler needs to be
-installed (entry point group `koordpy.admission`) and one line under `enabled`; it then runs after the
-in-tree handlers of its path, or directly before the one that its line names.
+In-tree handlers are enabled by name here, in Koordinator's order. A third-party handler must be installed
+(entry point group `koordpy.admission`) and listed under `enabled`; it then runs after the in-tree handlers of
+its path, or directly before the handler that its entry names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,11 +44,11 @@ DEFAULT_HANDLERS: Final = (
     "validate-node.SLOConfig",
     "validate-configmap.SLOControllerConfig",
 )
-"""The in-tree handlers, in the order in which Koordinator calls its own."""
+"""The in-tree handlers, in Koordinator's order."""
 
 
 class HandlerEntry(ConfigModel):
-    """A handler to run: its arguments, and the handler that it shall precede (default: run last)."""
+    """A handler to run: its arguments, and the handler before which it runs (default: last)."""
 
     name: str
     args: dict[str, Any] = {}
@@ -58,9 +58,9 @@ class HandlerEntry(ConfigModel):
 class AdmissionConfig(ConfigModel):
     """The admission part of a configuration file.
 
-    `enabled` adds handlers to the in-tree ones, or gives an in-tree one arguments or another place.
-    `disabled` takes handlers out by name; `*` takes out all that `enabled` does not name. `history` is the
-    number of admissions to remember.
+    `enabled` adds handlers to the in-tree ones, or gives an in-tree one arguments or another position.
+    `disabled` removes handlers by name; `*` removes all that `enabled` does not name. `history` is the
+    number of admissions to record.
     """
 
     enabled: list[HandlerEntry] = []
@@ -74,7 +74,7 @@ def installed() -> Catalogue[Handler]:
 
 
 def gate_specs(catalogue: Catalogue[Handler] | None = None) -> dict[str, FeatureSpec]:
-    """Return the gates of admission, with those that installed handlers bring along. Raises GateConflict."""
+    """Return the gates of admission, with those that installed handlers declare. Raises GateConflict."""
     catalogue = installed() if catalogue is None else catalogue
     return catalogue.feature_gates(gates.SPECS, skip_broken=True)
 
@@ -112,8 +112,8 @@ def build_chains(
 ) -> dict[str, Chain]:
     """Return the chains by path.
 
-    A path whose gate is off is not served; with WebhookFramework off none is. A handler whose gate is off is
-    left out. Raises ConfigError.
+    A path whose gate is off is not served; with WebhookFramework off no path is served. A handler whose gate
+    is off is left out. Raises ConfigError.
     """
     if not handle.gates.enabled("WebhookFramework"):
         return {}
@@ -135,14 +135,14 @@ def build_chains(
 def make_chains(
     handlers: Mapping[str, Sequence[Handler]], handle: Handle, history: History
 ) -> dict[str, Chain]:
-    """Return the chains of handlers that are made already."""
+    """Return the chains of existing handlers."""
     return {
         path: Chain(path, own, history=history, clock=handle.clock) for path, own in sorted(handlers.items())
     }
 
 
 def _path(entry: HandlerEntry, config: AdmissionConfig) -> str:
-    """Return the place of an entry in the configuration file; a default has none and is named."""
+    """Return the position of an entry in the configuration file, or the name of a default handler."""
     for index, enabled in enumerate(config.enabled):
         if enabled is entry:
             return f"{_ENABLED}[{index}]"

@@ -1,6 +1,6 @@
 """Return what admission would do to pods, and why; `koordpy profile explain` prints it.
 
-Works offline: the cluster may be filled from YAML files. Nothing is written anywhere.
+Works offline: the cluster may be filled from YAML files. Nothing is written.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ _TYPES = {(resource.api_version, resource.kind): type_ for type_, resource in RE
 
 
 class RuleOutcome(BaseModel):
-    """A rule (for example a profile) that applied to the object or did not, and why."""
+    """A rule (for example a profile), whether it applied to the object, and why."""
 
     handler: str
     subject: str
@@ -32,7 +32,7 @@ class RuleOutcome(BaseModel):
 
 
 class ExplainedChange(BaseModel):
-    """One change. `path` is a JSON pointer; `before` and `after` are null where there was or is nothing."""
+    """One change. `path` is a JSON pointer; `before` and `after` are null where the value is absent."""
 
     handler: str
     cause: str
@@ -43,7 +43,7 @@ class ExplainedChange(BaseModel):
 
 
 class AdmissionExplanation(BaseModel):
-    """What admission says to one object: verdict, rules, changes in order, the patch, and the result."""
+    """The admission of one object: verdict, rules, changes in order, the patch, and the result."""
 
     kind: str
     namespace: str
@@ -65,11 +65,10 @@ def explain(
     operation: str = CREATE,
     old: dict[str, Any] | None = None,
 ) -> AdmissionExplanation:
-    """Run one object through a chain and tell everything about it.
+    """Run one object through a chain and explain the outcome.
 
-    `namespace` is where the object would be created if it does not say so itself; `old` is what it was before
-    an UPDATE. Where the object is refused, `changes` shows how far the chain came; nothing of it would be
-    sent.
+    `namespace` is where the object would be created if it names none; `old` is the object before an UPDATE.
+    If the object is refused, `changes` has the changes made before the refusal, which would not be sent.
     """
     notes = Explanation()
     metadata = document.get("metadata")
@@ -118,7 +117,8 @@ def explain(
 def feed(cluster: Cluster, documents: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Put objects (profiles, namespaces, priority classes ...) into a cluster; return the others.
 
-    Pods are among the others: they are what is explained. Items of a List count each. Raises DecodeError.
+    Pods are among the others, because they are explained. The items of a List are separate objects. Raises
+    DecodeError.
     """
     left: list[dict[str, Any]] = []
     for document in documents:
@@ -135,7 +135,7 @@ def feed(cluster: Cluster, documents: Iterable[Mapping[str, Any]]) -> list[dict[
 
 
 def read(type_: type[T], document: Mapping[str, Any]) -> T:
-    """Read an object that somebody wrote. Raises DecodeError, with the object's name in the message."""
+    """Decode a user's object. Raises DecodeError, with the object's name in the message."""
     try:
         return decode(type_, dict(document))
     except DecodeError as error:

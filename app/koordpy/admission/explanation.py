@@ -1,7 +1,7 @@
-"""Why an admission came out as it did: which rules spoke, which kept silent, and who changed what.
+"""The reasons for an admission's outcome: which rules applied, which did not, and what each handler changed.
 
-Handlers tell an Explanation only where a request carries one, so a request that nobody asks about pays one
-comparison with None.
+Handlers report only where a request carries an Explanation, so that any other request costs one comparison
+with None.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from koordpy.api.patch import clone
 
 @dataclass(frozen=True)
 class Judgement:
-    """A rule (a profile, a check) that applied or did not, and why."""
+    """A rule (a profile, a check), whether it applied, and why."""
 
     handler: str
     subject: str
@@ -36,7 +36,7 @@ class Change:
 
 @dataclass
 class Explanation:
-    """What handlers said about one request, in order. The chain sets `handler` before it calls one."""
+    """The reports of handlers on one request, in order. The chain sets `handler` before it calls one."""
 
     handler: str = ""
     judgements: list[Judgement] = field(default_factory=list)
@@ -44,15 +44,15 @@ class Explanation:
     _seen: dict[str, Any] | None = None
 
     def start(self, document: Document) -> None:
-        """Take the document as it is now for the state that nobody has changed yet."""
+        """Take the present document as the state before any change."""
         self._seen = clone(document.raw)
 
     def judged(self, subject: str, applied: bool, reason: str) -> None:
-        """Note that a rule applied, or that it did not."""
+        """Record whether a rule applied."""
         self.judgements.append(Judgement(self.handler, subject, applied, reason))
 
     def changed(self, document: Document, cause: str) -> None:
-        """Put every change since the last call down to `cause`."""
+        """Attribute every change since the last call to `cause`."""
         for op, path, value in json_diff.changes(self._seen, document.raw):
             before: Any = self._seen
             for segment in path:

@@ -1,4 +1,4 @@
-"""Koordinator's feature gates, as far as they decide what the webhooks do.
+"""Koordinator's feature gates of the webhooks.
 
 Names, defaults and stages are Koordinator's, so that the `--feature-gates` of a koord-manager keep their
 meaning. Source: Koordinator, `pkg/features/features.go`.
@@ -44,7 +44,7 @@ SPECS: dict[str, FeatureSpec] = {
 
 
 def feature_gates(settings: Mapping[str, bool] | None = None) -> FeatureGates:
-    """Return Koordinator's webhook gates at their defaults, changed as `settings` say.
+    """Return Koordinator's webhook gates at their defaults, overridden by `settings`.
 
     Raises koordpy.lib.feature_gates.FeatureGateError.
     """

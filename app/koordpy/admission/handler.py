@@ -1,10 +1,10 @@
-"""The interface of admission handlers: what they get, what they may do, how they say no.
+"""The interface of admission handlers: their input, their effects, and how they refuse a request.
 
-A webhook path has a chain of handlers (`koordpy.admission.chain`). In-tree and third-party handlers are the
-same: a class that is named by an entry point of group `koordpy.admission`, constructed once with its
-arguments and a `Handle`, and called for every request on its path. Handlers are synchronous and do no I/O;
-what they need to know of the cluster they read from stores that follow it. The few that must write to the
-API server before they can answer are asynchronous, and only chains that have such handlers wait.
+A webhook path has a chain of handlers (`koordpy.admission.chain`). In-tree and third-party handlers work the
+same way: a class that an entry point of group `koordpy.admission` names, constructed once with its arguments
+and a `Handle`, and called for every request on its path. Handlers are synchronous and do no I/O; they read
+the state of the cluster from stores that follow it. The few that must write to the API server before they can
+decide are asynchronous, and only chains with such handlers wait.
 """
 
 from abc import ABC, abstractmethod
@@ -50,7 +50,7 @@ class Denied(Exception):
 
 
 class Errored(Exception):
-    """The request cannot be decided on, and therefore is not allowed: status `code`, no reason.
+    """The request cannot be decided and is therefore not allowed: status `code`, no reason.
 
     Koordinator answers 400 where the object is at fault (nearly all its validations) and 500 where the
     webhook is (a missing PriorityClass, a profile patch that does not fit).
@@ -63,7 +63,7 @@ class Errored(Exception):
 
 
 class GroupVersionKind(Struct):
-    """The kind that an object is sent as."""
+    """The kind of a sent object."""
 
     group: str = ""
     version: str = ""
@@ -71,7 +71,7 @@ class GroupVersionKind(Struct):
 
 
 class GroupVersionResource(Struct):
-    """The resource that a request is for."""
+    """The resource of a request."""
 
     group: str = ""
     version: str = ""
@@ -79,7 +79,7 @@ class GroupVersionResource(Struct):
 
 
 class UserInfo(Struct):
-    """Who makes a request."""
+    """The user who makes a request."""
 
     username: str = ""
     uid: str = ""
@@ -90,11 +90,11 @@ class UserInfo(Struct):
 class Request:
     """One admission request.
 
-    `document` is the object under edit; it is None where there is no object (DELETE). `namespace` is the
-    namespace of the object as it was sent, or the request's where the object has none (`names_namespace` is
-    False then). `effective_namespace` is the same until a handler moves the object to another namespace: what
-    later handlers decide is decided for that one. It is kept apart from the document because a pod that was
-    sent without a namespace does not get one.
+    `document` is the object being mutated; None where there is no object (DELETE). `namespace` is the
+    namespace of the object as sent, or the request's where the object has none (`names_namespace` is False
+    then). `effective_namespace` is the same until a handler moves the object to another namespace, for which
+    later handlers then decide. It is separate from the document because a pod that was sent without a
+    namespace does not get one.
     """
 
     __slots__ = (
@@ -151,14 +151,14 @@ class Request:
         self._reread = False
 
     def take(self, document: Document) -> None:
-        """Take the object, as it was sent."""
+        """Take the object as sent."""
         self.document = document
         own = document.get(_NAMESPACE)
         self.names_namespace = bool(own)
         self.namespace = self.effective_namespace = own or self.namespace
 
     def object(self, type_: type[T]) -> T:
-        """Return the object as it stands now. Raises DecodeError, LookupError where there is none."""
+        """Return the object in its present state. Raises DecodeError, LookupError where there is none."""
         if self.document is None:
             raise LookupError("the request has no object")
         if self.document.changed:
@@ -180,9 +180,9 @@ class Request:
         return known
 
     def show(self, object_: Any) -> None:
-        """Let later validating handlers see another object of that type than the one that was sent.
+        """Replace the object of that type that later validating handlers see.
 
-        What the API server stores stays as it was sent.
+        The API server still stores the object as sent.
         """
         self._objects["object", type(object_)] = object_
 
@@ -194,28 +194,28 @@ class Request:
 
     @property
     def user_info(self) -> UserInfo:
-        """Who makes the request. Raises DecodeError."""
+        """The user who makes the request. Raises DecodeError."""
         raw = bytes(self._raw_user_info)
         return decode(UserInfo, raw) if raw and raw != b"null" else UserInfo()
 
-    # Go handlers hand amounts to each other in memory, where a quantity has more to it than its text: whether
-    # it keeps the text that it was read from. Koordinator's extended-resource-spec compares that too.
+    # Go handlers pass quantities to each other in memory, where a quantity also records whether it keeps the
+    # text that it was parsed from. Koordinator's extended-resource-spec compares that too.
 
     def quantity(self, path: Path, wire: str | int | float | None) -> Quantity:
-        """Return the amount at a path whose wire value is `wire`, in the form that Go code would see."""
+        """Return the quantity at a path whose wire value is `wire`, in the form that Go code would have."""
         return self._exact.get(path) or _read(wire, self._reread)
 
     @property
     def has_plain_amounts(self) -> bool:
-        """Whether every amount has just the form that its wire value says."""
+        """Whether every quantity has the form of its wire value."""
         return not self._exact and not self._reread
 
     def note_quantity(self, path: Path, quantity: Quantity) -> None:
-        """Remember the form of an amount that a handler writes at a path, for later handlers."""
+        """Record the form of a quantity that a handler writes at a path, for later handlers."""
         self._exact[path] = quantity
 
     def reread(self) -> None:
-        """Say that the object went through its text form: every amount now keeps its canonical text."""
+        """Record that the object was serialized: every quantity now has its canonical text."""
         self._exact.clear()
         self._reread = True
 
@@ -245,7 +245,7 @@ def _decode(type_: type[T], raw: bytes) -> T:
 
 
 class RandomSource(Protocol):
-    """Where chance comes from; `random.Random` is one."""
+    """A source of random numbers, such as `random.Random`."""
 
     def randint(self, a: int, b: int, /) -> int:
         """Return an integer from a to b, both included."""
@@ -254,11 +254,12 @@ class RandomSource(Protocol):
 
 @dataclass
 class Handle:
-    """What handlers may use: the cluster as it is known, the gates, time and chance.
+    """What handlers may use: the known state of the cluster, the gates, time and randomness.
 
     `client` writes to the API server; it is None where nothing may be written (offline, in explanations).
-    `pre_enqueue_gates` returns the scheduling gates that a new pod needs beside its own, given the name of
-    its scheduler and a way to read the pod; None where no scheduler profile has a plugin that needs any.
+    `pre_enqueue_gates` returns the scheduling gates that a new pod needs besides its own, given the name of
+    its scheduler and a callable that reads the pod; None where no scheduler profile has a plugin that needs
+    any.
     """
 
     cluster: Cluster
@@ -270,15 +271,15 @@ class Handle:
 
 
 class Handler(BasePlugin, ABC):
-    """What all kinds of handlers declare.
+    """The declarations of all kinds of handlers.
 
     `name` and `path` together identify a handler (`mutate-pod.ClusterColocationProfile`); its entry point has
     that name. It runs if the gate `feature` is on and the gate `disabled_by` is off; gates are read once, at
-    the start. `needs` is what the handler cannot work without beyond the objects that it follows.
+    the start. `needs` are the handler's needs besides the objects that it follows.
     """
 
     metric_name: ClassVar[str] = ""
-    """What metrics call it, where that is not its name."""
+    """Its name in metrics, where that differs from `name`."""
     path: ClassVar[str]
     disabled_by: ClassVar[str | None] = None
     handle: Handle
@@ -288,53 +289,53 @@ class Handler(BasePlugin, ABC):
 
     @classmethod
     def identity(cls) -> str:
-        """Return the name under which configuration speaks of the handler."""
+        """Return the handler's name in configuration files."""
         return f"{cls.path.strip('/').replace('/', '.')}.{cls.name}"
 
     @classmethod
     def is_enabled(cls, gates: FeatureGates) -> bool:
-        """Whether the handler's gates let it run."""
+        """Whether the handler's gates enable it."""
         if cls.feature is not None and not gates.enabled(cls.feature):
             return False
         return cls.disabled_by is None or not gates.enabled(cls.disabled_by)
 
 
 class MutatingHandler(Handler):
-    """A handler that changes the object."""
+    """A handler that mutates the object."""
 
     @abstractmethod
     def mutate(self, request: Request, document: Document) -> None:
-        """Edit the document.
+        """Mutate the document.
 
-        Called in the order of the chain; each handler sees the edits of those before it. Raise `Denied` or
-        `Errored` to refuse: the chain ends and no edit of any handler is sent. Any other exception is a bug
+        Called in the order of the chain; each handler sees the changes of those before it. Raise `Denied` or
+        `Errored` to refuse: the chain ends and no change of any handler is sent. Any other exception is a bug
         and refuses with status 500.
         """
 
 
 class ValidatingHandler(Handler):
-    """A handler that only judges."""
+    """A handler that only validates."""
 
     @abstractmethod
     def validate(self, request: Request) -> None:
-        """Return if the request may pass this handler; raise `Denied` or `Errored` if not. Change nothing."""
+        """Return if the request is valid; raise `Denied` or `Errored` if not. Change nothing."""
 
 
 class AsyncMutatingHandler(Handler):
-    """A handler that changes the object, and may wait for something meanwhile."""
+    """A handler that mutates the object and may wait."""
 
     @abstractmethod
     async def mutate(self, request: Request, document: Document) -> None:
-        """Edit the document, as `MutatingHandler.mutate` does.
+        """Mutate the document, as `MutatingHandler.mutate` does.
 
-        Other requests are decided on while this one waits. It is cancelled when the caller goes away: what it
-        changed elsewhere by then must be right without it. A dry run (`request.dry_run`) changes nothing
-        anywhere and is decided without waiting.
+        Other requests are handled while this one waits. It is cancelled when the client disconnects: what it
+        has changed elsewhere by then must be consistent. A dry run (`request.dry_run`) changes nothing
+        anywhere and does not wait.
         """
 
 
 class AsyncValidatingHandler(Handler):
-    """A handler that only judges, and may wait for something meanwhile."""
+    """A handler that only validates and may wait."""
 
     @abstractmethod
     async def validate(self, request: Request) -> None:

@@ -1,4 +1,4 @@
-"""The last admissions of a process, for whoever asks afterwards what a webhook did to a pod."""
+"""The last admissions of a process, to show afterwards what a webhook did to a pod."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ import msgspec
 
 _LONGEST_PATCH: Final = 256 * 1024
 _LONGEST_TEXT: Final = 4096
-_CUT: Final = "... (too long to be remembered)"
+_CUT: Final = "... (truncated)"
 
 
 class Admission(NamedTuple):
-    """One answered request. `patch` is the JSON text of the operations, empty where nothing changed."""
+    """One completed request. `patch` is the JSON text of the operations, empty where nothing changed."""
 
     time: datetime
     path: str
@@ -29,7 +29,7 @@ class Admission(NamedTuple):
 
     @property
     def is_large(self) -> bool:
-        """Whether it takes more room than an admission usually does."""
+        """Whether it is larger than a usual admission."""
         return (
             len(self.patch) > _LONGEST_PATCH
             or len(self.uid) + len(self.operation) + len(self.namespace) + len(self.name) + len(self.message)
@@ -37,7 +37,7 @@ class Admission(NamedTuple):
         )
 
     def shortened(self) -> "Admission":
-        """Return it with long texts cut, and with a note in the place of a long patch."""
+        """Return it with long texts truncated, and a long patch replaced by a note."""
         uid, operation, namespace, name, message = (
             text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + _CUT
             for text in (self.uid, self.operation, self.namespace, self.name, self.message)
@@ -50,18 +50,18 @@ class Admission(NamedTuple):
         )
 
     def operations(self) -> list[dict[str, Any]]:
-        """Return the RFC 6902 operations that were answered with."""
+        """Return the RFC 6902 operations of the response."""
         return msgspec.json.decode(self.patch) if self.patch else []
 
 
 class History:
-    """A bounded memory of admissions, the oldest of which is forgotten first."""
+    """A bounded record of admissions; the oldest is dropped first."""
 
     def __init__(self, size: int = 256) -> None:
         self._admissions: deque[Admission] = deque(maxlen=size)
 
     def add(self, admission: Admission) -> None:
-        """Remember an admission. What is large in it is not kept: callers decide how much they send."""
+        """Record an admission. Large values are truncated, because clients determine their size."""
         self._admissions.append(admission.shortened() if admission.is_large else admission)
 
     def __len__(self) -> int:

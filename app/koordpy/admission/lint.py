@@ -1,7 +1,7 @@
-"""What is wrong with the objects that say what admission does: found before any pod meets them.
+"""Checks of the objects that configure admission, before they affect pods.
 
-The plugin that gives an object its meaning also knows how it goes wrong, so a linter is a plugin: a class
-named by an entry point of group `koordpy.lint`, whose name is the kind of its objects.
+A linter is a plugin, because the plugin that interprets an object knows its errors: a class that an entry
+point of group `koordpy.lint` names; the entry point's name is the kind of the objects.
 """
 
 from abc import ABC, abstractmethod
@@ -21,10 +21,10 @@ GROUP: Final = "koordpy.lint"
 
 
 class Severity(StrEnum):
-    """How bad a finding is.
+    """The severity of a finding.
 
-    ERROR: something does not work, or pods are refused because of it. WARNING: it does something that is
-    probably not meant, or breaks some pods. NOTE: it is as written, and worth knowing.
+    ERROR: something does not work, or pods are refused because of it. WARNING: its effect is
+    probably not intended, or it breaks some pods. NOTE: it works as written, and is worth knowing.
     """
 
     ERROR = "error"
@@ -37,10 +37,10 @@ ORDER: Final = tuple(Severity)
 
 
 class Finding(BaseModel):
-    """One thing about one object: `field` has `value`, and `expectation` says what is wrong with that.
+    """A finding on one object: `field` has `value`, and `expectation` explains what is wrong with it.
 
-    `rule` names the kind of finding. `field` is a path such as `spec.labels[app]`, `value` null where it is
-    about something that is not there.
+    `rule` names the kind of finding. `field` is a path such as `spec.labels[app]`; `value` is null where the
+    field is absent.
     """
 
     severity: Severity
@@ -54,9 +54,9 @@ class Finding(BaseModel):
 
 @dataclass(frozen=True)
 class LintHandle:
-    """What linters may use: the cluster as far as it is known, and the gates of admission.
+    """What linters may use: the known objects of the cluster, and the gates of admission.
 
-    Where `complete`, all of the cluster is known: only then something that is not in it does not exist.
+    `complete`: all objects of the cluster are known, so an object that is not found does not exist.
     """
 
     cluster: Cluster
@@ -65,7 +65,7 @@ class LintHandle:
 
 
 class Linter(BasePlugin, ABC):
-    """Finds what is wrong with the objects of one kind; its entry point has the name of the kind."""
+    """Checks the objects of one kind; its entry point has the name of the kind."""
 
     kind: ClassVar[str]
     handle: LintHandle
@@ -80,9 +80,9 @@ class Linter(BasePlugin, ABC):
 
     @abstractmethod
     def lint(self, documents: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-        """Yield what is wrong with these objects, which are all that there are of the kind.
+        """Yield findings on these objects, which are all objects of the kind.
 
-        They come as they are written: nothing was checked, except that each is an object of the kind.
+        They are unvalidated, except that each is an object of the kind.
         """
 
 
@@ -98,5 +98,5 @@ def make(kind: str, handle: LintHandle) -> Linter:
 
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings, the worst first, then by the names of their objects."""
+    """Return findings ordered by severity, the worst first, then by object name."""
     return sorted(findings, key=lambda found: (ORDER.index(found.severity), found.name, found.field))

@@ -1,4 +1,4 @@
-"""What the webhooks count, under the names that Koordinator's dashboards know.
+"""The metrics of the webhooks, with the names that Koordinator's dashboards use.
 
 Source: Koordinator, `pkg/webhook/metrics`; controller-runtime, `pkg/webhook/internal/metrics`.
 """

@@ -1,4 +1,4 @@
-"""The webhook paths that Koordinator has, and what each does before its handlers are called.
+"""Koordinator's webhook paths, and what each does before its handlers are called.
 
 Source: Koordinator, `pkg/webhook` (`add_*.go` and each path's handler).
 """
@@ -9,19 +9,19 @@ from typing import Final
 from .handler import CREATE, DELETE, UPDATE
 
 ELASTIC_QUOTA_VALIDATION: Final = "/validate-scheduling-sigs-k8s-io-v1alpha1-elasticquota"
-"""Where changes of ElasticQuotas are judged by the quota tree."""
+"""The path that validates ElasticQuotas against the quota tree."""
 
 
 @dataclass(frozen=True)
 class WebhookPath:
-    """What a path is for.
+    """The requests that a path handles.
 
-    A request for another resource or subresource is allowed unseen, where `resource` is set. The object must
-    read as `kind` of `api_version`, where they are set; on the operations in `old_object` the oldObject must
-    too. A DELETE that is listed there has no object, and need not have an oldObject; with
-    `allows_empty_delete` one without oldObject is allowed unseen. Without `reads_object` the object is left
-    alone. Handlers run on `operations` (empty: on all); other operations are allowed once the object was
-    read. `type` and `object_type` are metric labels.
+    Where `resource` is set, a request for another resource or subresource is allowed unread. The object must
+    decode as `kind` of `api_version`, where they are set; on the operations in `old_object` the oldObject
+    must too. A DELETE that is listed there has no object, and may have no oldObject; with
+    `allows_empty_delete` one without oldObject is allowed unread. Without `reads_object` the object is not
+    decoded. Handlers run on `operations` (empty: on all); other operations are allowed once the object is
+    decoded. `type` and `object_type` are metric labels.
     """
 
     path: str
@@ -138,5 +138,5 @@ PATHS: dict[str, WebhookPath] = {
 
 
 def webhook_path(path: str) -> WebhookPath:
-    """Return what a path is for; one that Koordinator does not have takes every request."""
+    """Return the definition of a path; one that Koordinator does not have handles every request."""
     return PATHS.get(path) or WebhookPath(path)

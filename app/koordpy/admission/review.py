@@ -1,7 +1,7 @@
-"""The AdmissionReview envelope: the bytes of a request in, the bytes of the answer out.
+"""The AdmissionReview envelope: the bytes of a request in, the bytes of the response out.
 
-The object inside is not decoded here: it stays raw until the chain reads it, so fields that nobody knows
-survive. Whatever the bytes are, the answer is an AdmissionReview; the HTTP status is always 200.
+The object inside is not decoded here: it stays raw until the chain reads it, so unknown fields survive.
+Whatever the bytes are, the response is an AdmissionReview; the HTTP status is always 200.
 
 Source: controller-runtime, `pkg/webhook/admission/http.go`.
 """
@@ -21,7 +21,7 @@ from .handler import GroupVersionKind, GroupVersionResource, Request
 log = logging.getLogger(__name__)
 
 MAX_BODY: Final = 7 * 1024 * 1024
-"""Bytes that an AdmissionReview may have."""
+"""Maximum size of an AdmissionReview, in bytes."""
 
 CONTENT_TYPE: Final = "application/json"
 V1: Final = "admission.k8s.io/v1"
@@ -34,7 +34,7 @@ _NO_RAW: Final = msgspec.Raw()
 
 
 class AdmissionRequest(Struct):
-    """The request inside an AdmissionReview; objects and the user stay raw until they are asked for."""
+    """The request inside an AdmissionReview; objects and the user stay raw until they are read."""
 
     uid: str = ""
     kind: GroupVersionKind = msgspec.field(default_factory=GroupVersionKind)
@@ -66,7 +66,7 @@ _PREFIX = {
 
 
 class _Unreadable(Exception):
-    """No request can be found in a body."""
+    """A body has no readable request."""
 
     def __init__(self, response: Response) -> None:
         super().__init__(response.message)
@@ -74,7 +74,7 @@ class _Unreadable(Exception):
 
 
 def review(chain: Chain, body: bytes, content_type: str = CONTENT_TYPE) -> bytes:
-    """Answer an AdmissionReview, without waiting (see `Chain.admit`). Never raises."""
+    """Return the response to an AdmissionReview, without waiting (see `Chain.admit`). Never raises."""
     try:
         envelope = _open(body, content_type)
     except _Unreadable as error:
@@ -84,7 +84,7 @@ def review(chain: Chain, body: bytes, content_type: str = CONTENT_TYPE) -> bytes
 
 
 async def review_waiting(chain: Chain, body: bytes, content_type: str = CONTENT_TYPE) -> bytes:
-    """Answer an AdmissionReview, waiting for asynchronous handlers. Raises nothing but CancelledError."""
+    """Return the response, waiting for asynchronous handlers. Raises nothing but CancelledError."""
     try:
         envelope = _open(body, content_type)
     except _Unreadable as error:
@@ -94,7 +94,7 @@ async def review_waiting(chain: Chain, body: bytes, content_type: str = CONTENT_
 
 
 def refuse(chain: Chain, response: Response) -> bytes:
-    """Answer a body in which no request can be found: without uid and version."""
+    """Return the response to a body without a readable request: it has no uid and version."""
     chain.answered.inc()
     log.info("%s: refused with %d: %s", chain.path.path, response.code, one_line(response.message))
     return b'{"response":{"uid":""' + _rest(response)
@@ -143,11 +143,11 @@ class _Members(Struct):
     request: dict[str, msgspec.Raw] | None = None
 
 
-_Members.__name__ = AdmissionReview.__name__  # what its decoding errors call it
+_Members.__name__ = AdmissionReview.__name__  # its name in decoding errors
 
 
 def _read_with_nulls(body: bytes) -> AdmissionReview:
-    """Read an envelope in which absent members are written as null."""
+    """Read an envelope whose absent members are null."""
     members = decode(_Members, body)
     present = {name: bytes(raw) for name, raw in (members.request or {}).items() if bytes(raw) != b"null"}
     text = b",".join(_ENCODE(name) + b":" + raw for name, raw in present.items())

@@ -1,1 +1,1 @@
-"""What the commands of the command line do and print."""
+"""The commands of the command line."""

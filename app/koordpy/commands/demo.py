@@ -1,8 +1,7 @@
-"""`koordpy demo`: a whole cluster on this machine, and one pod's way through all of koordpy.
+"""`koordpy demo`: a whole cluster on this machine, with koordpy's features shown on one set of pods.
 
-The wiring is the production one: koordpy is registered in the (embedded) API server and scheduler by the very
-manifests in `deploy/`, and everything is spoken to over HTTP. A step that does not really happen ends
-the story with an error.
+The wiring is the production one: koordpy is registered in the (embedded) API server and scheduler with the
+manifests in `deploy/`, and all communication is HTTP. The demo fails if a step does not really happen.
 """
 
 import asyncio
@@ -64,11 +63,11 @@ REPORT_SECONDS = 60
 
 
 class DemoFailed(Exception):
-    """A step of the story did not happen."""
+    """A step of the demo did not happen."""
 
 
 def run(to: Console, *, nodes: int, leave: bool) -> None:
-    """Tell the story; then stay until interrupted, or `leave`. Raises DemoFailed."""
+    """Run the demo; then keep running until interrupted, unless `leave`. Raises DemoFailed."""
 
     async def story(stopping: asyncio.Event) -> None:
         with tempfile.TemporaryDirectory(prefix="koordpy-demo-") as folder:
@@ -106,14 +105,14 @@ class Demo:
         await self._show_admission()
         await self._show_placement()
         await self._show_descheduling()
-        self._to.print(f"\n[bold green]The whole story took {time.perf_counter() - self._began:.1f} s.[/]")
+        self._to.print(f"\n[bold green]The whole demo took {time.perf_counter() - self._began:.1f} s.[/]")
 
     async def _step(self, title: str, step: Callable[[], Any]) -> None:
         with self._to.status(title) if self._to.is_terminal else nullcontext():
             outcome = await step()
         self._to.print(f"[green]✓[/green] {title}: {outcome}")
 
-    # --- steps -----------------------------------------------------------------------------------
+    # --- steps -------------------------------------------------------------------------------------
 
     async def _start_control_plane(self) -> str:
         crds = sorted(data.deploy("crds").glob("*.yaml"))
@@ -129,7 +128,7 @@ class Demo:
         await asyncio.gather(*(self._create_node(name) for name in self._nodes))
         hottest = max(self._usage(name) for name in self._hot)
         coolest = min(self._usage(name) for name in self._nodes)
-        return f"CPU usage from {coolest:.0%} to {hottest:.0%}; hot ones have few requests, so they look free"
+        return f"CPU usage from {coolest:.0%} to {hottest:.0%}; hot ones have few requests, so they seem free"
 
     async def _create_node(self, name: str) -> None:
         amounts = {
@@ -168,12 +167,12 @@ class Demo:
         await self._report(name, status)
 
     async def _report(self, node: str, status: dict[str, Any]) -> None:
-        """Write what a node uses, or that it still does, as its koordlet would."""
+        """Write a node's usage, or renew its report, as its koordlet would."""
         at = {"updateTime": format_time(SystemClock().now())}
         await self._client.patch_status(NodeMetric, "", node, {"status": at | status})
 
     async def keep_up(self, stopping: asyncio.Event) -> None:
-        """Report for all nodes again and again: LoadAwareScheduling does not believe old reports."""
+        """Report for all nodes periodically: LoadAwareScheduling ignores expired reports."""
         while not stopping.is_set():
             await asyncio.gather(*(self._report(name, {}) for name in self._nodes))
             with suppress(TimeoutError):
@@ -236,7 +235,7 @@ class Demo:
             await asyncio.sleep(0.05)
         return f"{len(self._placed)} pods, all bound through the extender"
 
-    # --- what came of it -------------------------------------------------------------------------
+    # --- results -----------------------------------------------------------------------------------
 
     async def _show_admission(self) -> None:
         document = self._submitted[0]
@@ -251,15 +250,15 @@ class Demo:
             raise DemoFailed(f"the webhook changed nothing in pod {'/'.join(key)}")
         stored = self._placed[key]
         if stored.metadata.labels.get("koordinator.sh/qosClass") != "BE" or stored.spec.priority != 5000:
-            raise DemoFailed(f"pod {'/'.join(key)} does not carry what its profile says")
+            raise DemoFailed(f"pod {'/'.join(key)} does not have what its profile sets")
         explained = explain(self._chain_of_its_own(), _defaulted(document))
         if explained.patch != admissions[0].operations():
-            raise DemoFailed(f"the explanation for pod {'/'.join(key)} is not what the webhook did")
+            raise DemoFailed(f"the explanation for pod {'/'.join(key)} differs from what the webhook did")
         self._to.print("[bold]What admission changed in one of them[/bold]")
         explaining.show(self._to, [explained])
 
     def _chain_of_its_own(self) -> Chain:
-        """Return the service's admission chain, made again: explaining is not to show in its history."""
+        """Return a second copy of the service's admission chain, so that explaining leaves no history."""
         gates = FeatureGates(gate_specs())
         handle = AdmissionHandle(self.process.cluster, gates, random.Random(), SystemClock())
         return build_chains(AdmissionConfig(), handle)["/mutate-pod"]
@@ -277,7 +276,7 @@ class Demo:
         found = await self._get(f"/apis/v1/decisions/{namespace}/{name}")
         why.show(self._to, found)
         if not why.rejected_by(found, "LoadAwareScheduling"):
-            raise DemoFailed("LoadAwareScheduling refused no node: hot nodes were not avoided by it")
+            raise DemoFailed("LoadAwareScheduling refused no node: it did not keep pods off hot nodes")
 
     async def _show_descheduling(self) -> None:
         config = str(data.deploy("demo", "descheduler.yaml"))
@@ -324,10 +323,10 @@ class Demo:
             self._to.print(f"  {escape(line)}", soft_wrap=True)
         self._to.print("Ctrl-C ends it.")
 
-    # --- helpers ---------------------------------------------------------------------------------
+    # --- helpers -----------------------------------------------------------------------------------
 
     def _usage(self, name: str) -> float:
-        """Return a node's CPU usage as a fraction: a number of its own for each name, high on hot nodes."""
+        """Return a node's CPU usage as a fraction, derived from its name, high on hot nodes."""
         share = random.Random(name).random()
         return 0.78 + 0.15 * share if name in self._hot else 0.15 + 0.25 * share
 
@@ -377,7 +376,7 @@ def _pod(
 
 
 def _defaulted(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod as the API server hands it to webhooks: it sets these fields before it calls them."""
+    """Return a pod as webhooks receive it: the API server sets these fields before it calls them."""
     result = copy.deepcopy(document)
     result["spec"] |= {
         "schedulerName": "default-scheduler",

@@ -1,6 +1,6 @@
-"""`koordpy doctor`: what a cluster lacks for the features that are on.
+"""`koordpy doctor`: what a cluster lacks for the enabled features.
 
-Exit codes: 0 when nothing is wrong, 1 with problems, 2 when something could not be looked at.
+Exit codes: 0 when nothing is wrong, 1 with problems, 2 when something could not be examined.
 """
 
 import asyncio
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 
 _RENAMED = {"webhooks": "admission", "qos": "agent"}
 
-_RENAMED = {"webhooks": "admission", "qos": "agent"}
-
 _COLOURS = {"ok": "green", "note": "dim", "warning": "yellow", "problem": "red", "unknown": "magenta"}
 
 
 @click.command()
 @click.option(
-    "--config", type=click.Path(path_type=Path), help="koordpy's own KoordpyConfiguration, as it is deployed."
+    "--config", type=click.Path(path_type=Path), help="koordpy's KoordpyConfiguration, as deployed."
 )
 @click.option(
     "--scheduler-config",
     type=click.Path(path_type=Path),
-    help="kube-scheduler's KubeSchedulerConfiguration, whose extender entries are judged.",
+    help="kube-scheduler's KubeSchedulerConfiguration, whose extender entries are checked.",
 )
 @click.option(
     "--parts",
     metavar="LIST",
     help="Deployed parts: admission,extender,controllers,descheduler,agent (default: those of --config).",
 )
-@click.option("--as", "user", default="", help="Whose rights to look at, e.g. of koordpy's service account.")
+@click.option(
+    "--as", "user", default="", help="The user whose rights to review, e.g. koordpy's service account."
+)
 @click.option("--feature-gates", default="", help="A=true,B=false")
-@click.option("--all", "everything", is_flag=True, help="Also print what is well (text).")
+@click.option("--all", "everything", is_flag=True, help="Also print what is as needed (text).")
 @cluster_options
 @output_option
 @click.pass_context
@@ -57,13 +57,13 @@ def doctor(
     output: Format,
     **access: Any,
 ) -> None:
-    """Check a cluster, and kube-scheduler's configuration, and say what is missing for what.
+    """Check a cluster and kube-scheduler's configuration for what the enabled features need.
 
-    It looks at custom resource definitions, webhook configurations and their caBundle, extender entries,
-    NodeMetrics, rights, priority classes, Leases, clocks, pods that wait and Reservations without a node, as
-    far as the features that are on need them; plugins of others are looked at too. Nothing is changed.
+    Checked are CustomResourceDefinitions, webhook configurations and their caBundle, extender entries,
+    NodeMetrics, rights, PriorityClasses, Leases, clocks, pending pods and Reservations without a node, as far
+    as the enabled features need them, third-party plugins included. Nothing is changed.
 
-    Exit codes: 0 nothing is wrong, 1 there are problems, 2 something could not be looked at.
+    Exit codes: 0 nothing is wrong, 1 there are problems, 2 something could not be examined.
     """
     found = asyncio.run(_examine(config, scheduler_config, parts, user, feature_gates, access))
     emit(found.model_dump(mode="json"), output, lambda to: _show(to, found, everything))
@@ -96,9 +96,6 @@ async def _examine(
         for name in strangers:
             if name in _RENAMED:
                 raise Failure(f"--parts: {name} is called {_RENAMED[name]} now")
-        for name in strangers:
-            if name in _RENAMED:
-                raise Failure(f"--parts: {name} is called {_RENAMED[name]} now")
         if strangers:
             raise Failure(f"--parts: got {strangers[0]!r}, expected some of {', '.join(known_parts())}")
         chosen = tuple(Part(name) for name in names)
@@ -111,7 +108,7 @@ async def _examine(
 
 
 def _show(to: Console, report: "Report", everything: bool) -> None:
-    """Print what is wrong by area, then how much was looked at."""
+    """Print what is wrong by area, then the number of findings in each state."""
     area = None
     shown = [finding for finding in report.findings if everything or finding.state != "ok"]
     fixes = [(finding.area, finding.fix) for finding in shown]

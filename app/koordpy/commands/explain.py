@@ -30,7 +30,7 @@ _MARKS = {"add": ("+", "green"), "remove": ("-", "red"), "replace": ("~", "yello
 
 
 class Validation(BaseModel):
-    """What the validating webhook says to the pod that the mutating one leaves."""
+    """The validating webhook's verdict on the pod as the mutating webhook leaves it."""
 
     allowed: bool
     code: int
@@ -38,20 +38,20 @@ class Validation(BaseModel):
 
 
 class Explanation(AdmissionExplanation):
-    """Both webhooks' answers; `validation` is None where the pod does not come that far."""
+    """Both webhooks' answers; `validation` is None where the mutating webhook refuses the pod."""
 
     validation: Validation | None = None
 
     @property
     def refusal(self) -> str:
-        """Why the pod is not created, empty if it is."""
+        """Why the pod would be refused, empty if it would not."""
         if not self.allowed:
             return self.message
         return "" if self.validation is None or self.validation.allowed else self.validation.message
 
 
 class Explainer:
-    """The pod webhooks over one cluster. Probabilities roll for the profiles: what may happen is shown."""
+    """The pod webhooks over one cluster. Every probability above 0 counts as 1, to show what may happen."""
 
     def __init__(self, cluster: Cluster, gates: FeatureGates) -> None:
         handle = Handle(cluster, gates, CertainChance(), SystemClock())
@@ -62,7 +62,7 @@ class Explainer:
             raise NothingGiven(f"no admission webhook at {MUTATE}: its feature gate is off")
 
     def explain(self, pod: dict[str, Any], namespace: str) -> Explanation:
-        """Run a pod through both webhooks, as if it were created."""
+        """Run a pod through both webhooks as a CREATE."""
         assert self._mutating is not None
         told = explain_one(self._mutating, pod, namespace=namespace)
         validation = None
@@ -80,7 +80,7 @@ class Explainer:
 
 
 def gates_of(text: str) -> FeatureGates:
-    """Return the webhooks' gates, set as an option says. Raises FeatureGateError."""
+    """Return the webhooks' gates with the values of an option. Raises FeatureGateError."""
     gates = FeatureGates(gate_specs())
     gates.set_from_text(text)
     return gates
@@ -96,7 +96,7 @@ async def explain(
 ) -> list[Explanation]:
     """Explain every pod and workload among documents, and the cluster's pods of those names.
 
-    Documents win over objects of the cluster with their names.
+    Documents take precedence over objects of the cluster with the same names.
     """
     gates, cluster = gates_of(feature_gates), Cluster()
     existing = []
@@ -113,7 +113,7 @@ async def explain(
 
 
 def show(to: Console, found: Sequence[AdmissionExplanation]) -> None:
-    """Print explanations for people."""
+    """Print explanations as text."""
     for number, item in enumerate(found):
         if number:
             to.print()
@@ -127,7 +127,7 @@ def show(to: Console, found: Sequence[AdmissionExplanation]) -> None:
         show_changes(to, item)
         if not item.allowed:
             to.print(f"  [red]refused[/red] with {item.code}: {escape(item.message)}")
-            to.print("  nothing is changed: the changes above show how far admission came")
+            to.print("  nothing is changed: the changes above were made before the refusal")
         elif not item.patch:
             to.print("  nothing is changed")
         else:

@@ -1,4 +1,4 @@
-"""`koordpy features`: what every installed feature needs of a cluster."""
+"""`koordpy features`: what every installed feature needs from a cluster."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

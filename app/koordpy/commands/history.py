@@ -1,4 +1,4 @@
-"""`koordpy why --history`: the life of a pod, told to people."""
+"""`koordpy why --history`: the history of a pod, as text."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ _COLOURS = {
 
 
 def show(to: Console, history: dict[str, Any]) -> None:
-    """Print a pod's life as a timeline, and why the pod waits."""
+    """Print a pod's history as a timeline, and why the pod waits."""
     where = f" on {history['node']}" if history["node"] else ""
     where += f" in Reservation {history['allocated_reservation']}" if history["allocated_reservation"] else ""
     to.print(
@@ -26,14 +26,14 @@ def show(to: Console, history: dict[str, Any]) -> None:
         f"[{_COLOURS.get(history['state'], 'yellow')}]{history['state']}[/]{escape(where)}"
     )
     to.print(
-        f"  [dim]UID {escape(history['uid'])}, created {history['created'] or 'nobody knows when'}[/dim]"
+        f"  [dim]UID {escape(history['uid'])}, created {history['created'] or 'at an unknown time'}[/dim]"
     )
     if history["steps"]:
         to.print(_timeline(history["steps"]))
     if history["dropped_steps"]:
-        to.print(f"  [dim]{history['dropped_steps']} earlier steps are not remembered[/dim]")
+        to.print(f"  [dim]{history['dropped_steps']} earlier steps were dropped[/dim]")
     if history["state"] == "pending" and not history["cycles"]:
-        to.print("  [yellow]kube-scheduler never asked koordpy about this pod.[/yellow]")
+        to.print("  [yellow]kube-scheduler has never called koordpy for this pod.[/yellow]")
     show_causes(to, history["causes"])
     if history["other_uids"]:
         others = ", ".join(history["other_uids"])
@@ -62,11 +62,11 @@ def _timeline(steps: list[dict[str, Any]]) -> Table:
 
 
 def _how(step: dict[str, Any]) -> str:
-    """Say in a line what there is to say of a step."""
+    """Describe a step in one line."""
     refused = ", ".join(f"{plugin} refused {nodes}" for plugin, nodes in step["refused_by"].items())
     match step["what"]:
         case "filtered":
-            counts = f"{step['feasible_nodes']} of {step['evaluated_nodes']} nodes are possible"
+            counts = f"{step['feasible_nodes']} of {step['evaluated_nodes']} nodes are feasible"
             return f"{counts}: {refused}" if refused else counts
         case "unschedulable":
             return f"{step['message']} [{refused}]" if refused else str(step["message"])

@@ -1,4 +1,4 @@
-"""The cluster that a command reasons about: objects of an API server, laid over by objects from files."""
+"""The cluster that a command works on: objects of an API server, overlaid with objects from files."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -20,12 +20,12 @@ _FACTS: tuple[type[KubeObject], ...] = (Namespace, PriorityClass)
 
 
 class NothingGiven(LookupError):
-    """The files and options leave nothing to work on."""
+    """The files and options select no object."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """Which API server is asked, as the options say."""
+    """The API server that the options select."""
 
     server: str | None = None
     kubeconfig: str | None = None
@@ -33,12 +33,12 @@ class Access:
 
     @property
     def is_given(self) -> bool:
-        """Whether any of the options is there."""
+        """Whether any of the options is set."""
         return bool(self.server or self.kubeconfig or self.context)
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
-        """Open a client; without options by $KUBECONFIG, ~/.kube/config, or the pod's service account."""
+        """Open a client; without options from $KUBECONFIG, ~/.kube/config, or the pod's service account."""
         client = Client(Connection.find(self.kubeconfig, self.context, self.server))
         try:
             yield client
@@ -47,7 +47,7 @@ class Access:
 
 
 async def fill_facts(cluster: Cluster, client: Client) -> None:
-    """Put the namespaces and priority classes of an API server into a cluster."""
+    """Load the namespaces and PriorityClasses of an API server into a cluster."""
     for type_ in _FACTS:
         store = cluster.store(type_)
         for obj in await client.list_all(type_):

@@ -1,4 +1,4 @@
-"""`koordpy profile lint`: profiles that never match, fight each other, or break pods."""
+"""`koordpy profile lint`: profiles that never match, conflict with each other, or break pods."""
 
 import json
 from collections import Counter
@@ -24,7 +24,7 @@ _LONGEST_VALUE = 60
 
 
 class Report(BaseModel):
-    """What was found; `profiles` counts the profiles that were looked at."""
+    """The findings; `profiles` is the number of profiles that were checked."""
 
     profiles: int
     errors: int
@@ -34,10 +34,10 @@ class Report(BaseModel):
 
 
 async def lint(documents: Sequence[Mapping[str, Any]], *, feature_gates: str = "", access: Access) -> Report:
-    """Lint the profiles among documents, and those of the cluster unless there are documents alone.
+    """Lint the profiles among documents, and those of the cluster unless only documents are given.
 
-    Namespaces and priority classes among documents count too; documents win over objects of the cluster.
-    Raises NothingGiven where there is no profile to look for.
+    Namespaces and priority classes among documents count too; documents take precedence over objects of the
+    cluster. Raises NothingGiven where there is no profile.
     """
     cluster = Cluster()
     complete = access.is_given or not documents
@@ -65,7 +65,7 @@ async def lint(documents: Sequence[Mapping[str, Any]], *, feature_gates: str = "
 
 
 def show(to: Console, report: Report) -> None:
-    """Print a report for people."""
+    """Print a report as text."""
     for finding in report.findings:
         colour = _COLOURS[finding.severity]
         value = "" if finding.value is None else f" = {_cut(finding.value)}"

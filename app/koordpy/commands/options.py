@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have, and the errors that users can mend."""
+"""Options and arguments that several commands share, and errors that users can fix."""
 
 import json
 import sys
@@ -17,20 +17,20 @@ output_option = click.option(
 )
 gates_option = click.option("--feature-gates", default="", help="A=true,B=false")
 namespace_option = click.option(
-    "--namespace", "-n", default="default", show_default=True, help="Where pods without one are created."
+    "--namespace", "-n", default="default", show_default=True, help="The namespace of pods that name none."
 )
 
 
 class Failure(click.ClickException):
-    """Something that the user can understand and mend."""
+    """An error that the user can fix."""
 
 
 def cluster_options(command: F) -> F:
-    """Add the options that say which API server is asked."""
+    """Add the options that select the API server."""
     for option in (
         click.option("--context", "context", help="Context of the kubeconfig."),
-        click.option("--kubeconfig", help="Kubeconfig file of the cluster to ask."),
-        click.option("--server", help="URL of the API server to ask."),
+        click.option("--kubeconfig", help="Kubeconfig file of the cluster."),
+        click.option("--server", help="URL of the API server."),
     ):
         command = option(command)
     return command
@@ -67,7 +67,7 @@ def _documents(file: str) -> list[dict[str, Any]]:
 
 
 def _object(document: Any, file: str) -> dict[str, Any]:
-    """Return a document as JSON has it, if it is an object of Kubernetes. Raises Failure."""
+    """Return a document as a JSON object if it is a Kubernetes object. Raises Failure."""
     import msgspec
 
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
@@ -78,12 +78,12 @@ def _object(document: Any, file: str) -> dict[str, Any]:
     try:
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document))
     except (TypeError, ValueError, RecursionError) as error:
-        raise Failure(f"{file}: {document['kind']}: not what JSON can say: {error}") from None
+        raise Failure(f"{file}: {document['kind']}: cannot be written as JSON: {error}") from None
     return plain
 
 
 def _decoded(text: str) -> Iterable[Any]:
-    """Return the documents in a text; JSON, which YAML readers are slow at, is read as such."""
+    """Return the documents in a text; JSON is parsed as JSON, because YAML parsers are slow."""
     import yaml
 
     if text.startswith("{"):
@@ -95,11 +95,11 @@ def _decoded(text: str) -> Iterable[Any]:
 
 
 def _loader() -> Any:
-    """Return the fastest safe loader; timestamps stay texts, as Kubernetes has them."""
+    """Return the fastest safe loader; timestamps stay strings, as in Kubernetes."""
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        """Reads what JSON can say."""
+        """Reads the JSON subset of YAML's types."""
 
     Loader.yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]

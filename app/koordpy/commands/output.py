@@ -1,6 +1,6 @@
-"""What commands print: the same data as text for people, or as JSON or YAML for programs.
+"""Output of commands: the same data as text, JSON or YAML.
 
-Colour and progress appear on a terminal only; everywhere else the text is plain.
+Colour and progress are for terminals only; other output is plain text.
 """
 
 import json
@@ -14,7 +14,7 @@ from rich.console import Console
 Format = Literal["text", "json", "yaml"]
 
 _WIDEST: Final = 4000
-"""Characters in a line of text that is not for a screen."""
+"""Characters per line of text that is not for a terminal."""
 
 _BLANKS: Final = re.compile(r" +$", re.MULTILINE)
 
@@ -24,7 +24,7 @@ FORMATS: tuple[Format, ...] = ("text", "json", "yaml")
 def console() -> Console:
     """Return the console for standard output.
 
-    Where nobody looks at a screen lines are never wrapped, and end where their text does.
+    Without a terminal, lines are never wrapped and have no trailing blanks.
     """
     if sys.stdout.isatty():
         return Console(highlight=False)
@@ -33,19 +33,19 @@ def console() -> Console:
 
 
 class _Trimmed:
-    """Standard output without the blanks with which tables fill up their lines."""
+    """Standard output without the trailing blanks of table lines."""
 
     def write(self, text: str) -> int:
-        """Write text; rich gives whole lines."""
+        """Write text; rich writes whole lines."""
         return sys.stdout.write(_BLANKS.sub("", text))
 
     def flush(self) -> None:
-        """Hand on what was written."""
+        """Flush standard output."""
         sys.stdout.flush()
 
 
 def emit(value: Any, format_: Format, render: Callable[[Console], None]) -> None:
-    """Print a JSON-like value in a format; `render` prints it as text."""
+    """Print a JSON-like value in a format; `render` prints the text format."""
     if format_ == "json":
         sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
     elif format_ == "yaml":
@@ -57,5 +57,5 @@ def emit(value: Any, format_: Format, render: Callable[[Console], None]) -> None
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural where that is due."""
+    """Return a number with its noun, in the plural where needed."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,4 +1,4 @@
-"""`koordpy plugin`: begin a plugin of one's own, and see what it costs."""
+"""`koordpy plugin`: create the package of a new plugin, and measure a plugin."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from .output import Format, emit
 
 @click.group()
 def plugin() -> None:
-    """Begin a plugin of your own, and see what it costs."""
+    """Create the package of a new plugin, or measure a plugin."""
 
 
 @plugin.command()
@@ -23,7 +23,7 @@ def plugin() -> None:
     "--into",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(),
-    help="The folder to make it in (default: this one).",
+    help="The folder to create it in (default: the working directory).",
 )
 def new(kind: str, name: str, into: Path) -> None:
     """Write a package with a plugin, its arguments, its tests and its entry point.
@@ -46,7 +46,7 @@ def new(kind: str, name: str, into: Path) -> None:
 @click.option("--calls", type=click.IntRange(min=10), default=200, show_default=True)
 @output_option
 def measure(name: str, nodes: int, calls: int, output: Format) -> None:
-    """Call an installed scheduling plugin on a made-up cluster and print what each point takes."""
+    """Call an installed scheduling plugin on a synthetic cluster and print each extension point's time."""
     from koordpy.scheduling.profiles.registry import installed
     from koordpy.testing.measure import costs, crowd
 

@@ -1,7 +1,7 @@
-"""A package with one plugin in it, ready to be installed, tested and changed.
+"""A package with one plugin, ready to be installed, tested and changed.
 
-The templates beside this module are whole files; `$name` and the like are filled in. What comes out passes
-its own tests, and `ruff` and `mypy --strict` have nothing to say about it.
+The templates beside this module are whole files; `$name` and other variables are substituted. The result
+passes its own tests, `ruff` and `mypy --strict`.
 """
 
 import re
@@ -18,12 +18,12 @@ TEMPLATES = Path(__file__).parent / "plugin_templates"
 
 
 class BadName(ValueError):
-    """The name cannot be a plugin's, or its package is there already."""
+    """The name is not a valid plugin name or is taken, or the package exists already."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of plugin: its entry point group, what the template does, and where it is switched on."""
+    """A kind of plugin: its entry point group, what the template does, and where it is enabled."""
 
     group: str
     description: str
@@ -62,13 +62,13 @@ KINDS: Mapping[str, Kind] = {
     ),
     "lint": Kind(
         "koordpy.lint",
-        "Finds objects of a kind that no team answers for.",
+        "Finds objects of a kind that no team is responsible for.",
         "Python, by the kind of its objects: `koordpy.admission.lint.make`",
         "kind: $name",
     ),
     "qos": Kind(
         "koordpy.qos",
-        "Keeps the CPU shares of best-effort pods at a value of one's own.",
+        "Keeps the CPU shares of best-effort pods at a configured value.",
         "the arguments of `koordpy agent`",
         "--feature-gates $name=true",
     ),
@@ -113,12 +113,12 @@ def write(kind: str, name: str, into: Path) -> list[Path]:
 
 
 def _check_free(group: str, entry: str, module: str, project: str) -> None:
-    """Raise BadName where a second plugin of that name would be refused, or Python find another module."""
+    """Raise BadName where the plugin's name, or its module's name, is taken by another distribution."""
     for point in metadata.entry_points(group=group, name=entry):
         owner = point.dist.name if point.dist is not None else "another package"
         if owner != project:
-            raise BadName(f"{entry!r} is the name of a plugin of {owner}; choose another one")
+            raise BadName(f"{entry!r} is already the name of a plugin of {owner}; choose another name")
     owners = metadata.packages_distributions().get(module, [])
     if module in sys.stdlib_module_names or set(owners) - {project}:
         owner = owners[0] if owners else "Python"
-        raise BadName(f"the module would be called {module!r}, as one of {owner}'s is; choose another name")
+        raise BadName(f"{owner} already has a module {module!r}; choose another name")

@@ -1,7 +1,7 @@
 """`koordpy profile preview`: which pods a new or changed profile would touch, and how.
 
-Each pod is created twice, in thought: with the profiles as they are, and with the new ones. What differs is
-what the profiles do.
+The creation of each pod is simulated twice: with the present profiles and with the new ones. The difference
+is the effect of the profiles.
 """
 
 import json
@@ -32,7 +32,7 @@ async def preview(
     """Preview the profiles among documents on the pods of a cluster, or on `pods` from files.
 
     Other documents, and other objects in the files of pods (profiles as they are, namespaces, priority
-    classes), say what the cluster is like. Raises NothingGiven where there is no profile among documents.
+    classes), describe the cluster. Raises NothingGiven where there is no profile among documents.
     """
     new = [dict(document) for document in documents if document.get("kind") == PROFILE]
     if not new:
@@ -69,7 +69,7 @@ def show(to: Console, found: Preview, *, limit: int) -> None:
         to.print(f"[bold]{escape(profile.name)}[/bold] ({profile.status}): {applies}")
     these = "this profile" if len(found.profiles) == 1 else "these profiles"
     to.print(
-        f"{found.touched:,} of {counted(found.pods, 'pod')} would come out differently if created again with "
+        f"{found.touched:,} of {counted(found.pods, 'pod')} would be different if created again with "
         f"{these}; {found.refused:,} would be refused."
     )
     pending = counted(found.pending, "pending pod")
@@ -85,7 +85,7 @@ def _show_group(to: Console, group: Group, limit: int) -> None:
     elif group.changes:
         what = "changed" if group.profiles else "changed, as the profile no longer applies"
     else:
-        what = "matched, and already as they would be"
+        what = "matched, and already as the profile sets them"
     to.print(f"\n[bold]{counted(group.pods, 'pod')} in {workloads}[/bold] {what}")
     for workload in group.workloads[:limit]:
         name = f"{workload.namespace}/{workload.name}"

@@ -1,7 +1,7 @@
-"""Compare what admission makes of pods with and without some profiles, pod by pod.
+"""Compare the results of admission with and without some profiles, pod by pod.
 
-What differs is put down to what caused it. Pods with the same outcome are gathered, by workload, so that ten
-thousand of them take no more room than the kinds of outcomes there are.
+Each difference is attributed to its cause. Pods with the same outcome are grouped by workload, so memory
+grows with the number of different outcomes, not with the number of pods.
 """
 
 import json
@@ -33,7 +33,7 @@ _GENERATED = re.compile(rb"kube-api-access-[a-z0-9]{5}\b")
 
 
 class ProfileStatus(BaseModel):
-    """A profile that is previewed: `new`, `changed` or `unchanged`; `pods` are those that it applies to."""
+    """A previewed profile: `new`, `changed` or `unchanged`; `pods` is the number of pods it applies to."""
 
     name: str
     status: str
@@ -41,14 +41,14 @@ class ProfileStatus(BaseModel):
 
 
 class PreviewedChange(BaseModel):
-    """A difference that the profiles make; where it varies between pods, the most frequent one is shown."""
+    """A difference that the profiles make; where pods differ, the most frequent value is shown."""
 
     op: str
     path: str
     before: Any = None
     after: Any = None
     values: int
-    """How many different pairs of before and after there are."""
+    """The number of different pairs of before and after."""
     cause: str
 
 
@@ -72,7 +72,7 @@ class ControllerAction(BaseModel):
 
 
 class Group(BaseModel):
-    """Pods that the same happens to. `refused` tells that admission would refuse them, and why."""
+    """Pods with the same outcome. `refused` is why admission would refuse them, empty if it would not."""
 
     pods: int
     profiles: list[str]
@@ -83,7 +83,7 @@ class Group(BaseModel):
 
 
 class Preview(BaseModel):
-    """What the profiles would do. Counts are pods; of the `pending` ones the controller would patch some."""
+    """The effect of the profiles, in numbers of pods; the controller would patch `patched` pending ones."""
 
     profiles: list[ProfileStatus]
     pods: int
@@ -95,7 +95,7 @@ class Preview(BaseModel):
 
 
 class _Outcome(NamedTuple):
-    """What happens to one pod; `applied` are the previewed profiles that apply."""
+    """The outcome for one pod; `applied` are the previewed profiles that apply."""
 
     applied: tuple[str, ...]
     changes: tuple[ExplainedChange, ...]
@@ -104,7 +104,7 @@ class _Outcome(NamedTuple):
 
 @dataclass
 class _Gathered:
-    """Pods with outcomes of one form."""
+    """Pods whose outcomes have the same form."""
 
     pods: int = 0
     values: list[Counter[str]] = field(default_factory=list)
@@ -115,7 +115,7 @@ class _Gathered:
 
 
 class Previewer:
-    """Takes pods one by one, so that never more than a page of them is held."""
+    """Takes pods one by one, so that at most one page of pods is in memory."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class Previewer:
         self._pods = self._refused = self._pending = self._patched = 0
 
     def take(self, pod: Mapping[str, Any]) -> None:
-        """Look at one pod."""
+        """Add one pod."""
         self._pods += 1
         outcome = self._outcome(as_created_again(pod))
         actions = self._actions(pod)
@@ -170,7 +170,7 @@ class Previewer:
         gathered.examples.setdefault(workload, name_of(pod))
 
     def result(self) -> Preview:
-        """Return what was found, the largest groups first."""
+        """Return the preview, the largest groups first."""
         groups = [_group(key, gathered) for key, gathered in self._groups.items()]
         groups.sort(key=lambda group: (not group.refused, -group.pods))
         return Preview(
@@ -184,9 +184,12 @@ class Previewer:
         )
 
     def _outcome(self, pod: dict[str, Any]) -> _Outcome | None:
-        """Return what happens to a pod, None if the profiles make no difference. Pods alike are done once."""
+        """Return a pod's outcome, None if the profiles make no difference. Equal pods are evaluated once."""
         metadata = pod["metadata"]
-        for name in ("labels", "annotations"):  # so that a first label looks like any other
+        for name in (
+            "labels",
+            "annotations",
+        ):  # so that adding the first label is the same operation as adding another
             metadata[name] = metadata.get(name) or {}
         nameless = pod | {"metadata": metadata | {"name": "", "generateName": ""}}
         key = _GENERATED.sub(b"kube-api-access", msgspec.json.encode(nameless))
@@ -248,7 +251,7 @@ def _status(specs: Mapping[str, Any], name: str, document: Mapping[str, Any]) ->
 
 
 def _differences(before: Explanation, after: Explanation) -> Iterable[ExplainedChange]:
-    """Yield what differs between two results, each difference with what caused it."""
+    """Yield the differences between two results, each with its cause."""
     if before.result is None or after.result is None:
         return
     for op, path, value in json_diff.changes(before.result, after.result):
@@ -267,7 +270,7 @@ def _differences(before: Explanation, after: Explanation) -> Iterable[ExplainedC
 
 
 def _last(told: Explanation, pointer: str) -> ExplainedChange | None:
-    """Return the last change of a place, or of something around or inside it."""
+    """Return the last change of a path, or of one that contains it or that it contains."""
     for change in reversed(told.changes):
         if f"{pointer}/".startswith(f"{change.path}/") or f"{change.path}/".startswith(f"{pointer}/"):
             return change
@@ -281,9 +284,9 @@ def _at(document: Any, path: Sequence[str | int]) -> Any:
 
 
 def workload_of(pod: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return namespace, kind and name of what owns a pod; the pod itself where nobody does.
+    """Return namespace, kind and name of a pod's owner; of the pod itself where it has none.
 
-    Of a Deployment's pods the Deployment is told, by the hash that its ReplicaSets are named with.
+    For a Deployment's pods it is the Deployment, recognised by the hash in its ReplicaSet's name.
     """
     metadata = members(pod, "metadata")
     namespace = str(metadata.get("namespace") or "default")

@@ -1,7 +1,7 @@
-"""`koordpy profile`: look into ClusterColocationProfiles before, and after, they meet pods.
+"""`koordpy profile`: explain, preview and lint ClusterColocationProfiles.
 
-Exit codes: 0 when all is well, 1 when the command could not do its work, 2 for wrong options, 3 when what it
-found is bad (lint: errors; preview: pods that admission would refuse).
+Exit codes: 0 without bad results, 1 when the command failed, 2 for wrong options, 3 for bad results (lint:
+errors; preview: pods that admission would refuse).
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from .options import (
 from .output import Format, emit
 
 FOUND = 3
-"""The exit code of a command that did its work and found something bad."""
+"""The exit code of a command that succeeded with bad results."""
 
 
 @click.group()
 def profile() -> None:
-    """Look into ClusterColocationProfiles."""
+    """Explain, preview and lint ClusterColocationProfiles."""
 
 
 @profile.command()
@@ -44,11 +44,11 @@ def explain(
     output: Format,
     **access: Any,
 ) -> None:
-    """Return which profiles match a pod, what each changes and why, and the patch that comes of it.
+    """Show which profiles match a pod, what each changes and why, and the resulting patch.
 
-    Pods come from files (-f), or by name from the cluster, where they are taken as if they were created
-    again. Offline, all that is known is in the files; with a cluster, its profiles, namespaces and priority
-    classes count, and those in files win over them. A probability is taken to roll in favour of its profile.
+    Pods come from files (-f), or by name from the cluster; admission treats them as if they were created
+    again. Offline, only the files count; with a cluster, its profiles, namespaces and priority classes count
+    too, and those in files take precedence. A profile's probability above 0 counts as 1.
     """
     from . import explain as explaining
     from .known import Access
@@ -77,12 +77,12 @@ def explain(
     "pod_files",
     multiple=True,
     metavar="FILE",
-    help="Pods (and profiles, namespaces, priority classes as they are) from files instead of a cluster.",
+    help="Pods (and present profiles, namespaces, priority classes) from files instead of a cluster.",
 )
 @click.option(
     "--reconcile-by-default",
     is_flag=True,
-    help="Take the profile controller to run with reconcileByDefault.",
+    help="Assume that the profile controller runs with reconcileByDefault.",
 )
 @click.option("--limit", default=10, show_default=True, help="Workloads to print of each group (text).")
 @gates_option
@@ -100,11 +100,10 @@ def preview(
     output: Format,
     **access: Any,
 ) -> None:
-    """Return which existing pods a new or changed profile would touch, and how.
+    """Show which existing pods a new or changed profile would change, and how.
 
-    Each pod is taken as if it were created again, without and with the profile; what differs is shown,
-    grouped by outcome and workload. For pending pods the profile controller's patches are shown too. Nothing
-    is written.
+    The creation of each pod is simulated without and with the profile; the differences are shown by outcome
+    and workload. For pending pods the profile controller's patches are shown too. Nothing is written.
 
     Exit code 3: admission would refuse some of the pods because of the profile.
     """
@@ -135,11 +134,10 @@ def preview(
 def lint(
     this: click.Context, /, files: tuple[str, ...], feature_gates: str, output: Format, **access: Any
 ) -> None:
-    """Find profiles that never match, that fight each other, or that break pods.
+    """Find profiles that never match, that conflict with each other, or that break pods.
 
-    With files alone, they are looked at offline. Without files, or with a cluster named, the cluster's
-    profiles, namespaces and priority classes count, and profiles in files take the place of those with their
-    names.
+    With files alone, they are checked offline. Without files, or with a cluster named, the cluster's
+    profiles, namespaces and priority classes count, and profiles in files replace those with the same names.
 
     Exit code 3: there are errors.
     """

@@ -1,7 +1,7 @@
 """The flags that QoS plugins declare, as options of a command.
 
-They are those of koordlet, so its command line moves over: `--cpu-suppress-interval-seconds=5`. What is given
-is laid over the flags in the configuration file.
+They are koordlet's flags, so its command line can be reused: `--cpu-suppress-interval-seconds=5`. They
+override the flags in the configuration file.
 """
 
 from datetime import timedelta
@@ -19,10 +19,10 @@ _METAVARS = {int: "INT", float: "FLOAT", bool: "BOOL", str: "TEXT", timedelta: "
 
 
 class QOSFlagsCommand(click.Command):
-    """A command with the flags of the installed QoS plugins beside its own options."""
+    """A command with the flags of the installed QoS plugins besides its own options."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the command's own options, then the flags. Raises Failure for a flag with a taken name."""
+        """Return the command's own options, then the flags. Raises Failure for a flag whose name is taken."""
         from koordpy.qos import manager
         from koordpy.qos.interface import FlagError
 
@@ -39,7 +39,7 @@ class QOSFlagsCommand(click.Command):
         return [*own, *options]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments. Raises Failure for what may be a flag of a plugin that cannot be used."""
+        """Parse the arguments. Raises Failure for what may be a flag of a plugin that cannot be loaded."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -47,17 +47,17 @@ class QOSFlagsCommand(click.Command):
             if not broken:
                 raise
             reasons = "; ".join(broken)
-            raise Failure(f"{error.format_message()} QoS plugins that cannot be used: {reasons}") from None
+            raise Failure(f"{error.format_message()} QoS plugins that cannot be loaded: {reasons}") from None
 
 
 def given(ctx: click.Context) -> dict[str, str]:
-    """Return the flags that the command line sets, by name, as they are written there."""
+    """Return the flags that the command line sets, by name, as written."""
     found: dict[str, str] = ctx.meta.get(_GIVEN, {})
     return found
 
 
 def _plugins() -> "tuple[list[type[QOSPlugin]], list[str]]":
-    """Return the plugins, and what is wrong with those that cannot be used."""
+    """Return the plugins, and what is wrong with those that cannot be loaded."""
     from koordpy.api.plugin_errors import PluginError
     from koordpy.qos import manager
 

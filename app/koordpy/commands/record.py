@@ -17,10 +17,10 @@ from .output import counted
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("scenario.yaml"),
     show_default=True,
-    help="The file of the scenario; the table of its pods is written beside it.",
+    help="The scenario's file; the table of its pods is written beside it.",
 )
 @click.option(
-    "--duration", default="0s", show_default=True, help="How long to watch; 0s: only what is there now."
+    "--duration", default="0s", show_default=True, help="How long to watch; 0s: only the present state."
 )
 @click.option("--name", default="recorded", show_default=True, help="The scenario's name.")
 @click.option("--anonymous", is_flag=True, help="Change the names of nodes, namespaces, pods and labels.")
@@ -33,7 +33,7 @@ def record(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Write down a live cluster as a scenario. Nothing is changed in it; secrets are not read."""
+    """Record a live cluster as a scenario. Nothing is changed in it; Secrets are not read."""
     from koordpy.lib import duration as durations
     from koordpy.simulation import recorder
     from koordpy.simulation.masking import Masking
@@ -47,7 +47,7 @@ def record(
     if seconds < 0:
         raise Failure(f"--duration: got {duration!r}, expected how long to watch, or 0s")
     if not path.parent.is_dir():
-        raise Failure(f"--to: {path}: there is no folder {path.parent}")
+        raise Failure(f"--to: {path}: folder {path.parent} does not exist")
 
     async def watch() -> recorder.Recording:
         async with Access(server, kubeconfig, context).client() as client:

@@ -1,6 +1,6 @@
-"""`koordpy serve`, `koordpy worker` and `koordpy agent`: processes that run until they are told to stop.
+"""`koordpy serve`, `koordpy worker` and `koordpy agent`: processes that run until they are stopped.
 
-They differ in the parts that they run and in their options; any of them can run any set of parts.
+They differ in their default parts and in their options; each can run any set of parts.
 """
 
 import os
@@ -33,11 +33,11 @@ def _process_options(command: F) -> F:
 
 
 def _renamed(*names: str, to: str, **options: Any) -> Callable[[F], F]:
-    """Refuse an option that had this name once, naming what there is instead."""
+    """Refuse an option that was renamed, naming its replacement."""
 
     def refuse(_: click.Context, option: click.Parameter, value: Any) -> None:
         if value:
-            raise Failure(f"{option.opts[0]}: this is {to} now")
+            raise Failure(f"{option.opts[0]}: renamed to {to}")
 
     return click.option(*names, hidden=True, expose_value=False, callback=refuse, **options)
 
@@ -48,8 +48,8 @@ def _renamed(*names: str, to: str, **options: Any) -> Callable[[F], F]:
 @_renamed("--doors", to="--parts")
 @click.option("--admission-bind", help="ADDRESS:PORT of the webhooks (HTTPS).")
 @click.option("--extender-bind", help="ADDRESS:PORT of the scheduler extender.")
-@click.option("--cert-dir", help="Folder of the webhooks' certificate; made there when it holds none.")
-@click.option("--tls-host", multiple=True, help="Host name or address in a certificate that is made.")
+@click.option("--cert-dir", help="Folder of the webhooks' certificate; generated if it holds none.")
+@click.option("--tls-host", multiple=True, help="Host name or address in a generated certificate.")
 @click.option("--scheduler-config", help="KubeSchedulerConfiguration with the plugins to run.")
 @click.option(
     "--node-choice",
@@ -61,7 +61,7 @@ def _renamed(*names: str, to: str, **options: Any) -> Callable[[F], F]:
     metavar="LIST",
     help="Plugins whose controllers run, such as *,-Reservation (default: all).",
 )
-@click.option("--no-leader-elect", is_flag=True, help="Do what the leader does without holding the lease.")
+@click.option("--no-leader-elect", is_flag=True, help="Do the leader's work without holding the Lease.")
 @click.pass_obj
 def serve(obj: dict[str, Any], /, **options: Any) -> None:
     """Serve webhooks, the scheduler extender and the debug API."""
@@ -108,12 +108,12 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
     "--evict-with",
     multiple=True,
     metavar="NAME=INSTEAD",
-    help="Use an installed evictor where the configuration names one that is not (e.g. "
+    help="Use an installed evictor in place of one that is not installed (e.g. "
     "MigrationController=DefaultEvictor).",
 )
 @click.pass_obj
 def worker(obj: dict[str, Any], /, **options: Any) -> None:
-    """Run the descheduler, the controllers, or both; of several workers one acts.
+    """Run the descheduler, the controllers, or both; of several workers only the leader acts.
 
     Health checks, metrics and the debug API come with them.
     """
@@ -175,9 +175,9 @@ def _run(
     always: Sequence[str] = (),
     belongs: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a process with the parts that the settings choose, else `default`; and with `always`.
+    """Run a process with the parts that the settings choose, else `default`, and with `always`.
 
-    `belongs` are options that were given, and the part that each of them is for.
+    `belongs` maps the given options to the part that each of them is for.
     """
     from koordpy import main as runtime
     from koordpy import settings as process_settings
@@ -192,7 +192,7 @@ def _run(
         )
     for option, part in (belongs or {}).items():
         if part not in parts:
-            raise Failure(f"{option}: the part {part} does not run; the parts are {', '.join(parts)}")
+            raise Failure(f"{option}: part {part} does not run; running: {', '.join(parts)}")
     runtime.run_process(settings, (*parts, *always))
 
 
@@ -234,7 +234,7 @@ def _list(text: str | None) -> list[str] | None:
 
 
 def _controller_args(texts: tuple[str, ...]) -> dict[str, Any]:
-    """Read `NAME.FIELD=VALUE`; the values are YAML."""
+    """Parse `NAME.FIELD=VALUE`; values are YAML."""
     import yaml
 
     args: dict[str, Any] = {}

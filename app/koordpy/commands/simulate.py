@@ -1,4 +1,4 @@
-"""`koordpy simulate`: a scenario under one scheduler or several, as tables and plots."""
+"""`koordpy simulate`: replay a scenario under one or several schedulers; tables and plots."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -29,7 +29,7 @@ from .output import Format, console, emit
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the files are that the scenario names; by default beside it.",
+    help="The folder of the files that the scenario names (default: the scenario's own).",
 )
 @click.option(
     "--plot",
@@ -39,7 +39,7 @@ from .output import Format, console, emit
     help="Draw a page of plots into a .png or .svg file (may be given twice).",
 )
 @click.option("--seed", type=click.IntRange(min=0), help="Instead of the scenario's seed.")
-@click.option("--placements", is_flag=True, help="With -o json or yaml: list where every pod went.")
+@click.option("--placements", is_flag=True, help="With -o json or yaml: list every pod's node.")
 @output_option
 @click.pass_obj
 def simulate(
@@ -69,7 +69,7 @@ def simulate(
     if compare:
         setups = [scheduling.load_setup(path) for path in compare]
         if setups[0].name == setups[1].name:
-            raise Failure(f"--compare: both are called {setups[0].name!r}; give one of them another name")
+            raise Failure(f"--compare: both are named {setups[0].name!r}; rename one of them")
     folder = data or file.parent
     results = []
     to = console()
@@ -85,7 +85,7 @@ def simulate(
 
 
 class _Progress:
-    """Shows how far a simulation is, on a terminal only, and not where the result goes."""
+    """Shows the progress of a simulation on standard error, if that is a terminal."""
 
     def __init__(self, name: str) -> None:
         from rich.console import Console

@@ -1,4 +1,4 @@
-"""`koordpy whatif`: where would these pods go, and what stops the rest?"""
+"""`koordpy whatif`: where pods would be placed, and why the others would not be."""
 
 from typing import Any, Final
 
@@ -9,24 +9,24 @@ from rich.table import Table
 
 from koordpy.api.workloads import pod_of
 
-from .asking import post, server_option
+from .debug_client import post, server_option
 from .options import Failure, documents, files_option, output_option
 from .output import Format, counted, emit
 
 _ONE_BY_ONE: Final = 20
-"""Pods that are shown each on a line of its own; more are gathered by node."""
+"""Pods that are shown on a line each; more are grouped by node."""
 
 _NOT_ALL: Final = 3
-"""The exit code when a pod would find no node."""
+"""The exit code when a pod would not be placed."""
 
 
 @click.command()
 @files_option("File with a pod or a workload (Deployment, ReplicaSet, StatefulSet, Job)", required=True)
-@click.option("--count", type=click.IntRange(min=1), help="So many pods, whatever the workload says.")
+@click.option("--count", type=click.IntRange(min=1), help="The number of pods, instead of the workload's.")
 @click.option(
     "--admission/--no-admission",
     default=None,
-    help="Insist on what the webhooks would change first, or leave it out (default: where they are served).",
+    help="Require the webhooks' changes first, or skip them (default: apply if webhooks are served).",
 )
 @click.option("--top", type=click.IntRange(1, 100), default=3, show_default=True, help="Best nodes to show.")
 @server_option
@@ -39,13 +39,13 @@ def whatif(
     debug_server: str,
     output: Format,
 ) -> None:
-    """Tell where pods would go, one after the other, and what stops the rest. Nothing is changed.
+    """Show where pods would be placed, one after the other, and why others would not be. Nothing is changed.
 
-    Several workloads are looked at each as if it came alone. Exit code 3: not all would find a node.
+    Each workload is evaluated as if it were the only one. Exit code 3: not all pods would be placed.
     """
     wanted = [document for document in documents(files) if pod_of(document) is not None]
     if not wanted:
-        raise Failure("no pod and no workload in the files")
+        raise Failure("no pod or workload in the files")
     query: dict[str, Any] = {"top": top}
     if count is not None:
         query["count"] = count
@@ -65,7 +65,7 @@ def _show_all(to: Console, found: list[dict[str, Any]]) -> None:
 
 
 def show(to: Console, found: dict[str, Any]) -> None:
-    """Print one answer for people."""
+    """Print one answer as text."""
     placed, pods = len(found["placed"]), found["pods"]
     profile = f" (profile {found['profile']})" if found["profile"] else ""
     colour = "green" if placed == pods else "yellow" if placed else "red"
@@ -92,7 +92,7 @@ def _show_admission(to: Console, admission: dict[str, Any]) -> None:
 
 
 def _pods(found: dict[str, Any]) -> Table:
-    """One line a pod: its node, and what puts it before the next best one."""
+    """One line per pod: its node, and the score differences to the next best node."""
     table = _table("pod", "node")
     table.add_column("score", justify="right")
     table.add_column("feasible", justify="right")
@@ -113,7 +113,7 @@ def _pods(found: dict[str, Any]) -> Table:
 
 
 def _difference(best: dict[str, Any], other: dict[str, Any]) -> str:
-    """Return by how much each plugin likes one node more than another, what matters most first."""
+    """Return the score differences of two nodes by plugin, the largest first."""
     ahead = {plugin: score - other["plugins"].get(plugin, 0) for plugin, score in best["plugins"].items()}
     told = sorted((item for item in ahead.items() if item[1]), key=lambda item: -abs(item[1]))
     return ", ".join(f"{plugin} {points:+d}" for plugin, points in told) or "equal scores"

@@ -1,4 +1,4 @@
-"""`koordpy why`: a scheduling decision, told to people."""
+"""`koordpy why`: a scheduling decision, as text."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from . import history as histories
-from .asking import NotFound, ask, follow, server_option
+from .debug_client import NotFound, follow, get, server_option
 from .options import Failure, output_option
 from .output import Format, console, counted, emit
 
@@ -20,17 +20,19 @@ _COLOURS = {"bound": "green", "unschedulable": "red", "error": "red", "failed": 
 _REFUSED: Final = ("unschedulable", "error", "failed")
 
 _EARLIER: Final = 10
-"""Attempts of a pod that are told before those to come."""
+"""Earlier attempts of a pod that are printed before those to come."""
 
 
 @click.command()
 @click.argument("pod", metavar="NAMESPACE/POD", required=False)
-@click.option("--history", is_flag=True, help="Tell the pod's whole life, and why it waits if it does.")
-@click.option("--uid", default="", help="With --history: one of several pods that had the name.")
-@click.option("--reservation", default="", help="Instead of a pod: a Reservation, by name.")
-@click.option("--follow", is_flag=True, help="Tell decisions as they are made; without a pod, of all pods.")
-@click.option("--namespace", "-n", default="", help="The pod's; with --follow: only pods of this namespace.")
-@click.option("--outcome", multiple=True, help="With --follow: only attempts that have come so far.")
+@click.option("--history", is_flag=True, help="Show the pod's whole history, and why it waits if it does.")
+@click.option("--uid", default="", help="With --history: the UID of one of several pods with that name.")
+@click.option("--reservation", default="", help="Show the Reservation with this name instead of a pod.")
+@click.option("--follow", is_flag=True, help="Show decisions as they are made; without a pod, for all pods.")
+@click.option(
+    "--namespace", "-n", default="", help="The pod's namespace; with --follow: only pods of this namespace."
+)
+@click.option("--outcome", multiple=True, help="With --follow: only attempts with this outcome.")
 @server_option
 @output_option
 def why(
@@ -44,18 +46,19 @@ def why(
     debug_server: str,
     output: Format,
 ) -> None:
-    """Return what the last scheduling decision about a pod was, and why.
+    """Show the last scheduling decision about a pod, and the reasons.
 
-    About a pod of which no decision is known (kube-scheduler never asked, say) what --history knows is told.
+    If no decision is known (because kube-scheduler never called koordpy, for example), the pod's history is
+    shown.
     """
     if history and follow:
-        raise click.UsageError("--history and --follow do not go together")
+        raise click.UsageError("--history and --follow cannot be combined")
     if uid and not history:
-        raise click.UsageError("--uid is for --history")
+        raise click.UsageError("--uid needs --history")
     if outcome and not follow:
-        raise click.UsageError("--outcome is for --follow")
+        raise click.UsageError("--outcome needs --follow")
     if reservation and (pod or namespace or history):
-        raise click.UsageError("--reservation goes with neither a pod nor --namespace nor --history")
+        raise click.UsageError("--reservation cannot be combined with a pod, --namespace or --history")
     if reservation and not follow:
         _show_reservation(debug_server, reservation, output)
         return
@@ -68,15 +71,15 @@ def why(
         return
     life = f"/apis/v1/pods/{quote(place)}/{quote(name)}/history"
     if history:
-        told = ask(debug_server, life, {"uid": uid} if uid else None)
+        told = get(debug_server, life, {"uid": uid} if uid else None)
         emit(told, output, lambda to: histories.show(to, told))
         return
     try:
-        found = ask(debug_server, f"/apis/v1/decisions/{quote(place)}/{quote(name)}")
+        found = get(debug_server, f"/apis/v1/decisions/{quote(place)}/{quote(name)}")
     except NotFound as error:
         if output != "text":
-            raise Failure(f"{error.message}; --history tells what else is known of the pod") from None
-        told = ask(debug_server, life)
+            raise Failure(f"{error.message}; --history shows what else is known about the pod") from None
+        told = get(debug_server, life)
         emit(told, output, lambda to: histories.show(to, told))
         return
     causes = _causes(debug_server, life) if output == "text" and found[0]["outcome"] in _REFUSED else []
@@ -90,26 +93,26 @@ def why(
 
 def _show_reservation(server: str, name: str, output: Format) -> None:
     """Print the attempts to place a Reservation. Raises Failure."""
-    found = ask(server, "/apis/v1/decisions", {"reservation": name, "limit": _EARLIER})
+    found = get(server, "/apis/v1/decisions", {"reservation": name, "limit": _EARLIER})
     if not found:
         raise Failure(
-            f"no attempt to place Reservation {name} is remembered: see its conditions (kubectl describe "
+            f"no attempt to place Reservation {name} is recorded: see its conditions (kubectl describe "
             "reservation), and koordpy doctor"
         )
     emit(found, output, lambda to: show(to, found))
 
 
 def _causes(server: str, life: str) -> list[dict[str, Any]]:
-    """Return why a pod waits, as far as that says more than its last attempt does."""
+    """Return why a pod waits, without causes that its last attempt shows already."""
     try:
-        causes = ask(server, life)["causes"]
-    except NotFound:  # it has gone meanwhile
+        causes = get(server, life)["causes"]
+    except NotFound:  # deleted meanwhile
         return []
     return [cause for cause in causes if cause["cause"] != "WaitsForRetry"]
 
 
 def _key(pod: str, namespace: str) -> tuple[str, str]:
-    """Read NAMESPACE/POD, or POD where its namespace is given. Raises Failure."""
+    """Parse NAMESPACE/POD, or POD where its namespace is given. Raises Failure."""
     place, slash, name = pod.rpartition("/")
     place = place if slash else namespace
     if not place or not name or "/" in place:
@@ -120,7 +123,7 @@ def _key(pod: str, namespace: str) -> tuple[str, str]:
 
 
 def show(to: Console, attempts: list[dict[str, Any]]) -> None:
-    """Print the latest of a pod's attempts in full, and how many came before it."""
+    """Print the latest of a pod's attempts in full, and the number of earlier ones."""
     latest = attempts[0]
     colour = _COLOURS.get(latest["outcome"], "yellow")
     where = f" to {latest['node']}" if latest["node"] else ""
@@ -151,13 +154,13 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
     times = ", ".join(f"{verb} {ms:.2f} ms" for verb, ms in latest["milliseconds"].items())
     to.print(f"  [dim]started {latest['started']}{'; ' + times if times else ''}[/dim]")
     if len(attempts) > 1:
-        to.print(f"  [dim]{counted(len(attempts) - 1, 'earlier attempt')} remembered (--output json)[/dim]")
+        to.print(f"  [dim]{counted(len(attempts) - 1, 'earlier attempt')} recorded (--output json)[/dim]")
 
 
 def follow_all(server: str, wanted: dict[str, str], outcomes: tuple[str, ...], output: Format) -> None:
-    """Print attempts as they go on (of one pod also the latest that there were), until the service ends.
+    """Print attempts as they proceed (for one pod its latest earlier ones too), until the service ends.
 
-    As JSON each is a line of its own, as YAML a document. Raises Failure.
+    As JSON each is one line, as YAML one document. Raises Failure.
     """
     query = [("watch", "true"), *(("outcome", outcome) for outcome in outcomes)]
     query += [(name, value) for name, value in wanted.items() if value]
@@ -179,13 +182,13 @@ def follow_all(server: str, wanted: dict[str, str], outcomes: tuple[str, ...], o
 
 
 def _subject(attempt: dict[str, Any]) -> str:
-    """Return what an attempt is about."""
+    """Return the object of an attempt."""
     reservation = attempt.get("reservation")
     return f"Reservation {reservation}" if reservation else f"pod {attempt['namespace']}/{attempt['pod']}"
 
 
 def show_line(to: Console, attempt: dict[str, Any]) -> None:
-    """Print how far an attempt has come, on one line."""
+    """Print the state of an attempt on one line."""
     colour = _COLOURS.get(attempt["outcome"], "yellow")
     where = f" {attempt['node']}" if attempt["node"] else ""
     where += f" in Reservation {attempt['allocated_reservation']}" if attempt["allocated_reservation"] else ""

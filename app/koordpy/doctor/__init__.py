@@ -1,3 +1,3 @@
-"""`koordpy doctor`: compares a cluster, and kube-scheduler's configuration, with what the features that are
-on need, and says what is missing for what and how to mend it.
+"""`koordpy doctor`: compares a cluster, and kube-scheduler's configuration, with the needs of the enabled
+features, and reports what is missing, which feature needs it, and how to fix it.
 """

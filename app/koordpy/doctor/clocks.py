@@ -1,4 +1,4 @@
-"""Do the clocks agree? Ages of NodeMetrics and Leases are judged by this machine's clock."""
+"""Clock skew: the ages of NodeMetrics and Leases are computed with this machine's clock."""
 
 from collections.abc import AsyncIterator
 from email.utils import parsedate_to_datetime
@@ -11,7 +11,7 @@ from .installation import Installation
 AREA = Area("clock")
 
 TOLERATED = 5.0
-"""Seconds; the API server tells its time in whole ones, and the answer takes time."""
+"""Seconds; the API server's Date header has whole seconds, and the response takes time."""
 
 
 async def check(installation: Installation) -> AsyncIterator[Finding]:
@@ -19,7 +19,7 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
     try:
         answer = await installation.client.connection.request("GET", "/version")
     except HttpError as error:
-        yield AREA.unknown("API server", f"cannot be asked: {error}")
+        yield AREA.unknown("API server", f"cannot be reached: {error}")
         return
     if answer.status != 200:
         yield AREA.unknown(
@@ -31,7 +31,7 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
         return
     date = answer.header("date")
     if date is None:
-        yield AREA.note("API server", "does not tell its time")
+        yield AREA.note("API server", "sends no Date header")
         return
     skew = (installation.clock.now() - parsedate_to_datetime(date)).total_seconds()
     if abs(skew) > TOLERATED:
@@ -44,4 +44,4 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
             "synchronise the clocks (chrony, systemd-timesyncd)",
         )
     else:
-        yield AREA.ok("API server", "its clock and this machine's agree")
+        yield AREA.ok("API server", "its clock and this machine's clock agree")

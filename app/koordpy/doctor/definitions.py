@@ -1,4 +1,4 @@
-"""Are the custom resource definitions there, and do they serve what koordpy's say?"""
+"""Whether the CustomResourceDefinitions are installed and serve what koordpy's versions of them serve."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
@@ -39,7 +39,7 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
                     name, f"is not installed; needed by {', '.join(needed)}, which cannot start", _apply(name)
                 )
             else:
-                yield AREA.note(name, "is not installed; nothing that is on needs it", _apply(name))
+                yield AREA.note(name, "is not installed; no enabled feature needs it", _apply(name))
             continue
         problems = list(_problems(shipped, found))
         for problem in problems:
@@ -69,7 +69,7 @@ def _problems(shipped: Document, found: Document) -> Iterator[str]:
     conditions = (found.get("status") or {}).get("conditions") or []
     established: Document = next((c for c in conditions if c.get("type") == "Established"), {})
     if established.get("status") != "True":
-        yield f"is not established: {established.get('message') or 'the API server has not taken it up'}"
+        yield f"is not established: {established.get('message') or 'the API server has not accepted it yet'}"
 
 
 def _served(definition: Document) -> dict[str, Document]:
@@ -78,7 +78,7 @@ def _served(definition: Document) -> dict[str, Document]:
 
 
 def _pruned(shipped: Document, found: Document) -> list[str]:
-    """Return the fields of koordpy's schemas that the cluster's do not have and would not keep."""
+    """Return the fields of koordpy's schemas that the cluster's schemas lack and would prune."""
     theirs = _served(found)
     return [
         path

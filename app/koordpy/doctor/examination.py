@@ -1,4 +1,4 @@
-"""The whole examination, area by area; one that cannot be looked at does not end the others."""
+"""The whole examination, area by area; an area that cannot be examined does not stop the others."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -48,9 +48,9 @@ _CHECKS: tuple[tuple[Area, Check], ...] = (
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be examined: the parts of koordpy as its settings have them, beside a kube-scheduler.
+    """What to examine: the parts of koordpy that its settings choose, and a kube-scheduler.
 
-    `scheduler_file` is kube-scheduler's configuration, `user` whose rights are looked at (empty: those of the
+    `scheduler_file` is kube-scheduler's configuration, `user` whose rights are reviewed (empty: those of the
     client's own credentials).
     """
 
@@ -61,7 +61,7 @@ class Question:
 
 
 async def examine(client: Client, question: Question, clock: Clock | None = None) -> Report:
-    """Look at everything and report. Raises OSError for a file that cannot be read."""
+    """Examine every area and return the report. Raises OSError for a file that cannot be read."""
     found: list[Finding] = []
     scheduler: SchedulerConfiguration | None = None
     if question.scheduler_file is not None:
@@ -70,7 +70,7 @@ async def examine(client: Client, question: Question, clock: Clock | None = None
         except ConfigError as error:
             found += [
                 extenders.AREA.problem(
-                    str(question.scheduler_file), problem, "kube-scheduler refuses it too; mend the file"
+                    str(question.scheduler_file), problem, "kube-scheduler rejects it too; correct the file"
                 )
                 for problem in error.problems
             ]
@@ -83,8 +83,8 @@ async def examine(client: Client, question: Question, clock: Clock | None = None
         user=question.user,
     )
     found += [
-        CONFIGURATION.problem("koordpy", problem, "koordpy does not start with it: mend its configuration")
-        for problem in dict.fromkeys(installation.problems)  # two parts may have the same one
+        CONFIGURATION.problem("koordpy", problem, "koordpy does not start with it: correct its configuration")
+        for problem in dict.fromkeys(installation.problems)  # two parts may have the same problem
     ]
     if not installation.problems:
         parts = ", ".join(part.value for part in question.parts) or "none"
@@ -109,12 +109,12 @@ async def _of_the_cluster(installation: Installation) -> list[Finding]:
             async for finding in check(installation):
                 found.append(finding)
         except ApiError as error:
-            found.append(area.unknown("API server", f"cannot look: {error}"))
+            found.append(area.unknown("API server", f"cannot be examined: {error}"))
         except ConnectionFailed as error:
             unreachable = CLUSTER.unknown(
                 installation.client.connection.server,
                 f"does not answer: {error}",
-                "see --server, --kubeconfig, --context, and whether the API server runs",
+                "see --server, --kubeconfig, --context, and check that the API server runs",
             )
             return [*found, unreachable]
         if any(finding.area == clocks.AREA.name and finding.state is State.UNKNOWN for finding in found):

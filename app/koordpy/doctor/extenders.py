@@ -1,4 +1,4 @@
-"""Does kube-scheduler's configuration call koordpy as its profiles need it?"""
+"""Whether kube-scheduler's configuration calls koordpy as koordpy's profiles need it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -20,10 +20,10 @@ AREA = Area("extender")
 PATH = "/extender"
 VERBS = ("filter", "prioritize", "preempt", "bind")
 SCALE = 10
-"""What kube-scheduler multiplies an extender's scores with, besides the entry's weight."""
+"""The factor that kube-scheduler applies to an extender's scores, besides the entry's weight."""
 
 LONGEST_CYCLE = 30.0
-"""Seconds; a longer timeout of filter lets one call that hangs stop all scheduling for as long."""
+"""Seconds; with a longer filter timeout, one call that hangs blocks all scheduling for that long."""
 
 _POINTS: Mapping[str, Sequence[str]] = {
     "filter": ("pre_filter", "filter"),
@@ -39,7 +39,7 @@ _SHIPPED = {
 
 
 def check(installation: Installation, scheduler: SchedulerConfiguration) -> Iterator[Finding]:
-    """Judge the entries of a configuration that call koordpy, and its profiles beside koordpy's."""
+    """Check the entries of a configuration that call koordpy, and compare its profiles with koordpy's."""
     settings = installation.settings.extender
     ours = [entry for entry in scheduler.extenders if _is_ours(entry, settings)]
     shipped = _SHIPPED[settings.mode]
@@ -47,9 +47,9 @@ def check(installation: Installation, scheduler: SchedulerConfiguration) -> Iter
         others = ", ".join(entry.url_prefix for entry in scheduler.extenders) or "none"
         yield AREA.problem(
             "extenders",
-            f"no entry calls koordpy on port {settings.port} under {PATH} (entries: {others}): nothing of it "
-            "takes part in scheduling",
-            f"take the entries of {shipped}, with your address",
+            f"no entry calls koordpy on port {settings.port} under {PATH} (entries: {others}): koordpy "
+            "takes no part in scheduling",
+            f"copy the entries of {shipped} and set your address",
         )
         return
     found = [
@@ -84,7 +84,7 @@ def _addresses(ours: Sequence[ExtenderConfig], settings: ExtenderSettings) -> It
             yield AREA.problem(
                 entry.url_prefix,
                 f"koordpy listens on port {settings.port}, not {parts.port or 'the default of the scheme'}",
-                "set the port in urlPrefix or extender.port (--config of the doctor is koordpy's own)",
+                "set the port in urlPrefix or extender.port (the doctor's --config is koordpy's settings)",
             )
         secure = entry.enable_https or parts.scheme == "https"
         if secure != (settings.cert_dir is not None):
@@ -92,7 +92,7 @@ def _addresses(ours: Sequence[ExtenderConfig], settings: ExtenderSettings) -> It
             yield AREA.problem(
                 entry.url_prefix,
                 f"kube-scheduler calls {'with' if secure else 'without'} TLS, koordpy speaks {speaks}",
-                "set enableHTTPS and tlsConfig, or extender.certDir, so that both do the same",
+                "set enableHTTPS and tlsConfig, or extender.certDir, so that both sides agree",
             )
 
 
@@ -133,13 +133,13 @@ def _verbs(
         if len(entries) > 1:
             yield AREA.problem(
                 f"{verb}Verb",
-                f"is in {len(entries)} entries of koordpy's: every pod is asked about {len(entries)} times",
-                f"leave {verb}Verb in one of them",
+                f"is in {len(entries)} entries of koordpy's: it is called {len(entries)} times for every pod",
+                f"keep {verb}Verb in one of them",
             )
 
 
 def _askers(profiles: Profiles, verb: str) -> list[str]:
-    """Return the plugins that run at a point which a verb leads to, by name."""
+    """Return the names of the plugins with an extension point that a verb runs."""
     return sorted(
         {
             plugin.name
@@ -162,10 +162,10 @@ def _given(entry: ExtenderConfig) -> Mapping[str, str]:
 
 def _lost(verb: str) -> str:
     return {
-        "filter": "are not asked which nodes fit",
-        "prioritize": "do not count in the choice of the node",
-        "preempt": "are not asked about victims",
-        "bind": "hand nothing out: kube-scheduler binds by itself, without Reserve, Permit and PreBind",
+        "filter": "do not filter nodes",
+        "prioritize": "do not score nodes",
+        "preempt": "do not take part in preemption",
+        "bind": "allocate nothing: kube-scheduler binds by itself, without Reserve, Permit and PreBind",
     }[verb]
 
 
@@ -174,12 +174,14 @@ def _light(ours: Sequence[ExtenderConfig], scheduler: SchedulerConfiguration) ->
         if entry.bind_verb:
             yield AREA.problem(
                 entry.url_prefix,
-                "has a bindVerb, and koordpy runs in light mode: every bind is refused, no pod is placed",
-                "take bindVerb out, or set extender.mode: full",
+                "has a bindVerb, and koordpy runs in light mode: every bind is refused, no pod is bound",
+                "remove bindVerb, or set extender.mode: full",
             )
     for entry in scheduler.extenders:
         if entry.bind_verb and entry not in ours:
-            yield AREA.note(entry.url_prefix, "binds pods; in light mode koordpy does not mind who does", "")
+            yield AREA.note(
+                entry.url_prefix, "binds pods; in light mode koordpy does not depend on what binds them", ""
+            )
 
 
 # --- how it is called ------------------------------------------------------------------------------
@@ -206,8 +208,8 @@ def _timeouts(ours: Sequence[ExtenderConfig], profiles: Profiles) -> Iterator[Fi
             yield AREA.warning(
                 entry.url_prefix,
                 f"httpTimeout is {entry.http_timeout:g} s in an entry that filters: one call that hangs "
-                "stops all "
-                "scheduling for as long",
+                "blocks all "
+                "scheduling for that long",
                 "httpTimeout: 5s; give bindVerb an entry of its own with a long one",
             )
         elif in_cycle and entry.http_timeout < 1:
@@ -226,21 +228,21 @@ def _reach(ours: Sequence[ExtenderConfig]) -> Iterator[Finding]:
             yield AREA.warning(
                 entry.url_prefix,
                 "nodeCacheCapable is not set: kube-scheduler sends whole Node objects with every call, which "
-                "takes it and koordpy many times as long",
+                "is many times slower on both sides",
                 "nodeCacheCapable: true (koordpy follows nodes itself)",
             )
         if entry.managed_resources:
             names = ", ".join(resource.name for resource in entry.managed_resources)
             yield AREA.warning(
                 entry.url_prefix,
-                f"managedResources: koordpy hears only of pods that request {names}; all others go by it",
-                "take managedResources out",
+                f"managedResources: koordpy is called only for pods that request {names}",
+                "remove managedResources",
             )
         if entry.ignorable:
             yield AREA.warning(
                 entry.url_prefix,
                 "ignorable: while koordpy does not answer, pods are placed without it",
-                "ignorable: false, unless that is meant",
+                "ignorable: false, unless that is intended",
             )
 
 
@@ -266,14 +268,14 @@ def _profiles(scheduler: SchedulerConfiguration, installation: Installation) -> 
                 f"profile {name}",
                 "koordpy has it and this kube-scheduler does not: pods with that schedulerName do not come "
                 "from it",
-                f"add a profile with schedulerName: {name} to kube-scheduler, if nobody else schedules them",
+                f"add a profile with schedulerName: {name} to kube-scheduler, if no other has it",
             )
 
 
 def _weights(
     ours: Sequence[ExtenderConfig], scheduler: SchedulerConfiguration, installation: Installation
 ) -> Iterator[Finding]:
-    """A point of ours counts `weight * 10` points; in-tree weights that do not know of it hardly count."""
+    """A point of koordpy's counts `weight * 10`; in-tree weights not adjusted for that hardly count."""
     weight = max((entry.weight for entry in ours if entry.prioritize_verb), default=0)
     if not weight or installation.settings.extender.node_choice == "koordpy":
         return
@@ -289,8 +291,7 @@ def _weights(
                 f"profile {profile.scheduler_name}",
                 f"in-tree score weights are at most {given} ({name}), and a point of {plugin} counts "
                 f"{own * weight * SCALE} (its weight {own} x the entry's {weight} x {SCALE}): "
-                "kube-scheduler's own "
-                "scores hardly count",
+                "kube-scheduler's own scores hardly count",
                 f"multiply the weights of kube-scheduler's score plugins by {weight * SCALE}, as "
                 f"{_SHIPPED['full']} does",
             )
@@ -299,10 +300,10 @@ def _weights(
 def _choice(
     ours: Sequence[ExtenderConfig], scheduler: SchedulerConfiguration, installation: Installation
 ) -> Iterator[Finding]:
-    """Where koordpy chooses the node, it must know what kube-scheduler would have done."""
+    """Where koordpy chooses the node, it needs kube-scheduler's own filters, scores and weights."""
     if installation.settings.extender.node_choice != "koordpy":
         return
-    fix = "say the same in koordpy's profiles, or set extender.nodeChoice: kube-scheduler"
+    fix = "set the same in koordpy's profiles, or set extender.nodeChoice: kube-scheduler"
     for entry in scheduler.extenders:
         if entry not in ours and entry.filter_verb:
             yield AREA.warning(
@@ -341,7 +342,7 @@ def _choice(
 
 
 def _ratios(weights: Mapping[str, int]) -> dict[str, Fraction]:
-    """Return weights as parts of their sum: only that counts."""
+    """Return weights as fractions of their sum: only their ratios matter."""
     return {name: Fraction(weight, sum(weights.values())) for name, weight in weights.items()}
 
 

@@ -1,4 +1,4 @@
-"""What an examination finds."""
+"""The findings of an examination."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -7,10 +7,10 @@ from pydantic import BaseModel
 
 
 class State(StrEnum):
-    """How it stands with something.
+    """The state of one thing.
 
-    PROBLEM: a feature that is on does not work, or not as meant. WARNING: it works, in a way that is probably
-    not meant. NOTE: worth knowing. UNKNOWN: it could not be looked at.
+    PROBLEM: an enabled feature does not work, or not as intended. WARNING: it works, but probably not as
+    intended. NOTE: worth knowing. UNKNOWN: it could not be examined.
     """
 
     OK = "ok"
@@ -21,7 +21,7 @@ class State(StrEnum):
 
 
 class Finding(BaseModel):
-    """One thing that was looked at: `message` says how it stands, `fix` how to mend it."""
+    """One thing that was examined: `message` states the result, `fix` how to repair it."""
 
     area: str
     subject: str
@@ -31,7 +31,7 @@ class Finding(BaseModel):
 
 
 class Report(BaseModel):
-    """Everything that was found, and how often each state."""
+    """All findings, and the number of findings in each state."""
 
     server: str
     parts: list[str]
@@ -40,41 +40,41 @@ class Report(BaseModel):
 
     @property
     def exit_code(self) -> int:
-        """0 when all is well, 1 with problems, 2 when something could not be looked at."""
+        """0 without problems, 1 with problems, 2 when something could not be examined."""
         if self.counts[State.PROBLEM]:
             return 1
         return 2 if self.counts[State.UNKNOWN] else 0
 
 
 def report(server: str, parts: Iterable[str], findings: Iterable[Finding]) -> Report:
-    """Return findings as a report, in the order in which they were found."""
+    """Return a report of findings, in their order."""
     found = list(findings)
     counts = {state: sum(1 for finding in found if finding.state is state) for state in State}
     return Report(server=server, parts=list(parts), counts=counts, findings=found)
 
 
 class Area:
-    """Makes the findings of one area."""
+    """Creates the findings of one area."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def ok(self, subject: str, message: str) -> Finding:
-        """Say that all is well with something."""
+        """Report that something is as needed."""
         return Finding(area=self.name, subject=subject, state=State.OK, message=message)
 
     def note(self, subject: str, message: str, fix: str = "") -> Finding:
-        """Say what is worth knowing."""
+        """Report what is worth knowing."""
         return Finding(area=self.name, subject=subject, state=State.NOTE, message=message, fix=fix)
 
     def warning(self, subject: str, message: str, fix: str) -> Finding:
-        """Say what is probably not meant."""
+        """Report what is probably not intended."""
         return Finding(area=self.name, subject=subject, state=State.WARNING, message=message, fix=fix)
 
     def problem(self, subject: str, message: str, fix: str) -> Finding:
-        """Say what does not work."""
+        """Report what does not work."""
         return Finding(area=self.name, subject=subject, state=State.PROBLEM, message=message, fix=fix)
 
     def unknown(self, subject: str, message: str, fix: str = "") -> Finding:
-        """Say what could not be looked at."""
+        """Report what could not be examined."""
         return Finding(area=self.name, subject=subject, state=State.UNKNOWN, message=message, fix=fix)

@@ -1,7 +1,7 @@
-"""What is examined: a cluster, and what of koordpy its settings switch on there.
+"""The subject of an examination: a cluster, and the koordpy features that the settings enable there.
 
-The parts are made as `koordpy serve` and `koordpy worker` make them, on a cluster of their own that nothing
-is connected to: so it is seen which plugins run, what they follow, and what is wrong with the configuration.
+The parts are built as `koordpy serve` and `koordpy worker` build them, on an unconnected cluster of their
+own. This shows which plugins run, what they follow, and what is wrong with the configuration.
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,10 +38,10 @@ from koordpy.settings import SERVING, Settings
 
 @dataclass
 class Installation:
-    """The cluster behind `client`, and what is on there.
+    """The cluster behind `client`, and the enabled features.
 
     `scheduler` is kube-scheduler's configuration, None where none was given. `user` is whose rights are
-    looked at; empty for those of the client itself. `problems` are what the configuration is refused for.
+    reviewed; empty for those of the client itself. `problems` are why the configuration is refused.
     """
 
     client: Client
@@ -55,7 +55,7 @@ class Installation:
     chains: dict[str, Chain] = field(default_factory=dict)
     features: list[Feature] = field(default_factory=list)
     follows: dict[Part, tuple[Resource, ...]] = field(default_factory=dict)
-    """What each part follows, its frame and its features together."""
+    """The resources that each part follows, for itself and for its features."""
     problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class Installation:
             except (FeatureGateError, OSError) as error:
                 self.problems.append(str(error))
 
-    # --- what is on ------------------------------------------------------------------------------
+    # --- what is enabled ---------------------------------------------------------------------------
 
     def _webhooks(self) -> None:
         settings, cluster = self.settings.admission, Cluster(self.clock)
@@ -168,11 +168,11 @@ class Installation:
         resources |= set(catalog.frame_follows(part))
         self.follows[part] = tuple(sorted(resources, key=lambda r: (r.group, r.plural)))
 
-    # --- what follows from it --------------------------------------------------------------------
+    # --- what follows from it ----------------------------------------------------------------------
 
     @property
     def plugins(self) -> list[Plugin]:
-        """The scheduling plugins that are on, of all profiles; one of each class and set of arguments."""
+        """The enabled scheduling plugins of all profiles; one of each class and set of arguments."""
         seen: dict[tuple[type[Plugin], str], Plugin] = {}
         for framework in self.profiles.frameworks.values():
             for plugin in framework.plugins:
@@ -180,7 +180,7 @@ class Installation:
         return list(seen.values())
 
     def needed_by(self, resource: Resource) -> list[str]:
-        """Return the features (or parts) that are on and follow a resource."""
+        """Return the enabled features (or parts) that follow a resource."""
         names = list(dict.fromkeys(f.name for f in self.features if resource in f.follows))
         frames = [part.value for part, resources in self.follows.items() if resource in resources]
         return names or frames
@@ -206,7 +206,7 @@ class Installation:
             yield right, list(dict.fromkeys(names))
 
     def types(self, plugin: Plugin) -> list[type[KubeObject]]:
-        """Return what a scheduling plugin follows."""
+        """Return the resources that a scheduling plugin follows."""
         follows = catalog.scheduling_plugin(type(plugin), plugin.args).follows
         return [store.type for store in self.cluster.stores if resource_of(store.type) in follows]
 

@@ -1,4 +1,4 @@
-"""Are the Leases held, of those components of which one process has to be at work?"""
+"""Whether the Leases of the components that run in one process at a time are held."""
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ class _Wanted:
     namespace: str
     name: str
     holder: str
-    """Who is to hold it."""
+    """The component that has to hold it."""
     consequence: str
 
 
 async def check(installation: Installation) -> AsyncIterator[Finding]:
-    """Look at the Leases of kube-scheduler, extender, controllers and descheduler, as far as they are on."""
+    """Check the Leases of kube-scheduler, extender, controllers and descheduler, where they are enabled."""
     for wanted in _wanted(installation):
         yield await _judged(installation, wanted)
 
@@ -42,7 +42,7 @@ def _wanted(installation: Installation) -> Iterator[_Wanted]:
                 election.resource_namespace,
                 election.resource_name,
                 "kube-scheduler",
-                "nobody asks koordpy, and pods stay pending",
+                "koordpy is not called, and pods stay pending",
             )
         extender = installation.settings.extender
         leads = any(feature.leads for feature in installation.features if feature.part is Part.EXTENDER)
@@ -54,13 +54,11 @@ def _wanted(installation: Installation) -> Iterator[_Wanted]:
                 "koordpy serve",
                 "no process schedules Reservations, or binds pods beside them"
                 if has_reservations
-                else "refused pods are tried again minutes late, and gates of PreEnqueue plugins stay",
+                else "unschedulable pods are retried minutes late, and gates of PreEnqueue plugins stay",
             )
     if Part.CONTROLLERS in installation.parts and installation.settings.worker.leader_elect:
         lease = installation.settings.worker.controllers.lease
-        yield _Wanted(
-            lease.namespace, lease.name, "koordpy worker --parts controllers", "no controller works"
-        )
+        yield _Wanted(lease.namespace, lease.name, "koordpy worker --parts controllers", "no controller runs")
     if Part.DESCHEDULER in installation.parts and not installation.problems:
         found = descheduler_lease(installation.settings)
         if found is not None:
@@ -71,17 +69,17 @@ def _wanted(installation: Installation) -> Iterator[_Wanted]:
 
 async def _judged(installation: Installation, wanted: _Wanted) -> Finding:
     subject = f"{wanted.namespace}/{wanted.name}"
-    start = f"see that {wanted.holder} runs, and that it may write this Lease"
+    start = f"check that {wanted.holder} runs, and that it may write this Lease"
     try:
         lease = await installation.client.get(Lease, wanted.namespace, wanted.name)
     except NotFound:
         return AREA.problem(
-            subject, f"does not exist: {wanted.holder} never led; {wanted.consequence}", start
+            subject, f"does not exist: {wanted.holder} was never elected; {wanted.consequence}", start
         )
     spec = lease.spec
     if not spec.holder_identity or spec.renew_time is None:
         return AREA.problem(
-            subject, f"is held by nobody: {wanted.holder} has stopped; {wanted.consequence}", start
+            subject, f"has no holder: {wanted.holder} has stopped; {wanted.consequence}", start
         )
     age = (installation.clock.now() - parse_time(spec.renew_time)).total_seconds()
     if age > (spec.lease_duration_seconds or 15):

@@ -1,4 +1,4 @@
-"""Do the plugins find in the cluster what they work with? They check that themselves."""
+"""Whether the cluster has what the plugins work with; each plugin checks that itself."""
 
 from collections.abc import AsyncIterator
 
@@ -13,19 +13,21 @@ AREA = Area("plugins")
 
 
 async def check(installation: Installation) -> AsyncIterator[Finding]:
-    """List what the plugins that have something to say follow, pods aside, and let them say it."""
+    """Run the checks of the plugins that have one, on what they follow, except pods."""
     for name, places in installation.profiles.missing.items():
         yield AREA.problem(
             name,
-            f"is configured and not installed, so it is left out: {', '.join(places)}",
-            "install the package that brings it, or take it out of the profile",
+            f"is configured but not installed, so it is left out: {', '.join(places)}",
+            "install the package that provides it, or remove it from the profile",
         )
     for plugin in installation.plugins:
         if type(plugin).lacks is Plugin.lacks:
             continue
         absent = await _list(installation, plugin)
         if absent:
-            yield AREA.unknown(plugin.name, f"cannot look: the API server does not serve {', '.join(absent)}")
+            yield AREA.unknown(
+                plugin.name, f"cannot be examined: the API server does not serve {', '.join(absent)}"
+            )
             continue
         lacks = list(plugin.lacks())
         for lack in lacks:

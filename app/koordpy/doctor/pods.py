@@ -1,4 +1,4 @@
-"""What do pods say that wait for a node? kube-scheduler writes into them whether koordpy answers."""
+"""Pending pods: kube-scheduler writes into their conditions whether it can reach koordpy."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
@@ -14,14 +14,14 @@ from .installation import Installation
 AREA = Area("pods")
 
 PATIENCE = 60.0
-"""Seconds that kube-scheduler may take to look at a pod for the first time."""
+"""Seconds that kube-scheduler may take for its first attempt to schedule a pod."""
 
 _WAITING = "spec.nodeName=,status.phase=Pending"
 _LONGEST = 300
 
 
 async def check(installation: Installation) -> AsyncIterator[Finding]:
-    """List the pods without a node, and tell what is the matter with them, one finding a cause."""
+    """List the pods without a node, and report why they wait, one finding per cause."""
     if Part.EXTENDER not in installation.parts or installation.problems:
         return
     served = installation.profiles.frameworks
@@ -50,8 +50,8 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
     for message, pods in broken.items():
         yield AREA.problem(
             _named(pods),
-            f"kube-scheduler's attempt broke: {message[:_LONGEST]}",
-            "see that koordpy runs, listens where urlPrefix of kube-scheduler's extenders says, and answers "
+            f"kube-scheduler's attempt failed: {message[:_LONGEST]}",
+            "check that koordpy runs, listens at urlPrefix of kube-scheduler's extenders, and answers "
             "within httpTimeout"
             if "/filter" in message or "/bind" in message or "extender" in message
             else "see kube-scheduler's log",
@@ -59,8 +59,8 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
     if unseen:
         yield AREA.problem(
             _named(unseen),
-            f"kube-scheduler has not looked at them, the oldest for {_oldest(installation, unseen):.0f} s",
-            "see that a kube-scheduler with a profile of their schedulerName runs and leads",
+            f"kube-scheduler has not tried to schedule them for up to {_oldest(installation, unseen):.0f} s",
+            "check that a kube-scheduler with a profile of their schedulerName runs and is the leader",
         )
     for plugin, pods in orphaned.items():
         yield AREA.problem(
@@ -73,14 +73,16 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
         yield AREA.note(
             _named(pods),
             f"wait for schedulerName {name!r}; koordpy's profiles are for {', '.join(served) or 'none'}",
-            "see whether that scheduler runs, if it is not meant to be one of these",
+            "check that this scheduler runs, unless one of these profiles is meant",
         )
     if not (broken or unseen or orphaned):
-        yield AREA.ok("pods", f"{len(waiting)} wait for a node, and kube-scheduler has looked at them")
+        yield AREA.ok(
+            "pods", f"{len(waiting)} wait for a node, and kube-scheduler has tried to schedule them"
+        )
 
 
 def _named(pods: list[Pod]) -> str:
-    """Return the first of several pods, and how many there are."""
+    """Return the first of several pods, and how many others there are."""
     first = min(pod.metadata.key for pod in pods)
     return first if len(pods) == 1 else f"{first} and {len(pods) - 1} more"
 

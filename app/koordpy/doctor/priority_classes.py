@@ -1,4 +1,4 @@
-"""Are Koordinator's priority classes there? Profiles name them, and their values decide a pod's class."""
+"""Koordinator's PriorityClasses: profiles name them, and their values determine a pod's priority class."""
 
 from collections.abc import AsyncIterator
 
@@ -29,7 +29,7 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
             wrong = True
             yield AREA.problem(
                 name,
-                f"has value {known[name]}, expected {value}: pods get another class than their name says",
+                f"has value {known[name]}, expected {value}: pods get another class than its name says",
                 f"delete it, then {_FIX}",
             )
     if not wrong:

@@ -1,4 +1,4 @@
-"""Do Reservations come to their nodes? One that nobody schedules has no status that would say so."""
+"""Whether Reservations get nodes. The status of one that no scheduler handles does not show it."""
 
 from collections.abc import AsyncIterator
 from typing import Final
@@ -18,11 +18,11 @@ PATIENCE: Final = 60.0
 """Seconds that a Reservation may wait for its first attempt."""
 
 SHOWN: Final = 10
-"""Reservations of which each is told."""
+"""Reservations that get a finding each."""
 
 
 async def check(installation: Installation) -> AsyncIterator[Finding]:
-    """Look at the Reservations that have no node yet, where a profile has the plugin."""
+    """Check the Reservations that have no node yet, where a profile has the plugin."""
     served = [
         name
         for name, framework in installation.profiles.frameworks.items()
@@ -43,7 +43,7 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
 def _judged(installation: Installation, reservation: Reservation, served: list[str]) -> Finding:
     name = reservation.metadata.name
     if problem := validate(reservation):
-        return AREA.problem(name, f"is never scheduled: {problem}", "mend its spec")
+        return AREA.problem(name, f"is never scheduled: {problem}", "correct its spec")
     what, fix = unplaced(reservation, served)
     tried = any(condition.message for condition in reservation.status.conditions)
     if tried and reservation.scheduler_name in served:

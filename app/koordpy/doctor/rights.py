@@ -1,4 +1,4 @@
-"""May koordpy do what the features that are on ask of the API server?"""
+"""Whether koordpy has the rights that the enabled features need."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -20,7 +20,7 @@ _ACCOUNT = "system:serviceaccount:"
 
 
 async def check(installation: Installation) -> AsyncIterator[Finding]:
-    """Ask the API server about every right that is needed."""
+    """Review every needed right with the API server."""
     given = 0
     for right, needed in installation.rights():
         if await _is_allowed(installation, right):
@@ -36,7 +36,7 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
         )
     if given:
         whose = f"of {installation.user}" if installation.user else "of these credentials"
-        yield AREA.ok("rights", f"{given} rights {whose} are as they are needed")
+        yield AREA.ok("rights", f"all {given} needed rights {whose} are granted")
     if not installation.user:
         yield AREA.note(
             "user",
@@ -68,7 +68,7 @@ async def _is_allowed(installation: Installation, right: Right) -> bool:
 
 
 def groups(user: str) -> list[str]:
-    """Return the groups that the API server puts a user into by its name."""
+    """Return the groups that the API server derives from a user's name."""
     if not user.startswith(_ACCOUNT):
         return ["system:authenticated"]
     namespace = user.removeprefix(_ACCOUNT).partition(":")[0]

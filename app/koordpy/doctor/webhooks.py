@@ -1,4 +1,4 @@
-"""Does kube-apiserver call the webhooks that are served, trust their certificate, and reach them?"""
+"""Whether kube-apiserver calls the webhooks that are served, trusts their certificate, and reaches them."""
 
 import ssl
 from base64 import b64decode
@@ -86,7 +86,7 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
 
 
 def path_of(entry: Document) -> str:
-    """Return the path that a webhook is called at."""
+    """Return the path at which a webhook is called."""
     config = entry.get("clientConfig") or {}
     service = config.get("service") or {}
     return str(service.get("path") or urlsplit(config.get("url") or "").path)
@@ -98,17 +98,19 @@ def path_of(entry: Document) -> str:
 def _missing(
     name: str, file: str, expected: Sequence[Document], found: Sequence[Document]
 ) -> Iterator[Finding]:
-    """Yield what of the shipped entries is not there, or weaker."""
+    """Yield the shipped entries that are missing or weakened in the cluster."""
     present = {entry.get("name"): entry for entry in found}
     restore = (
         f"kubectl apply -f deploy/webhooks/{file} and remove the annotation `template`, so that koordpy "
-        "completes it anew"
+        "completes it again"
     )
     for entry in expected:
         path, title = path_of(entry), entry["name"]
         given = present.get(title) or next((other for other in found if path_of(other) == path), None)
         if given is None:
-            yield AREA.problem(f"{name}: {title}", f"is missing: nobody calls {path}", restore)
+            yield AREA.problem(
+                f"{name}: {title}", f"is missing: kube-apiserver does not call {path}", restore
+            )
             continue
         if path_of(given) != path:
             yield AREA.problem(
@@ -123,7 +125,7 @@ def _missing(
             yield AREA.warning(
                 f"{name}: {title}",
                 f"failurePolicy is Ignore: while no webhook answers, objects pass {path} as they are",
-                "set failurePolicy: Fail once you trust it",
+                "set failurePolicy: Fail once koordpy has proved reliable",
             )
         elif (wanted, policy) == ("Ignore", "Fail"):
             yield AREA.warning(
@@ -171,12 +173,12 @@ async def _serving_certificate(installation: Installation) -> bytes | Finding:
             return AREA.problem(
                 subject,
                 "does not exist: no webhook server has made its certificate yet",
-                "see that koordpy's webhooks run (kubectl -n koordinator-system get pods); the first makes "
+                "check that koordpy's webhooks run (kubectl -n koordinator-system get pods); the first makes "
                 "it",
             )
         return AREA.unknown(
             "certificate",
-            f"is neither in {folder} nor in the {subject}: caBundle is compared with nothing",
+            f"is neither in {folder} nor in the {subject}: caBundle cannot be compared",
             "run the doctor with the webhooks' own configuration (--config), where their certificate is",
         )
     for name in _CERTIFICATES:
@@ -247,7 +249,7 @@ def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
 
 
 async def _unheard(name: str, found: Sequence[Document]) -> AsyncIterator[Finding]:
-    """Call the servers of webhooks that are called by URL, as kube-apiserver does; yield who is silent."""
+    """Call the servers of webhooks with a URL, as kube-apiserver does; yield those that do not answer."""
     asked: set[tuple[str, str]] = set()
     for entry in found:
         config = entry.get("clientConfig") or {}
@@ -268,12 +270,12 @@ async def _unheard(name: str, found: Sequence[Document]) -> AsyncIterator[Findin
             yield AREA.warning(
                 f"{name}: {entry.get('name')}",
                 f"{origin} does not answer from here under its caBundle: {error}",
-                "see that koordpy serves there; from elsewhere than the API server it may be out of reach",
+                "check that koordpy serves there; it may be reachable from the API server only",
             )
 
 
 async def _reachable(client: Client, namespace: str, name: str, port: int, users: Sequence[str]) -> Finding:
-    """Return whether the service that webhooks are called through has somebody behind it."""
+    """Return whether the Service through which webhooks are called has ready pods."""
     subject = f"Service {namespace}/{name}"
     apply = "kubectl apply -f deploy/webhooks/service.yaml"
     try:
@@ -289,7 +291,7 @@ async def _reachable(client: Client, namespace: str, name: str, port: int, users
     selector = spec.get("selector") or {}
     labels = ",".join(f"{key}={value}" for key, value in selector.items())
     if not labels:
-        return AREA.note(subject, "has no selector: who is behind it was not looked at")
+        return AREA.note(subject, "has no selector: its endpoints were not checked")
     pods = await client.list_all(Pod, namespace, label_selector=labels)
     ready = sum(
         any((c.type, c.status) == ("Ready", "True") for c in pod.status.conditions)

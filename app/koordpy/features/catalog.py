@@ -1,7 +1,7 @@
-"""All features that are installed, from what their plugins say and do when they are made.
+"""All installed features, derived from what their plugins declare and from what they follow when created.
 
-A plugin that is made asks its cluster for the stores that it follows; nothing is connected to it here, so
-nothing happens. Third parties' plugins are found like the in-tree ones.
+A plugin requests the stores that it follows from its cluster when it is created; the cluster here is not
+connected, so nothing happens. Third-party plugins are found like the in-tree ones.
 """
 
 import random
@@ -70,7 +70,7 @@ _PRIORITIZE = (PreScore, Score, BeforeScore)
 _BIND = (*(role for _, role in light.NOT_CALLED), ResizePod)
 
 NO_CHANCE = random.Random(0)
-"""For what is made to be looked at, and decides nothing."""
+"""For plugins that are created to be inspected and decide nothing."""
 
 
 def features() -> list[Feature]:
@@ -81,7 +81,7 @@ def features() -> list[Feature]:
 
 
 def verbs_of(plugin: type[Plugin]) -> tuple[str, ...]:
-    """Return the extender verbs without which a plugin is not asked."""
+    """Return the extender verbs without which a plugin is not called."""
     by_verb = (("filter", _FILTER), ("prioritize", _PRIORITIZE), ("preempt", (Preempt,)), ("bind", _BIND))
     verbs = {verb for verb, roles in by_verb if issubclass(plugin, roles)}
     if issubclass(plugin, PreEnqueue) and plugin.name not in IN_TREE:
@@ -89,11 +89,11 @@ def verbs_of(plugin: type[Plugin]) -> tuple[str, ...]:
     return tuple(verb for verb, _ in by_verb if verb in verbs)
 
 
-UNKNOWN_WITHOUT_ARGUMENTS = "arguments: without them it cannot be made, nor what it follows be seen"
+UNKNOWN_WITHOUT_ARGUMENTS = "arguments: it has no defaults for them, so what it follows is not known"
 
 
 def scheduling_plugin(plugin: type[Plugin], args: PluginArgs | None = None) -> Feature:
-    """Return what a scheduling plugin needs with these arguments, by default those that nobody has set."""
+    """Return what a scheduling plugin needs with these arguments, by default its default arguments."""
     cluster = Cluster()
 
     def make() -> None:
@@ -117,11 +117,11 @@ def scheduling_plugin(plugin: type[Plugin], args: PluginArgs | None = None) -> F
 
 
 LEADING_POINTS: Final = (ControllerProvider, EnqueueExtensions, PreEnqueue)
-"""What is done for these is done by one process of several."""
+"""The work for these extension points is done by the leader alone."""
 
 
 def _rights_of_points(plugin: type[Plugin]) -> Iterator[Right]:
-    """Yield what koordpy writes on behalf of a plugin that has certain points."""
+    """Yield the rights for what koordpy writes on behalf of a plugin with certain extension points."""
     if plugin.name in IN_TREE:
         return
     if issubclass(plugin, EnqueueExtensions | PreEnqueue):
@@ -133,19 +133,19 @@ def _rights_of_points(plugin: type[Plugin]) -> Iterator[Right]:
 
 
 def _elsewhere(needs: Needs, make: Callable[[], object]) -> tuple[str, ...]:
-    """Make a plugin, so that it asks for what it follows; return what it needs elsewhere.
+    """Create a plugin, so that it requests what it follows; return what it needs elsewhere.
 
-    One of somebody else's may have no defaults for its arguments; then there is that to say of it.
+    A third-party plugin may have no defaults for its arguments; then the return value states that.
     """
     try:
         make()
-    except ValueError:  # ConfigError, pydantic's ValidationError, what a plugin raises for values
+    except ValueError:  # ConfigError, pydantic's ValidationError, and what a plugin raises for bad values
         return (*needs.elsewhere, UNKNOWN_WITHOUT_ARGUMENTS)
     return needs.elsewhere
 
 
 def handler(plugin: type[Handler], args: PluginArgs | None = None) -> Feature:
-    """Return what an admission handler needs with these arguments, by default those that nobody has set."""
+    """Return what an admission handler needs with these arguments, by default its default arguments."""
     cluster = Cluster()
     specs = {**admission_gates.SPECS, **plugin.feature_gates}
     everything = FeatureGates(specs, dict.fromkeys(specs, True))
@@ -187,7 +187,7 @@ def _extender() -> Iterator[Feature]:
 
 @cache
 def _shipped_plugins() -> frozenset[str]:
-    """Return the plugins that the shipped profiles run, beside kube-scheduler's own."""
+    """Return the plugins that the shipped profiles run besides kube-scheduler's own."""
     config = scheduling_config.load(data.deploy("scheduler", "koordpy-profiles.yaml"))
     handle = SchedulingHandle(Cluster())
     profiles = registry.build(config, lambda _: handle.sibling(), place=registry.Place.EXTENDER)
@@ -195,9 +195,9 @@ def _shipped_plugins() -> frozenset[str]:
 
 
 def frame_follows(part: Part) -> tuple[Resource, ...]:
-    """Return what a part follows whichever of its features are on.
+    """Return what a part follows whichever of its features are enabled.
 
-    The extender runs kube-scheduler's plugins too, when it tries out what kube-scheduler would do.
+    The extender also runs kube-scheduler's own plugins, when it simulates kube-scheduler's decisions.
     """
     types = set(followed(follows(part, Settings())))
     if part is Part.EXTENDER:
@@ -251,7 +251,7 @@ def _make(type_: type[DeschedulingPlugin], handle: DeschedulingHandle) -> None:
 
 
 def controller_handle(chosen: FeatureGates, cluster: Cluster | None = None) -> ControllerHandle:
-    """Return a handle for controllers that are made to be looked at."""
+    """Return a handle for controllers that are created to be inspected."""
     return ControllerHandle(cluster or Cluster(), chosen)
 
 
@@ -292,7 +292,7 @@ def _set_up_on_a_node(type_: type[QOSPlugin], handle: QOSHandle) -> None:
 
 
 def _on_a_node(cluster: Cluster, gates: FeatureGates, flags: FlagSet) -> QOSHandle:
-    """Return a handle for QoS plugins that are made to see what they follow; no node is behind it."""
+    """Return a handle for QoS plugins that are created to be inspected; no node is behind it."""
     layout, files = CgroupLayout(systemd=True), CgroupFiles(Path("/sys/fs/cgroup"), Version.V2)
     return QOSHandle(
         node_name="node",

@@ -22,14 +22,14 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Feature:
-    """A plugin, and all that has to be there for it to do its work.
+    """A plugin, and everything that it needs to work.
 
     `follows` are the resources that it lists and watches, `rights` what it may do beyond that. `webhooks` are
     the paths that kube-apiserver must call, `verbs` the extender verbs that kube-scheduler must call. `gates`
-    must be as they are written (`-NAME`: off); `on_by_default` is None where a configuration has to name it.
-    `leads` tells that something of it is done by one process of several, `elsewhere` says in words what else
-    must run or be set. `in_light_mode` says whether it can do without the bind call; None where there is no
-    such question.
+    must be as listed (`-NAME`: off); `on_by_default` is None where a configuration has to name it.
+    `leads` is set if some of its work is done by the leader alone; `elsewhere` describes what else
+    must run or be set. `in_light_mode`: whether it works without the bind call; None where that does not
+    apply.
     """
 
     part: Part
@@ -46,19 +46,19 @@ class Feature:
 
     @property
     def definitions(self) -> tuple[str, ...]:
-        """The custom resource definitions that it needs, by name."""
+        """The names of the CustomResourceDefinitions that it needs."""
         return definitions(self.follows)
 
 
 def definitions(resources: Iterable[Resource]) -> tuple[str, ...]:
-    """Return the names of those resources that are custom ones which koordpy ships a definition of."""
+    """Return the names of those resources that are custom resources with a definition shipped by koordpy."""
     shipped = shipped_definitions()
     names = sorted({definition_name(resource) for resource in resources})
     return tuple(name for name in names if name in shipped)
 
 
 def definition_name(resource: Resource) -> str:
-    """Return the name that a CustomResourceDefinition of a resource has."""
+    """Return the name of a resource's CustomResourceDefinition."""
     return f"{resource.plural}.{resource.group}"
 
 
@@ -68,14 +68,14 @@ def shipped_definitions() -> frozenset[str]:
 
 
 def followed(types: Iterable[type[KubeObject]]) -> tuple[Resource, ...]:
-    """Return where objects of these types live, by name."""
+    """Return the resources of these types, by name."""
     return tuple(
         sorted((resource_of(type_) for type_ in types), key=lambda found: (found.group, found.plural))
     )
 
 
 def following(resources: Iterable[Resource]) -> tuple[Right, ...]:
-    """Return the rights that following resources takes."""
+    """Return the rights that are needed to follow resources."""
     return tuple(
         Right(verb, resource.plural, resource.group) for resource in resources for verb in ("list", "watch")
     )

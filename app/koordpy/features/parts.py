@@ -1,4 +1,4 @@
-"""How the parts of koordpy are deployed alone, and what they need besides the features that run in them."""
+"""How each part of koordpy is deployed alone, and what it needs besides its features."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,14 +33,14 @@ class PartFacts:
 PARTS: Mapping[Part, PartFacts] = {
     Part.ADMISSION: PartFacts(
         command="koordpy serve --parts admission",
-        called_by="kube-apiserver, as the two webhook configurations of `deploy/webhooks` say",
+        called_by="kube-apiserver, as configured by the two webhook configurations in `deploy/webhooks`",
         settings="admission",
         component="webhooks",
         account="koordpy-webhooks",
     ),
     Part.EXTENDER: PartFacts(
         command="koordpy serve --parts extender",
-        called_by="kube-scheduler, as `extenders` in its configuration say",
+        called_by="kube-scheduler, as configured by `extenders` in its configuration",
         settings="extender",
         component="extender",
         account="koordpy-scheduler",
@@ -70,12 +70,12 @@ PARTS: Mapping[Part, PartFacts] = {
 
 
 def follows(part: Part, settings: Settings) -> tuple[type[KubeObject], ...]:
-    """Return what a part follows whichever of its features are on."""
+    """Return what a part follows whichever of its features are enabled."""
     return composed.load(part.value).needs(settings).follows
 
 
 def rights(part: Part, settings: Settings, *, leads: bool = False) -> tuple[Right, ...]:
-    """Return the rights of a part whichever of its features are on; `leads` where some need a leader.
+    """Return the rights of a part whichever of its features are enabled; `leads` where some need a leader.
 
     Raises ConfigError, OSError for files that the settings name.
     """
@@ -84,7 +84,7 @@ def rights(part: Part, settings: Settings, *, leads: bool = False) -> tuple[Righ
 
 
 def switched(settings: Settings) -> list[Feature]:
-    """Return the features that are no plugins and that settings switch on."""
+    """Return the features that are not plugins and are enabled by settings."""
     extender = settings.extender
     found = []
     if extender.network_topology_manager:

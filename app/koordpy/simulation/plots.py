@@ -30,7 +30,7 @@ def check(path: Path) -> None:
     if path.suffix.lower() not in FORMATS:
         raise PlotError(f"{path}: expected a name that ends in .png or .svg")
     if not path.parent.is_dir():
-        raise PlotError(f"{path}: there is no folder {path.parent}")
+        raise PlotError(f"{path}: folder {path.parent} does not exist")
     try:
         import matplotlib  # noqa: F401
     except ImportError:

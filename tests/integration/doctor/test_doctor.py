@@ -113,7 +113,7 @@ async def test_a_definition_that_nothing_needs_may_be_missing(it: Clinic) -> Non
     [found] = [
         finding for finding in report.findings if finding.state is State.NOTE and "rec" in finding.subject
     ]
-    assert "nothing that is on needs it" in found.message
+    assert "no enabled feature needs it" in found.message
 
 
 async def test_a_definition_without_the_version_that_is_spoken(it: Clinic) -> None:
@@ -319,12 +319,12 @@ def take(entry_of: Callable[[Clinic], Document], field: str) -> Callable[[Clinic
         (put(binds, urlPrefix="http://127.0.0.1:1234/extender"), r"listens on port 9877, not 1234"),
         (put(binds, enableHTTPS=True), r"calls with TLS, koordpy speaks plain HTTP"),
         (put(filters, filterVerb="filters"), r"filterVerb is 'filters': koordpy answers /extender/filter"),
-        (take(filters, "filterVerb"), r"LoadAwareScheduling.* are not asked which nodes fit"),
-        (take(filters, "prioritizeVerb"), r"LoadAwareScheduling do not count in the choice"),
-        (lambda it: it.scheduler["extenders"].pop(1), r"LoadAwareScheduling hand nothing out"),
+        (take(filters, "filterVerb"), r"LoadAwareScheduling.* do not filter nodes"),
+        (take(filters, "prioritizeVerb"), r"LoadAwareScheduling do not score nodes"),
+        (lambda it: it.scheduler["extenders"].pop(1), r"LoadAwareScheduling allocate nothing"),
         (put(filters, bindVerb="bind"), r"found 2 extenders implementing bind, expected 1"),
         (put(filters, weight=0), r"weight"),
-        (put(binds, filterVerb="filter"), r"is in 2 entries of koordpy's: every pod is asked about 2 times"),
+        (put(binds, filterVerb="filter"), r"2 entries of koordpy's: it is called 2 times for every pod"),
         (put(filters, surprise=1), r"surprise"),
         (put(filters, managedResources=[{"name": "memory"}]), r"is an invalid extended resource name"),
         (
@@ -348,10 +348,10 @@ async def test_an_extender_entry_that_does_not_work(
         (put(filters, nodeCacheCapable=False), "sends whole Node objects"),
         (
             put(filters, managedResources=[{"name": "example.com/widget"}]),
-            "hears only of pods that request example.com/widget",
+            "koordpy is called only for pods that request example.com/widget",
         ),
         (put(binds, ignorable=True), "pods are placed without it"),
-        (put(filters, httpTimeout="60s"), "one call that hangs stops all scheduling"),
+        (put(filters, httpTimeout="60s"), "one call that hangs blocks all scheduling"),
         (put(filters, httpTimeout="100ms"), "httpTimeout is 0.1 s"),
         (
             lambda it: [p.pop("plugins") for p in it.scheduler["profiles"]],
@@ -515,11 +515,11 @@ async def test_priority_classes_that_are_missing_or_have_another_value(it: Clini
     assert "has value 7, expected 5000" in (await it.problem()).message
 
 
-async def test_nobody_leads(it: Clinic) -> None:
+async def test_without_a_leader(it: Clinic) -> None:
     await it.client.delete(Lease, "kube-system", "kube-scheduler")
-    assert "kube-scheduler never led" in (await it.problem()).message
+    assert "kube-scheduler was never elected" in (await it.problem()).message
     await it.create(Lease, lease("kube-system", "kube-scheduler", ago(0), holder=""))
-    assert "is held by nobody" in (await it.problem()).message
+    assert "has no holder" in (await it.problem()).message
     await it.client.delete(Lease, "kube-system", "kube-scheduler")
     await it.create(Lease, lease("kube-system", "kube-scheduler", ago(100)))
     assert re.search(r"10\d s ago by one and has expired", (await it.problem()).message)
@@ -527,7 +527,7 @@ async def test_nobody_leads(it: Clinic) -> None:
     assert await it.problems() == []
 
 
-async def test_the_leases_of_workers_are_looked_at_where_they_are_deployed(it: Clinic) -> None:
+async def test_the_leases_of_workers_are_checked_where_they_are_deployed(it: Clinic) -> None:
     it.parts = (Part.CONTROLLERS,)
     it.settings["featureGates"] = {"ColocationProfileController": True}
     found = await it.problem()
@@ -624,7 +624,7 @@ async def ask(*args: str) -> Any:
 async def test_an_api_server_that_is_not_there_is_exit_code_2() -> None:
     told = await ask("--server", "http://127.0.0.1:1")
     assert told.exit_code == 2
-    assert "cannot be asked" in told.output
+    assert "cannot be reached" in told.output
 
 
 # --- the command -----------------------------------------------------------------------------------

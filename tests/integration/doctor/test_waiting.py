@@ -67,12 +67,12 @@ async def test_pods_that_say_that_kube_scheduler_cannot_reach_koordpy(it: Clinic
     assert "urlPrefix" in found.fix
 
 
-async def test_pods_that_nobody_looked_at(it: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pods_without_a_scheduling_attempt(it: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
     await it.create(Pod, pod_that_waits("web"))
     assert await it.problems() == []
     monkeypatch.setattr(waiting_pods, "PATIENCE", -1.0)
     found = await it.problem()
-    assert "kube-scheduler has not looked at them" in found.message
+    assert "kube-scheduler has not tried to schedule them" in found.message
 
 
 async def test_pods_that_wait_for_room_are_no_problem_those_of_other_schedulers_a_note(
@@ -106,11 +106,11 @@ async def test_a_reservation_that_finds_no_room_is_a_warning_with_the_last_attem
     assert "has no node yet: 0/2 nodes are available" in warning.message
 
 
-async def test_the_lease_of_the_extender_is_looked_at_where_something_of_it_leads(it: Clinic) -> None:
+async def test_the_lease_of_the_extender_is_checked_where_some_of_its_work_needs_a_leader(it: Clinic) -> None:
     await it.client.delete(Lease, "koordinator-system", "koord-scheduler")
     found = await it.problem()
     assert found.subject == "koordinator-system/koord-scheduler"
-    assert "refused pods are tried again minutes late" in found.message
+    assert "unschedulable pods are retried minutes late" in found.message
     it.settings["extender"] = {"schedulerConfig": with_reservations(it)}
     found = await it.problem()
     assert found.subject == "koordinator-system/koord-scheduler"

@@ -23,15 +23,15 @@ async def koordpy(stage: Stage, *arguments: str, server: str = "") -> Result:
     return await asyncio.to_thread(CliRunner().invoke, cli, [*arguments, *where])
 
 
-async def test_why_tells_of_a_pod_that_was_never_asked_about_what_is_known_of_its_life(stage: Stage) -> None:
+async def test_why_shows_the_history_of_a_pod_for_which_koordpy_was_never_called(stage: Stage) -> None:
     await stage.add_pod("stranger")
     told = await koordpy(stage, "why", "default/stranger")
     assert told.exit_code == 0
-    assert "kube-scheduler never asked koordpy about this pod" in told.output
+    assert "kube-scheduler has never called koordpy for this pod" in told.output
     assert "SchedulerNotRunning" in told.output
     as_json = await koordpy(stage, "why", "default/stranger", "-o", "json")
     assert as_json.exit_code == 1
-    assert "--history tells what else is known" in as_json.output
+    assert "--history shows what else is known" in as_json.output
 
 
 async def test_the_namespace_of_a_pod_may_be_an_option(stage: Stage) -> None:
@@ -48,7 +48,7 @@ async def test_host_and_port_are_address_enough(stage: Stage) -> None:
 async def test_a_server_that_is_not_koordpys_debug_api_is_not_taken_for_it(stage: Stage) -> None:
     found = await koordpy(stage, "why", "default/web", server=stage.client.connection.server)
     assert found.exit_code == 1
-    assert "is that the debug API of koordpy?" in found.output
+    assert "is that koordpy's debug API?" in found.output
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,11 @@ async def test_a_server_that_is_not_koordpys_debug_api_is_not_taken_for_it(stage
         (("web",), 1, "got 'web', expected NAMESPACE/POD"),
         (("a/b/c",), 1, "got 'a/b/c', expected NAMESPACE/POD"),
         (("a/b", "-n", "c"), 1, "expected one namespace"),
-        (("a/b", "--follow", "--history"), 2, "do not go together"),
-        (("a/b", "--uid", "u"), 2, "--uid is for --history"),
-        (("a/b", "--reservation", "r"), 2, "--reservation goes with neither"),
-        (("--reservation", "r"), 1, "no attempt to place Reservation r is remembered"),
-        (("a/b", "--outcome", "bound"), 2, "--outcome is for --follow"),
+        (("a/b", "--follow", "--history"), 2, "cannot be combined"),
+        (("a/b", "--uid", "u"), 2, "--uid needs --history"),
+        (("a/b", "--reservation", "r"), 2, "--reservation cannot be combined"),
+        (("--reservation", "r"), 1, "no attempt to place Reservation r is recorded"),
+        (("a/b", "--outcome", "bound"), 2, "--outcome needs --follow"),
         (("a/b",), 1, "pod a/b does not exist"),
     ],
 )

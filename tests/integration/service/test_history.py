@@ -153,7 +153,7 @@ async def test_the_command_line_tells_the_life_as_text_json_and_yaml(stage: Stag
     lines = text.output.splitlines()
     assert lines[0] == "pod default/p (schedulerName default-scheduler): bound on n1"
     assert [line.split()[1 if i == 0 else -1] for i, line in enumerate(lines[2:3])] == ["seen"]
-    assert any("2 of 2 nodes are possible" in line for line in lines)
+    assert any("2 of 2 nodes are feasible" in line for line in lines)
     assert any("bound" in line and "to n1" in line for line in lines[3:])
     as_json = json.loads((await why(stage, "default/p", "-o", "json")).output)
     assert whats(as_json) == ["seen", "filtered", "binding", "bound"]
@@ -166,5 +166,5 @@ async def test_the_command_line_tells_why_a_pod_waits(stage: Stage) -> None:
     await stage.client.create_raw(resource_of(Pod), "default", document)
     await until(lambda: stage.process.cluster.store(Pod).get("default", "p") is not None)
     text = (await why(stage, "default/p")).output
-    assert "kube-scheduler never asked koordpy about this pod." in text
+    assert "kube-scheduler has never called koordpy for this pod." in text
     assert "certain OtherScheduler: spec.schedulerName is 'volcano'" in text

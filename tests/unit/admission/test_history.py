@@ -40,6 +40,6 @@ def test_large_requests_take_little_room():
     history.add(admission(patch=b"[" + b" " * 3_000_000 + b"]"))
     patched, refused = history
     assert max(map(len, (refused.uid, refused.name, refused.message))) < 5000
-    assert refused.message.endswith("(too long to be remembered)")
+    assert refused.message.endswith("(truncated)")
     assert patched.operations() == []
-    assert patched.message == "a patch of 3000002 bytes... (too long to be remembered)"
+    assert patched.message == "a patch of 3000002 bytes... (truncated)"

@@ -174,7 +174,7 @@ def test_without_waiting_only_dry_runs_get_through() -> None:
     assert ask(chain, body(dryRun=True))["allowed"]
     status = ask(chain, body())["status"]
     assert status["code"] == 500
-    assert status["message"] == "handler check.Waits has to wait, for which there is no time here"
+    assert status["message"] == "handler check.Waits has to wait, which this chain does not allow"
 
 
 def test_explanations_ask_for_dry_runs() -> None:

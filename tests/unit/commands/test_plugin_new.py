@@ -86,9 +86,9 @@ def test_a_plugin_that_is_not_installed_cannot_be_measured() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Reservation", "'Reservation' is the name of a plugin of koordpy"),
-        ("Json", "the module would be called 'json', as one of Python's is"),
-        ("Numpy", "the module would be called 'numpy', as one of numpy's is"),
+        ("Reservation", "'Reservation' is already the name of a plugin of koordpy"),
+        ("Json", "Python already has a module 'json'"),
+        ("Numpy", "numpy already has a module 'numpy'"),
     ],
 )
 def test_a_name_that_is_taken_is_refused(name: str, message: str, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_two_files_of_one_name_are_refused(scenario: Path, tmp_path: Path) -> No
         (tmp_path / name).write_text(text)
     done = simulate("-f", scenario, "--compare", tmp_path / "a.yaml", tmp_path / "b.yaml")
     assert done.exit_code != 0
-    assert "both are called 'same'" in done.output
+    assert "both are named 'same'" in done.output
 
 
 def test_a_plot_that_cannot_be_drawn_is_told_before_anything_runs(scenario: Path) -> None:

@@ -1,4 +1,4 @@
-"""The life of the webhook server: its certificates, its entries in the cluster, and whether it is well.
+"""The webhook server's lifecycle: its certificates, its webhook configurations, and its readiness.
 
 Source: Koordinator, `pkg/webhook/util` (generator, writer, controller, configuration, health).
 """

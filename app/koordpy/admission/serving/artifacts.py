@@ -1,8 +1,8 @@
-"""A certificate authority with a server certificate, and the names they have in Secrets and folders.
+"""A certificate authority with a server certificate, and their names in Secrets and folders.
 
 Koordinator stores six names; `key.pem` and `tls.key`, `cert.pem` and `tls.crt` are the same. Two more are
-ours: an authority that was replaced is trusted for a little longer, because replicas and API servers do not
-learn of the new one at the same instant.
+koordpy's: a replaced authority is trusted a little longer, because replicas and API servers do not learn of
+the new one at the same time.
 
 Source: Koordinator, `pkg/webhook/util/generator/certgenerator.go`, `writer/certwriter.go`.
 """
@@ -24,14 +24,14 @@ PREVIOUS_CA, PREVIOUS_UNTIL = "previous-ca-cert.pem", "previous-ca-until"
 PRIVATE: Final = frozenset({CA_KEY, KEY, TLS_KEY})
 
 OVERLAP: Final = timedelta(minutes=10)
-"""How long a replaced authority is trusted beside the new one."""
+"""How long a replaced authority is trusted besides the new one."""
 
 
 @dataclass(frozen=True)
 class Artifacts:
-    """What a webhook server needs to serve TLS and to renew itself, as PEM. Keys never show in a repr.
+    """What a webhook server needs to serve TLS and to renew its certificate, as PEM. A repr has no keys.
 
-    `previous_cas` are authorities that were replaced; they are trusted until `previous_until`.
+    `previous_cas` are replaced authorities; they are trusted until `previous_until`.
     """
 
     ca_key: bytes
@@ -46,7 +46,7 @@ class Artifacts:
 
     @classmethod
     def of(cls, data: Mapping[str, bytes]) -> "Artifacts":
-        """Read what a Secret or folder holds; what is missing is empty."""
+        """Read the contents of a Secret or folder; a missing value is empty."""
         try:
             until = parse_time(data[PREVIOUS_UNTIL].decode())
         except (KeyError, ValueError):
@@ -72,7 +72,7 @@ class Artifacts:
         }
 
     def data(self) -> dict[str, bytes]:
-        """Return all that is stored in a Secret."""
+        """Return the contents of a Secret."""
         found = self.files()
         if self.previous_cas and self.previous_until is not None:
             found[PREVIOUS_CA] = self.previous_cas
@@ -80,7 +80,7 @@ class Artifacts:
         return found
 
     def trusted(self, now: datetime) -> bytes:
-        """Return the authorities that clients shall trust: the one that signed, and for a while the last."""
+        """Return the authorities to trust: the signing one, and for a while the previous ones."""
         if self.previous_until is None or now >= self.previous_until:
             return self.ca_cert
         return self.ca_cert.rstrip(b"\n") + b"\n" + self.previous_cas
@@ -90,6 +90,6 @@ class Artifacts:
         return ca_cert.strip() in self.trusted(now)
 
     def remembering(self, ca_cert: bytes, now: datetime) -> "Artifacts":
-        """Return these with one more authority to be trusted for a while."""
+        """Return a copy with one more authority to trust for a while."""
         others = self.trusted(now)[len(self.ca_cert.rstrip(b"\n")) + 1 :]
         return replace(self, previous_cas=others + ca_cert.strip() + b"\n", previous_until=now + OVERLAP)

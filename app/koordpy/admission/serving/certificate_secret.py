@@ -1,7 +1,7 @@
-"""The Secret through which all replicas have the same authority and certificate.
+"""The Secret through which all replicas share an authority and a certificate.
 
-Each replica does the same; the first one wins and the others read what it wrote: creating fails for the
-second one, and an update is for the version that was read.
+All replicas do the same; the first to write wins and the others read its result: a second create fails, and
+an update applies to the version that was read.
 
 Source: Koordinator, `pkg/webhook/util/writer/{certwriter,secret}.go`. Unlike there, labels, annotations and
 foreign keys of a Secret survive a renewal.
@@ -28,24 +28,24 @@ _SECRETS = resource_of(Secret)
 
 
 class CertificateSecret:
-    """Where `mode: secret` keeps certificates."""
+    """The certificate store of `mode: secret`."""
 
     def __init__(self, client: Client, namespace: str, name: str, dns: str, clock: Clock) -> None:
         self.namespace, self.name = namespace, name
         self._client, self._dns, self._clock = client, dns, clock
 
     async def obtain(self, serving: Artifacts | None) -> Artifacts:
-        """Return certificates that are good for another half a year, making or renewing them if need be.
+        """Return certificates that are valid for another half a year, generating or renewing them if needed.
 
-        `serving` are those that this replica serves: their authority stays trusted for a while after it was
-        replaced. Raises ApiError (Conflict when another replica was quicker) or ConnectionFailed.
+        `serving` are those that this replica serves: their authority stays trusted for a while after its
+        replacement. Raises ApiError (Conflict when another replica was faster) or ConnectionFailed.
         """
         document = await self._read() or await self._create(serving)
         found = Artifacts.of(_decoded(document.get("data") or {}))
         now = self._clock.now()
         problem = generator.problem(found, self._dns, now)
         if problem:
-            log.info("Secret %s/%s: %s; making a new certificate", self.namespace, self.name, problem)
+            log.info("Secret %s/%s: %s; generating a new certificate", self.namespace, self.name, problem)
             fresh = await asyncio.to_thread(generator.generate, self._dns, now, found)
             if fresh.ca_cert != found.ca_cert and certificates.is_valid(found.ca_cert, now):
                 fresh = fresh.remembering(found.ca_cert, now)
@@ -57,7 +57,7 @@ class CertificateSecret:
         return found
 
     def _is_forgotten(self, found: Artifacts, serving: Artifacts | None) -> bool:
-        """Return whether somebody replaced our authority without a word: deleted the Secret, or wrote it."""
+        """Return whether another client replaced the authority: it deleted or overwrote the Secret."""
         now = self._clock.now()
         return (
             serving is not None
@@ -87,9 +87,9 @@ class CertificateSecret:
         try:
             created = await self._client.create_raw(_SECRETS, self.namespace, document)
         except AlreadyExists:
-            log.info("Secret %s/%s: another replica has made it", self.namespace, self.name)
+            log.info("Secret %s/%s: created by another replica", self.namespace, self.name)
             return await self._client.get_raw(_SECRETS, self.namespace, self.name)
-        log.info("Secret %s/%s: made, with a new authority", self.namespace, self.name)
+        log.info("Secret %s/%s: created, with a new authority", self.namespace, self.name)
         return created
 
     async def _update(self, document: dict[str, Any], artifacts: Artifacts) -> dict[str, Any]:
@@ -102,4 +102,4 @@ def _encoded(data: dict[str, bytes]) -> dict[str, str]:
 
 
 def _decoded(data: dict[str, str]) -> dict[str, bytes]:
-    return {name: b64decode(text) for name, text in data.items()}  # an API server takes nothing else
+    return {name: b64decode(text) for name, text in data.items()}  # an API server accepts nothing else

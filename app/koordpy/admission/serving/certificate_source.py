@@ -1,9 +1,9 @@
-"""Certificates from wherever they come to the listener, in an order that no client notices.
+"""Certificates on their way from a store to the listener, in an order that breaks no client.
 
-A new authority must be in the webhook configurations before anybody serves a certificate that it signed, and
-API servers learn of a configuration a moment after it was written. So: `ensure` says what is to be trusted,
-the caller writes that, and `serve` then waits that moment before it replaces what is served. The old
-authority stays trusted meanwhile, because other replicas are not through yet.
+A new authority must be in the webhook configurations before any replica serves a certificate that it signed,
+and API servers learn of a configuration a moment after it is written. So `ensure` returns the authorities to
+trust, the caller writes them, and `serve` waits that moment before it replaces the certificate. The old
+authority stays trusted meanwhile, because other replicas may not have finished.
 """
 
 import asyncio
@@ -22,30 +22,30 @@ log = logging.getLogger(__name__)
 
 
 class Store(Protocol):
-    """Where certificates are kept (CertificateSecret, CertificateFolder)."""
+    """A store of certificates (CertificateSecret, CertificateFolder)."""
 
     async def obtain(self, serving: Artifacts | None) -> Artifacts:
-        """Return certificates that are good for another half a year, making them if need be."""
+        """Return certificates that are valid for another half a year, generating them if needed."""
         ...
 
 
 class Source(Protocol):
-    """What the controller asks for a certificate."""
+    """The certificate source of the controller."""
 
     async def ensure(self) -> bytes:
-        """See to it that there is a good certificate, and return the authorities to be trusted, as PEM."""
+        """Ensure that there is a valid certificate, and return the authorities to trust, as PEM."""
         ...
 
     async def serve(self) -> None:
-        """Let the listener have it."""
+        """Pass the certificate to the listener."""
         ...
 
 
 class Generated:
-    """Certificates that koordpy makes, and publishes to the listener's folder.
+    """Certificates that koordpy generates, and publishes to the listener's folder.
 
-    `published` is called when there are new ones. A new authority is told `propagation` seconds before it is
-    used.
+    `published` is called when there are new ones. A new authority is announced `propagation` seconds before
+    it is used.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class Generated:
         self._found: Artifacts | None = None
 
     async def ensure(self) -> bytes:
-        """Return the authorities to be trusted. Raises what the store raises."""
+        """Return the authorities to trust. Raises what the store raises."""
         self._found = await self._store.obtain(self.serving)
         return self._found.trusted(self._clock.now())
 
     async def serve(self) -> None:
-        """Publish what `ensure` found. Raises CertificateError."""
+        """Publish the result of `ensure`. Raises CertificateError."""
         found, serving = self._found, self.serving
         assert found is not None
         if serving is not None and serving.ca_cert != found.ca_cert:
@@ -81,7 +81,7 @@ class Generated:
 
 
 class Given:
-    """Certificates that somebody else puts into the folder.
+    """Certificates that another program writes to the folder.
 
     `published` is called when they may have changed.
     """
@@ -94,5 +94,5 @@ class Given:
         return certificates.ca_bundle(self._directory)
 
     async def serve(self) -> None:
-        """Let the listener read the folder now."""
+        """Make the listener read the folder."""
         self._published()

@@ -1,4 +1,4 @@
-"""How the webhook server gets its certificate and its entries in the cluster, as a configuration says it.
+"""Configuration of the webhook server's certificate and of its registration in the cluster.
 
 Names and defaults are those of Koordinator's environment variables: `pkg/webhook/util/util.go`.
 """
@@ -11,20 +11,20 @@ from pydantic import Field
 from koordpy.api.config_model import ConfigModel, Seconds
 
 TRUSTED_BY: Final = "localhost"
-"""A name that every certificate that is generated has beside the one that kube-apiserver calls."""
+"""A name in every generated certificate, besides the name that kube-apiserver calls."""
 
 
 class Mode(StrEnum):
-    """Who makes the certificate."""
+    """What creates the certificate."""
 
     LOCAL = "local"
-    """koordpy, for development: in the folder, when that holds none."""
+    """koordpy, for development: in the folder, if that holds none."""
     FS = "fs"
-    """koordpy, in the folder, renewed while it runs. For one replica: each has an authority of its own."""
+    """koordpy, in the folder, renewed while it runs. For one replica, because each has its own authority."""
     SECRET = "secret"
     """koordpy, in a Secret that all replicas share."""
     GIVEN = "given"
-    """Somebody else (cert-manager, an operator), who puts `tls.crt`, `tls.key`, `ca.crt` into the folder."""
+    """Another program (cert-manager, an operator) writes `tls.crt`, `tls.key`, `ca.crt` to the folder."""
 
 
 class CertificateSettings(ConfigModel):
@@ -37,16 +37,16 @@ class CertificateSettings(ConfigModel):
     service_name: str = Field(default="koordinator-webhook-service", min_length=1)
     host: str = ""
     propagation: Seconds = 5.0
-    """How long API servers are given to learn of a new authority before a certificate of it is served."""
+    """How long API servers have to learn of a new authority before its certificate is served."""
 
     @property
     def dns(self) -> str:
-        """The name by which kube-apiserver calls."""
+        """The host name that kube-apiserver calls."""
         return self.host or f"{self.service_name}.{self.namespace}.svc"
 
     @property
     def generates(self) -> bool:
-        """Whether the certificate is made and renewed while the process runs."""
+        """Whether the certificate is generated and renewed while the process runs."""
         return self.mode in (Mode.FS, Mode.SECRET)
 
 
@@ -54,10 +54,10 @@ class RegistrationSettings(ConfigModel):
     """The two webhook configurations that are completed: caBundle, address, and which webhooks are on."""
 
     enabled: bool | None = None
-    """By default yes where koordpy generates the certificate."""
+    """Default: true where koordpy generates the certificate."""
     mutating: str = Field(default="koordinator-mutating-webhook-configuration", min_length=1)
     validating: str = Field(default="koordinator-validating-webhook-configuration", min_length=1)
     inject_ca_bundle: bool = True
-    """False leaves caBundle to somebody else, such as cert-manager's injector."""
+    """False leaves caBundle to another component, such as cert-manager's injector."""
     port: int | None = Field(default=None, ge=1, le=65535)
-    """The port in URLs; by default the one that is listened on."""
+    """The port in URLs (default: the listener's)."""

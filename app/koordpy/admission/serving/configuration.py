@@ -1,8 +1,8 @@
-"""What a webhook configuration must say for kube-apiserver to reach the webhooks that are served.
+"""The webhook configurations with which kube-apiserver reaches the webhooks that are served.
 
-The list of webhooks as it was found first is kept as JSON in the annotation `template`: what a gate took out
-comes back from there when the gate is on again. Everything that an entry says beyond address and authority
-(policies, selectors, timeouts) is the template's.
+The original list of webhooks is kept as JSON in the annotation `template`: a webhook that a gate removed is
+restored from it when the gate is on again. Everything in an entry besides address and authority (policies,
+selectors, timeouts) comes from the template.
 
 Source: Koordinator, `pkg/webhook/util/configuration/configuration.go`.
 """
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 TEMPLATE: Final = "template"
-"""The annotation with the pristine list; Koordinator's name."""
+"""The annotation with the original list; Koordinator's name."""
 
 Document = Mapping[str, Any]
 
@@ -26,10 +26,10 @@ class ConfigurationError(ValueError):
 
 @dataclass(frozen=True)
 class Target:
-    """Where webhooks are served.
+    """The address of the webhooks.
 
-    `paths` are those that are; `url` is `https://host:port` where the API server shall not go through the
-    service. Without `ca_bundle` (base64) the bundles that are there stay.
+    `paths` are the paths that are served; `url` is `https://host:port` where the API server is not to use the
+    service. Without `ca_bundle` (base64) the present bundles stay.
     """
 
     paths: Collection[str]
@@ -40,7 +40,7 @@ class Target:
 
 
 def completed(document: Document, target: Target) -> dict[str, Any]:
-    """Return a webhook configuration as it must be; the same content when nothing is to be done.
+    """Return a completed webhook configuration; with equal content when it is complete already.
 
     Raises ConfigurationError.
     """
@@ -51,7 +51,7 @@ def completed(document: Document, target: Target) -> dict[str, Any]:
     if text:
         template = _parsed(text, document)
     elif not current:
-        return dict(document)  # nothing to register, and nothing worth remembering
+        return dict(document)  # nothing to register, and no list to keep as the template
     else:
         template = current
         meta["annotations"] = {**annotations, TEMPLATE: msgspec.json.encode(current).decode()}
@@ -72,7 +72,7 @@ def _parsed(text: str, document: Document) -> list[dict[str, Any]]:
 
 
 def _entry(template: Document, bundle: str | None, target: Target) -> dict[str, Any] | None:
-    """Return a webhook at its address, or None for one that is not served."""
+    """Return a webhook with its address, or None for one that is not served."""
     config = dict(template.get("clientConfig") or {})
     service = config.get("service")
     path = (service or {}).get("path") or urlsplit(config.get("url") or "").path

@@ -1,10 +1,10 @@
-"""The loop that keeps certificate and webhook configurations right, on every replica alike.
+"""The loop that reconciles certificate and webhook configurations, the same on every replica.
 
 A round gets the certificate, completes the configurations and publishes the certificate, in this order. It
-runs when the Secret or one of the configurations changes, a minute after a round that went well, and soon
-again after one that failed. All replicas come to the same result from the same objects, so they do not
-undo each other's work; while two versions of koordpy run side by side they may, and then each waits longer
-and longer between its writes.
+runs when the Secret or one of the configurations changes, a minute after a round that succeeded, and after a
+backoff when one failed. All replicas derive the same result from the same objects, so they do not undo each
+other's work; two versions of koordpy running at the same time may, and then each waits longer and longer
+between its writes.
 
 Source: Koordinator, `pkg/webhook/util/controller/webhook_controller.go`.
 """
@@ -34,27 +34,27 @@ from .registrar import Registrar
 log = logging.getLogger(__name__)
 
 RESYNC: Final = 60.0
-"""Seconds between rounds in which nothing happened."""
+"""Seconds between rounds without changes."""
 
 FIRST_SYNC: Final = 20.0
-"""Seconds within which the first round must have gone well."""
+"""Seconds within which the first round must succeed."""
 
 _KEY: Final = "webhook"
-"""There is one piece of work."""
+"""The only key of the work queue."""
 
 _LOOK: Final = 5.0
 """Seconds between checks of a folder that another process writes."""
 
 
 class FirstSyncError(Exception):
-    """The first round has not gone well in time; the message says what is in its way."""
+    """The first round has not succeeded in time; the message has the reason."""
 
 
 class Controller:
-    """Keeps one replica's certificate, and everybody's configurations, right.
+    """Reconciles one replica's certificate, and the configurations that all replicas share.
 
     `secret` is the (namespace, name) to follow in `cluster`, whose informers the caller starts; `folder` the
-    one to check where another process fills it. Without `registrar` the configurations are left alone.
+    one to check where another process fills it. Without `registrar` the configurations are not changed.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class Controller:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.initialized = asyncio.Event()
-        """Set once a round has gone well."""
+        """Set once a round has succeeded."""
         self.error = ""
-        """What the last round failed with."""
+        """The error of the last round."""
         self._source, self._registrar, self._folder = source, registrar, folder
         self._resync, self._sleep = resync, sleep
         rng = rng or random.Random()
@@ -84,29 +84,29 @@ class Controller:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Begin to work."""
+        """Start the loop."""
         loops = {"webhook controller": self._run}
         if self._folder is not None:
-            loops["certificate folder"] = self._look
+            loops["certificate folder"] = self._poll_folder
         for name, loop in loops.items():
             self._tasks.append(asyncio.create_task(supervise.forever(name, loop), name=name))
 
     async def stop(self) -> None:
-        """End; what is under way is given up, and the next replica or start does it again."""
+        """Stop; a round in progress is cancelled, and another replica or the next start repeats it."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def wait_initialized(self, seconds: float = FIRST_SYNC) -> None:
-        """Return after the first round that went well. Raises FirstSyncError."""
+        """Wait for the first round that succeeds. Raises FirstSyncError."""
         try:
             async with asyncio.timeout(seconds):
                 await self.initialized.wait()
         except TimeoutError:
             raise FirstSyncError(
                 f"failed to start webhook controller for waiting more than {seconds:g}s: "
-                f"{self.error or 'no answer yet'}"
+                f"{self.error or 'no response yet'}"
             ) from None
 
     async def sync(self) -> bool:
@@ -117,7 +117,7 @@ class Controller:
         self.initialized.set()
         return changed
 
-    # --- the loop --------------------------------------------------------------------------------
+    # --- the loop ----------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         was_quiet = False
@@ -133,9 +133,9 @@ class Controller:
                 self._queue.add(_KEY)
 
     async def _round(self, was_quiet: bool) -> float:
-        """Run one round, and return the seconds until the next if nothing happens.
+        """Run one round, and return the seconds until the next if nothing changes.
 
-        `was_quiet` says that nothing has happened since the last one.
+        `was_quiet`: nothing has changed since the last one.
         """
         self._queue.begin(_KEY)
         try:
@@ -149,7 +149,8 @@ class Controller:
         self.error = ""
         self._failing.reset()
         if changed:
-            # Whoever undoes this is answered, but later every time until it has been quiet for a while.
+            # If another client reverts this, it is repeated after a growing delay, which resets after a quiet
+            # period.
             await self._sleep(self._writing.next())
         elif was_quiet:
             self._writing.reset()
@@ -158,12 +159,12 @@ class Controller:
     def _note(self, error: Exception) -> None:
         text = str(error)
         if isinstance(error, Conflict):
-            log.info("another replica was quicker: %s", text)
+            log.info("another replica was faster: %s", text)
         elif text != self.error:
             log.warning("certificates and webhook configurations: %s", text)
         self.error = text
 
-    # --- what wakes it ---------------------------------------------------------------------------
+    # --- triggers ----------------------------------------------------------------------------------
 
     def _follow(self, cluster: Cluster, secret: tuple[str, str] | None) -> None:
         """Follow the Secret and the configurations; rounds do not wait until these are listed."""
@@ -183,8 +184,8 @@ class Controller:
         self._queue.add(_KEY)
         self._wake.set()
 
-    async def _look(self) -> None:
-        """Wake the loop when somebody has put another authority into the folder."""
+    async def _poll_folder(self) -> None:
+        """Wake the loop when the folder has another authority."""
         assert self._folder is not None
         seen = _stamps(self._folder)
         while True:
@@ -197,7 +198,7 @@ class Controller:
 
 
 def _stamps(folder: Path) -> list[tuple[int, int] | None]:
-    """Return what tells versions of the authority's file apart."""
+    """Return a value that identifies the version of the authority's file."""
     stamps: list[tuple[int, int] | None] = []
     for name in (CA_CERT, "ca.crt"):
         try:

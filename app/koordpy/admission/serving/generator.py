@@ -1,7 +1,7 @@
-"""Make what a webhook server needs to serve TLS, and judge what is there.
+"""Generate what a webhook server needs to serve TLS, and check existing certificates.
 
 Names, keys (RSA) and times are Koordinator's, so that koord-manager and koordpy can take over each other's
-Secret. Making a key takes a tenth of a second: callers on an event loop use a thread.
+Secret. Generating a key takes a tenth of a second: callers on an event loop use a thread.
 
 Source: Koordinator, `pkg/webhook/util/generator/selfsigned.go`.
 """
@@ -17,14 +17,14 @@ from .artifacts import Artifacts
 CA_NAME: Final = "webhook-cert-ca"
 
 CA_RENEW_BEFORE: Final = timedelta(days=365)
-"""An authority that ends sooner than this signs nothing new."""
+"""An authority that expires sooner than this signs no new certificate."""
 
 
 def generate(dns: str, now: datetime, old: Artifacts | None = None) -> Artifacts:
-    """Make a server certificate for a host name or IPv4 address (and `localhost`).
+    """Generate a server certificate for a host name or IPv4 address (and `localhost`).
 
-    The authority of `old` signs it if it can for another year, else a new one does. Raises CertificateError
-    for a host that is none.
+    The authority of `old` signs it if it is valid for another year, else a new one does. Raises
+    CertificateError for an invalid host.
     """
     ca = None if old is None else KeyPair(old.ca_cert, old.ca_key)
     if ca is None or not certificates.can_sign(ca, now + CA_RENEW_BEFORE, [KeyType.RSA]):
@@ -35,7 +35,7 @@ def generate(dns: str, now: datetime, old: Artifacts | None = None) -> Artifacts
 
 
 def problem(artifacts: Artifacts, dns: str, now: datetime) -> str:
-    """Return why a certificate must be replaced: it will not serve `dns` in half a year. Empty: good."""
+    """Return why a certificate must be replaced: it is not valid for `dns` in half a year. Empty: valid."""
     missing = [name for name in ("key", "cert", "ca_cert") if not getattr(artifacts, name)]
     if missing:
         return f"{', '.join(missing).replace('_', ' ')} missing"

@@ -1,8 +1,8 @@
-"""One webhook server from its start to its end: certificate and registration first, then being called.
+"""The lifecycle of one webhook server: certificate and registration first, then serving.
 
-Order matters. Nothing listens before there is a certificate, no pod is sent here before the configurations
-name the authority, and readiness is told only by a call that went through. Source of the order: Koordinator,
-`pkg/webhook/server.go`.
+Order matters. The server does not listen before there is a certificate, kube-apiserver sends no pods before
+the configurations have the authority, and readiness requires a successful call. Source of the order:
+Koordinator, `pkg/webhook/server.go`.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
 class Listener(Protocol):
-    """What serves the webhooks."""
+    """The listener of the webhooks."""
 
     host: str
     port: int
@@ -40,15 +40,15 @@ class Listener(Protocol):
         ...
 
     def reload(self) -> None:
-        """Use a certificate that was replaced."""
+        """Load a replaced certificate."""
         ...
 
 
 class WebhookLife:
     """Certificate, registration and readiness of the webhooks at `paths`.
 
-    The certificate comes from `folder`. Without `registration` the webhook configurations are left alone.
-    Raises CertificateError for a folder that the mode does not fit.
+    The certificate comes from `folder`. Without `registration` the webhook configurations are not changed.
+    Raises CertificateError for a folder that does not fit the mode.
     """
 
     def __init__(
@@ -82,36 +82,36 @@ class WebhookLife:
         )
 
     async def prepare(self, seconds: float = FIRST_SYNC) -> None:
-        """Have a certificate, and be registered: to be done before anything listens.
+        """Get a certificate and register the webhooks, before the server listens.
 
-        Raises FirstSyncError when that does not come about within `seconds`.
+        Raises FirstSyncError when that does not succeed within `seconds`.
         """
         if self.controller is not None:
             await self.controller.start()
             await self.controller.wait_initialized(seconds)
 
     def begin_to_call(self) -> None:
-        """Call the server until it answers; it listens by now."""
+        """Call the server, which listens by now, until it responds."""
         self._answering = asyncio.create_task(self.self_call.until_answered(), name="webhook health")
 
     async def wait_answered(self) -> None:
-        """Return when the server has answered a call."""
+        """Wait until the server has responded to a call."""
         if self._answering is not None:
             await asyncio.shield(self._answering)
 
     async def look(self) -> None:
-        """Call the server, for a check of readiness that follows."""
+        """Call the server, before a readiness check."""
         if self._listener.is_listening:
             await self.self_call.call()
 
     def problem(self) -> str | None:
-        """Say why no webhook should be sent here; None when they may be."""
+        """Return why the webhooks are not ready, None if they are."""
         if self.controller is not None and not self.controller.initialized.is_set():
             return f"webhook controller has not initialized: {self.controller.error or 'first round'}"
         return self.self_call.problem
 
     async def stop(self) -> None:
-        """End what runs; the listener may still be answering."""
+        """Stop the controller and the calls; the listener may still be serving."""
         if self._answering is not None:
             self._answering.cancel()
             with suppress(asyncio.CancelledError):

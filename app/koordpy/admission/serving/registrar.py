@@ -1,7 +1,7 @@
 """The two webhook configurations, completed for the process that serves the webhooks.
 
-The objects exist already: they come with the manifests, and say what an administrator wants (selectors,
-policies). Nothing is created or deleted here, and no other object is touched.
+The objects exist already: they come with the manifests and have the administrator's choices (selectors,
+policies). Nothing is created or deleted here, and no other object is changed.
 """
 
 import logging
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Registrar:
-    """Completes the configurations, each by its name; `target` says everything but the authorities."""
+    """Completes the configurations, each by its name; `target` has everything but the authorities."""
 
     def __init__(
         self, client: Client, target: Target, mutating: str, validating: str, *, inject_ca_bundle: bool = True
@@ -33,8 +33,8 @@ class Registrar:
     async def register(self, trusted: bytes) -> bool:
         """Complete both configurations; return whether one was changed.
 
-        Raises ConfigurationError (absent, or with an unusable template), Conflict when somebody else changes
-        the same one right now, ApiError or ConnectionFailed.
+        Raises ConfigurationError (absent, or with an unusable template), Conflict when another client changes
+        the same one concurrently, ApiError or ConnectionFailed.
         """
         bundle = b64encode(trusted).decode() if self._inject else None
         target = Target(
@@ -53,7 +53,7 @@ class Registrar:
             return False
         written = await self._client.update_raw(resource, "", name, wanted)
         if _version(written) == _version(document):
-            return False  # only the spelling differed
+            return False  # equal but for the encoding
         names = [webhook.get("name") for webhook in wanted["webhooks"]]
         log.info("%s %s: completed; webhooks: %s", resource.kind, name, ", ".join(map(str, names)) or "none")
         return True

@@ -1,8 +1,7 @@
 """Whether the webhook server can be called as kube-apiserver calls it: over TLS, trusting only its authority.
 
-A process that listens and knows the cluster may still serve a certificate that kube-apiserver does not
-accept. So readiness includes a real HTTPS request to `/healthz`. Any answer is good: what counts is that it
-came.
+A process that listens and has listed the cluster may still serve a certificate that kube-apiserver does not
+accept. So readiness includes a real HTTPS request to `/healthz`. Any response counts.
 
 Source: Koordinator, `pkg/webhook/util/health/checker.go`.
 """
@@ -24,7 +23,7 @@ log = logging.getLogger(__name__)
 PATH: Final = "/healthz"
 
 FRESH: Final = 1.0
-"""Seconds for which an answer is as good as another call: probes come often, and anybody may ask."""
+"""Seconds for which a response is reused: probes are frequent, and any client may send them."""
 
 _RETRY: Final = 2.0
 _WARN_AFTER: Final = 5.0
@@ -34,9 +33,9 @@ _TIMEOUT: Final = 3.0
 class SelfCall:
     """Calls an address, trusting the authority in a folder.
 
-    The certificate must be for `name`, by default the first name that it says itself. A folder without an
-    authority has a certificate that strangers vouch for; then it is the certificate itself that is expected.
-    `reload` makes the server load a new certificate, so that it is not asked for one before it has it.
+    The certificate must be for `name`, by default the first name in the certificate. If the folder has no
+    authority, the certificate was signed by an unknown one; then exactly this certificate is expected.
+    `reload` makes the server load a new certificate before it is expected.
     """
 
     def __init__(
@@ -48,13 +47,13 @@ class SelfCall:
         reload: Callable[[], object] = lambda: None,
     ) -> None:
         self.problem: str | None = "the webhook server has not been called yet"
-        """What was wrong with the last call; None when it was answered."""
+        """The error of the last call; None when it succeeded."""
         self._url, self._directory, self._name, self._reload = url, directory, name, reload
         self._called_at: float | None = None
         self._lock = asyncio.Lock()
 
     async def call(self) -> str | None:
-        """Call, unless that was done within the last second; return what is wrong, or None."""
+        """Call, unless the last call was within a second; return the error, or None."""
         loop = asyncio.get_running_loop()
         async with self._lock:
             if self._called_at is None or loop.time() - self._called_at >= FRESH:
@@ -63,13 +62,13 @@ class SelfCall:
         return self.problem
 
     async def until_answered(self) -> None:
-        """Call every other second until there is an answer."""
+        """Call every other second until there is a response."""
         loop = asyncio.get_running_loop()
         began, warned = loop.time(), False
         while (problem := await self.call()) is not None:
             if not warned and loop.time() - began >= _WARN_AFTER:
                 warned = True
-                log.warning("the webhook server does not answer: %s", problem)
+                log.warning("the webhook server does not respond: %s", problem)
             await asyncio.sleep(_RETRY)
 
     async def _call(self) -> str | None:
@@ -79,7 +78,7 @@ class SelfCall:
             name = self._name or _first_name(self._directory)
             client = HttpClient(url, tls=self._trust(), server_hostname=name, connect_timeout=_TIMEOUT)
         except (OSError, ValueError, certificates.CertificateError) as error:  # ssl's are OSErrors
-            return f"cannot tell what to trust: {error}"
+            return f"cannot read the certificates to trust: {error}"
         try:
             await client.request("GET", PATH, timeout=_TIMEOUT)
         except HttpError as error:
@@ -89,7 +88,7 @@ class SelfCall:
         return None
 
     def _trust(self) -> ssl.SSLContext:
-        """Trust what the folder holds now: it may have been replaced since the last call."""
+        """Trust the folder's present contents: they may have been replaced since the last call."""
         try:
             trusted = certificates.ca_bundle(self._directory)
         except certificates.CertificateError:

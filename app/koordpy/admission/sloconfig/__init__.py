@@ -1,1 +1,1 @@
-"""What the ConfigMap webhook and the Node webhook refuse of the ConfigMap slo-controller-config."""
+"""Validation of the ConfigMap slo-controller-config by the ConfigMap webhook and the Node webhook."""

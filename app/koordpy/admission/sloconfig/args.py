@@ -1,12 +1,12 @@
-"""Where the configuration is, and how strictly it is checked: flags of koord-manager."""
+"""The ConfigMap's name and the strictness of its validation: flags of koord-manager."""
 
 from koordpy.api.plugin import PluginArgs
 
 
 class SLOConfigArgs(PluginArgs):
-    """`config_namespace` and `config_name` are of the ConfigMap.
+    """`config_namespace` and `config_name` identify the ConfigMap.
 
-    With `node_strategy_name_need_check` node strategies must have names that differ.
+    With `node_strategy_name_need_check` node strategies must have different names.
     """
 
     config_namespace: str = "koordinator-system"

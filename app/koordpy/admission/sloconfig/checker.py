@@ -1,4 +1,4 @@
-"""One section of the ConfigMap, read and checked step by step.
+"""One section of the ConfigMap, parsed and validated step by step.
 
 Source: Koordinator, `pkg/webhook/cm/plugins/sloconfig` (`checker.go`, `slo_config_plugin.go` and the
 checkers of each section).
@@ -30,16 +30,16 @@ _LABELS: Final[dict[Section[Any], str]] = {
     config.SYSTEM: "System",
     config.CPU_BURST: "CpuBurst",
 }
-"""What messages call the sections that are checked, in the order in which they are."""
+"""The names of the checked sections in messages, in the order of the checks."""
 
 SECTIONS: Final = tuple(_LABELS)
 
 
 class Checker:
-    """A section that could be read."""
+    """A section that could be parsed."""
 
     def __init__(self, section: Section[Any], data: Mapping[str, str], place: str) -> None:
-        """Read a section of a ConfigMap's data. Raises ConfigRefused.
+        """Parse a section of a ConfigMap's data. Raises ConfigRefused.
 
         `place` is the namespace and name of the ConfigMap, for messages.
         """
@@ -108,7 +108,7 @@ def _read(section: Section[Any], data: Mapping[str, str], place: str) -> Config[
 
 
 def _check_selector(key: str, node: NodeConfig[Any]) -> None:
-    """Check that a node strategy says which nodes it is for. Raises ConfigRefused."""
+    """Check that a node strategy selects nodes. Raises ConfigRefused."""
     wire = node.profile.node_selector
     if wire is None or not (wire.match_labels or wire.match_expressions):
         raise refusal(
@@ -126,7 +126,7 @@ def _check_selector(key: str, node: NodeConfig[Any]) -> None:
 
 
 def _go_text(wire: LabelSelector) -> str:
-    """Write a selector as Kubernetes prints it."""
+    """Format a selector as Kubernetes does."""
     labels = "".join(f"{key}: {value}," for key, value in sorted(wire.match_labels.items()))
     expressions = "".join(
         f"LabelSelectorRequirement{{Key:{item.key},Operator:{item.operator},"
@@ -140,7 +140,7 @@ def _go_text(wire: LabelSelector) -> str:
 
 
 def readable_checkers(data: Mapping[str, str], place: str) -> list[Checker]:
-    """Return the sections that can be read."""
+    """Return the sections that can be parsed."""
     checkers = []
     for section in SECTIONS:
         try:

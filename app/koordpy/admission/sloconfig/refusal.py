@@ -1,4 +1,4 @@
-"""How a configuration is refused: a text that clients take apart again.
+"""The message that refuses a configuration, in a format that clients parse.
 
 Source: Koordinator, `pkg/webhook/util/err/json_error.go`.
 """
@@ -15,11 +15,11 @@ _ESCAPES: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029
 
 
 class ConfigRefused(Exception):
-    """A configuration may not be written; the text is the message of the refusal."""
+    """A configuration is refused; the text is the message of the refusal."""
 
 
 def refusal(reason: str, message: Any) -> ConfigRefused:
-    """Make a refusal with a reason; `message` is any JSON value."""
+    """Return a refusal with a reason; `message` is any JSON value."""
     document = {"reason": reason, "message": message}
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPES)
     return ConfigRefused(f"___{text}___")

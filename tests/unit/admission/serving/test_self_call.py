@@ -93,7 +93,7 @@ async def test_a_folder_without_a_certificate_is_a_problem(tmp_path: Path, conte
         (tmp_path / "ca.crt").write_bytes(content)
     problem = await SelfCall(lambda: "https://127.0.0.1:1", tmp_path, name="localhost").call()
     assert problem is not None
-    assert problem.startswith("cannot tell what to trust: ")
+    assert problem.startswith("cannot read the certificates to trust: ")
 
 
 async def test_nobody_listening_is_a_problem(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How commands ask a running koordpy: its debug API, by plain HTTP."""
+"""The commands' client of a running koordpy's debug API, over plain HTTP."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,25 +18,25 @@ server_option = click.option(
 )
 
 _SILENCE: Final = 45.0
-"""Seconds after which a stream that says nothing, not even that it lives, is given up."""
+"""Seconds without data, heartbeats included, after which a stream is given up."""
 
 
 class NotFound(Failure):
-    """What was asked for is not there."""
+    """The requested object does not exist."""
 
 
 def address(server: str) -> str:
-    """Return the URL of a debug API; HOST:PORT will do."""
+    """Return the URL of a debug API, given a URL or HOST:PORT."""
     return (server if "://" in server else f"http://{server}").rstrip("/")
 
 
-def ask(server: str, path: str, query: Mapping[str, Any] | None = None) -> Any:
-    """Return what a path answers. Raises Failure."""
+def get(server: str, path: str, query: Mapping[str, Any] | None = None) -> Any:
+    """Return the response to a GET. Raises Failure."""
     return _request("GET", server, path, query, None, 10.0)
 
 
 def post(server: str, path: str, document: Any, query: Mapping[str, Any] | None = None) -> Any:
-    """Return what a path answers to a document. Raises Failure."""
+    """Return the response to a POST of a document. Raises Failure."""
     return _request("POST", server, path, query, document, 60.0)
 
 
@@ -80,12 +80,12 @@ def _request(
 def _unreachable(server: str, error: Exception) -> Failure:
     return Failure(
         f"{address(server)}: {str(error) or type(error).__name__}; is koordpy running there, with the part "
-        "debug? --debug-server says where it is, kubectl port-forward leads to one in a pod"
+        "debug? Set its address with --debug-server; for one in a pod use kubectl port-forward"
     )
 
 
 def _refused(answer: Any, url: str) -> Failure:
-    """Return what is wrong, in the server's words where they are koordpy's."""
+    """Return what is wrong, with the server's message where the server is koordpy."""
     try:
         told = answer.json()
         message = told["message"] if "kind" not in told else ""
@@ -97,4 +97,4 @@ def _refused(answer: Any, url: str) -> Failure:
 
 
 def _stranger(url: str, answered: str) -> Failure:
-    return Failure(f"{url} answered {answered}: is that the debug API of koordpy?")
+    return Failure(f"{url} answered {answered}: is that koordpy's debug API?")
