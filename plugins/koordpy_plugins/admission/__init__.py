@@ -1,1 +1,1 @@
-"""In-tree admission plugins, one folder a plugin."""
+"""In-tree admission plugins, one folder per plugin."""

@@ -1,1 +1,1 @@
-"""In-tree descheduling plugins, one folder a plugin."""
+"""In-tree descheduling plugins, one folder per plugin."""

@@ -46,7 +46,7 @@ def test_every_profile_says_why_it_applied_or_not() -> None:
     assert [(rule.subject, rule.applied, rule.reason) for rule in told.rules] == [
         ("other", False, "selector 'app=web' does not match the labels"),
         ("batch", True, "selector 'app=spark' matches"),
-        ("never", False, "selects everything; probability 0 is against it"),
+        ("never", False, "selects everything; probability 0: skipped"),
         ("resource translation", True, "the pod's priority class is koord-batch"),
     ]
 

@@ -164,7 +164,7 @@ class Controller:
             log.warning("certificates and webhook configurations: %s", text)
         self.error = text
 
-    # --- triggers ----------------------------------------------------------------------------------
+    # --- triggers --------------------------------------------------------------------------------
 
     def _follow(self, cluster: Cluster, secret: tuple[str, str] | None) -> None:
         """Follow the Secret and the configurations; rounds do not wait until these are listed."""

@@ -1,7 +1,7 @@
-"""Who may bind which pods.
+"""The users who may bind pods.
 
-Every text is a comma list as on koord-manager's command line (flags `--binding-admission-...`): spaces around
-items and empty items do not count.
+Every string is a comma-separated list as on koord-manager's command line (flags `--binding-admission-...`):
+spaces around items and empty items are ignored.
 """
 
 from koordpy.api import extension
@@ -9,9 +9,9 @@ from koordpy.api.plugin import PluginArgs
 
 
 class BindingAdmissionArgs(PluginArgs):
-    """Who may bind which pods. Without user names, or without namespaces, everybody may bind everything.
+    """The users who may bind pods. Without user names, or without namespaces, every user may bind all pods.
 
-    An item of `user_name` stands for all users whose name contains it. `namespaces` is `*` for all.
+    An item of `user_name` matches all users whose name contains it. `namespaces` is `*` for all.
     """
 
     user_name: str = ""
@@ -23,5 +23,5 @@ class BindingAdmissionArgs(PluginArgs):
 
 
 def items(text: str) -> frozenset[str]:
-    """Return the items of a comma list."""
+    """Return the items of a comma-separated list."""
     return frozenset(item.strip() for item in text.split(",") if item.strip())

@@ -1,7 +1,7 @@
 """Let only listed users bind pods to nodes.
 
-Whoever may create `pods/binding` can put pods past the scheduler and all that it guarantees. This handler
-narrows that to user names, in some namespaces; where it cannot know, it lets pass. Source: Koordinator,
+A user who may create `pods/binding` can bypass the scheduler and its guarantees. This handler restricts that
+to listed user names, in some namespaces; what it cannot decide it allows. Source: Koordinator,
 `pkg/webhook/pod/validating/binding_admission.go`.
 """
 
@@ -27,7 +27,7 @@ DECISIONS = Counter(
 
 
 class BindingAdmissionPlugin(ValidatingHandler):
-    """The only step of binding admission."""
+    """The only handler of binding admission."""
 
     name: ClassVar[str] = "BindingAdmission"
     path: ClassVar[str] = "/validate-pod-binding"
@@ -44,7 +44,7 @@ class BindingAdmissionPlugin(ValidatingHandler):
         self._annotations = items(self.args.bypass_annotations)
 
     def validate(self, request: Request) -> None:
-        """Refuse a binding by another user than the listed ones; the Binding itself is not looked at."""
+        """Refuse a binding by a user who is not listed; the Binding itself is not read."""
         decision = self._decide(request)
         if decision:
             DECISIONS.labels(decision).inc()
@@ -54,7 +54,7 @@ class BindingAdmissionPlugin(ValidatingHandler):
             raise Denied(DENIAL)
 
     def _decide(self, request: Request) -> str:
-        """Return the decision as the metric calls it, empty for one that is not counted."""
+        """Return the decision's metric label, empty for one that is not counted."""
         if not self._user_names:
             return ""
         username = request.user_info.username

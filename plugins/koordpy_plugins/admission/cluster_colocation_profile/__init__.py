@@ -1,1 +1,1 @@
-"""Turn pods into what the ClusterColocationProfiles that select them say."""
+"""Apply ClusterColocationProfiles to the pods that they select."""

@@ -1,4 +1,4 @@
-"""What one profile does to a pod or a Reservation, step by step, in Koordinator's order.
+"""Apply one profile to a pod or a Reservation, step by step, in Koordinator's order.
 
 Source: Koordinator, `pkg/webhook/pod/mutating/cluster_colocation_profile.go` (`doMutateByColocationProfile`),
 `pkg/webhook/reservation/mutating/cluster_colocation_profile.go`.
@@ -21,9 +21,9 @@ Labels = dict[str, Any]
 
 
 class Target(Enum):
-    """What profiles are applied to. Labels and annotations are always the object's own.
+    """A kind of object that profiles are applied to. Labels and annotations are always the object's own.
 
-    A pod that exists keeps its scheduler and its priority class: the API server would refuse others.
+    An existing pod keeps its scheduler and its priority class: the API server rejects a change of them.
     """
 
     POD = "Pod"
@@ -36,9 +36,9 @@ class Target(Enum):
         return "Reservation" if self is Target.RESERVATION else "Pod"
 
     def pod_spec(self, document: Document) -> Path | None:
-        """Return where scheduler and priority class are written; None if nowhere.
+        """Return the object to which scheduler and priority class are written, None if there is none.
 
-        That is for a pod that exists, and a Reservation without a template.
+        There is none for an existing pod, and for a Reservation without a template.
         """
         if self is Target.POD:
             return ("spec",)
@@ -54,7 +54,7 @@ def apply(
     target: Target,
     priority_classes: Store[PriorityClass],
 ) -> None:
-    """Write a profile into an object. Raises Errored(500): a PriorityClass is missing, a patch fails."""
+    """Apply a profile to an object. Raises Errored(500): a PriorityClass is missing, or a patch fails."""
     for cause in _steps(profile.spec, request, document, target, priority_classes):
         if request.explanation is not None:
             request.explanation.changed(
@@ -69,7 +69,7 @@ def _steps(
     target: Target,
     priority_classes: Store[PriorityClass],
 ) -> Iterator[str]:
-    """Do the steps; yield the name of the profile's field after each that may have changed something."""
+    """Run the steps; yield the name of the profile's field after each that may have changed something."""
     put = document.set
     pod_spec = target.pod_spec(document)
     if spec.labels:
@@ -110,9 +110,9 @@ def _steps(
 
 
 def _map_keys(document: Document, field: str, mapping: dict[str, str]) -> None:
-    """Copy the values of old keys to new ones; a key that is not there writes an empty text.
+    """Copy the values of old keys to new keys; an absent key writes an empty string.
 
-    Koordinator walks the mapping in random order; here it is sorted.
+    Koordinator iterates over the mapping in random order; here it is sorted.
     """
     for old, new in sorted(mapping.items()):
         value = document.get(("metadata", field, old)) or ""
@@ -134,13 +134,12 @@ def _set_priority_class(
 
 
 def merge(request: Request, document: Document, target: Target, patch: Any) -> None:
-    """Apply a strategic merge patch as Koordinator does: to the object as its types know it.
+    """Apply a strategic merge patch as Koordinator does: to the object as decoded by its Go type.
 
-    What the types do not know stays in the document untouched, and is dropped from the patch. Raises
-    Errored(500).
+    Unknown fields stay unchanged in the document, and are dropped from the patch. Raises Errored(500).
 
     A pod that was sent without a namespace has the request's while patches are applied; they may change it
-    for the handlers that follow, but it is never written. Source: `pkg/webhook/pod/mutating/
+    for the handlers that follow, but it is never written to the pod. Source: `pkg/webhook/pod/mutating/
     mutating_handler.go` (`isNamespaceEmpty`).
     """
     is_unwritten = target.kind == "Pod" and not request.names_namespace
@@ -168,7 +167,7 @@ def merge(request: Request, document: Document, target: Target, patch: Any) -> N
 
 
 def _put_namespace(pod: dict[str, Any], namespace: str) -> None:
-    """Give a pod a namespace, or take it away; its metadata are there afterwards, as Go writes them."""
+    """Set a pod's namespace, or remove it; afterwards `metadata` exists, as in Go's encoding."""
     metadata = pod.setdefault("metadata", {})
     if namespace:
         metadata["namespace"] = namespace
@@ -177,9 +176,9 @@ def _put_namespace(pod: dict[str, Any], namespace: str) -> None:
 
 
 def _changes(before: Any, after: Any, path: Path) -> Iterator[tuple[str, Path, Any]]:
-    """Yield differences; lists are compared position by position, as the patches of Go webhooks are.
+    """Yield differences; lists are compared position by position, as in the patches of Go webhooks.
 
-    Where items move, fields that the types do not know therefore stay at their position.
+    If items move, unknown fields therefore stay at their position.
     """
     if isinstance(before, dict) and isinstance(after, dict):
         for key in before:

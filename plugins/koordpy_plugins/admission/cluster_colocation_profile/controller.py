@@ -1,9 +1,8 @@
-"""Apply profiles again to pods that wait to be scheduled: they were created before the profile, or before a
-change of it.
+"""Apply profiles again to pending pods, which may be older than the profile or than a change of it.
 
-Only profiles that say so are re-applied, and only to pods that no scheduler has placed yet. What has been
-applied, and how fast, is known in memory alone: after a restart every pending pod is looked at once more.
-`labelSuffixes` are appended each time, as in Koordinator.
+Only profiles that opt in are re-applied, and only to pods that have no node yet. Which pods have been patched
+is kept in memory only: after a restart every pending pod is reconciled once more. `labelSuffixes` are
+appended each time, as in Koordinator.
 
 Source: Koordinator, `pkg/controller/colocationprofile`.
 """
@@ -39,12 +38,12 @@ log = logging.getLogger(__name__)
 PENDING: Final = "Pending"
 
 _UNASKED: Store[PriorityClass] = Store(PriorityClass)
-"""Pods that exist keep their priority class, so none is ever looked up."""
+"""Existing pods keep their priority class, so no PriorityClass is ever looked up."""
 
 
 @dataclass
 class Summary:
-    """What one reconciliation came to, in pods; `succeeded` counts those that needed no change too."""
+    """The result of a reconciliation, in pods; `succeeded` includes those that needed no change."""
 
     desired: int = 0
     succeeded: int = 0
@@ -55,7 +54,7 @@ class Summary:
 
 
 class ColocationProfileController(Controller):
-    """The profile controller. Its queue holds names of profiles."""
+    """The profile controller. The keys of its queue are names of profiles."""
 
     name: ClassVar[str] = "colocationprofile"
     feature: ClassVar[str | None] = "ColocationProfileController"
@@ -70,7 +69,7 @@ class ColocationProfileController(Controller):
         cluster, clock = handle.cluster, handle.clock
         self.queue = handle.queue(self.name)
         self.done = TTLCache(args.force_update_pod_duration, args.expire_pod_cache_duration, clock)
-        """The pods that a version of a profile was applied to, as `resourceVersion/uid`."""
+        """The pods to which a version of a profile was applied, as `resourceVersion/uid`."""
         self.limiter = TokenBucket(args.update_pod_qps, args.update_pod_qps_burst, clock)
         self._profiles = cluster.store(ClusterColocationProfile)
         self._waiting = cluster.store(Pod).index(_pending)
@@ -83,15 +82,15 @@ class ColocationProfileController(Controller):
         )
 
     async def run(self) -> None:
-        """Reconcile every profile, then each that changes, and each again after the interval."""
+        """Reconcile every profile, then each on a change and after the interval."""
         for profile in self._profiles:
             self._enqueue(profile)
         await reconcile_forever(self.queue, self.reconcile)
 
     async def reconcile(self, name: str) -> float | None:
-        """Apply a profile to the pending pods that it selects; return when to do so again.
+        """Apply a profile to the pending pods that it selects; return the time until the next reconciliation.
 
-        Raises ReconcileError for a selector or a probability that cannot be read.
+        Raises ReconcileError for an invalid selector or probability.
         """
         profile = self._profiles.get("", name)
         if profile is None or profile.metadata.deletion_timestamp or not self._is_managed(profile):
@@ -106,7 +105,7 @@ class ColocationProfileController(Controller):
         return self.args.reconcile_interval
 
     def plan(self, document: dict[str, Any]) -> Iterator[Plan]:
-        """Yield what each managed profile would write to a pending pod; probabilities roll in its favour."""
+        """Yield what each managed profile would write to a pending pod; a probability above 0 counts as 1."""
         pod = decode(Pod, document)
         if not _is_pending(pod):
             return
@@ -127,10 +126,10 @@ class ColocationProfileController(Controller):
         return self.args.reconcile_by_default or label == "true"
 
     def _selector(self, profile: ClusterColocationProfile) -> Callable[[Pod], bool]:
-        """Return what says whether a profile selects a pod.
+        """Return the predicate that decides whether a profile selects a pod.
 
         Unlike at admission, a profile without a selector selects nothing, an invalid selector is an error,
-        and a namespace that is not known does not match. Raises ReconcileError.
+        and an unknown namespace does not match. Raises ReconcileError.
         """
         spec = profile.spec
         if spec.selector is None:
@@ -152,7 +151,7 @@ class ColocationProfileController(Controller):
         return selects
 
     async def _visit(self, profile: ClusterColocationProfile, pod: Pod, summary: Summary) -> None:
-        """Apply a profile to a pod, unless chance, an earlier time or the rate are against it."""
+        """Apply a profile to a pod, unless probability, an earlier application or the rate limit forbids."""
         summary.desired += 1
         if self._rolls_against(profile):
             summary.skipped += 1
@@ -180,10 +179,10 @@ class ColocationProfileController(Controller):
             raise ReconcileError(f"ClusterColocationProfile {profile.metadata.name}: {error}") from None
 
     async def _update(self, profile: ClusterColocationProfile, pod: Pod) -> bool:
-        """Write a pod as a profile has it; return whether that changed anything.
+        """Patch a pod with a profile; return whether that changed anything.
 
-        The pod is read anew: stores hold only a part of it, and a patch may concern all of it. Raises
-        ApiError, ConnectionFailed, DecodeError, Errored.
+        The pod is read from the API server: stores hold only a part of it, and a patch may concern all of it.
+        Raises ApiError, ConnectionFailed, DecodeError, Errored.
         """
         client, meta, resource = self.handle.client, pod.metadata, resource_of(Pod)
         document = await client.get_raw(resource, meta.namespace, meta.name)
@@ -201,7 +200,7 @@ class ColocationProfileController(Controller):
         return True
 
     def _patch(self, profile: ClusterColocationProfile, pod: Pod, document: dict[str, Any]) -> dict[str, Any]:
-        """Return the merge patch from a pod to what a profile makes of it. Raises Errored."""
+        """Return the merge patch from a pod to the pod with a profile applied. Raises Errored."""
         after = Document(clone(document))
         request = Request(namespace=pod.metadata.namespace, name=pod.metadata.name, document=after)
         apply(profile, request, after, Target.EXISTING_POD, _UNASKED)

@@ -1,9 +1,9 @@
 """Find the profiles that select a pod without trying every profile.
 
-Each profile is filed under one requirement that a pod must meet for the profile to match: a value of a label
-of the pod or of its namespace, or the presence of a label. Of several such requirements the one is taken
-under which the fewest profiles are filed already, so a label that all profiles ask for does not collect
-them all. Finding is then a look-up per label, and only what is found there is matched in full.
+Each profile is indexed by one requirement that a pod must meet for the profile to match: a value of a label
+of the pod or of its namespace, or the presence of a label. Of several such requirements the index uses the
+one with the fewest profiles so far, so that a label in the selectors of all profiles does not collect them
+all. A query is then one lookup per label, and only the candidates are matched in full.
 
 Source of the rules: Koordinator, `pkg/webhook/pod/mutating/cluster_colocation_profile.go`.
 """
@@ -21,10 +21,10 @@ _VALUES = frozenset((Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN))
 
 
 class Matcher:
-    """A profile with its selectors read once. None stands for a selector that everything matches.
+    """A profile with its selectors parsed once. None is a selector that everything matches.
 
-    A selector that cannot be read matches everything, and so does a namespaceSelector where the Namespace is
-    not known: only a clean "no" keeps a profile away.
+    An invalid selector matches everything, and so does a namespaceSelector if the Namespace is not known:
+    only a definite mismatch excludes a profile.
     """
 
     __slots__ = ("name", "namespace_selector", "problem", "profile", "selector")
@@ -57,7 +57,7 @@ class Matcher:
         return self.selector is None or self.selector.matches(labels)
 
     def reason(self, labels: Labels, namespace_labels: Labels | None) -> str:
-        """Say in words what `matches` found."""
+        """Return the result of `matches` in words."""
         parts = [self.problem.removesuffix("; ")] if self.problem else []
         if self.namespace_selector is not None:
             if namespace_labels is None:
@@ -78,7 +78,7 @@ Matchers = dict[str, Matcher]
 
 @dataclass(frozen=True)
 class _Anchor:
-    """The requirement that a profile is filed under; without values: the label's presence."""
+    """The requirement by which a profile is indexed; without values: the label's presence."""
 
     of_namespace: bool
     key: str
@@ -87,7 +87,7 @@ class _Anchor:
 
 @dataclass
 class _Filed:
-    """The profiles filed under one label key."""
+    """The profiles indexed by one label key."""
 
     present: Matchers = field(default_factory=dict)
     by_value: dict[str, Matchers] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class _File:
             del self._keys[anchor.key]
 
     def load(self, anchor: _Anchor) -> int:
-        """How many profiles a pod that meets the requirement would bring up, at worst."""
+        """The maximum number of candidates for a pod that meets the requirement."""
         filed = self._keys.get(anchor.key)
         if filed is None:
             return 0
@@ -146,14 +146,14 @@ class _File:
 
 
 class ProfileIndex:
-    """All profiles, kept current by `put` and `remove`."""
+    """All profiles, updated by `put` and `remove`."""
 
     def __init__(self) -> None:
         self._matchers: Matchers = {}
         self._anchors: dict[str, _Anchor | None] = {}
         self._by_pod = _File()
         self._by_namespace = _File()
-        self._filed_by_namespace: Matchers = {}  # to be tried all where a Namespace is not known
+        self._filed_by_namespace: Matchers = {}  # all are candidates where a Namespace is not known
         self._unfiled: Matchers = {}
 
     def __len__(self) -> int:
@@ -164,7 +164,7 @@ class ProfileIndex:
         return iter(sorted(self._matchers.values(), key=lambda matcher: matcher.name))
 
     def put(self, profile: ClusterColocationProfile) -> None:
-        """Take a profile, new or changed."""
+        """Add or replace a profile."""
         self.remove(profile.metadata.name)
         matcher = Matcher(profile)
         anchor = self._anchor(matcher)
@@ -179,7 +179,7 @@ class ProfileIndex:
             self._by_pod.add(anchor, matcher)
 
     def remove(self, name: str) -> None:
-        """Forget a profile; unknown names are no error."""
+        """Remove a profile; unknown names are no error."""
         if self._matchers.pop(name, None) is None:
             return
         anchor = self._anchors.pop(name)
@@ -206,7 +206,7 @@ class ProfileIndex:
         return found
 
     def _anchor(self, matcher: Matcher) -> _Anchor | None:
-        """Choose the requirement to file a profile under, None if it has none that can be looked up."""
+        """Choose the requirement to index a profile by, None if it has none that can be looked up."""
         best: _Anchor | None = None
         best_rank = (0, 0, 0)
         for of_namespace, selector in ((False, matcher.selector), (True, matcher.namespace_selector)):

@@ -1,6 +1,6 @@
-"""Turn pods into what the ClusterColocationProfiles that select them say.
+"""Apply ClusterColocationProfiles to the pods that they select.
 
-After the profiles the pod's cpu and memory become resources of its priority class. Source: Koordinator,
+Then the pod's cpu and memory become resources of its priority class. Source: Koordinator,
 `pkg/webhook/pod/mutating/cluster_colocation_profile.go`.
 """
 
@@ -21,7 +21,7 @@ TRANSLATION = "resource translation"
 
 
 class ClusterColocationProfilePlugin(MutatingHandler):
-    """The colocation profile step of pod admission."""
+    """The colocation profile handler of pod admission."""
 
     name: ClassVar[str] = "ClusterColocationProfile"
     needs: ClassVar[Needs] = Needs(elsewhere=("the priority classes that profiles name",))

@@ -1,4 +1,4 @@
-"""The share of matching pods that a profile is applied to.
+"""The share of matching pods to which a profile is applied.
 
 Source: Koordinator, `pkg/webhook/pod/mutating/cluster_colocation_profile.go` (`shouldSkipProfile`);
 Kubernetes, `k8s.io/apimachinery/pkg/util/intstr`.
@@ -13,9 +13,9 @@ _DECIMAL = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 def percentage(probability: int | str | None) -> int:
-    """Return the percentage that a profile's `probability` means; a missing one means 100.
+    """Return a profile's `probability` as a percentage, 100 if it is not set.
 
-    Raises ValueError for a text that is no percentage.
+    Raises ValueError for a string that is not a percentage.
     """
     if probability is None:
         return 100
@@ -32,9 +32,10 @@ def percentage(probability: int | str | None) -> int:
 
 
 def is_skipped(percent: int, rng: RandomSource) -> bool:
-    """Roll for one pod. 0 never applies and 100 always, without a roll.
+    """Draw for one pod. 0 never applies and 100 always, without a random number.
 
-    As in Koordinator the roll of 0 to 99 has to exceed the percentage to skip, so N applies to N + 1 of 100.
+    As in Koordinator, a number from 0 to 99 has to exceed the percentage to skip, so N applies to N + 1 of
+    100.
     """
     if percent == 0:
         return True

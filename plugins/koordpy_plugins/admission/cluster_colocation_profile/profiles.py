@@ -1,4 +1,4 @@
-"""The profiles of a cluster: which of them select an object, and what they make of it together.
+"""The profiles of a cluster: their selection of an object, and their combined application.
 
 Profiles that select an object are applied in the order of their names, each by its own probability. Source:
 Koordinator, `pkg/webhook/pod/mutating/cluster_colocation_profile.go`.
@@ -17,7 +17,7 @@ from .probability import is_skipped, percentage
 
 
 class Profiles:
-    """The profiles for one kind of target, as the cluster has them. Reservations are in no namespace."""
+    """The profiles of the cluster for one kind of target. Reservations are cluster-scoped."""
 
     def __init__(self, handle: Handle, target: Target) -> None:
         self.index = ProfileIndex()
@@ -33,7 +33,7 @@ class Profiles:
     def apply(
         self, request: Request, document: Document, namespace_labels: Labels | None = None
     ) -> list[ClusterColocationProfile]:
-        """Apply what matches the labels as submitted; return all that match, applied or not.
+        """Apply the profiles that match the labels as submitted; return all that match, applied or not.
 
         Raises Errored(500).
         """
@@ -58,7 +58,7 @@ class Profiles:
         self.index.put(profile)
 
     def _is_applied(self, matcher: Matcher) -> tuple[bool, str]:
-        """Roll by the profile's probability; also return what happened, as the end of a sentence."""
+        """Draw with the profile's probability; also return the outcome, as the end of a sentence."""
         probability = matcher.profile.spec.probability
         if probability is None:
             return True, ""
@@ -67,10 +67,10 @@ class Profiles:
         except ValueError as error:
             raise Errored(500, str(error)) from None
         applied = not is_skipped(percent, self._rng)
-        return applied, f"; probability {probability} is {'with' if applied else 'against'} it"
+        return applied, f"; probability {probability}: {'applied' if applied else 'skipped'}"
 
 
 def _labels(document: Document) -> Labels:
-    """Return a copy of the object's labels; a null value is an empty one."""
+    """Return a copy of the object's labels; a null value becomes an empty string."""
     labels = document.get(("metadata", "labels"), {})
     return {key: value if value is not None else "" for key, value in labels.items()}

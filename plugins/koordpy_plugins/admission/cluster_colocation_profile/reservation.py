@@ -1,7 +1,7 @@
-"""Turn Reservations into what the ClusterColocationProfiles that select them say.
+"""Apply ClusterColocationProfiles to the Reservations that they select.
 
-A Reservation holds resources for pods to come, so it has to be what those pods will be. Its own labels decide
-and get written; scheduler and priority class are those of its template. Source: Koordinator,
+A Reservation holds resources for future pods, so it needs the attributes of those pods. Its own labels are
+matched and written; scheduler and priority class are those of its template. Source: Koordinator,
 `pkg/webhook/reservation/mutating/cluster_colocation_profile.go`.
 """
 
@@ -16,7 +16,7 @@ from .profiles import Profiles
 
 
 class ReservationColocationProfile(MutatingHandler):
-    """The colocation profile step of Reservation admission."""
+    """The colocation profile handler of Reservation admission."""
 
     name: ClassVar[str] = "ClusterColocationProfile"
     path: ClassVar[str] = "/mutate-reservation"
@@ -26,6 +26,6 @@ class ReservationColocationProfile(MutatingHandler):
         self.profiles = Profiles(handle, Target.RESERVATION)
 
     def mutate(self, request: Request, document: Document) -> None:
-        """Apply the profiles that match. Resources stay what they are."""
+        """Apply the profiles that match. Resources are not translated."""
         if request.operation == CREATE:
             self.profiles.apply(request, document)

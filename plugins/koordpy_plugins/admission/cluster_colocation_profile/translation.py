@@ -1,6 +1,6 @@
-"""Turn cpu and memory of a pod into the resources of its priority class.
+"""Translate cpu and memory of a pod into the resources of its priority class.
 
-A batch or mid pod does not ask for cpu and memory but for what the node has left over of them, under
+A batch or mid pod does not request cpu and memory but the overcommitted resources of the node, which have
 other names. Source: Koordinator, `pkg/webhook/pod/mutating/cluster_colocation_profile.go`
 (`mutatePodResourceSpec`), `apis/extension/resource.go`.
 """
@@ -26,10 +26,10 @@ _CONTAINERS: Final = ("initContainers", "containers")
 
 
 def translate(request: Request, document: Document) -> PriorityClass:
-    """Rename cpu and memory of init containers, containers and overhead; return the class it was done for.
+    """Rename cpu and memory of init containers, containers and overhead; return the priority class.
 
-    Nothing happens to a pod of class prod, free or none. cpu becomes an integer of milli-cores, memory keeps
-    its text. A container that has only a limit of a translated resource gets a request of that size.
+    A pod of class prod, free or none does not change. cpu becomes an integer of milli-cores, memory keeps its
+    text. A container that has only a limit of a translated resource gets an equal request.
     """
     found = _priority_class(request, document)
     names = _NAMES.get(found)
@@ -52,7 +52,7 @@ def translate(request: Request, document: Document) -> PriorityClass:
 
 
 def _priority_class(request: Request, document: Document) -> PriorityClass:
-    """Return the pod's class with its defaults; most pods show it without being decoded."""
+    """Return the pod's class with its defaults; for most pods without decoding them."""
     raw = document.raw
     labels = (raw.get("metadata") or {}).get("labels") or {}
     if extension.LABEL_POD_PRIORITY_CLASS not in labels:
@@ -82,7 +82,7 @@ def _translate_container(
             new_requests[name] = str(quantity)
             request.note_quantity((*requests_path, name), quantity)
     if new_requests is not requests:
-        # One operation for a container where both change.
+        # one operation per container even if both change
         if new_limits is not limits:
             changed = resources | {"requests": new_requests, "limits": new_limits}
             document.set(path, changed, copy=len(changed) > 2)
@@ -97,7 +97,7 @@ def _renamed(
 ) -> dict[str, Any]:
     """Return a resource list under the class's names, or the list itself if it has no cpu and memory.
 
-    With `plain` no amount has another form than its wire value says.
+    With `plain` every quantity has the form of its wire value.
     """
     if _CPU not in amounts and _MEMORY not in amounts:
         return amounts
@@ -126,7 +126,7 @@ def _bytes(quantity: Quantity) -> tuple[Quantity, str]:
     return quantity, str(quantity)
 
 
-# Pods ask for the same few amounts again and again.
+# Pods request the same few amounts.
 
 
 @lru_cache(maxsize=1 << 12)

@@ -1,7 +1,7 @@
-"""Refuse pods whose QoS class, priority class and resources do not go together, or change.
+"""Refuse pods with an invalid combination of QoS class, priority class and resources, or with a change of it.
 
-The QoS class and the priority class of a pod decide how a node treats it from its start on, so an update must
-not change them. Source: Koordinator, `pkg/webhook/pod/validating/cluster_colocation_profile.go`.
+The QoS class and the priority class of a pod determine its treatment on the node from its start, so an update
+must not change them. Source: Koordinator, `pkg/webhook/pod/validating/cluster_colocation_profile.go`.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ class ClusterColocationProfileValidation(ValidatingHandler):
         self._sub_priority_is_fixed = not handle.gates.enabled("ColocationProfileSkipValidatingPriority")
 
     def validate(self, request: Request) -> None:
-        """Refuse the pod with everything that is wrong with it."""
+        """Refuse the pod with all its errors."""
         pod = request.object(Pod)
         errors: list[FieldError] = []
         if request.operation == UPDATE:
@@ -55,7 +55,7 @@ class ClusterColocationProfileValidation(ValidatingHandler):
             raise Errored(400, aggregate(errors))
 
     def _changes(self, pod: Pod, old: Pod) -> Iterator[FieldError]:
-        """Yield what an update must not change. The number of a priority may, within its class."""
+        """Yield changes of immutable fields. A priority's value may change within its class."""
         if (new_qos := qos_class_raw(pod)) != qos_class_raw(old):
             yield invalid(_QOS, new_qos, _IMMUTABLE)
         if (new_class := priority_class_raw(pod)) != priority_class_raw(old):
@@ -69,7 +69,7 @@ def _sub_priority(pod: Pod) -> str:
 
 
 def _contradictions(pod: Pod) -> Iterator[FieldError]:
-    """Yield what does not go together."""
+    """Yield invalid combinations."""
     requests = pod_requests(pod)
     qos, priority = qos_class_raw(pod), priority_class_raw(pod)
     if qos is not QoSClass.BE and not all(

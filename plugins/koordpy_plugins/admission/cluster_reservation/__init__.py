@@ -1,1 +1,1 @@
-"""Keep Koordinator's own mark of reserve pods out of pods that users create."""
+"""Refuse pods of users with Koordinator's annotation of reserve pods."""

@@ -1,7 +1,8 @@
-"""Keep Koordinator's own mark of reserve pods out of pods that users create.
+"""Refuse pods of users with Koordinator's annotation of reserve pods.
 
-The scheduler stands a fake pod in for every Reservation and knows it by an annotation. A real pod with that
-annotation would be taken for one. Source: Koordinator, `pkg/webhook/pod/validating/verify_annotations.go`.
+The scheduler represents every Reservation by a reserve pod, which has an annotation. A real pod with that
+annotation would be treated as a reserve pod. Source: Koordinator,
+`pkg/webhook/pod/validating/verify_annotations.go`.
 """
 
 from typing import ClassVar

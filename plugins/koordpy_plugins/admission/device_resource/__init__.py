@@ -1,1 +1,1 @@
-"""Refuse GPU requests that no device can meet."""
+"""Refuse GPU requests that no device can satisfy."""

@@ -1,4 +1,4 @@
-"""Refuse GPU requests that no device can meet.
+"""Refuse GPU requests that no device can satisfy.
 
 Source: Koordinator, `pkg/webhook/pod/validating/verify_device_resource.go`.
 """
@@ -33,7 +33,7 @@ class DeviceResourcePlugin(ValidatingHandler):
     feature: ClassVar[str | None] = "ValidatePodDeviceResource"
 
     def validate(self, request: Request) -> None:
-        """Refuse the pod with everything that is wrong with its containers' requests."""
+        """Refuse the pod with all errors of its containers' requests."""
         if request.operation not in (CREATE, UPDATE):
             return
         containers = request.object(Pod).spec.containers
@@ -57,7 +57,7 @@ def _errors(requests: ResourceList) -> Iterator[FieldError]:
 
 
 def _share_errors(requests: ResourceList) -> Iterator[FieldError]:
-    """Check parts of GPUs. NPUs are shared too, and have rules of their own."""
+    """Check shares of GPUs. NPUs can be shared too, with different rules."""
     shared = _value(requests, extension.GPU_SHARED)
     if shared == 0:
         yield _invalid(requests, extension.GPU_SHARED, _NOTHING)

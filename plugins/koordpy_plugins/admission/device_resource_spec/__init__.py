@@ -1,1 +1,1 @@
-"""Write GPU requests in the form that device scheduling reads."""
+"""Normalize GPU requests for device scheduling."""

@@ -1,7 +1,7 @@
-"""Write GPU requests in the form that device scheduling reads: cores, memory ratio and number of shares.
+"""Normalize GPU requests for device scheduling: cores, memory ratio and number of shares.
 
 `koordinator.sh/gpu: 200` means two whole GPUs: 200 percent of the cores and of the memory, in two shares. A
-container that asks for parts of GPUs only gets a number of shares. Source: Koordinator,
+container that requests only shares of GPUs gets the number of shares. Source: Koordinator,
 `pkg/webhook/pod/mutating/device_resource_spec.go`.
 """
 
@@ -26,14 +26,14 @@ _LISTS: Final = ("requests", "limits")
 
 
 class DeviceResourceSpecPlugin(MutatingHandler):
-    """The GPU step of pod admission."""
+    """The GPU handler of pod admission."""
 
     name: ClassVar[str] = "DeviceResourceSpec"
     path: ClassVar[str] = "/mutate-pod"
     disabled_by: ClassVar[str | None] = "DisableDeviceResourceSpec"
 
     def mutate(self, request: Request, document: Document) -> None:
-        """Rewrite the GPU resources of the pod's containers; init containers stay as they are."""
+        """Rewrite the GPU resources of the pod's containers; init containers are not changed."""
         if request.operation != CREATE:
             return
         for position, container in enumerate(document.get(("spec", "containers"), ())):
@@ -56,7 +56,7 @@ def _rewrite(request: Request, document: Document, resources: Path) -> None:
 
 
 def _shares(request: Request, document: Document, resources: Path) -> int:
-    """Return the number of GPUs that are asked for, 1 for anything but several whole ones."""
+    """Return the number of requested GPUs, 1 unless several whole ones are requested."""
     requests: dict[str, Any] = document.get((*resources, "requests"), {})
     for name in (extension.GPU_MEMORY_RATIO, extension.GPU_CORE):
         if name in requests:
@@ -71,7 +71,7 @@ def _amount(request: Request, path: Path, requests: dict[str, Any]) -> int:
 
 
 def _put(request: Request, document: Document, resources: Path, name: str, amount: int) -> None:
-    """Set an amount in requests and limits; one that is written in another way keeps its text."""
+    """Set a quantity in requests and limits; an equal one keeps its text."""
     text = str(Quantity.of(amount))
     for field in _LISTS:
         path = (*resources, field, name)

@@ -1,1 +1,1 @@
-"""Fill in what a new ElasticQuota leaves out."""
+"""Set the defaults of a new ElasticQuota."""

@@ -1,4 +1,4 @@
-"""Fill in what a new ElasticQuota leaves out: its parent, its tree, its shared weight.
+"""Set the defaults of a new ElasticQuota: its parent, its tree, its shared weight.
 
 Source: Koordinator, `pkg/webhook/elasticquota/quota_topology.go` (`fillQuotaDefaultInformation`).
 """
@@ -28,7 +28,7 @@ _WEIGHT: Final = ("metadata", "annotations", extension.ANNOTATION_QUOTA_SHARED_W
 
 
 class ElasticQuotaDefaultsPlugin(MutatingHandler):
-    """The defaulting step of ElasticQuota creation."""
+    """The defaulting handler of ElasticQuota creation."""
 
     name: ClassVar[str] = "ElasticQuota"
     metric_name: ClassVar[str] = "QuotaMetaChecker"
@@ -39,7 +39,7 @@ class ElasticQuotaDefaultsPlugin(MutatingHandler):
         self._topology = handle.cluster.shared(QuotaTopology)
 
     def mutate(self, request: Request, document: Document) -> None:
-        """Fill in the defaults; an object that changes is also written as its type has it."""
+        """Set the defaults; a changed object is also normalized to its Go type."""
         if request.operation != CREATE:
             return
         quota = read(document.raw)
@@ -64,7 +64,7 @@ class ElasticQuotaDefaultsPlugin(MutatingHandler):
 
 
 def _fill_shared_weight(quota: ElasticQuota, document: Document) -> None:
-    """Give every resource of the maximum a weight, and no other."""
+    """Set a weight for every resource of the maximum, and for no other."""
     most = resource_list.from_wire(quota.spec.max)
     text = quota.metadata.annotations.get(extension.ANNOTATION_QUOTA_SHARED_WEIGHT, "")
     if not text:

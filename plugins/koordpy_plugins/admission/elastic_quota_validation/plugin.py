@@ -1,7 +1,7 @@
-"""Keep the tree of ElasticQuotas consistent: judge creations, changes and deletions against it.
+"""Keep the tree of ElasticQuotas consistent: validate creations, updates and deletions against it.
 
-What was found valid is part of the tree at once, so that the next request is judged by it; a dry run leaves
-the tree alone. Source: Koordinator, `pkg/webhook/elasticquota/quota_topology.go` and
+A valid change updates the tree at once, so that the next request is validated against it; a dry run does not
+change the tree. Source: Koordinator, `pkg/webhook/elasticquota/quota_topology.go` and
 `pkg/webhook/elasticquota/validating`.
 """
 
@@ -24,7 +24,7 @@ NO_CONTENT = "there is no content to decode"
 
 
 class ElasticQuotaValidationPlugin(ValidatingHandler):
-    """The validating step of ElasticQuota admission."""
+    """The validating handler of ElasticQuota admission."""
 
     name: ClassVar[str] = "ElasticQuota"
     metric_name: ClassVar[str] = "QuotaMetaChecker"
@@ -37,7 +37,7 @@ class ElasticQuotaValidationPlugin(ValidatingHandler):
         self._tree = TreeCheck(self._topology, self._pods, handle.gates)
 
     def validate(self, request: Request) -> None:
-        """Judge a change; take it into the tree if it is valid."""
+        """Validate a change; apply it to the tree if it is valid."""
         document = request.document
         try:
             if request.operation == DELETE:

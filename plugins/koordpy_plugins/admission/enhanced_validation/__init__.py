@@ -1,1 +1,1 @@
-"""Refuse pods without the labels that a ConfigMap asks for."""
+"""Refuse pods without the labels that a ConfigMap requires."""

@@ -1,10 +1,10 @@
-"""Where the rules are."""
+"""The name of the ConfigMap."""
 
 from koordpy.api.plugin import PluginArgs
 
 
 class EnhancedValidationArgs(PluginArgs):
-    """The ConfigMap that holds the rules."""
+    """The ConfigMap with the rules."""
 
     config_namespace: str = "koordinator-system"
     config_name: str = "pod-enhanced-validator-config"

@@ -1,6 +1,6 @@
-"""Refuse pods without the labels that a ConfigMap asks for.
+"""Refuse pods without the labels that a ConfigMap requires.
 
-The rules follow the ConfigMap: a change counts from the moment it is seen. Source: Koordinator,
+The rules follow the ConfigMap: a change takes effect when the watch delivers it. Source: Koordinator,
 `pkg/webhook/pod/validating/pod_enhanced_validator.go`.
 """
 
@@ -34,7 +34,7 @@ class EnhancedValidationPlugin(ValidatingHandler):
         )
 
     def validate(self, request: Request) -> None:
-        """Refuse a pod that lacks labels, by the first rule that it breaks."""
+        """Refuse a pod that lacks labels, with the first rule that it violates."""
         if request.operation not in (CREATE, UPDATE) or not self.rules:
             return
         metadata = request.object(Pod).metadata
@@ -48,13 +48,13 @@ class EnhancedValidationPlugin(ValidatingHandler):
                 raise Errored(400, f"required labels are missing: [{' '.join(missing)}]")
 
     def _read(self, config: ConfigMap) -> None:
-        """Take the rules of the ConfigMap; malformed ones leave everything as it was."""
+        """Take the rules of the ConfigMap; malformed ones change nothing."""
         if not self._is_ours(config):
             return
         try:
             self.rules = rules.read(config.data)
         except ValueError as error:
-            log.error("ConfigMap %s: %s; the rules stay as they were", config.metadata.key, error)
+            log.error("ConfigMap %s: %s; the rules are unchanged", config.metadata.key, error)
 
     def _forget(self, config: ConfigMap) -> None:
         if self._is_ours(config):

@@ -1,4 +1,4 @@
-"""Rules on the labels that pods must have, and how a ConfigMap tells them.
+"""Rules on the labels that pods must have, and their format in a ConfigMap.
 
 Source: Koordinator, `pkg/webhook/pod/validating/pod_enhanced_validator.go`.
 """
@@ -17,7 +17,7 @@ RULES: Final = "rules"
 
 @dataclass(frozen=True)
 class Rule:
-    """Labels that pods must have, except in the namespaces of a list."""
+    """Labels that pods must have, except in the listed namespaces."""
 
     name: str = ""
     required_labels: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Rule:
 
 
 def read(data: Mapping[str, str]) -> tuple[Rule, ...]:
-    """Return the rules of a ConfigMap's data, none unless they are enabled. Raises ValueError."""
+    """Return the rules in a ConfigMap's data, none unless they are enabled. Raises ValueError."""
     text = data.get(RULES, "")
     rules = _rules(text) if text else ()
     return rules if data.get(ENABLE, "").strip().lower() == "true" else ()
@@ -46,14 +46,14 @@ def _rules(text: str) -> tuple[Rule, ...]:
 
 
 def _rule(item: dict[str, Any], path: str) -> Rule:
-    """Read one rule. Names of members match whatever their case; others are passed over."""
+    """Parse one rule. Field names are case-insensitive; unknown fields are ignored."""
     name = ""
     lists: dict[str, tuple[str, ...]] = {"requiredlabels": (), "namespacewhitelist": ()}
     for key, value in item.items():
         member = key.lower()
         if member == "name" and value is not None:
             if not isinstance(value, str):
-                raise ValueError(f"{path}.{key}: got {value!r}, expected a text")
+                raise ValueError(f"{path}.{key}: got {value!r}, expected a string")
             name = value
         elif member in lists:
             lists[member] = _texts(value, f"{path}.{key}")

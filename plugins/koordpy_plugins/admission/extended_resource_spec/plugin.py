@@ -1,6 +1,6 @@
 """Write the batch resources of a pod's containers into the annotation that node agents read.
 
-The kubelet does not tell a container runtime of extended resources, so koordlet takes cgroup values from
+The kubelet does not pass extended resources to the container runtime, so koordlet takes cgroup values from
 this annotation. Source: Koordinator, `pkg/webhook/pod/mutating/extended_resource_spec.go`.
 """
 
@@ -17,14 +17,14 @@ _COLLECTED: Final = (extension.BATCH_CPU, extension.BATCH_MEMORY)
 
 
 class ExtendedResourceSpecPlugin(MutatingHandler):
-    """The extended-resource-spec step of pod admission."""
+    """The extended-resource-spec handler of pod admission."""
 
     name: ClassVar[str] = "ExtendedResourceSpec"
     path: ClassVar[str] = "/mutate-pod"
     disabled_by: ClassVar[str | None] = "DisableExtendedResourceSpec"
 
     def mutate(self, request: Request, document: Document) -> None:
-        """Bring the annotation up to date; leave one alone that says the same already."""
+        """Update the annotation; keep one that is equal already."""
         if request.operation != CREATE:
             return
         collected = collect(request, document)
@@ -64,6 +64,6 @@ def _amounts(request: Request, position: int, field: str, amounts: dict[str, Any
 
 
 def _is_null(document: Document) -> bool:
-    """Return whether the annotation is there with a null value, which reads as an empty text."""
+    """Return whether the annotation has a null value, which decodes as an empty string."""
     annotations = document.get(("metadata", "annotations"))
     return annotations is not None and extension.ANNOTATION_EXTENDED_RESOURCE_SPEC in annotations

@@ -1,8 +1,8 @@
-"""The extended-resource-spec annotation: what it says, when two say the same, and its text.
+"""The extended-resource-spec annotation: its contents, equality, and encoding.
 
-Koordinator compares parsed structs, so "the same" is stricter than equal amounts: whether a sub-map is there
-and whether an amount still keeps the text it was read from count too. Where both are the same the user's
-text stays, byte for byte. Source: Koordinator, `apis/extension/resource.go`
+Koordinator compares parsed structs, so equality is stricter than equal amounts: the presence of a sub-map,
+and whether a quantity keeps the text that it was parsed from, count too. If both are equal the user's text
+stays, byte for byte. Source: Koordinator, `apis/extension/resource.go`
 (`ExtendedResourceSpec`), `pkg/webhook/pod/mutating/extended_resource_spec.go`.
 """
 
@@ -18,7 +18,7 @@ Amounts = dict[str, Quantity]
 
 @dataclass
 class ContainerSpec:
-    """The batch resources of one container; None where the text has no such sub-map."""
+    """The batch resources of one container; None where the annotation has no such sub-map."""
 
     limits: Amounts | None = None
     requests: Amounts | None = None
@@ -26,14 +26,14 @@ class ContainerSpec:
 
 Containers = dict[str, ContainerSpec]
 
-# Go's decoder takes an amount from the text of a number, so fractions are kept as they are written.
+# Go's decoder parses a quantity from the text of a number, so fractions are kept as written.
 _DECODER = msgspec.json.Decoder(float_hook=str)
 
 
 def parse(text: str) -> Containers | None:
-    """Read the annotation; None if it names no containers at all.
+    """Parse the annotation; None if it has no `containers`.
 
-    Member names match whatever their case, unknown ones are passed over. Raises ValueError.
+    Field names are case-insensitive, unknown fields are ignored. Raises ValueError.
     """
     try:
         document = _DECODER.decode(text)
@@ -70,12 +70,12 @@ def _object(value: Any, where: str) -> dict[str, Any]:
 
 
 def _member(members: dict[str, Any], name: str) -> Any:
-    """Return the last member that spells a name, in whatever case."""
+    """Return the last member with a name, ignoring case."""
     return next((value for key, value in reversed(members.items()) if key.lower() == name), None)
 
 
 def same(left: Containers | None, right: Containers | None) -> bool:
-    """Return whether two specs are the same down to the form of their amounts."""
+    """Return whether two specs are equal, including the form of their quantities."""
     if left is None or right is None:
         return left is right
     return left.keys() == right.keys() and all(
@@ -93,7 +93,7 @@ def _same_amounts(left: Amounts | None, right: Amounts | None) -> bool:
 
 
 def text(containers: Containers | None) -> str:
-    """Write the annotation: sorted, compact, without what is empty."""
+    """Encode the annotation: sorted, compact, without empty values."""
     if not containers:
         return "{}"
     written = {}
@@ -112,7 +112,7 @@ _ESCAPES = {"&": "\\u0026", "<": "\\u003c", ">": "\\u003e", "\u2028": "\\u2028",
 
 
 def _go_json(value: Any) -> str:
-    """Write JSON as Go does, which escapes what HTML might trip over."""
+    """Encode JSON as Go does, which escapes HTML characters."""
     plain = msgspec.json.encode(value).decode()
     for character, escape in _ESCAPES.items():
         if character in plain:

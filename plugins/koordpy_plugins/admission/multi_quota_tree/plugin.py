@@ -1,7 +1,7 @@
 """Keep the pods of a quota tree on the nodes of the tree.
 
 A quota tree owns some of the cluster's nodes: those that its ElasticQuotaProfile selects. A pod whose quota
-is part of a tree gets that selection as required node affinity. Source: Koordinator,
+is part of a tree gets that node selector as required node affinity. Source: Koordinator,
 `pkg/webhook/pod/mutating/multi_quota_tree_affinity.go`.
 """
 
@@ -20,7 +20,7 @@ _TERMS: Final = (*_REQUIRED, "nodeSelectorTerms")
 
 
 class MultiQuotaTreePlugin(MutatingHandler):
-    """The quota tree step of pod admission."""
+    """The quota tree handler of pod admission."""
 
     name: ClassVar[str] = "MultiQuotaTree"
     path: ClassVar[str] = "/mutate-pod"
@@ -54,7 +54,7 @@ class MultiQuotaTreePlugin(MutatingHandler):
             )
 
     def _profile(self, tree_id: str) -> ElasticQuotaProfile | None:
-        """Return the profile of a tree: of several the first by namespace and name."""
+        """Return the profile of a tree; if there are several, the first by namespace and name."""
         return min(
             self._profiles.get(tree_id),
             key=lambda profile: (profile.metadata.namespace, profile.metadata.name),

@@ -1,1 +1,1 @@
-"""Refuse labels that would put a node under two strategies of one configuration."""
+"""Refuse labels with which two strategies of one configuration would select a node."""

@@ -1,6 +1,6 @@
-"""Refuse labels that would put a node under two node strategies of one slo-controller-config key.
+"""Refuse labels with which two node strategies of one slo-controller-config key would select a node.
 
-Only changes of labels are judged: a node that is in conflict already can still be updated, and created.
+Only changes of labels are validated: a node with a conflict can still be created, and updated otherwise.
 Source: Koordinator, `pkg/webhook/node/plugins/sloconfig/slo_plugin.go`.
 """
 
@@ -18,7 +18,7 @@ from koordpy.lib.last_answer import LastAnswer
 
 
 class NodeStrategyConflictPlugin(ValidatingHandler):
-    """The strategy conflict step of node updates."""
+    """The strategy conflict handler of node updates."""
 
     name: ClassVar[str] = "SLOConfig"
     metric_name: ClassVar[str] = "SLOManagerConfigConflictForNode"
@@ -54,6 +54,6 @@ def _read(config_map: ConfigMap) -> list[Checker]:
 
 
 def _labels(node: dict[str, Any]) -> dict[str, str] | None:
-    """Return a node's labels; none at all is not the same as an empty object of them."""
+    """Return a node's labels; absent labels differ from an empty object."""
     labels = (node.get("metadata") or {}).get("labels")
     return None if labels is None else {key: value or "" for key, value in labels.items()}

@@ -1,7 +1,7 @@
-"""Give a new pod a scheduling gate for each PreEnqueue plugin that may refuse it.
+"""Add a scheduling gate to a new pod for each PreEnqueue plugin that may refuse it.
 
-kube-scheduler asks no plugin of an extender before it queues a pod; gates make it wait. They are removed by
-the process that schedules. koord-scheduler runs these plugins itself, so Koordinator has no such handler.
+kube-scheduler does not call an extender before it queues a pod; gates make the pod wait. The extender removes
+them. koord-scheduler runs these plugins itself, so Koordinator has no such handler.
 """
 
 from typing import ClassVar, Final
@@ -15,13 +15,13 @@ _SCHEDULER: Final = ("spec", "schedulerName")
 
 
 class PreEnqueueGatesPlugin(MutatingHandler):
-    """The last step of pod admission: what the handlers before it wrote decides which profile the pod has."""
+    """The last handler of pod admission: earlier handlers may change the pod's scheduler profile."""
 
     name: ClassVar[str] = "PreEnqueueGates"
     path: ClassVar[str] = "/mutate-pod"
 
     def mutate(self, request: Request, document: Document) -> None:
-        """Add the gates that are missing."""
+        """Add the missing gates."""
         gates_of = self.handle.pre_enqueue_gates
         if gates_of is None or request.operation != CREATE:
             return

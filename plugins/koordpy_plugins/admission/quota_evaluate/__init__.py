@@ -1,1 +1,1 @@
-"""Admit a pod only if its quota has room for what it requests, and charge the quota for it."""
+"""Admit a pod only if its requests do not exceed its quota, and charge the quota for it."""

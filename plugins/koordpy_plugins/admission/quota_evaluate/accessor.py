@@ -1,8 +1,8 @@
-"""Reading and writing ElasticQuotas so that no charge is lost.
+"""Reads and writes of ElasticQuotas without lost charges.
 
-The watch shows a write of our own a moment after it was made; until then the object that the write returned
-is the truth. A write names the resource version that it was made for, so of two replicas that charge a quota
-at the same time one gets a conflict. Source: Koordinator, `pkg/webhook/quotaevaluate/quota_accessor.go`.
+The watch delivers koordpy's own write a moment later; until then the object that the write returned is used.
+A write has the resource version that it is based on, so of two replicas that charge a quota at the same time
+one gets a conflict. Source: Koordinator, `pkg/webhook/quotaevaluate/quota_accessor.go`.
 """
 
 from collections import OrderedDict
@@ -24,7 +24,7 @@ class QuotaGone(LookupError):
 
 
 class QuotaAccessor:
-    """The quotas as the watch shows them, or as our later writes left them."""
+    """The quotas from the watch, or from koordpy's later writes."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class QuotaAccessor:
         fresh_get: bool,
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
-        """Without a client there are no writes. `fresh_get`: read past the watch after a conflict."""
+        """Without a client there are no writes. `fresh_get`: read from the API server after a conflict."""
         self._quotas, self._client = quotas, client
         self._fresh_get, self._sleep = fresh_get, sleep
         self._written: OrderedDict[str, ElasticQuota] = OrderedDict()
@@ -60,7 +60,7 @@ class QuotaAccessor:
     async def write(self, quota: ElasticQuota, child_request: str, pause: float) -> None:
         """Write the annotation of a quota that has not changed since it was read.
 
-        Raises Conflict where it has, after `pause` seconds; other ApiErrors, or ConnectionFailed.
+        Raises Conflict if it has, after `pause` seconds; other ApiErrors, or ConnectionFailed.
         """
         if self._client is None:
             raise ValueError(f"quota {quota.metadata.key} cannot be charged: there is no API server")
@@ -72,7 +72,7 @@ class QuotaAccessor:
         except Conflict:
             await self._sleep(pause)
             if self._fresh_get:
-                with suppress(ApiError, ConnectionFailed):  # the conflict is what the caller is to hear of
+                with suppress(ApiError, ConnectionFailed):  # the caller gets the conflict
                     self._remember(await self._client.get(ElasticQuota, meta.namespace, meta.name))
             raise
 

@@ -1,6 +1,6 @@
-"""What a quota has given out and may still give, as one reading of its ElasticQuota shows it.
+"""The charged and the remaining resources of a quota, from one read of its ElasticQuota.
 
-The account is in two annotations: `child-request` is what the pods of the quota request together, `admission`
+The account is in two annotations: `child-request` is the sum of the requests of the quota's pods, `admission`
 the upper bound (`spec.max` where there is none). Source: Koordinator, `pkg/webhook/quotaevaluate`.
 """
 
@@ -26,15 +26,15 @@ _EVALUATED: Final = frozenset(
         *(extension.GPU, extension.NVIDIA_GPU, extension.GPU_SHARED, extension.GPU_MEMORY_RATIO),
     )
 )
-"""A quota whose maximum names none of these lets every pod pass."""
+"""A quota whose maximum names none of these admits every pod."""
 
 
 class Refused(Exception):
-    """A pod may not be charged to a quota; the text says why."""
+    """A pod may not be charged to a quota; the text is the reason."""
 
 
 class Account:
-    """One reading of a quota; `charge` changes `used`, nothing else does."""
+    """One read of a quota; only `charge` changes `used`."""
 
     def __init__(self, quota: ElasticQuota) -> None:
         annotations = quota.metadata.annotations
@@ -42,7 +42,7 @@ class Account:
         self.key = quota.metadata.key
         self.names = frozenset(maximum)
         self.fault = ""
-        """Why the account cannot be read; nothing is charged to it then."""
+        """Why the account cannot be parsed; nothing is charged to it then."""
         self.used = self._read(annotations, extension.ANNOTATION_QUOTA_CHILD_REQUEST)
         self.limits = self._read(annotations, extension.ANNOTATION_QUOTA_ADMISSION) or maximum
 
@@ -55,9 +55,10 @@ class Account:
             return {}
 
     def charge(self, requests: Mapping[str, Quantity]) -> Quantities:
-        """Add what a pod requests; return what of it counts here, nothing where it does not. Raises Refused.
+        """Add a pod's requests; return those that count, empty if none does. Raises Refused.
 
-        A resource without a limit is not limited, and one that the maximum does not name does not count.
+        A resource without an upper bound is not limited, and one that the maximum does not name does not
+        count.
         """
         if self.fault:
             raise Refused(self.fault)
@@ -78,9 +79,9 @@ class Account:
         return added
 
     def charge_again(self, added: Mapping[str, Quantity]) -> bool:
-        """Add what other pods were charged together on an earlier reading, if there is room for all of it.
+        """Add the sum that other pods were charged on an earlier read, if all of it fits.
 
-        Amounts of resources that the maximum does not name are dropped with it.
+        Amounts of resources that the maximum does not name are dropped.
         """
         if self.fault:
             return False
@@ -95,12 +96,12 @@ class Account:
         return True
 
     def text(self) -> str:
-        """Return what is used, as the annotation has it."""
+        """Return the used resources in the annotation's format."""
         return resource_list.text(self.used)
 
 
 def requests_of(pod: Pod, now: datetime) -> Quantities:
-    """Return what a pod counts for: nothing once it has ended, or should have. Raises QuantityError."""
+    """Return the requests that count for a pod: none once it ended, or should have. Raises QuantityError."""
     meta = pod.metadata
     if pod.is_terminal:
         return {}

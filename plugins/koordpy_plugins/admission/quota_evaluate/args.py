@@ -1,4 +1,4 @@
-"""How hard an evaluation tries to write what it charged."""
+"""Retries of an evaluation's writes."""
 
 from koordpy.api.config_model import Duration
 from koordpy.api.plugin import PluginArgs
@@ -7,8 +7,8 @@ from koordpy.api.plugin import PluginArgs
 class EvaluateQuotaArgs(PluginArgs):
     """The flags `--quota-update-...` of koord-manager, without that prefix.
 
-    `max_retries` below 3 counts as 3. `retry_jitter` is the longest pause after a conflict, of which at least
-    half is taken; the pauses that one batch may take together end at `max_total_jitter`. With
+    `max_retries` below 3 counts as 3. `retry_jitter` is the longest pause after a conflict, the shortest is
+    half of it; the sum of the pauses of one batch is at most `max_total_jitter`. With
     `conflict_fresh_get` the quota is read from the API server after a conflict, not from the watch.
     """
 

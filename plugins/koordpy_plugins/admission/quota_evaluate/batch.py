@@ -1,4 +1,4 @@
-"""Pods that are charged to one quota together: one reading, one write, and another try after a conflict.
+"""Pods that are charged to one quota together: one read, one write, and a retry after a conflict.
 
 Source: Koordinator, `pkg/webhook/quotaevaluate/evaluator.go`.
 """
@@ -26,45 +26,45 @@ _LEAST_RETRIES: Final = 3
 
 
 class Waiter:
-    """A pod whose admission waits for its quota. It is open until it is decided, or nobody waits any more."""
+    """A pod whose admission waits for its quota. Open until it is decided or its caller stops waiting."""
 
     def __init__(self, requests: Mapping[str, Quantity]) -> None:
-        """Make an open one; there must be a running event loop."""
+        """Create an open one; there must be a running event loop."""
         self.requests = requests
         self._refusal: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 
     @property
     def is_open(self) -> bool:
-        """Whether it is undecided and somebody waits for it."""
+        """Whether it is undecided and its caller still waits."""
         return not self._refusal.done()
 
     async def wait(self) -> None:
-        """Return when the pod may pass; raise why it may not. One who stops waiting closes it."""
+        """Wait for the decision; raise the refusal if there is one. Cancellation closes it."""
         refusal = await self._refusal
         if refusal is not None:
             raise refusal
 
     def allow(self) -> None:
-        """Let the pod pass, if this is open."""
+        """Admit the pod, if this is open."""
         if self.is_open:
             self._refusal.set_result(None)
 
     def refuse(self, error: Exception) -> None:
-        """Do not let the pod pass, if this is open."""
+        """Refuse the pod, if this is open."""
         if self.is_open:
             self._refusal.set_result(error)
 
 
 @dataclass
 class Jitter:
-    """The pauses of one batch; `spent` is what was granted so far, in nanoseconds."""
+    """The pauses of one batch; `spent` is their sum so far, in nanoseconds."""
 
     args: EvaluateQuotaArgs
     rng: RandomSource
     spent: int = 0
 
     def grant(self, retries: int) -> float:
-        """Return the seconds to pause should the next write meet a conflict, 0 where nothing is left."""
+        """Return the seconds to pause if the next write has a conflict, 0 once the maximum is reached."""
         longest = self.args.retry_jitter
         if retries <= 0 or longest <= 0 or self.spent + longest > self.args.max_total_jitter:
             return 0.0
@@ -73,14 +73,14 @@ class Jitter:
 
 
 def retries_for(pods: int, max_retries: int) -> int:
-    """Return how often a write for so many pods is tried again: the more pods, the more often."""
+    """Return the retries of a write for so many pods, which grow with their number."""
     if pods <= 1:
         return _LEAST_RETRIES
     return min(_LEAST_RETRIES + pods.bit_length() - 1, most_retries(max_retries))
 
 
 def most_retries(max_retries: int) -> int:
-    """Return how often any write is tried again."""
+    """Return the retries of any write."""
     return max(max_retries, _LEAST_RETRIES)
 
 
@@ -97,7 +97,7 @@ class Batch:
     _charged: list[tuple[Waiter, Quantities]] = field(default_factory=list)
 
     async def run(self) -> None:
-        """Read the quota, charge the pods in their order, write once; try again while that fails."""
+        """Read the quota, charge the pods in order, write once; retry while that fails."""
         max_retries = self.jitter.args.max_retries
         retries = most_retries(max_retries)
         try:
@@ -128,7 +128,7 @@ class Batch:
             self.metrics.retry()
 
     def _charge(self, account: Account) -> None:
-        """Charge pod by pod; refuse those that there is no room for."""
+        """Charge pod by pod; refuse those that exceed the quota."""
         self._names, self._charged = account.names, []
         for waiter in self.waiters:
             if not waiter.is_open:
@@ -144,14 +144,14 @@ class Batch:
                 waiter.allow()
 
     def _charge_as_before(self, account: Account) -> bool:
-        """Charge together what an earlier reading had room for; False where this one must be asked anew."""
+        """Charge the sum that fitted an earlier read; False if each pod must be charged again."""
         charged = [added for waiter, added in self._charged if waiter.is_open]
         if not charged or account.names != self._names:
             return False
         return account.charge_again(reduce(plus, charged))
 
     async def _write(self, quota: ElasticQuota, account: Account, retries: int) -> Errored | None:
-        """Write the account; return why that failed, if it did."""
+        """Write the account; return the error if that failed."""
         try:
             await self.accessor.write(quota, account.text(), self.jitter.grant(retries))
         except ApiError as error:

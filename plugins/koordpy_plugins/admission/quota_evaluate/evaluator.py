@@ -1,9 +1,9 @@
 """Charge pods to their quotas: many pods with few writes, one quota at a time each.
 
-Pods that arrive while their quota is being written form its next batch, so the API server sees one write a
-round trip, however many pods are created. A caller that gives up, or whose time is over, is left out of what
-is not decided yet. Nothing is kept in memory that is not in the ElasticQuota: an evaluator that dies takes
-nothing with it, and several (one in each replica) work on the same quotas.
+Pods that arrive while their quota is being written form its next batch, so the API server gets one write per
+round trip, however many pods are created. A caller that is cancelled or times out is removed from undecided
+batches. All state is in the ElasticQuota: nothing is lost when a process ends, and several evaluators (one
+per replica) can work on the same quotas.
 
 Source: Koordinator, `pkg/webhook/quotaevaluate/evaluator.go`.
 """
@@ -25,20 +25,20 @@ from .batch import Batch, Jitter, Waiter
 log = logging.getLogger(__name__)
 
 PATIENCE: Final = 10.0
-"""Seconds that a caller waits at most, and that a batch may take: nobody waits for it any longer."""
+"""The maximum seconds that a caller waits, and so the maximum that a batch may take."""
 
 WORKERS: Final = 16
-"""Quotas that are worked on at the same time."""
+"""Quotas that are processed at the same time."""
 
 QUEUE: Final = "admission_quota_controller"
-"""The name under which the queue of quotas is measured."""
+"""The name of the queue of quotas in metrics."""
 
 TIMED_OUT: Final = "Internal error occurred: elastic quota evaluation timed out"
 STOPPED: Final = "Internal error occurred: elastic quota evaluation was stopped"
 
 
 class QuotaEvaluator:
-    """Decides whether quotas have room for pods, and charges them."""
+    """Decides whether pods fit their quotas, and charges them."""
 
     def __init__(
         self,
@@ -57,17 +57,17 @@ class QuotaEvaluator:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def check(self, key: str, requests: Mapping[str, Quantity]) -> None:
-        """Return whether a quota has room now, without charging it. Raises Errored(400) where it has not."""
+        """Check that a pod fits its quota now, without charging it. Raises Errored(400) if it does not."""
         try:
             Account(self._accessor.get(key)).charge(requests)
         except (QuotaGone, Refused) as error:
             raise Errored(400, str(error)) from None
 
     async def charge(self, key: str, requests: Mapping[str, Quantity]) -> None:
-        """Charge a quota; return when that is written. Raises Errored.
+        """Charge a quota; return once that is written. Raises Errored.
 
-        Refused with 400 where there is no room, where the quota cannot be read or written, or where that
-        takes too long; in the last case it may be charged nevertheless.
+        Refused with 400 if the pod does not fit, if the quota cannot be read or written, or after a timeout,
+        in which case the quota may be charged nevertheless.
         """
         if not self._accessor.can_write:
             raise Errored(500, f"quota {key} cannot be charged: there is no API server to write to")
@@ -83,7 +83,7 @@ class QuotaEvaluator:
             raise Errored(400, TIMED_OUT) from None
 
     async def _work(self, key: str) -> None:
-        """Decide on one batch after the other until none is left."""
+        """Process one batch after the other until none is left."""
         try:
             while key in self._forming:
                 async with self._slots:
@@ -95,7 +95,7 @@ class QuotaEvaluator:
                 waiter.refuse(Errored(500, STOPPED))
 
     async def _run(self, key: str, waiters: list[Waiter]) -> None:
-        """Decide on one batch, whatever happens."""
+        """Process one batch; every caller gets a decision, also after an error."""
         batch = Batch(key, waiters, self._accessor, Jitter(self._args, self._rng), self._metrics)
         left: Exception = Errored(500, STOPPED)
         self._metrics.begin(key)

@@ -1,7 +1,7 @@
-"""Admit a pod only if its quota has room for what it requests, and charge the quota for it.
+"""Admit a pod only if its requests do not exceed its quota, and charge the quota for it.
 
-The scheduler-side quota controller recounts what is charged from the pods that there are, so what was
-charged for a pod that then was not created is given back there. A dry run is judged and charges nothing.
+The scheduler-side quota controller recomputes the charge from the existing pods, which releases the charge of
+a pod that was not created after all. A dry run is decided without charging.
 Source: Koordinator, `pkg/webhook/pod/validating/evaluate_quota.go`.
 """
 
@@ -56,7 +56,7 @@ class EvaluateQuotaPlugin(AsyncValidatingHandler):
         )
 
     async def validate(self, request: Request) -> None:
-        """Charge the quota of a new pod, or of one that was moved to another quota; refuse what is too much.
+        """Charge the quota of a new pod, or of one that was moved to another quota; refuse an excess.
 
         The quota that a pod was moved from keeps its charge.
         """

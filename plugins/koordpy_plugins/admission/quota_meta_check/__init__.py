@@ -1,1 +1,1 @@
-"""Keep pods off parent quotas, and their preemptible label as it is."""
+"""Refuse pods in parent quotas, and changes of the preemptible label."""

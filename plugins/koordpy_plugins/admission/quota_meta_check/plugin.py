@@ -1,4 +1,4 @@
-"""Keep pods off parent quotas, and their preemptible label as it is.
+"""Refuse pods in parent quotas, and changes of the preemptible label.
 
 Usage is counted at the leaves of the quota tree, and whether a pod is preemptible is part of that count.
 Source: Koordinator, `pkg/webhook/elasticquota/pod_check.go`.
@@ -33,7 +33,7 @@ class QuotaMetaCheckPlugin(ValidatingHandler):
         )
 
     def validate(self, request: Request) -> None:
-        """Refuse another preemptible label on update, and a pod whose quota is a parent."""
+        """Refuse a changed preemptible label on update, and a pod whose quota is a parent."""
         if request.operation not in (CREATE, UPDATE):
             return
         pod = request.object(Pod)

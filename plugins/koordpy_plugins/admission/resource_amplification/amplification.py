@@ -1,4 +1,4 @@
-"""How an amount is amplified: float64 arithmetic on thousandths, cut toward zero.
+"""Amplification of a quantity: float64 arithmetic on thousandths, truncated toward zero.
 
 Source: Koordinator, `pkg/webhook/node/plugins/resourceamplification/resource_amplification.go`.
 """
@@ -14,13 +14,13 @@ from koordpy.api.scheme import MALFORMED, DecodeError
 from koordpy.lib import int64
 
 SUPPORTED: Final = (extension.CPU, extension.MEMORY)
-"""The resources that are amplified."""
+"""The amplified resources."""
 
 _RATIOS = msgspec.json.Decoder(dict[str, float | None] | None)
 
 
 def parse_ratios(text: str) -> dict[str, float]:
-    """Read amplification ratios by resource name. Raises DecodeError."""
+    """Parse amplification ratios by resource name. Raises DecodeError."""
     try:
         ratios = _RATIOS.decode(text.encode())
     except MALFORMED as error:

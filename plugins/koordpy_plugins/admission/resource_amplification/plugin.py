@@ -1,7 +1,7 @@
-"""Amplify the allocatable resources that kubelets report, as the node's ratio annotation says.
+"""Amplify the allocatable resources that kubelets report by the ratios in the node's annotation.
 
-What the kubelet reported is kept in an annotation, since every later status update of others carries the
-amplified amounts. A change of allocatable cpu or memory is taken as a new report. Source: Koordinator,
+The kubelet's report is kept in an annotation, since status updates of other clients have the amplified
+amounts. A change of allocatable cpu or memory is treated as a new report. Source: Koordinator,
 `pkg/webhook/node/plugins/resourceamplification/resource_amplification.go`.
 """
 
@@ -24,14 +24,14 @@ _RAW: Final = extension.ANNOTATION_NODE_RAW_ALLOCATABLE
 
 
 class ResourceAmplificationPlugin(MutatingHandler):
-    """The resource amplification step of node status updates."""
+    """The resource amplification handler of node status updates."""
 
     name: ClassVar[str] = "ResourceAmplification"
     metric_name: ClassVar[str] = "NodeResourceAmplificationPlugin"
     path: ClassVar[str] = "/mutate-node-status"
 
     def mutate(self, request: Request, document: Document) -> None:
-        """Keep what was reported and amplify it; without a ratio forget what was kept."""
+        """Save the reported amounts and amplify them; without a ratio remove the saved amounts."""
         if request.operation != UPDATE:
             return
         annotations = document.get(_ANNOTATIONS, {})
@@ -61,13 +61,13 @@ class ResourceAmplificationPlugin(MutatingHandler):
 
 
 def _forget(document: Document, annotations: dict[str, Any]) -> None:
-    """Remove the annotation, and the annotations when it was the only one."""
+    """Remove the annotation, and `annotations` if it was the only one."""
     if _RAW in annotations:
         document.remove((*_ANNOTATIONS, _RAW) if len(annotations) > 1 else _ANNOTATIONS)
 
 
 def _reported(raw: bytes) -> dict[str, Any]:
-    """Return the allocatable resources of a node that is given as JSON text."""
+    """Return the allocatable resources of a node in JSON."""
     node = msgspec.json.decode(raw, type=dict[str, Any])
     return (node.get("status") or {}).get("allocatable") or {}
 

@@ -1,1 +1,1 @@
-"""Refuse an slo-controller-config that cannot be followed."""
+"""Refuse an invalid slo-controller-config."""

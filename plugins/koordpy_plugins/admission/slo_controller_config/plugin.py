@@ -1,7 +1,7 @@
-"""Refuse an slo-controller-config that cannot be followed.
+"""Refuse an invalid slo-controller-config.
 
-A key is judged only where its text changed, so one that was written before the webhook was there does not
-stand in the way of other changes. Source: Koordinator, `pkg/webhook/cm/plugins/sloconfig`.
+Only keys whose text changed are validated, so a key that was written before the webhook was registered does
+not block other changes. Source: Koordinator, `pkg/webhook/cm/plugins/sloconfig`.
 """
 
 from typing import ClassVar
@@ -17,7 +17,7 @@ from koordpy.api.document import Document
 
 
 class SLOControllerConfigPlugin(ValidatingHandler):
-    """The slo-controller-config step of ConfigMap admission."""
+    """The slo-controller-config handler of ConfigMap admission."""
 
     name: ClassVar[str] = "SLOControllerConfig"
     metric_name: ClassVar[str] = "SLOConfig"
@@ -29,7 +29,7 @@ class SLOControllerConfigPlugin(ValidatingHandler):
         self._nodes = handle.cluster.store(Node)
 
     def validate(self, request: Request) -> None:
-        """Check the configurations that changed, each by itself, then all of them against the nodes."""
+        """Validate the changed configurations, each by itself, then against the nodes."""
         document = request.document
         if document is None or request.operation not in (CREATE, UPDATE):
             return
@@ -56,7 +56,7 @@ class SLOControllerConfigPlugin(ValidatingHandler):
             raise Errored(400, str(refused)) from None
 
     def _check_nodes(self, checkers: list[Checker]) -> None:
-        """Check that no node is under two strategies of one configuration. Raises ConfigRefused."""
+        """Check that no two strategies of one configuration select a node. Raises ConfigRefused."""
         checkers = [checker for checker in checkers if len(checker.config.nodes) > 1]
         if checkers:
             for node in self._nodes:

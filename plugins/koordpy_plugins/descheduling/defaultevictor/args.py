@@ -1,6 +1,6 @@
-"""Arguments of DefaultEvictor, as the Kubernetes descheduler has them.
+"""Arguments of DefaultEvictor, as in the Kubernetes descheduler.
 
-Unknown fields are ignored, as Koordinator does for plugins that it takes from there.
+Unknown fields are ignored, as Koordinator does for plugins that it takes from the descheduler.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ Uint = Annotated[int, Field(ge=0, lt=1 << 64)]
 
 
 class Protection(StrEnum):
-    """What can keep a pod from being evicted."""
+    """A protection of pods from eviction."""
 
     LOCAL_STORAGE = "PodsWithLocalStorage"
     SYSTEM_CRITICAL = "SystemCriticalPods"
@@ -43,7 +43,7 @@ EXTRA_PROTECTIONS = frozenset(Protection) - DEFAULT_PROTECTIONS
 
 
 class NoEvictionPolicy(StrEnum):
-    """What the annotation `prefer-no-eviction` means."""
+    """The effect of the annotation `prefer-no-eviction`."""
 
     PREFERRED = "Preferred"
     MANDATORY = "Mandatory"
@@ -60,19 +60,19 @@ class StorageClass(_Lenient):
 
 
 class PvcConfig(_Lenient):
-    """Which claims are protected; none listed means all."""
+    """The protected claims; all if none is listed."""
 
     protected_storage_classes: list[StorageClass] = []
 
 
 class ProtectionConfig(_Lenient):
-    """Details of single protections."""
+    """Parameters of single protections."""
 
     pods_with_pvc: PvcConfig | None = Field(default=None, alias="PodsWithPVC")
 
 
 class PodProtections(_Lenient):
-    """Protections switched on beyond, and off from, the four default ones."""
+    """Protections to enable besides the four default ones, and default ones to disable."""
 
     extra_enabled: list[str] = []
     default_disabled: list[str] = []
@@ -107,7 +107,7 @@ class DefaultEvictorArgs(_Lenient):
 
     @property
     def protections(self) -> frozenset[Protection]:
-        """What is protected: by `podProtections` if it lists anything, else by the older switches."""
+        """The enabled protections: of `podProtections` if it lists any, else of the deprecated fields."""
         listed = self.pod_protections
         if listed.extra_enabled or listed.default_disabled:
             off = {Protection(name) for name in listed.default_disabled}
@@ -124,13 +124,13 @@ class DefaultEvictorArgs(_Lenient):
 
     @property
     def protected_storage_classes(self) -> frozenset[str]:
-        """The StorageClasses whose claims are protected; empty means those of all."""
+        """The StorageClasses whose claims are protected; empty: all."""
         config = self.pod_protections.config
         listed = config.pods_with_pvc if config else None
         return frozenset(item.name for item in listed.protected_storage_classes) if listed else frozenset()
 
     def problems(self) -> Iterable[FieldError]:
-        """Check as the Kubernetes descheduler does."""
+        """Validate as the Kubernetes descheduler does."""
         return _problems(self)
 
 

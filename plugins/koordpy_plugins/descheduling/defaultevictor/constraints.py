@@ -1,6 +1,6 @@
-"""Why DefaultEvictor leaves a pod alone: one function for each protection, built from the arguments.
+"""The constraints of DefaultEvictor: one function per protection, built from the arguments.
 
-A constraint returns the reason against evicting a pod, or None. Source: `sigs.k8s.io/descheduler`,
+A constraint returns the reason why a pod may not be evicted, or None. Source: `sigs.k8s.io/descheduler`,
 `pkg/framework/plugins/defaultevictor`.
 """
 
@@ -19,7 +19,7 @@ Constraint = Callable[[Pod], str | None]
 
 
 def constraints(args: DefaultEvictorArgs, cluster: Cluster) -> list[Constraint]:
-    """Return the constraints that the arguments ask for, in the order in which reasons are given."""
+    """Return the constraints that the arguments enable, in the order of the reasons."""
     on = args.protections
     found: list[Constraint] = [
         _when(evictability.is_mirror, "it is a mirror pod"),
@@ -27,7 +27,7 @@ def constraints(args: DefaultEvictorArgs, cluster: Cluster) -> list[Constraint]:
         _when(evictability.is_terminating, "it is terminating"),
     ]
     if args.no_eviction_policy == NoEvictionPolicy.MANDATORY:
-        found.insert(0, _when(evictability.prefers_no_eviction, "it is annotated to be left alone"))
+        found.insert(0, _when(evictability.prefers_no_eviction, "it has the annotation prefer-no-eviction"))
     if Protection.SYSTEM_CRITICAL in on:
         found.append(_when(evictability.is_system_critical, "it has a system critical priority"))
         if args.priority_threshold is not None:
@@ -36,7 +36,7 @@ def constraints(args: DefaultEvictorArgs, cluster: Cluster) -> list[Constraint]:
     if Protection.LOCAL_STORAGE in on:
         found.append(_when(evictability.has_local_storage, "it has local storage"))
     if Protection.DAEMON_SET in on:
-        found.append(_when(evictability.is_daemon, "a DaemonSet owns it"))
+        found.append(_when(evictability.is_daemon, "it is owned by a DaemonSet"))
     if Protection.PVC in on:
         found.append(_without_claims(args.protected_storage_classes, cluster))
     if Protection.WITHOUT_PDB in on:
@@ -62,7 +62,7 @@ def _when(holds: Callable[[Pod], bool], reason: str) -> Constraint:
 def _not_bare(failed_too: bool) -> Constraint:
     def check(pod: Pod) -> str | None:
         if evictability.is_bare(pod) and (failed_too or pod.status.phase != "Failed"):
-            return "nobody owns it"
+            return "it has no owner"
         return None
 
     return check

@@ -1,7 +1,7 @@
-"""DefaultEvictor: evict pods directly through the API, and decide which pods may be evicted at all.
+"""DefaultEvictor: evict pods through the eviction API, and decide which pods may be evicted.
 
-The replacement of an evicted pod is scheduled only after the pod is gone. Source: `sigs.k8s.io/descheduler`,
-`pkg/framework/plugins/defaultevictor`, as Koordinator wires it in.
+The replacement of an evicted pod is scheduled only after the pod is deleted. Source:
+`sigs.k8s.io/descheduler`, `pkg/framework/plugins/defaultevictor`, as Koordinator uses it.
 """
 
 import logging
@@ -35,20 +35,20 @@ class DefaultEvictor(EvictPlugin, FilterPlugin):
         self._node_selector = label_selector.parse(args.node_selector)
         self._node_fit = UpstreamNodeFit(handle.pods) if args.node_fit else None
         selector = args.namespace_label_selector
-        # Without matchLabels the selector is not looked at, as upstream.
+        # Without matchLabels the selector is ignored, as upstream.
         self._namespace_selector = (
             label_selector.of(selector) if selector is not None and selector.match_labels else None
         )
         self._namespaces = handle.cluster.store(Namespace) if self._namespace_selector else None
 
     def reasons_against(self, pod: Pod) -> list[str]:
-        """Return why a pod may not be evicted; nothing if it may."""
+        """Return the reasons why a pod may not be evicted, empty if it may."""
         if evictability.is_asked_for(pod):
             return []
         return [reason for reason in (check(pod) for check in self._constraints) if reason is not None]
 
     def filter(self, pod: Pod) -> bool:
-        """Return whether a pod may be evicted at all."""
+        """Return whether a pod may be evicted."""
         if evictability.is_asked_for(pod):
             return True
         reason = next((reason for check in self._constraints if (reason := check(pod)) is not None), None)
@@ -57,7 +57,7 @@ class DefaultEvictor(EvictPlugin, FilterPlugin):
         return reason is None
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
-        """Return whether the pod's namespace is selected and, with nodeFit, another node could take it."""
+        """Return whether the pod's namespace is selected and, with nodeFit, the pod fits another node."""
         if self._namespace_selector is not None and self._namespaces is not None:
             namespace = self._namespaces.get("", pod.metadata.namespace)
             if namespace is None or not self._namespace_selector.matches(namespace.metadata.labels):
@@ -72,7 +72,7 @@ class DefaultEvictor(EvictPlugin, FilterPlugin):
         return self._node_fit.fits_any_other(pod, candidates)
 
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:
-        """Evict a pod through the eviction subresource; a refusal is logged and answered with False."""
+        """Evict a pod through the eviction subresource; a refusal is logged and returns False."""
         if self._evictor is None:
-            raise RuntimeError(f"pod {pod.metadata.key} cannot be evicted: there is no API server to ask")
+            raise RuntimeError(f"pod {pod.metadata.key} cannot be evicted: there is no API server")
         return await self._evictor.evict(pod, options)

@@ -1,1 +1,1 @@
-"""LowNodeLoad: balance nodes by what they really use."""
+"""LowNodeLoad: balance nodes by their actual usage."""

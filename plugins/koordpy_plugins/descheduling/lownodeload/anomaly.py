@@ -1,7 +1,7 @@
-"""Is a node abnormal, or was that one bad moment? A detector a node counts streaks of marks.
+"""Anomaly detection: one detector per node counts consecutive marks.
 
-A node that is over its thresholds for more than A cycles in a row becomes abnormal; after a while, or after
-more than N good marks in a row, it is normal again. Detectors live in memory only: a restart starts afresh.
+A node that is over its thresholds for more than A consecutive cycles becomes abnormal; after a timeout, or
+after more than N consecutive normal marks, it is normal again. Detectors are kept in memory only.
 Times are nanoseconds since the epoch. Source: Koordinator, `pkg/descheduler/utils/anomaly`.
 """
 
@@ -15,7 +15,7 @@ DEFAULT_TIMEOUT = duration.MINUTE
 
 
 class Detector:
-    """The streaks and the state of one node."""
+    """The consecutive marks and the state of one node."""
 
     def __init__(self, anomaly: Anomaly) -> None:
         self._timeout = anomaly.timeout if anomaly.timeout > 0 else DEFAULT_TIMEOUT
@@ -27,7 +27,7 @@ class Detector:
         self._expires = 0
 
     def mark_abnormal(self, now: int) -> bool:
-        """Count a bad moment; return whether the node is abnormal now."""
+        """Count an abnormal mark; return whether the node is abnormal now."""
         self._refresh(now)
         self.abnormal_streak += 1
         self.normal_streak = 0
@@ -37,7 +37,7 @@ class Detector:
         return self.is_abnormal
 
     def mark_normal(self, now: int) -> None:
-        """Count a good moment."""
+        """Count a normal mark."""
         self._refresh(now)
         self.normal_streak += 1
         self.abnormal_streak = 0
@@ -46,7 +46,7 @@ class Detector:
         self._refresh(now)
 
     def reset(self) -> None:
-        """Make the node normal. The streaks of a node that is normal already stay."""
+        """Reset the node to normal. The counts of a node that is normal already stay."""
         self._set(False, 0)
 
     def _refresh(self, now: int) -> None:
@@ -62,16 +62,16 @@ class Detector:
 
 
 class DetectorCache:
-    """Detectors by node name; one that was not used for `ttl` nanoseconds is forgotten (0 or less: never)."""
+    """Detectors by node name; one unused for `ttl` nanoseconds expires (0 or less: never)."""
 
     def __init__(self, ttl: int, now: Callable[[], int]) -> None:
         self._ttl, self._now = ttl, now
         self._detectors: dict[str, tuple[Detector, int]] = {}
 
     def detect(self, node_name: str, anomaly: Anomaly) -> bool:
-        """Count a bad moment of a node; return whether it is abnormal.
+        """Count an abnormal mark of a node; return whether it is abnormal.
 
-        `anomaly` takes effect when the detector is made and stays for its life.
+        `anomaly` takes effect when the detector is created and does not change later.
         """
         now = self._now()
         detector = self._get(node_name, now) or Detector(anomaly)
@@ -80,18 +80,18 @@ class DetectorCache:
         return is_abnormal
 
     def mark_normal(self, node_name: str) -> None:
-        """Count a good moment of a node that has a detector."""
+        """Count a normal mark of a node that has a detector."""
         now = self._now()
         if detector := self._get(node_name, now):
             detector.mark_normal(now)
 
     def reset(self, node_name: str) -> None:
-        """Make a node normal that has a detector."""
+        """Reset a node that has a detector to normal."""
         if detector := self._get(node_name, self._now()):
             detector.reset()
 
     def drop_expired(self) -> None:
-        """Free what is forgotten anyway."""
+        """Remove expired detectors."""
         now = self._now()
         for name in [name for name in self._detectors if self._get(name, now) is None]:
             del self._detectors[name]

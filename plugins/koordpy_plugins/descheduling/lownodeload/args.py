@@ -1,6 +1,6 @@
-"""Arguments of LowNodeLoad: as users write them (`descheduler/v1alpha2`), and as the algorithm takes them.
+"""Arguments of LowNodeLoad: their external form (`descheduler/v1alpha2`) and their internal form.
 
-The top-level thresholds form a pool of their own, the default pool, which is always the first one. Source:
+The top-level thresholds form a separate pool, the default pool, which is always the first. Source:
 Koordinator, `pkg/descheduler/apis/config/v1alpha2` (`types_loadaware.go`, `defaults.go`,
 `conversion_plugins.go`) and `.../validation/validation_loadaware.go`.
 """
@@ -26,11 +26,11 @@ Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
 Uint32 = Annotated[int, Field(ge=0, lt=1 << 32)]
 
 Percentages = dict[str, float]
-"""Resource name to percent of what a node has (or, with deviation, away from the mean)."""
+"""Resource name to percent of the node's capacity (or, with deviation, of the distance from the mean)."""
 
 
 class AnomalyCondition(ConfigModel):
-    """When a node that is over its thresholds is believed to be."""
+    """When a node over its thresholds counts as abnormal."""
 
     timeout: Duration | None = None
     consecutive_abnormalities: Uint32 = 0
@@ -38,7 +38,7 @@ class AnomalyCondition(ConfigModel):
 
 
 class PoolArgs(ConfigModel):
-    """Nodes with thresholds of their own; maps that are left out are those of the top level."""
+    """Nodes with thresholds of their own; missing maps are inherited from the top level."""
 
     name: str = ""
     node_selector: Selector | None = None
@@ -52,7 +52,7 @@ class PoolArgs(ConfigModel):
 
 
 class LowNodeLoadArgs(PluginArgs):
-    """Arguments of the plugin. Decoding fills in the defaults."""
+    """Arguments of the plugin. Decoding sets the defaults."""
 
     paused: bool = False
     dry_run: bool = False
@@ -75,7 +75,7 @@ class LowNodeLoadArgs(PluginArgs):
     @field_validator("resource_weights")
     @classmethod
     def _fill_in_weights(cls, given: dict[str, int] | None, info: ValidationInfo) -> dict[str, int]:
-        """Give every resource that has a threshold a weight."""
+        """Set a weight for every resource that has a threshold."""
         weights = dict(given or {})
         low, high = info.data.get("low_thresholds"), info.data.get("high_thresholds")
         for name in ("cpu", "memory", *(low or {}), *(high or {})):
@@ -97,7 +97,7 @@ class LowNodeLoadArgs(PluginArgs):
         return given
 
     def problems(self) -> Iterable[FieldError]:
-        """Check as Koordinator does; pool 0 in the paths is the default pool."""
+        """Validate as Koordinator does; pool 0 in the paths is the default pool."""
         return _problems(self)
 
     def adapted_to_interval(self, interval: int) -> Self:
@@ -108,7 +108,7 @@ class LowNodeLoadArgs(PluginArgs):
 
 @dataclass(frozen=True)
 class Anomaly:
-    """How a node becomes abnormal and normal again; timeout in nanoseconds, 0 for the detector's default."""
+    """When a node becomes abnormal and normal again; timeout in nanoseconds, 0: the detector's default."""
 
     timeout: int
     consecutive_abnormalities: int
@@ -117,10 +117,10 @@ class Anomaly:
 
 @dataclass(frozen=True)
 class NodePool:
-    """Some nodes and their thresholds in percent.
+    """A pool of nodes and its thresholds in percent.
 
-    Pools that inherited a map hold the same dict as the default pool, and `thresholds.complete` fills gaps in
-    place: what is filled in for one pool holds for all that share the map, as in Koordinator.
+    Pools that inherited a map share the dict of the default pool, and `thresholds.complete` adds missing
+    resources in place: an addition for one pool applies to all that share the map, as in Koordinator.
     """
 
     name: str

@@ -1,9 +1,9 @@
-"""Move pods off abnormal nodes while underutilized nodes can take what they use.
+"""Evict pods from abnormal nodes while underutilized nodes have capacity for their usage.
 
-The steps are those of Koordinator's `pkg/descheduler/framework/plugins/loadaware/utilization_util.go`: what a
-target has left below its high thresholds is the budget of the whole pool; a pod is removable if it passes the
-filter and virtually fits a target; removable pods go in eviction order until their node is no longer
-overutilized or the budget is used up.
+The steps are those of Koordinator's `pkg/descheduler/framework/plugins/loadaware/utilization_util.go`: the
+targets' capacity below their high thresholds is the budget of the whole pool; a pod is removable if it passes
+the filter and fits a target; removable pods are evicted in order until their node is no longer overutilized
+or the budget is used up.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from .usage import PODS, UNIT, Amounts, NodeUsage, counted, milli
 
 @dataclass(frozen=True)
 class Sources:
-    """Abnormal nodes of a pass, hottest first, and the nodes that may take their pods."""
+    """The abnormal nodes of a pass, highest usage first, and the target nodes."""
 
     prod: bool
     nodes: Sequence[NodeUsage]
@@ -31,7 +31,7 @@ class Sources:
 
 @dataclass(frozen=True)
 class Policy:
-    """What does not change during a pass."""
+    """The constants of a pass."""
 
     thresholds: Thresholds
     weights: Mapping[str, int]
@@ -39,13 +39,13 @@ class Policy:
     fit: NodeFit | None
     """Whether a pod could run on a node; None where targets are not checked."""
     evict: Callable[[Pod, str, bool], Awaitable[bool]]
-    """Evict a pod of a node for a reason; the flag tells the prod pass."""
+    """Evict a pod of a node for a reason; the flag marks the prod pass."""
     recovered: Callable[[NodeUsage, bool], None]
-    """Told of each node that is no longer overutilized before its pods run out."""
+    """Called for each node that is no longer overutilized before all its pods are evicted."""
 
 
 def budget(resources: Iterable[str], targets: Iterable[NodeUsage], prod: bool) -> Amounts:
-    """Return what targets have left below their high thresholds together; may be negative."""
+    """Return the sum of the targets' capacity below their high thresholds; may be negative."""
     left = dict.fromkeys(resources, 0)
     for target in targets:
         usage, high = target.live(prod)
@@ -55,12 +55,12 @@ def budget(resources: Iterable[str], targets: Iterable[NodeUsage], prod: bool) -
 
 
 async def balance(sources: Sources, left: Amounts, policy: Policy) -> None:
-    """Evict pods of every source; `left` and the usages of sources and targets change on the way."""
+    """Evict pods of every source; `left` and the usages of sources and targets are updated."""
     if not sources.targets:
         return
     targets = None if policy.fit is None else Targets(sources.targets, sources.prod, policy.fit)
     for node in sources.nodes:
-        await asyncio.sleep(0)  # a big cluster takes seconds: let leases be renewed meanwhile
+        await asyncio.sleep(0)  # a big cluster takes seconds: yield, so that Leases are renewed meanwhile
         candidates = node.prod_pods if sources.prod else node.pods
         removable = [pod for pod in candidates if _is_removable(pod, node, targets, policy)]
         if removable:
@@ -79,7 +79,7 @@ def _is_removable(pod: Pod, node: NodeUsage, targets: Targets | None, policy: Po
 
 
 def in_eviction_order(pods: Sequence[Pod], node: NodeUsage, prod: bool, policy: Policy) -> list[Pod]:
-    """Return pods in the order of eviction; of equally important ones, the best fit to the excess first."""
+    """Return pods in eviction order; of equally important ones, the best fit to the excess first."""
     usage, high = node.live(prod)
     exceeding = {
         name: counted(name, usage[name] - limit)
@@ -139,5 +139,5 @@ def reason(node: NodeUsage, prod: bool, thresholds: Thresholds) -> str:
 
 
 def _percent(used: int, offered: int) -> str:
-    """Write a percentage; usage of something that a node does not have shows as 0."""
+    """Format a percentage; usage of a resource that a node does not have is 0."""
     return f"{100 * float(used) / float(offered) if offered else 0.0:.2f}%"

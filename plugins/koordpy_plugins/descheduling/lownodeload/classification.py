@@ -1,4 +1,4 @@
-"""Which nodes can take pods, which should give some away, and which are left alone.
+"""The classification of nodes: eviction sources, targets, and others.
 
 Source: Koordinator, `pkg/descheduler/framework/plugins/loadaware/utilization_util.go`.
 """
@@ -10,7 +10,7 @@ from .usage import NodeUsage
 
 
 class NodeClass(StrEnum):
-    """What a node is for in one round."""
+    """The class of a node in one round."""
 
     LOW = "low"
     """Underutilized as a whole, but not by prod pods."""
@@ -26,7 +26,7 @@ class NodeClass(StrEnum):
 
 
 def classify(node: NodeUsage) -> NodeClass:
-    """Put a node into one class. An unschedulable node can give pods away but take none."""
+    """Classify a node. An unschedulable node can be a source but not a target."""
     schedulable = not node.node.spec.unschedulable
     prod_low = schedulable and not is_over(node.prod_usage, node.prod_low)
     prod_high = is_over(node.prod_usage, node.prod_high)

@@ -1,4 +1,4 @@
-"""What LowNodeLoad saw and decided in one pool, kept with the round for whoever asks why."""
+"""The inputs and decisions of LowNodeLoad in one pool, recorded with the round for the debug API."""
 
 from typing import Literal
 
@@ -22,7 +22,7 @@ class NodeReport(BaseModel):
 
     @classmethod
     def of(cls, node: NodeUsage, node_class: NodeClass) -> "NodeReport":
-        """Describe a node."""
+        """Return the description of a node."""
         return cls(
             node_class=node_class,
             usage=_counted(node.usage),
@@ -35,7 +35,7 @@ class NodeReport(BaseModel):
 
 
 class Eviction(BaseModel):
-    """One pod that was chosen. `evicted` is false where the evictor refused; true in the plugin's dry run."""
+    """One chosen pod. `evicted` is false if the evictor refused; true in the plugin's dry run."""
 
     pod: str
     node: str
@@ -46,7 +46,7 @@ class Eviction(BaseModel):
 
 
 class PoolReport(BaseModel):
-    """One pool in one round. Percentages are the completed ones."""
+    """One pool in one round. Percentages include the added resources."""
 
     kind: Literal["LowNodeLoadPool"] = "LowNodeLoadPool"
     name: str
@@ -58,12 +58,12 @@ class PoolReport(BaseModel):
     prod_high_thresholds: dict[str, float] = {}
     nodes: dict[str, NodeReport] = {}
     unmeasured: list[str] = []
-    """Nodes without a NodeMetric, or with one that is too old."""
+    """Nodes without a NodeMetric, or with an expired one."""
     abnormal: list[str] = []
     evictions: list[Eviction] = []
 
     def set_thresholds(self, thresholds: Thresholds, use_deviation: bool) -> None:
-        """Note the percentages of the round."""
+        """Record the percentages of the round."""
         self.use_deviation_thresholds = use_deviation
         self.low_thresholds = dict(thresholds.low)
         self.high_thresholds = dict(thresholds.high)

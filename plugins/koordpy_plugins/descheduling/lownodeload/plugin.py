@@ -1,8 +1,8 @@
-"""LowNodeLoad: move pods from nodes that are really busy to nodes that are really idle.
+"""LowNodeLoad: evict pods from nodes with high usage, to be rescheduled on nodes with low usage.
 
-Usage is what NodeMetrics report, not what pods request. Nodes come in pools with thresholds of their own, a
-node must be over its thresholds several cycles in a row before pods leave it, and prod pods may have tighter
-thresholds than the node as a whole. Source: Koordinator, `pkg/descheduler/framework/plugins/loadaware`.
+Usage comes from NodeMetrics, not from requests. Nodes are grouped in pools with separate thresholds, a node
+must be over its thresholds for several consecutive cycles before pods are evicted, and prod pods may have
+tighter thresholds than the whole node. Source: Koordinator, `pkg/descheduler/framework/plugins/loadaware`.
 """
 
 import logging
@@ -56,7 +56,7 @@ class LowNodeLoad(BalancePlugin):
         return (self.handle.clock.now() - _EPOCH) // timedelta(microseconds=1) * 1000
 
     async def balance(self, nodes: Sequence[Node]) -> None:
-        """Go through the pools; an error in one is logged and does not stop the others."""
+        """Process the pools; an error in one is logged and does not stop the others."""
         if self.args.paused:
             log.info("LowNodeLoad is paused")
             return
@@ -191,7 +191,7 @@ async def _balance_both(
     both_low: Sequence[NodeUsage],
     prod_low: Sequence[NodeUsage],
 ) -> None:
-    """Relieve whole nodes first; what that leaves of the nodes that are low twice is shared with prod."""
+    """Balance whole nodes first; the prod pass uses the remaining capacity of nodes that are low in both."""
     names = policy.thresholds.resources
     of_both = balancing.budget(names, both_low, prod=False)
     prod_of_both = balancing.budget(names, both_low, prod=True)
@@ -203,7 +203,7 @@ async def _balance_both(
 
 
 def _members(pool: NodePool, nodes: Sequence[Node], processed: set[str]) -> list[Node]:
-    """The nodes of a pool; without a selector it takes all, also those that another pool has relieved."""
+    """The nodes of a pool; without a selector all nodes, also those that another pool has processed."""
     if pool.node_selector is None:
         return list(nodes)
     selector = label_selector.of(pool.node_selector)

@@ -1,7 +1,7 @@
-"""Where the pods of hot nodes could go: the first underutilized node that fits and stays within thresholds.
+"""The target of a pod: the first underutilized node that it fits and that stays within its thresholds.
 
-Hundreds of nodes are asked for each of thousands of pods, so columns of doubles first rule out the nodes that
-are too full for a pod, with a margin that is wider than any rounding; what is left is decided exactly.
+Hundreds of nodes are checked for each of thousands of pods, so float64 columns first exclude the nodes that
+are too full for a pod, with a margin wider than any rounding error; the rest are decided exactly.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ Bool = NDArray[np.bool_]
 
 
 class Targets:
-    """Underutilized nodes in order. Only `place` changes their usages while this lives."""
+    """Underutilized nodes in order. Only `place` may change their usages meanwhile."""
 
     def __init__(self, nodes: Sequence[NodeUsage], prod: bool, fit: NodeFit) -> None:
         self._nodes, self._prod, self._fit = nodes, prod, fit
@@ -36,7 +36,7 @@ class Targets:
         self._admitting: dict[tuple[object, bytes], Bool] = {}
 
     def place(self, pod: Pod, used: Amounts) -> bool:
-        """Put a pod's usage on the first node that can take it, for later pods to see; False: none can."""
+        """Add a pod's usage to the first node that it fits, for later pods; False if it fits none."""
         for row in self._candidates(pod, used).tolist():
             target = self._nodes[row]
             usage, high = target.live(self._prod)
@@ -48,7 +48,7 @@ class Targets:
         return False
 
     def _candidates(self, pod: Pod, used: Amounts) -> NDArray[np.int64]:
-        """Rows that may be able to take a pod, in order; no row that can is missing."""
+        """The rows that a pod may fit, in order; a superset of those that it fits."""
         needed = np.array([_at_least(used.get(name, 0)) for name in self._names])
         possible = (self._headroom >= needed).all(axis=1) & self._admits(pod)
         for name, amount in self._fit.requests_of(pod).items():
@@ -56,7 +56,7 @@ class Targets:
         return np.flatnonzero(possible)
 
     def _admits(self, pod: Pod) -> Bool:
-        """(nodes,) what labels, taints and cordons allow; the same for all pods of a workload."""
+        """(nodes,) bool, whether labels, taints and cordons allow the pod; equal within a workload."""
         key = node_affinity.required(pod.spec), msgspec.msgpack.encode(pod.spec.tolerations)
         known = self._admitting.get(key)
         if known is None:
@@ -65,7 +65,7 @@ class Targets:
         return known
 
     def _left_of(self, resource: str) -> Float:
-        """(nodes,) what is not requested yet of a resource."""
+        """(nodes,) the unrequested amount of a resource."""
         known = self._left.get(resource)
         if known is None:
             known = np.array([float(self._fit.left(target.node, resource)) for target in self._nodes])

@@ -1,4 +1,4 @@
-"""From percentages to amounts: how much of each resource makes a node under- or overutilized.
+"""Thresholds as amounts: the usage of each resource at which a node is under- or overutilized.
 
 Source: Koordinator, `pkg/descheduler/framework/plugins/loadaware` (`low_node_load.go`,
 `utilization_util.go`).
@@ -18,7 +18,7 @@ MAX_PERCENT = 100.0
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Completed percentages of a pool: every resource that one map names is in `low` and `prod_low`."""
+    """The percentages of a pool: every resource that one map names is in `low` and `prod_low`."""
 
     low: Percentages
     high: Percentages
@@ -27,16 +27,16 @@ class Thresholds:
 
     @property
     def resources(self) -> list[str]:
-        """The resources that are looked at, sorted."""
+        """The evaluated resources, sorted."""
         return sorted(self.low)
 
 
 def complete(pool: NodePool) -> Thresholds:
-    """Fill in the resources that a pool's maps leave out, in place; maps that are missing are made anew.
+    """Add the resources that a pool's maps lack, in place; missing maps are created.
 
-    What has no low threshold gets 100 % for low and high, or with deviation 0, which means "ignore"; a high
-    threshold without a low one is overwritten. Memory is always looked at. A resource with a low but no
-    high threshold has a high threshold of 0.
+    A resource without a low threshold gets 100 % for low and high, or with deviation 0, which means "ignore";
+    a high threshold without a low one is overwritten. Memory is always evaluated. A resource with a low but
+    no high threshold has a high threshold of 0.
     """
     low = {} if pool.low is None else pool.low
     high = {} if pool.high is None else pool.high
@@ -80,12 +80,12 @@ def apply(thresholds: Thresholds, nodes: Sequence[NodeUsage], use_deviation: boo
 
 
 def fraction(name: str, percent: float, allocatable: int) -> int:
-    """Return a percentage of an amount, cut to whole milli-cpu or units (all in billionths)."""
+    """Return a percentage of an amount, truncated to whole milli-cpu or units (all in billionths)."""
     return of_counted(name, int64.from_float(percent * 0.01 * float(counted(name, allocatable))))
 
 
 def _around(name: str, mean: float, below: float, above: float, allocatable: int) -> tuple[int, int]:
-    """The thresholds at some distances from the mean; a lower distance of 0 switches the resource off."""
+    """The thresholds at given distances from the mean; a lower distance of 0 disables the resource."""
     if below == 0:
         return allocatable, allocatable
     return (
@@ -95,7 +95,7 @@ def _around(name: str, mean: float, below: float, above: float, allocatable: int
 
 
 def _mean(nodes: Iterable[tuple[Amounts, Amounts]]) -> dict[str, float]:
-    """Mean usage in percent by resource; nodes that have nothing of a resource count as using none of it."""
+    """Mean usage in percent by resource; a node without a resource counts as 0."""
     total: dict[str, float] = {}
     count = 0
     for allocatable, usage in nodes:

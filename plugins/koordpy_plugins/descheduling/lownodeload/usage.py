@@ -1,4 +1,4 @@
-"""What a node and its pods use, from its NodeMetric.
+"""The usage of a node and its pods, from its NodeMetric.
 
 Amounts are integers of billionths of a core, a byte, a pod, so that sums and comparisons are exact. Source:
 Koordinator, `pkg/descheduler/framework/plugins/loadaware/utilization_util.go`.
@@ -35,7 +35,7 @@ class NodeUsage:
     pods: list[Pod]
     prod_pods: list[Pod]
     pod_usage: Mapping[str, Amounts]
-    """Usage by `namespace/name`, also of pods that are gone."""
+    """Usage by `namespace/name`, including deleted pods."""
     low: Amounts = field(default_factory=dict)
     high: Amounts = field(default_factory=dict)
     prod_low: Amounts = field(default_factory=dict)
@@ -59,7 +59,7 @@ def measure(
     now: datetime,
     expiration_seconds: int,
 ) -> NodeUsage | None:
-    """Return what a node uses, or None without a NodeMetric that is younger than the expiration.
+    """Return the usage of a node, or None without an unexpired NodeMetric.
 
     `pods` are the node's pods that have not ended. Usage is the system's plus that of every pod in the
     NodeMetric; prod usage that of the given prod pods only.
@@ -88,7 +88,7 @@ def measure(
 
 
 def raw_allocatable(node: Node) -> Amounts:
-    """Return what a node has before amplification: by annotation where that can be read, else by status."""
+    """Return a node's unamplified capacity: from the annotation if it can be parsed, else from the status."""
     text = node.metadata.annotations.get(extension.ANNOTATION_NODE_RAW_ALLOCATABLE)
     if text is not None:
         try:
@@ -101,12 +101,12 @@ def raw_allocatable(node: Node) -> Amounts:
 
 
 def amounts(resources: Mapping[str, str | int | float]) -> Amounts:
-    """Read a resource list into billionths."""
+    """Convert a resource list to billionths."""
     return {name: quantity.nano_value(amount) for name, amount in resources.items()}
 
 
 def counted(name: str, nanos: int) -> int:
-    """Return an amount in the unit in which its resource is counted, rounded up: milli-cpu, else units."""
+    """Return an amount in the unit of its resource, rounded up: milli-cpu, else units."""
     return -(-nanos // (MILLI if name == CPU else UNIT))
 
 
@@ -116,7 +116,7 @@ def milli(nanos: int) -> int:
 
 
 def of_counted(name: str, number: int) -> int:
-    """Return billionths of an amount in the unit in which its resource is counted."""
+    """Return an amount in the unit of its resource as billionths."""
     return number * (MILLI if name == CPU else UNIT)
 
 

@@ -113,7 +113,7 @@ def test_a_selector_that_cannot_be_read_matches_everything() -> None:
     broken = {"matchExpressions": [{"key": "a", "operator": "Like", "values": ["b"]}]}
     [found] = lint(profile(selector=broken, schedulerName="s"))
     assert (found.severity, found.rule, found.field) == (Severity.ERROR, "invalid-selector", "spec.selector")
-    assert "takes that for a match" in found.expectation
+    assert "treats that as a match" in found.expectation
 
 
 @pytest.mark.parametrize("selectors", [{}, {"selector": {}}, {"selector": {}, "namespaceSelector": {}}])
@@ -296,14 +296,14 @@ def test_a_priority_class_that_there_is_not() -> None:
 @pytest.mark.parametrize(
     ("patch", "told"),
     [
-        ({"spec": {"containers": [{"image": "x"}]}}, "every pod is refused"),
-        ({"spec": {"containers": "all"}}, "every pod is refused"),
-        ("text", "every pod is refused"),
+        ({"spec": {"containers": [{"image": "x"}]}}, "every pod that the profile selects is refused"),
+        ({"spec": {"containers": "all"}}, "every pod that the profile selects is refused"),
+        ("text", "every pod that the profile selects is refused"),
         (
             {"spec": {"containers": [{"name": "m", "resources": {"requests": {"cpu": "lots"}}}]}},
-            "every pod is refused",
+            "every pod that the profile selects is refused",
         ),
-        ({"spec": {"volumes": [{"emptyDir": {}}]}}, "pods that have such a list already are refused"),
+        ({"spec": {"volumes": [{"emptyDir": {}}]}}, "and that have such a list already are refused"),
     ],
 )
 def test_a_patch_that_cannot_be_applied(patch: Any, told: str) -> None:

@@ -1,1 +1,1 @@
-"""Find what is wrong with ClusterColocationProfiles before pods meet them."""
+"""Checks of ClusterColocationProfiles before they affect pods."""

@@ -1,7 +1,7 @@
-"""Profiles that fight: they select the same pods and write different values to the same place.
+"""Conflicting profiles: they select the same pods and write different values to the same path.
 
-They are applied in the order of their names, so the later name wins. Where the later one selects only some of
-the pods of the earlier one that is how a default and its exceptions are made, and merely noted.
+They are applied in the order of their names, so the later name wins. If the later one selects only some of
+the pods of the earlier one, that is a usual default with exceptions, and only a note.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from .writes import Write, suffixed, writes
 
 
 class _Writer:
-    """A profile with what it leaves at each place."""
+    """A profile with the value that it leaves at each path."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
@@ -29,7 +29,7 @@ class _Writer:
 
 
 def find_conflicts(subjects: Sequence[Subject]) -> Iterator[Finding]:
-    """Yield what profiles, sorted by name, overwrite of their own values and of each other's."""
+    """Yield the values of their own and of each other that profiles, sorted by name, overwrite."""
     writers = []
     for subject in subjects:
         writer = _Writer(subject)
@@ -45,7 +45,7 @@ def find_conflicts(subjects: Sequence[Subject]) -> Iterator[Finding]:
 
 
 class _Pair:
-    """Two profiles, by name; `who` tells of pods that both select, None if there can be none."""
+    """Two profiles, by name; `who` describes the pods that both select, None if there can be none."""
 
     def __init__(self, earlier: Subject, later: Subject) -> None:
         self.earlier, self.later = earlier, later
@@ -53,7 +53,7 @@ class _Pair:
 
     @property
     def is_layered(self) -> bool:
-        """Whether the later profile is an exception to the earlier one, and not the same pods again."""
+        """Whether the later profile is an exception to the earlier one, with fewer pods."""
         earlier, later = self.earlier, self.later
         inside = implies(later.selector, earlier.selector) and implies(
             later.namespace_selector, earlier.namespace_selector
@@ -65,7 +65,7 @@ class _Pair:
 
 
 def _sharing(writers: Sequence[_Writer]) -> Iterator[tuple[_Writer, _Writer]]:
-    """Yield the pairs of profiles that leave different things at some place, in the order of their names."""
+    """Yield the pairs of profiles that leave different values at a path, in the order of their names."""
     touching: dict[str, dict[bytes, list[int]]] = {}
     for number, writer in enumerate(writers):
         for place in {*writer.at, *writer.suffixes}:
@@ -84,7 +84,7 @@ def _sharing(writers: Sequence[_Writer]) -> Iterator[tuple[_Writer, _Writer]]:
 
 
 def _own(writer: _Writer) -> Iterator[Finding]:
-    """Yield what a profile itself overwrites, and note in the writer what it leaves in the end."""
+    """Yield what a profile itself overwrites, and record its final values in the writer."""
     for write in writes(writer.subject.spec):
         before = writer.at.get(write.place)
         if before is not None and not equal(before.value, write.value):
@@ -105,7 +105,7 @@ def _overwritten(pair: _Pair, earlier: _Writer, later: _Writer) -> Iterator[Find
             continue
         layered = pair.is_layered
         winner = pair.later.name
-        why = "its pods are a part of these" if layered else "its name comes later"
+        why = "its pods are a subset of these" if layered else "its name comes later"
         yield pair.earlier.finding(
             Severity.NOTE if layered else Severity.WARNING,
             "overridden" if layered else "conflict",

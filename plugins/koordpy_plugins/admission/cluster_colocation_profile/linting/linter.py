@@ -16,16 +16,16 @@ from .subject import KIND, Subject
 from .writes import leaves, unknown_fields, writes
 
 _CHANGEABLE: Final = frozenset(("activeDeadlineSeconds", "tolerations", "schedulingGates"))
-"""What may be patched in the spec of a pod that exists, container images aside."""
+"""The fields that may be patched in the spec of an existing pod, besides container images."""
 
 
 class ProfileLinter(Linter):
-    """Looks at each profile alone, then at all of them together."""
+    """Checks each profile alone, then all of them together."""
 
     kind: ClassVar[str] = KIND
 
     def lint(self, documents: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-        """Yield what is wrong with these profiles."""
+        """Yield findings on these profiles."""
         findings: list[Finding] = []
         subjects = read(documents, findings)
         yield from findings
@@ -36,7 +36,9 @@ class ProfileLinter(Linter):
             if not any(found.severity is Severity.ERROR for found in findings):
                 sound.append(subject)
         yield from find_conflicts(subjects)
-        yield from try_together(sound, self.handle)  # what is broken alone would only hide the others
+        yield from try_together(
+            sound, self.handle
+        )  # a profile that is invalid by itself would hide findings on the others
 
     def _alone(self, subject: Subject) -> Iterator[Finding]:
         cluster = self.handle.cluster
@@ -79,13 +81,13 @@ def _patch_fields(subject: Subject) -> Iterator[Finding]:
             "controller-cannot-patch",
             f"spec.patch.{fixed[0]}",
             None,
-            "the API server does not let this be changed in a pod that exists: where it differs, the profile "
-            "controller's whole patch is refused, and tried again every interval",
+            "the API server does not allow this to change in an existing pod: if it differs, the profile "
+            "controller's whole patch is refused, and retried every interval",
         )
 
 
 def _immutable_labels(subject: Subject, gates: FeatureGates) -> Iterator[Finding]:
-    """Yield labels that the profile controller writes and the validating webhook lets nobody change."""
+    """Yield labels that the profile controller writes and that the validating webhook makes immutable."""
     if not subject.is_managed:
         return
     fixed = {
@@ -101,8 +103,8 @@ def _immutable_labels(subject: Subject, gates: FeatureGates) -> Iterator[Finding
                 "controller-cannot-patch",
                 write.field,
                 write.value,
-                "/validate-pod does not let this label be changed in a pod that exists: the profile "
-                "controller's patch of pods that lack it is refused, and tried again every interval",
+                "/validate-pod does not allow a change of this label in an existing pod: the profile "
+                "controller's patch of pods that lack it is refused, and retried every interval",
             )
 
 

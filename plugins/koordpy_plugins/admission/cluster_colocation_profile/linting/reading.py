@@ -1,4 +1,4 @@
-"""Whether a document is a profile at all: field names, types, ranges."""
+"""Checks that a document is a valid profile: field names, types, ranges."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,18 +29,20 @@ _EXPRESSION: Final = _names(LabelSelectorRequirement)
 
 
 def read(documents: Sequence[Mapping[str, Any]], findings: list[Finding]) -> list[Subject]:
-    """Return the profiles that can be read, by name; what is wrong is added to the findings."""
+    """Return the profiles that can be decoded, by name; errors are added to the findings."""
     subjects: dict[str, Subject] = {}
     names = Counter(_name(document) for document in documents)
     for name, count in names.items():
         if count > 1:
-            expectation = f"{count} profiles have this name; names are unique, and the last one is looked at"
+            expectation = (
+                f"{count} profiles have this name; names must be unique; only the last one is checked"
+            )
             findings.append(found(name, Severity.ERROR, "duplicate-name", "metadata.name", name, expectation))
     for document in documents:
         findings += _unknown_fields(document)
         if document.get("apiVersion") != _API_VERSION:
             given = document.get("apiVersion")
-            expectation = f"the API server does not know the profile; expected {_API_VERSION}"
+            expectation = f"the API server does not accept the profile; expected {_API_VERSION}"
             findings.append(
                 found(_name(document), Severity.ERROR, "malformed", "apiVersion", given, expectation)
             )
@@ -63,7 +65,7 @@ def read(documents: Sequence[Mapping[str, Any]], findings: list[Finding]) -> lis
 
 
 def check_ranges(subject: Subject) -> Iterator[Finding]:
-    """Yield numbers that the custom resource does not take."""
+    """Yield numbers that the custom resource's schema does not allow."""
     priority = subject.spec.koordinator_priority
     if priority is not None and priority not in _INT32:
         yield subject.finding(
@@ -77,7 +79,7 @@ def _name(document: Mapping[str, Any]) -> str:
 
 
 def _place(message: str) -> str:
-    """Return the field that a decoding error ends with, as in "... - at `$.spec.labels`"."""
+    """Return the field at the end of a decoding error, as in "... - at `$.spec.labels`"."""
     _, at, place = message.rpartition("at `$.")
     return place.rstrip("`") if at else ""
 

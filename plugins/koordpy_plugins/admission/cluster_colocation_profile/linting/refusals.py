@@ -1,4 +1,4 @@
-"""Pods that are refused because of profiles: one cannot be applied, or what comes of it is refused."""
+"""Pods that are refused because of profiles: a profile cannot be applied, or its result is refused."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -32,12 +32,15 @@ _BY_PRIORITY: Final = {value: name for name, value in SHIPPED.items()}
 
 
 def try_alone(subject: Subject, handle: LintHandle) -> Iterator[Finding]:
-    """Yield that a profile cannot be applied."""
+    """Yield a finding if a profile cannot be applied."""
     pod = _applied_to(subject)
     if pod is None:
         return
     trial = Trial([subject], handle)
-    for whom, spec in (("every pod is", PLAIN), ("pods that have such a list already are", FULL)):
+    for refused, spec in (
+        ("every pod that the profile selects is", PLAIN),
+        ("pods that the profile selects and that have such a list already are", FULL),
+    ):
         try:
             trial.admit(pod, spec)
         except Errored as error:
@@ -46,16 +49,16 @@ def try_alone(subject: Subject, handle: LintHandle) -> Iterator[Finding]:
                 "patch-fails",
                 "spec.patch",
                 subject.spec.patch,
-                f"it cannot be applied, so {whom} refused that the profile selects: {error.message}",
+                f"it cannot be applied, so {refused} refused: {error.message}",
             )
             return
 
 
 def try_together(subjects: Sequence[Subject], handle: LintHandle) -> Iterator[Finding]:
-    """Yield that pods are refused, by what all profiles that select them make of them together.
+    """Yield findings if pods are refused with all profiles that select them applied.
 
-    First for what each profile selects, then for what any two of them select both, where neither is refused
-    by itself. Pods that profiles of the same kinds select come out the same and are tried once.
+    First for the pods of each profile, then for those of any two profiles, where neither profile alone causes
+    a refusal. Pods selected by equivalent profiles have the same result and are tried once.
     """
     known = [item for item in subjects if not _has_unknown_priority(item, handle)]
     trial = Trial(subjects, handle)
@@ -84,13 +87,13 @@ def try_together(subjects: Sequence[Subject], handle: LintHandle) -> Iterator[Fi
                 "refused-together",
                 field,
                 value,
-                f"profile {later.name} selects {pod} too, and /validate-pod refuses what both make of them: "
+                f"profile {later.name} selects {pod} too, and /validate-pod refuses the result of both: "
                 f"{tried[key]}",
             )
 
 
 def _refused(subject: Subject, trial: Trial) -> Iterator[Finding]:
-    """Yield that what a profile selects is refused."""
+    """Yield a finding if the pods of a profile are refused."""
     pod = _applied_to(subject)
     refusal = "" if pod is None else _admitted(trial, pod)
     if pod is None or not refusal:
@@ -124,7 +127,7 @@ def _refused(subject: Subject, trial: Trial) -> Iterator[Finding]:
 
 
 def _admitted(trial: Trial, pod: Example) -> str:
-    """Return why a plain pod is refused; empty if it is not, or if another profile fails (told elsewhere)."""
+    """Return why a plain pod is refused; empty if it is not, or if another profile fails."""
     try:
         return trial.admit(pod)
     except Errored:
@@ -132,7 +135,7 @@ def _admitted(trial: Trial, pod: Example) -> str:
 
 
 def _applied_to(subject: Subject) -> Example | None:
-    """Return a pod that a profile is applied to, None if there can be none."""
+    """Return a pod to which a profile is applied, None if there can be none."""
     try:
         return Example.of(subject) if percentage(subject.spec.probability) > 0 else None
     except ValueError:
@@ -140,18 +143,18 @@ def _applied_to(subject: Subject) -> Example | None:
 
 
 def _classes(subject: Subject) -> tuple[Write, ...]:
-    """Return what a profile writes of QoS class, priority and resources."""
+    """Return the QoS class, priority and resources that a profile writes."""
     return tuple(write for write in writes(subject.spec) if write.place.startswith(_CLASS_PLACES))
 
 
 def _effect(subject: Subject) -> tuple[Any, ...]:
-    """Return what of a profile decides whether its pods are refused."""
+    """Return the values of a profile that decide whether its pods are refused."""
     keeps = extension.ANNOTATION_SKIP_UPDATE_RESOURCES in subject.profile.metadata.annotations
     return (keeps, *((write.place, msgspec.json.encode(write.value)) for write in _classes(subject)))
 
 
 def _cause(subject: Subject) -> tuple[str, Any]:
-    """Return the field that most likely makes the difference."""
+    """Return the field that is the most likely cause."""
     spec = subject.spec
     if spec.qos_class:
         return "spec.qosClass", spec.qos_class
@@ -161,7 +164,7 @@ def _cause(subject: Subject) -> tuple[str, Any]:
 
 
 def _told(passing: Sequence[tuple[QoSClass, int]]) -> str:
-    """Say what pods pass: by priority alone if that is enough, else by QoS class alone, else by both."""
+    """Describe the accepted pods: by priority alone if that suffices, else by QoS class, else by both."""
     by_priority = [_BY_PRIORITY[priority] for qos, priority in passing if not qos]
     if by_priority:
         return f"priority class {' or '.join(by_priority)}"

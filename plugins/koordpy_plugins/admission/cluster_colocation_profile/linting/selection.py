@@ -1,4 +1,4 @@
-"""Whom a profile selects: nobody, everybody, or somebody now and then."""
+"""Checks of a profile's selection: no pods, all pods, or a random share of them."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ from .subject import Subject
 
 
 def check_selectors(subject: Subject) -> Iterator[Finding]:
-    """Yield selectors that cannot be read, and those that nothing can match."""
+    """Yield invalid selectors, and those that nothing can match."""
     for field, selector in (
         ("selector", subject.spec.selector),
         ("namespaceSelector", subject.spec.namespace_selector),
@@ -33,7 +33,7 @@ def check_selectors(subject: Subject) -> Iterator[Finding]:
                 "invalid-selector",
                 f"spec.{field}",
                 value,
-                f"{error}; the webhook takes that for a match, the profile controller for an error",
+                f"{error}; the webhook treats that as a match, the profile controller as an error",
             )
             continue
         if why := contradiction(read):
@@ -52,7 +52,7 @@ def check_selectors(subject: Subject) -> Iterator[Finding]:
 
 
 def check_namespaces(subject: Subject, namespaces: Store[Namespace]) -> Iterator[Finding]:
-    """Yield a namespaceSelector that matches none of the namespaces there are."""
+    """Yield a namespaceSelector that matches none of the existing namespaces."""
     selector = subject.matcher.namespace_selector
     if selector is None or contradiction(selector):
         return
@@ -67,7 +67,7 @@ def check_namespaces(subject: Subject, namespaces: Store[Namespace]) -> Iterator
 
 
 def check_probability(subject: Subject) -> Iterator[Finding]:
-    """Yield probabilities that mean something else than they seem to."""
+    """Yield probabilities with an effect that is not obvious."""
     probability = subject.spec.probability
     if probability is None:
         return
@@ -95,13 +95,13 @@ def check_probability(subject: Subject) -> Iterator[Finding]:
             yield found(
                 Severity.WARNING,
                 "repeated-roll",
-                "the profile controller rolls again every interval, so in the end nearly all pending pods "
+                "the profile controller draws again every interval, so in the end nearly all pending pods "
                 "are changed; expected no probability together with the controller",
             )
 
 
 def check_management(subject: Subject) -> Iterator[Finding]:
-    """Yield labels for the profile controller that do not do what they seem to."""
+    """Yield labels for the profile controller with an effect that is not obvious."""
     key = extension.LABEL_CONTROLLER_MANAGED
     label = subject.profile.metadata.labels.get(key)
     if label is not None and label != "true":
@@ -110,7 +110,7 @@ def check_management(subject: Subject) -> Iterator[Finding]:
             "controller-label",
             f"metadata.labels[{key}]",
             label,
-            "only the value true hands the profile to the profile controller",
+            "the profile controller handles the profile with the value true only",
         )
     if subject.is_managed and subject.spec.selector is None:
         yield subject.finding(

@@ -1,4 +1,4 @@
-"""A profile under the eyes of the linter, and what is said about it."""
+"""A profile that is being checked."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ KIND = ClusterColocationProfile.__name__
 
 
 class Subject:
-    """One profile, its selectors read once."""
+    """One profile, with its selectors parsed once."""
 
     def __init__(self, profile: ClusterColocationProfile) -> None:
         self.profile = profile
@@ -23,26 +23,26 @@ class Subject:
 
     @property
     def selector(self) -> Selector:
-        """Which pods match; everything where the profile does not say, or cannot be read."""
+        """The selector of pods; it matches everything where the profile has none, or an invalid one."""
         return self.matcher.selector or EVERYTHING
 
     @property
     def namespace_selector(self) -> Selector:
-        """Which namespaces match, in the same way."""
+        """The selector of namespaces, in the same way."""
         return self.matcher.namespace_selector or EVERYTHING
 
     @property
     def is_managed(self) -> bool:
-        """Whether the profile controller applies the profile again, without being told to do so with all."""
+        """Whether the profile controller re-applies the profile without `reconcileByDefault`."""
         return self.profile.metadata.labels.get(extension.LABEL_CONTROLLER_MANAGED) == "true"
 
     def finding(self, severity: Severity, rule: str, field: str, value: Any, expectation: str) -> Finding:
-        """Return a finding about this profile."""
+        """Return a finding on this profile."""
         return found(self.name, severity, rule, field, value, expectation)
 
 
 def found(name: str, severity: Severity, rule: str, field: str, value: Any, expectation: str) -> Finding:
-    """Return a finding about a profile that may not even be readable."""
+    """Return a finding on a profile that may not be decodable."""
     return Finding(
         severity=severity,
         rule=rule,

@@ -1,7 +1,7 @@
-"""Try a profile on pods that it selects, with the very handlers that the webhooks run.
+"""Try a profile on pods that it selects, with the handlers that the webhooks run.
 
-The pods are made up: as few labels as the selector asks for, and what a pod brings itself (a priority, a QoS
-class) in all its kinds, since a profile that sets only one of the two works for some pods and not for others.
+The pods are synthetic: they have the labels that the selector requires, with all combinations of priority and
+QoS class, since a profile that sets only one of the two works for some pods and not for others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ NOTHING: Final[Mapping[str, str]] = {}
 
 
 class Trial:
-    """A cluster with some profiles in it, to try them on pods."""
+    """A cluster with some profiles, to try them on pods."""
 
     def __init__(self, subjects: Sequence[Subject], handle: LintHandle) -> None:
         cluster = Cluster()
@@ -88,7 +88,7 @@ class Trial:
     def admit(
         self, example_pod: "Example", spec: Mapping[str, Any] = PLAIN, labels: Mapping[str, str] = NOTHING
     ) -> str:
-        """Create a pod, of this spec and with further labels. Returns why it is refused, empty if it is not.
+        """Admit a pod with this spec and further labels. Return why it is refused, empty if it is not.
 
         Raises Errored where the profiles cannot be applied.
         """
@@ -114,7 +114,7 @@ class Trial:
 
 
 class Example(NamedTuple):
-    """Labels of a pod, and of its namespace."""
+    """The labels of a pod and of its namespace."""
 
     labels: dict[str, str]
     namespace_labels: dict[str, str]
@@ -132,7 +132,7 @@ class Example(NamedTuple):
 
 
 def _priorities(subjects: Sequence[Subject], handle: LintHandle) -> dict[str, int]:
-    """Return the values of all priority classes; of those that are not known, 0."""
+    """Return the values of all priority classes; 0 for unknown ones."""
     asked = {subject.spec.priority_class_name: 0 for subject in subjects if subject.spec.priority_class_name}
     known = {item.metadata.name: item.value for item in handle.cluster.store(PriorityClass)}
     return asked | SHIPPED | known

@@ -1,4 +1,4 @@
-"""What a profile writes into pods: keys, values and names that the API server or the webhooks refuse."""
+"""Checks of a profile's values: keys, values and names that the API server or the webhooks refuse."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _CLASSES: Final = {
 
 
 def check_metadata(subject: Subject) -> Iterator[Finding]:
-    """Yield labels and annotations that no pod may have; pods that get them are refused."""
+    """Yield invalid labels and annotations; pods that get them are refused."""
     spec = subject.spec
     patched = spec.patch.get("metadata") if isinstance(spec.patch, dict) else None
     patched = patched if isinstance(patched, dict) else {}
@@ -50,7 +50,7 @@ def check_metadata(subject: Subject) -> Iterator[Finding]:
 def check_names(
     subject: Subject, priority_classes: Store[PriorityClassObject], *, complete: bool
 ) -> Iterator[Finding]:
-    """Yield a QoS class, a scheduler or a priority class that there is not."""
+    """Yield a QoS class, a scheduler name or a priority class that does not exist or is invalid."""
     spec = subject.spec
     known = _CLASSES[extension.LABEL_POD_QOS][0]
     if spec.qos_class and spec.qos_class not in known:
@@ -107,7 +107,7 @@ def _label(subject: Subject, field: str, key: str, value: Any) -> Iterator[Findi
             "unknown-qos" if key == extension.LABEL_POD_QOS else "unknown-priority-class",
             field,
             value,
-            f"no {what}, which counts as none at all; expected one of {', '.join(names)}",
+            f"not a {what}, so it is treated as none; expected one of {', '.join(names)}",
         )
 
 
@@ -119,7 +119,7 @@ def _key(subject: Subject, field: str, key: str) -> Iterator[Finding]:
 
 
 def _mappings(subject: Subject) -> Iterator[Finding]:
-    """Yield mappings whose outcome is not what it looks like."""
+    """Yield mappings with an effect that is not obvious."""
     spec = subject.spec
     sure = set(spec.labels) | {
         requirement.key for requirement in subject.selector.requirements if not requirement.matches({})
@@ -136,8 +136,8 @@ def _mappings(subject: Subject) -> Iterator[Finding]:
                     "mapping-chain",
                     path,
                     new,
-                    f"{new!r} is mapped on to {mapping[new]!r}: Koordinator maps in random order, koordpy by "
-                    "key; expected no chains",
+                    f"{new!r} is mapped to {mapping[new]!r} in turn: Koordinator's order is random, koordpy "
+                    "uses the order of keys; expected no chains",
                 )
             if old not in given:
                 yield subject.finding(
@@ -162,7 +162,7 @@ def _suffixes(subject: Subject) -> Iterator[Finding]:
                 "suffix-accumulates",
                 field,
                 suffix,
-                "the profile controller appends it to a pending pod again and again (every 5 minutes by "
+                "the profile controller appends it to a pending pod repeatedly (every 5 minutes by "
                 f"default) until the label has more than {labels.MAX_NAME_LENGTH} characters; expected no "
                 "suffixes together with the controller",
             )

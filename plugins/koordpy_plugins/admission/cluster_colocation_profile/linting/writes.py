@@ -1,7 +1,7 @@
-"""What a profile writes into a pod, value by value, as far as the profile alone tells.
+"""The values that a profile writes to pods, as far as the profile alone determines them.
 
-A place is a path such as `metadata.labels[app]` or `spec.containers[name=main].image`. Values that depend on
-the pod (copied labels) are written as text that says so: two profiles that copy the same label agree.
+A place is a path such as `metadata.labels[app]` or `spec.containers[name=main].image`. A value that depends
+on the pod (a copied label) is represented by a description, so two profiles that copy the same label agree.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ POD: Final = "Pod"
 
 @dataclass(frozen=True)
 class Write:
-    """A value that a profile's field writes to a place in the pod; None takes away what is there."""
+    """A value that a profile's field writes to a place in the pod; None removes the present value."""
 
     place: str
     value: Any
@@ -25,7 +25,7 @@ class Write:
 
 
 def writes(spec: ClusterColocationProfile.Spec) -> Iterator[Write]:
-    """Yield what a profile writes, in the order in which it does; suffixes apart."""
+    """Yield what a profile writes, in order, except suffixes."""
     for key, value in spec.labels.items():
         yield Write(_label(key), value, f"spec.labels[{key}]")
     for key, value in spec.annotations.items():
@@ -50,17 +50,17 @@ def writes(spec: ClusterColocationProfile.Spec) -> Iterator[Write]:
 
 
 def suffixed(spec: ClusterColocationProfile.Spec) -> dict[str, str]:
-    """Return the suffixes by the place that they are appended to."""
+    """Return the suffixes by the path to which they are appended."""
     return {_label(key): suffix for key, suffix in spec.label_suffixes.items() if suffix}
 
 
 def leaves(patch: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the values of a strategic merge patch by places. A list without a merge key is one value."""
+    """Yield the values of a strategic merge patch by path. A list without a merge key is one value."""
     yield from _object_leaves(patch, patch_types()[POD], "")
 
 
 def unknown_fields(patch: dict[str, Any]) -> Iterator[str]:
-    """Yield the paths of a patch's members that pods do not have."""
+    """Yield the paths of a patch's fields that pods do not have."""
     yield from _unknown(patch, patch_types()[POD], "")
 
 

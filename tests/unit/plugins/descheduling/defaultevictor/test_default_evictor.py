@@ -82,11 +82,11 @@ PROTECTED = {
     "static": (pod({"annotations": {"kubernetes.io/config.source": "file"}}), "it is a static pod"),
     "terminating": (pod({"deletionTimestamp": "2026-01-01T00:00:00Z"}), "it is terminating"),
     "critical": (pod(spec={"priority": 2000000000}), "it has a system critical priority"),
-    "bare": (pod(BARE), "nobody owns it"),
-    "failed and bare": (pod(BARE, status=FAILED), "nobody owns it"),
+    "bare": (pod(BARE), "it has no owner"),
+    "failed and bare": (pod(BARE, status=FAILED), "it has no owner"),
     "hostPath": (pod(spec={"volumes": [{"hostPath": {"path": "/x"}}]}), "it has local storage"),
     "emptyDir": (pod(spec={"volumes": [{"emptyDir": {}}]}), "it has local storage"),
-    "daemon": (pod({"ownerReferences": [{"kind": "DaemonSet"}]}), "a DaemonSet owns it"),
+    "daemon": (pod({"ownerReferences": [{"kind": "DaemonSet"}]}), "it is owned by a DaemonSet"),
 }
 
 
@@ -203,7 +203,7 @@ def test_pods_without_a_budget_can_be_protected() -> None:
         (
             {"noEvictionPolicy": "Mandatory"},
             pod({"annotations": {PREFER_NOT: ""}}),
-            "it is annotated to be left alone",
+            "it has the annotation prefer-no-eviction",
         ),
         (
             {"podProtections": {"extraEnabled": ["PodsWithResourceClaims"]}},
@@ -234,7 +234,7 @@ def test_what_keeps_a_pod_is_told(fields: dict[str, Any], item: Pod, reason: str
 def test_the_pods_own_wish_is_told_first() -> None:
     both = pod({"annotations": {PREFER_NOT: "", "kubernetes.io/config.mirror": ""}})
     assert evictor(noEvictionPolicy="Mandatory").reasons_against(both) == [
-        "it is annotated to be left alone",
+        "it has the annotation prefer-no-eviction",
         "it is a mirror pod",
     ]
 
