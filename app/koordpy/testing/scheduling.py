@@ -19,10 +19,12 @@ from koordpy.api.core import Pod
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.cycle.placement import Placement
+from koordpy.scheduling.cycle.plans import Plans
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import Bind, Binding, Plugin
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.plan import PLAN
 from koordpy.scheduling.interface.status import SUCCESS, Code, Status
 from koordpy.scheduling.profiles.config import PluginConfig, PluginRef, Plugins, PluginSet, Profile
 from koordpy.scheduling.profiles.config import SchedulerConfiguration as Configuration
@@ -49,6 +51,8 @@ class Found:
     """The weighted total of each node that fits."""
     scores_by_plugin: dict[str, dict[str, int]] = field(default_factory=dict)
     """Normalised scores with the plugin's weight, by plugin, then node."""
+    plan: dict[str, str] = field(default_factory=dict)
+    """The nodes that FindOneNode has planned for pods, by `namespace/name`, where it answered with a plan."""
 
     @property
     def best(self) -> str:
@@ -104,6 +108,7 @@ class Scheduling:
         framework = profiles.whole_of("") if in_tree else profiles.of("")
         assert framework is not None
         self.framework: Framework = framework
+        self._plans = Plans((framework,), self.handle)
         settle(cluster)
 
     def plugin(self, name: str) -> Plugin:
@@ -129,6 +134,9 @@ class Scheduling:
             found.statuses = {name: status for status, names in outcome.failed() for name in names}
             found.fits = list(outcome.kept.names)
         found.refused = {name: status.message for name, status in found.statuses.items()}
+        plan = state.read(PLAN)
+        if plan is not None:
+            found.plan = {each.pod.metadata.key: each.node_name for each in plan.pods}
         if found.fits and self.framework.scores:
             scores, status = self.framework.run_score(state, pod, outcome.kept)
             if scores is None:
@@ -143,14 +151,18 @@ class Scheduling:
     async def place(self, pod: Pod, node: str = "") -> Placed:
         """Run a whole cycle, from filtering to a bound pod in the cluster's store.
 
-        The best node is taken, or the one that is named. A failure after Filter takes everything back.
+        The best node is taken, or the one that is named. A failure after Filter takes everything back. A plan
+        of FindOneNode holds for its pods that are placed later, until the placement of one of them fails.
         """
         framework, state = self.framework, self.framework.new_state()
         self.cluster.store(Pod).apply(pod)
+        self._plans.begin(state, pod, self.cluster.nodes.all())
         found = self._find(state, pod)
         node = node or found.best
         if node not in found.fits:
+            self._plans.failed(pod)
             return Placed(status=found.statuses.get(node, Status.unschedulable("no node fits")))
+        self._plans.found(state, pod)
         with Placement(framework, state, pod, node) as placement:
             status = placement.reserve()
             if status.is_success:
@@ -164,6 +176,7 @@ class Scheduling:
                 bind = framework.run_bind(state, placement.pod, binding)
                 status = await placement.write(bind)
         if not status.is_success:
+            self._plans.failed(pod)
             return Placed(status=status)
         placement.post_bind()
         return Placed(node, binding.annotations, binding.labels)

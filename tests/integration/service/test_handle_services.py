@@ -1,6 +1,6 @@
 """What a plugin gets from its handle, over the extender's HTTP: a scheduler asks, the plugin answers."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,6 +29,7 @@ from koordpy.scheduling.interface.status import SUCCESS, Status
 from koordpy.scheduling.profiles import registry
 from tests.integration.service.scheduling import node_of, scheduling, shipped
 from tests.integration.service.stage import Document, Stage, pod_document, serving, until
+from tests.unit.scheduling.planner import JOB, Planner
 
 READ = "example.com/read"
 
@@ -64,9 +65,14 @@ class Barrier(Plugin, Filter, EnqueueExtensions):
 
 @asynccontextmanager
 async def served(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *plugins: type[Plugin], **extender: Any
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *plugins: type[Plugin],
+    nodes: Sequence[str] = ("n0",),
+    pods: Sequence[Document] = (),
+    **extender: Any,
 ) -> AsyncIterator[Stage]:
-    """Run a process with Reservation and some plugins more, on one node, beside a scheduler."""
+    """Run a process with Reservation and some plugins more, beside a scheduler that begins with some pods."""
     known = registry.installed().including(*plugins)
     monkeypatch.setattr(registry, "installed", lambda: known)
     binds = [{"name": name} for name in ("Reservation", "DefaultBinder")]
@@ -88,7 +94,10 @@ async def served(
     file.write_text(yaml.safe_dump(document))
     settings = {"schedulerConfig": str(file), "leaderElect": False, **extender}
     async with serving(tmp_path, extender=settings) as stage:
-        await stage.add_node("n0")
+        for name in nodes:
+            await stage.add_node(name)
+        for pod in pods:
+            await stage.client.create_raw(resource_of(Pod), "default", pod)
         async with scheduling(stage, shipped(stage)):
             yield stage
 
@@ -146,3 +155,20 @@ async def test_a_plugin_has_kube_scheduler_try_its_pods_again(
             queue.activate([pod])
         await until(lambda: node_of(stage, "web") == "n0")
         assert WOKEN in (await stage.client.get(Pod, "default", "web")).metadata.annotations
+
+
+@pytest.mark.parametrize("node_choice", ["kube-scheduler", "koordpy"])
+async def test_a_plan_of_one_pod_places_the_whole_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node_choice: str
+) -> None:
+    nodes = ("n0", "n1", "n2")
+    Planner.reset()
+    monkeypatch.setattr(Planner, "order", nodes[::-1])
+    pods = [pod_document(f"p{number}", labels={JOB: "j"}) for number in range(3)]
+    async with served(
+        tmp_path, monkeypatch, Planner, nodes=nodes, pods=pods, nodeChoice=node_choice
+    ) as stage:
+        await until(lambda: all(node_of(stage, f"p{number}") for number in range(3)))
+        assert [node_of(stage, f"p{number}") for number in range(3)] == ["n2", "n1", "n0"]
+        assert len(Planner.planned_for) == 1
+        assert len(stage.extender.plans) == 0

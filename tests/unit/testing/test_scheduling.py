@@ -4,7 +4,20 @@ import pytest
 
 from koordpy.api.core import Pod
 from koordpy.cluster.columns import PODS
-from koordpy.scheduling.interface import Binding, Filter, Permit, Plugin, PreBind, Reserve, Score
+from koordpy.cluster.nodes import NodeSet
+from koordpy.scheduling.interface import (
+    Binding,
+    Filter,
+    FindOneNode,
+    Permit,
+    PlacementPlan,
+    PlannedPod,
+    Plugin,
+    PreBind,
+    PreFilter,
+    Reserve,
+    Score,
+)
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.status import SUCCESS, Status
@@ -114,3 +127,43 @@ def test_installed_plugins_run_by_name_with_arguments() -> None:
     found = Scheduling(known, "LoadAwareScheduling", args=args).find(pod("p"))
     assert_fits(found, "calm")
     assert_refused(found, "warm", "usage exceed threshold")
+
+
+class Pairs(Plugin, PreFilter, FindOneNode):
+    """Plans the pods `left` and `right` together."""
+
+    name = "Pairs"
+    asked = 0
+    right = "b"
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
+        return None, SUCCESS
+
+    def find_one_node(
+        self, state: CycleState, pod_: Pod, node_names: frozenset[str] | None
+    ) -> tuple[str | PlacementPlan, Status]:
+        self.asked += 1
+        known = {each.metadata.name: each for each in (*self.handle.cluster.store(Pod), pod_)}
+        where = {"left": "a", "right": self.right}
+        plan = [PlannedPod(known[name], where[name]) for name in where if name in known]
+        return PlacementPlan(plan), SUCCESS
+
+
+async def test_a_plan_is_seen_and_followed_until_a_placement_fails() -> None:
+    known = cluster(node("a"), node("b"), node("c"), pod("left"), pod("right"))
+    scheduling = Scheduling(known, Pairs)
+    pairs = scheduling.plugin("Pairs")
+    assert isinstance(pairs, Pairs)
+    left, right = (known.store(Pod).get("default", name) for name in ("left", "right"))
+    assert left is not None
+    assert right is not None
+    found = scheduling.find(left)
+    assert found.plan == {"default/left": "a", "default/right": "b"}
+    assert_fits(found, "a")
+    assert (await scheduling.place(left)).node == "a"
+    pairs.right = "c"
+    assert not (
+        await scheduling.place(right, node="c")
+    ).status.is_success  # b is planned; the plan is dropped
+    assert (await scheduling.place(right)).node == "c"
+    assert pairs.asked == 3

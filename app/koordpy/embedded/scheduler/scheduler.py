@@ -24,6 +24,7 @@ from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.lib.http1 import Connect
 from koordpy.scheduling.cycle.placement import Placement
+from koordpy.scheduling.cycle.plans import Plans
 from koordpy.scheduling.cycle.queue import SchedulingQueue, by_priority
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface import ExtenderError, Plugin, QueuedPod
@@ -105,6 +106,7 @@ class Scheduler:
             gates=gates,
         )
         self._profiles = profiles.frameworks
+        self._plans = Plans(self._profiles.values(), self._handles[0])
         self._search = NodeSearch(config, self._nodes, self._extenders, self._rng)
         sort = next(iter(self._profiles.values())).queue_sort
         self.queue = SchedulingQueue(
@@ -226,8 +228,11 @@ class Scheduler:
     async def _place(self, attempt: _Attempt) -> Status:
         """Find a node and take what the pod needs there; where that fails, see to the failure."""
         framework, state, pod = attempt.framework, attempt.state, attempt.pod
+        self._plans.begin(state, pod, self._nodes.all())
         found = await self._search.find(framework, state, pod)
-        if not found.node_name:
+        if found.node_name:
+            self._plans.found(state, pod)
+        else:
             status = found.status
             nomination: PostFilterResult | None = CLEARED
             if found.outcome is not None:
@@ -341,6 +346,7 @@ class Scheduler:
     ) -> None:
         """See to a failed attempt. `freed`: others may want what it had taken."""
         handle = attempt.framework.handle
+        self._plans.failed(attempt.pod)
         nomination = taken_over(status, nomination, attempt.node_name)
         failure = Failure(attempt.pod, status, nomination, attempt.node_name, attempt.state, outcome)
         if handle.claim_failure(failure):

@@ -29,6 +29,7 @@ from koordpy.scheduling.framework.metrics import BATCH_ATTEMPTS, counter
 from koordpy.scheduling.interface.cycle_state import PLACED, CycleState
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome, Scores
+from koordpy.scheduling.interface.plan import PLAN
 from koordpy.scheduling.profiles.profiles import Profiles
 
 from .candidates import Candidates
@@ -239,13 +240,13 @@ class Batches:
     def _look(self, pod: Pod, whole: Framework) -> Ranking | None:
         """Evaluate all nodes for a pod; None if one ranking cannot serve several pods.
 
-        That is the case if the pod fits nowhere, a plugin fails, or scores depend on which nodes are
-        candidates; and if pods are packed: a node gets better with each of them, and the changed one is the
-        best.
+        That is the case if the pod fits nowhere or was planned together with others, a plugin fails, or
+        scores depend on which nodes are candidates; and if pods are packed: a node gets better with each of
+        them, and the changed one is the best.
         """
         state = whole.new_state()
         outcome = whole.find_feasible(state, pod, self._nodes.all())
-        if outcome.error is not None or not outcome.feasible.any():
+        if outcome.error is not None or not outcome.feasible.any() or state.read(PLAN) is not None:
             return None
         kept = outcome.kept
         scores = self._chooser.score(whole, state, pod, kept)

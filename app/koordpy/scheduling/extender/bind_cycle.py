@@ -25,6 +25,7 @@ from koordpy.cluster.nodes import NodeSet
 from koordpy.cluster.retry import retried
 from koordpy.scheduling.cycle.fence import Closed, Fence
 from koordpy.scheduling.cycle.placement import Placement
+from koordpy.scheduling.cycle.plans import Plans
 from koordpy.scheduling.explain.decisions import Decision, Decisions
 from koordpy.scheduling.explain.history import Histories
 from koordpy.scheduling.framework.framework import Framework
@@ -74,6 +75,7 @@ class BindCycle:
         attempts: Attempts,
         decisions: Decisions,
         histories: Histories,
+        plans: Plans,
     ) -> None:
         self.profiles = profiles
         self.handle = handle
@@ -81,6 +83,7 @@ class BindCycle:
         self.attempts = attempts
         self.decisions = decisions
         self.histories = histories
+        self.plans = plans
         self.fence = Fence(handle.clock)
         self.on_asked: Callable[[], None] | None = None
         self._running: dict[str, tuple[str, asyncio.Future[str]]] = {}
@@ -240,6 +243,7 @@ class BindCycle:
             or self.nodes.hidden.version != attempt.hidden_version
         ):
             state = attempt.state = framework.new_state()
+            self.plans.begin(state, pod, nodes)
             outcome = framework.find_feasible(state, pod, nodes)
             if outcome.error is not None:
                 return outcome.error
@@ -317,6 +321,7 @@ class BindCycle:
         ATTEMPTS_KEPT.set(len(self.attempts))
         if placement is None or not status.is_success:
             decision.fail("superseded" if attempt.is_superseded else "failed", status)
+            self.plans.failed(attempt.pod)
             framework.handle.report_failure(
                 Failure(attempt.pod, status, node_name=node_name, state=attempt.state)
             )

@@ -20,6 +20,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.feature_gates import FeatureGates
+from koordpy.scheduling.cycle.plans import Plans
 from koordpy.scheduling.explain.decisions import Decision, Decisions
 from koordpy.scheduling.explain.history import PODS, Histories
 from koordpy.scheduling.framework.metrics import (
@@ -116,7 +117,8 @@ class Extender:
         self.attempts = Attempts(handle.clock)
         self.histories = Histories(handle, pods=histories, is_light=is_light)
         self._recheck = Recheck(handle)
-        self.binds = BindCycle(profiles, handle, self.attempts, self.decisions, self.histories)
+        self.plans = Plans(profiles.frameworks.values(), handle)
+        self.binds = BindCycle(profiles, handle, self.attempts, self.decisions, self.histories, self.plans)
         handle.on(Pod, delete=self._pod_deleted)
         if is_light:
             light.check(profiles.frameworks.values())
@@ -156,7 +158,7 @@ class Extender:
             return wire.error_result(refusal), None
         enqueued = framework.run_pre_enqueue(pod)
         found = None
-        if self._batches is not None and enqueued.is_success:
+        if self._batches is not None and enqueued.is_success and not self.plans.node_of(pod):
             found = self._batches.find(pod, candidates)
         if found is not None:
             kept = self._take_over(attempt, *found)
@@ -166,6 +168,7 @@ class Extender:
         nodes, unknown = candidates.selected
         attempt.moment, attempt.hidden_version = self.nodes.moment, self.nodes.hidden.version
         if enqueued.is_success:
+            self.plans.begin(attempt.state, pod, nodes)
             outcome = framework.find_feasible(attempt.state, pod, nodes)
         else:
             outcome = _not_enqueued(enqueued, nodes)
@@ -192,6 +195,8 @@ class Extender:
             decision.fail("unschedulable", status)
             self._failed(attempt, status, outcome)
             message = status.message
+        else:
+            self.plans.found(attempt.state, pod)
         self.histories.filtered(pod, decision.started, outcome, fitting, message)
         answer = self._answer(attempt, kept, candidates, failed, unresolvable)
         return answer, attempt if len(kept) > 1 and framework.scores else None
@@ -366,6 +371,7 @@ class Extender:
             self.attempts.discard(attempt)
 
     def _failed(self, attempt: Attempt, status: Status, outcome: FilterOutcome) -> None:
+        self.plans.failed(attempt.pod)
         result = "unschedulable" if status.is_rejected else "error"
         counter(ATTEMPTS, result, attempt.framework.profile_name).inc()
         histogram(ATTEMPT_DURATION, result, attempt.framework.profile_name).observe(

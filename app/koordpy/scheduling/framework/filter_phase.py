@@ -26,6 +26,7 @@ from koordpy.scheduling.interface.gates import CROSS_SCHEDULER_NOMINATION, SKIP_
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.nominator import Nominator
 from koordpy.scheduling.interface.outcome import FilterOutcome, PreFilterOutcome, Refusals
+from koordpy.scheduling.interface.plan import PLAN, PLANNED_NODE, PlacementPlan
 from koordpy.scheduling.interface.status import REJECTED, SUCCESS, Code, Status, Verdict
 
 from .enabled_plugins import EnabledPlugins
@@ -90,21 +91,29 @@ class FilterPhase:
             if not status.is_success:
                 return PreFilterOutcome(status.by(name))
         for name, finder in self._find_one_node:
-            node_name, status = call(
+            planned = state.read(PLANNED_NODE)
+            if planned is not None:
+                if outcome.node_names is None or planned in outcome.node_names:
+                    return PreFilterOutcome(node_names=frozenset((planned,)), rejectors=[name])
+                state.delete(PLANNED_NODE)
+            found, status = call(
                 state, "FindOneNodePlugin", name, finder.find_one_node, state, pod, outcome.node_names
             )
             if status.is_skip:
                 continue
             if not status.is_success:
                 return PreFilterOutcome(status.by(name))
-            if not node_name:
+            if isinstance(found, PlacementPlan):
+                state.write(PLAN, found)
+                found = found.node_of.get(pod.metadata.uid, "")
+            if not found:
                 return PreFilterOutcome(
                     Status.failed(
                         f'FindOneNodePlugin "{name}" succeeded but produced no node for pod '
                         f"{pod.metadata.key}"
                     )
                 )
-            return PreFilterOutcome(node_names=frozenset((node_name,)))
+            return PreFilterOutcome(node_names=frozenset((found,)))
         for name, preferrer in self._prefer_nodes:
             names, status = call(
                 state, "PreferNodesPlugin", name, preferrer.prefer_nodes, state, pod, outcome.node_names

@@ -33,6 +33,7 @@ from .filtering import (
     Victims,
 )
 from .numa import NUMATopologyHint, NUMATopologyHintProvider
+from .plan import PlacementPlan, PlannedPod
 from .plugin import Plugin
 from .providers import APIService, Controller, ControllerProvider
 from .queueing import (
@@ -84,6 +85,8 @@ __all__ = [
     "NextPod",
     "NodeTransformer",
     "Permit",
+    "PlacementPlan",
+    "PlannedPod",
     "Plugin",
     "PostBind",
     "PostFilter",

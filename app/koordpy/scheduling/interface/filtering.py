@@ -11,6 +11,7 @@ from .cycle_state import CycleState
 from .forms import Forms, TwoForms
 from .node_info import NodeInfo, each
 from .outcome import FilterOutcome, PostFilterResult
+from .plan import PlacementPlan
 from .status import SUCCESS, Status, Verdict
 
 
@@ -67,12 +68,16 @@ class AfterPreFilter:
 
 
 class FindOneNode:
-    """Places a pod by a plan made elsewhere; one per profile."""
+    """Places a pod, or the pods of a job together, by a plan; one per profile."""
 
     def find_one_node(
         self, state: CycleState, pod: Pod, node_names: frozenset[str] | None
-    ) -> tuple[str, Status]:
-        """Return the one node to try, or Skip; a failure ends the attempt."""
+    ) -> tuple[str | PlacementPlan, Status]:
+        """Return the one node to try, or a plan with the pod among others, or Skip.
+
+        A failure ends the attempt. As long as a plan holds, its other pods are tried on their planned nodes
+        alone, without another call. `node_names` are what PreFilter left to this pod (None: any node).
+        """
         raise NotImplementedError
 
 
