@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 import yaml
+from prometheus_client import REGISTRY
 
 from koordpy.api.core import ConfigMap, Pod
 from koordpy.api.meta import KubeObject, ObjectMeta
@@ -19,9 +20,11 @@ from koordpy.scheduling.interface import (
     EnqueueExtensions,
     Filter,
     Plugin,
+    PostBind,
     PreBind,
     any_change,
 )
+from koordpy.scheduling.interface.auditor import RecordType
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.pod_queues import ClusterEvent
@@ -172,3 +175,38 @@ async def test_a_plan_of_one_pod_places_the_whole_job(
         assert [node_of(stage, f"p{number}") for number in range(3)] == ["n2", "n1", "n0"]
         assert len(Planner.planned_for) == 1
         assert len(stage.extender.plans) == 0
+
+
+class Gangs(Plugin, Filter, PostBind):
+    """Tells the auditor of a gang of one."""
+
+    name = "Gangs"
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        self.handle.auditor.gang_added("default/g", 1)
+        self.handle.auditor.gang_happened("default/g", pod, RecordType.GANG_SATISFIED)
+        return SUCCESS
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.handle.auditor.gang_result("default/g", RecordType.SCHEDULED)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_a_plugin_tells_the_workload_auditor_of_its_gangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enabled: bool
+) -> None:
+    def ended() -> float:
+        labels = {"priority": "", "event_type": "gangMinMemberSatisfied", "outcome": "gangScheduled"}
+        name = "scheduler_workload_auditor_scheduling_events_before_outcome_count"
+        return REGISTRY.get_sample_value(name, labels) or 0.0
+
+    before = ended()
+    async with served(tmp_path, monkeypatch, Gangs, workloadAuditor={"enabled": enabled}) as stage:
+        pod = pod_document("p", annotations={"gang.scheduling.koordinator.sh/name": "g"})
+        await stage.client.create_raw(resource_of(Pod), "default", pod)
+        await until(lambda: node_of(stage, "p") == "n0")
+        handle = stage.profiles.frameworks["default-scheduler"].handle
+        assert handle.auditor.enabled is enabled
+        if enabled:
+            await until(lambda: ended() == before + 1)
+        assert ended() == before + enabled

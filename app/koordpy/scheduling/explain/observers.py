@@ -59,6 +59,8 @@ class Observers:
         self.auditor = _auditor(settings.workload_auditor, profiles, handle)
         if self.auditor is not None:
             decisions.listen(self.auditor)
+            for framework in profiles.frameworks.values():
+                framework.handle.auditor = self.auditor
         self.events = _recorders(profiles, handle, client)
         if self.events:
             decisions.listen(ReservationEvents(self.events, profiles))

@@ -15,6 +15,7 @@ from koordpy.cluster.network_topology.manager import TreeManager
 from koordpy.cluster.nodes import NodeSet, NodeTable
 from koordpy.lib.clock import Clock
 
+from .auditor import Auditor, NoAuditor
 from .cycle_state import CycleState
 from .debug_flags import DebugFlags
 from .extenders import PreemptExtender
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T", bound=KubeObject)
 
 _NO_RESERVATIONS = NoReservations()
+_NO_AUDITOR = NoAuditor()
 
 
 class WhatIf(Protocol):
@@ -117,6 +119,9 @@ class Handle:
         """The feature gates; the framework of the profile sets them."""
         self.events = events
         self.extenders = extenders
+        self.auditor: Auditor = _NO_AUDITOR
+        """The workload auditor, once the process is put together; before, and where it is off, it records
+        nothing."""
         self.queue = PodQueues()
         """Where pods of the profile wait for their next attempt."""
         self.network_topology = network_topology

@@ -10,14 +10,17 @@ from prometheus_client import CollectorRegistry
 
 from koordpy.api.core import Pod
 from koordpy.api.scheme import decode
+from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import FakeClock
+from koordpy.scheduling.explain.auditor import auditor
 from koordpy.scheduling.explain.auditor.auditor import WorkloadAuditor, metric_labels
 from koordpy.scheduling.explain.auditor.metrics import AuditorMetrics
-from koordpy.scheduling.explain.auditor.record import RecordType
 from koordpy.scheduling.explain.auditor.settings import AuditorSettings
 from koordpy.scheduling.explain.decisions import Decision, Decisions
+from koordpy.scheduling.interface.auditor import RecordType
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.diagnosis import diagnosis_of
+from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import Status
 from tests.unit.scheduling.worlds import NOW
 
@@ -234,3 +237,41 @@ def test_no_order_of_events_leaves_a_record_behind_or_measures_less_than_nothing
     assert len(audit.auditor) == 0
     for metric in audit.registry.collect():
         assert all(sample.value >= 0 for sample in metric.samples if sample.name.endswith("_sum"))
+
+
+def test_a_plugin_notes_what_happened_to_a_pod_that_waits() -> None:
+    audit = Audit()
+    waiting, gone = pod(), pod("gone")
+    audit.auditor.pod_added(waiting)
+    assert audit.auditor.enabled
+    audit.auditor.happened(waiting, RecordType.PREEMPT_NOMINATED, "n1")
+    audit.clock.advance(7.0)
+    audit.auditor.happened(waiting, RecordType.VICTIMS_DELETED)
+    audit.auditor.happened(gone, RecordType.PREEMPT_NOMINATED)
+    assert audit.value("preemption_to_victim_deleted_seconds_sum") == 7.0
+    audit.bind(waiting)
+    assert audit.events("preemptNominated", "scheduled") == 1
+    assert len(audit.auditor) == 0
+
+
+def test_groups_that_are_never_ended_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auditor, "MOST_GROUPS", 2)
+    audit = Audit()
+    for number in range(3):
+        audit.auditor.gang_added(f"d/g{number}", 1)
+    audit.auditor.gang_happened("d/g2", None, RecordType.GANG_SATISFIED)  # not recorded, and no error
+    assert len(audit.auditor) == 2
+    audit.auditor.gang_result("d/g0", RecordType.SCHEDULED)
+    audit.auditor.gang_added("d/g2", 1)
+    assert len(audit.auditor) == 2
+
+
+def test_without_an_auditor_nothing_is_recorded() -> None:
+    off = Handle(Cluster(FakeClock(NOW))).auditor
+    assert not off.enabled
+    off.happened(pod(), RecordType.PREEMPT_NOMINATED)
+    off.gang_added("d/g", 1)
+    off.gang_gated("d/g", None, True)
+    off.gang_happened("d/g", None, RecordType.GANG_SATISFIED)
+    off.gang_result("d/g", RecordType.SCHEDULED)
+    off.gang_deleted("d/g")

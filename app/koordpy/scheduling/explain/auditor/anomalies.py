@@ -5,8 +5,10 @@ Source: Koordinator, `pkg/scheduler/frameworkext/workloadauditor/anomaly_detecto
 
 import logging
 
+from koordpy.scheduling.interface.auditor import RecordType
+
 from .metrics import AuditorMetrics
-from .record import Outcome, Record, RecordType
+from .record import Outcome, Record
 from .settings import AuditorSettings
 
 log = logging.getLogger(__name__)

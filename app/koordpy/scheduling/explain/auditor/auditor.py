@@ -13,12 +13,16 @@ from koordpy.api.core import Pod
 from koordpy.api.gangs import gang_name
 from koordpy.lib.clock import Clock
 from koordpy.scheduling.explain.decisions import ENDS, Decision, Step
+from koordpy.scheduling.interface.auditor import Auditor, RecordType
 from koordpy.scheduling.interface.diagnosis import existing_diagnosis
 
 from .anomalies import Anomalies
 from .metrics import AuditorMetrics
-from .record import Outcome, Record, RecordType
+from .record import Outcome, Record
 from .settings import AuditorSettings
+
+MOST_GROUPS = 10_000
+"""Groups of gangs that are recorded at a time: plugins name them, and have to end them."""
 
 
 def metric_labels(settings: AuditorSettings) -> list[str]:
@@ -26,7 +30,7 @@ def metric_labels(settings: AuditorSettings) -> list[str]:
     return ["priority", *(name for name, _ in settings.label_pairs)]
 
 
-class WorkloadAuditor:
+class WorkloadAuditor(Auditor):
     """The records of all workloads. `is_ours` says whether a profile serves a scheduler name."""
 
     def __init__(
@@ -40,9 +44,15 @@ class WorkloadAuditor:
         self._metrics, self._clock, self._is_ours = metrics, clock, is_ours
         self._anomalies = Anomalies(settings, metrics)
         self._records: dict[str, Record] = {}
+        self._groups: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._records)
+
+    @property
+    def enabled(self) -> bool:
+        """Return that something is recorded."""
+        return True
 
     # --- pods ------------------------------------------------------------------------------------
 
@@ -123,11 +133,19 @@ class WorkloadAuditor:
                 record.last_recorded_attempt = record.attempts
                 self._append(record, RecordType(type_), message)
 
+    def happened(self, pod: Pod, event: RecordType, message: str = "") -> None:
+        """Note what happened to a pod that waits for a node; pods of gangs are left to the gang methods."""
+        record = None if gang_name(pod) else self._records.get(_key(pod))
+        if record is not None:
+            with self._timed("RecordPod"):
+                self._append(record, event, message)
+
     # --- gangs -----------------------------------------------------------------------------------
 
     def gang_added(self, group: str, min_member: int) -> None:
-        """Start the record of a group of gangs, unless there is one."""
-        if group not in self._records:
+        """Start the record of a group of gangs, unless there is one or there are too many."""
+        if group not in self._records and len(self._groups) < MOST_GROUPS:
+            self._groups.add(group)
             with self._timed("AddGangGroup"):
                 labels = [""] * (1 + len(self._pairs))
                 record = self._records[group] = Record(group, labels, has_labels=False, min_member=min_member)
@@ -170,6 +188,7 @@ class WorkloadAuditor:
         self._anomalies.judge(record, event, message, self._clock.monotonic())
 
     def _end(self, key: str, outcome: Outcome) -> None:
+        self._groups.discard(key)
         record = self._records.pop(key, None)
         if record is not None:
             self._anomalies.end(record, outcome, self._clock.monotonic())

@@ -6,22 +6,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
-class RecordType(StrEnum):
-    """What can happen to a workload."""
-
-    CREATE = "create"
-    GATED = "gatedByQueueAdmission"
-    ADMITTED = "admissionPassed"
-    SCHEDULED = "scheduled"
-    PREEMPT_NOMINATED = "preemptNominated"
-    VICTIM_DELETING = "preemptVictimDeleting"
-    PREEMPT_FAILURE = "preemptFailure"
-    SCHEDULE_FAILURE = "scheduleFailure"
-    GANG_ATTEMPTED = "gangAllPodsAlreadyAttempted"
-    VICTIMS_DELETED = "victimAllDeleted"
-    GANG_SATISFIED = "gangMinMemberSatisfied"
-
-
 class Outcome(StrEnum):
     """How the life of a record ends."""
 
