@@ -1,1 +1,1 @@
-"""A control plane in a box, spoken to over HTTP like the real one."""
+"""An in-process control plane, accessed over HTTP like the real one."""

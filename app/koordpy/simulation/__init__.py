@@ -1,1 +1,1 @@
-"""A cluster over days in seconds: a scenario, the production wiring in one process, and what came of it."""
+"""Simulates days of a cluster in seconds: a scenario, the production wiring in one process, results."""

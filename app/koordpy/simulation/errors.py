@@ -1,4 +1,4 @@
-"""What the parts of a simulation log as errors: told with the result, each kind once, with its number."""
+"""Errors logged during a simulation, reported with the result: each kind once, with its count."""
 
 import logging
 from types import TracebackType
@@ -15,7 +15,7 @@ class LoggedErrors(logging.Handler):
         self._logger = logging.getLogger("koordpy")
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take in one message."""
+        """Record one message."""
         kind = record.name, str(record.msg)
         text = record.getMessage()
         if record.exc_info and record.exc_info[1] is not None:

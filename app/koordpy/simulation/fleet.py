@@ -1,4 +1,4 @@
-"""Nodes that join and leave, and objects that come and go, at their times."""
+"""Nodes that join and leave, and objects that are created and deleted, at their times."""
 
 import asyncio
 import heapq
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class Fleet:
-    """Carries out what a plan says about nodes and objects."""
+    """Executes the plan of nodes and objects."""
 
     def __init__(
         self,
@@ -45,11 +45,11 @@ class Fleet:
             self._at(node.joins, self._joining(node))
 
     async def begin(self) -> None:
-        """Do everything that is due at once."""
+        """Do everything that is due at the start."""
         await self._until(self._clock.monotonic())
 
     async def run(self) -> None:
-        """Do the rest as its time comes."""
+        """Do the rest when it is due."""
         while self._events:
             await asyncio.sleep(max(self._events[0][0] - self._clock.monotonic(), 0.0))
             await self._until(self._clock.monotonic())

@@ -1,7 +1,7 @@
 """The network of a simulation: callers and servers of one process, without sockets and HTTP between them.
 
-Requests and answers are the same bytes as on the wire, and the same code reads and writes them. What is left
-out is what guards against a network: connections, timeouts, bookmarks and the renewal of watches.
+Requests and answers are the same bytes as on the wire, and the same code reads and writes them. Only what
+handles network problems is omitted: connections, timeouts, bookmarks and the renewal of watches.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _BOOKMARKS = re.compile(r"&?allowWatchBookmarks=\w+")
 
 
 class ServerChannel:
-    """A way to an API server of this process, for `koordpy.cluster.client.Client`."""
+    """The transport to an API server of this process, for `koordpy.cluster.client.Client`."""
 
     server = "in-process"
 
@@ -43,7 +43,7 @@ class ServerChannel:
         """Have one request answered."""
         answer = await self._answer(method, path, body, content_type)
         if not isinstance(answer, Answered):
-            raise ConnectionLost("a watch was asked for as if it had an end", answered=True)
+            raise ConnectionLost("a watch was requested as a finite response", answered=True)
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
         return Response(answer.status, headers, answer.body)
 
@@ -51,7 +51,7 @@ class ServerChannel:
     async def stream(
         self, method: str, path: str, *, timeout: float = 30.0
     ) -> AsyncIterator[StreamingResponse]:
-        """Open a watch. It lasts: a server of the same process does not vanish without a word."""
+        """Open a watch. It does not time out: a server of the same process cannot vanish."""
         path = _BOOKMARKS.sub("", _RENEWALS.sub(_FOR_EVER, path))
         answer = await self._answer(method, path, b"", JSON)
         if isinstance(answer, Answered):
@@ -68,7 +68,7 @@ class ServerChannel:
             answer.connection_lost()
 
     async def close(self) -> None:
-        """Nothing is open but watches, and these end with their readers."""
+        """Only watches are open, and these end with their readers."""
 
     async def _answer(self, method: str, path: str, body: bytes, content_type: str) -> Answer:
         headers = {b"content-type": content_type.encode("latin-1"), b"accept": b"application/json"}
@@ -79,24 +79,24 @@ class ServerChannel:
 
 
 class _Patient(StreamingResponse):
-    """A stream whose silence means that nothing happens."""
+    """A stream whose silence means that nothing changed."""
 
     def __init__(self, status: int) -> None:
         super().__init__(self, status, [])
 
     def resume(self) -> None:
-        """Nothing was paused: who writes does not wait for who reads."""
+        """Do nothing: writers never wait for readers."""
 
     async def read(self, timeout: float | None = None) -> bytes:
-        """Return what has come, waiting for it as long as it takes."""
+        """Return available data, waiting for it without a timeout."""
         return await super().read(None)
 
 
 class EndpointCaller:
-    """Speaks to endpoints of this process as an `HttpClient` speaks to their origin.
+    """Calls endpoints of this process like an `HttpClient` of their origin.
 
-    An endpoint is found by its whole path, or by the last part of it: where an extender is mounted is up to
-    the scheduler's configuration.
+    An endpoint is found by its whole path, or by the last part of it, since the scheduler's configuration
+    decides where an extender is mounted.
     """
 
     def __init__(self, origin: str, endpoints: Mapping[str, Direct]) -> None:

@@ -1,4 +1,4 @@
-"""What happened to every pod, as the report is made from it."""
+"""The history of every pod, from which the report is computed."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from .planned import PlannedPod
 
 @dataclass(slots=True)
 class Incarnation:
-    """One pod object: a planned pod, or what came in its place after an eviction."""
+    """One pod object: a planned pod, or its replacement after an eviction."""
 
     planned: PlannedPod
     namespace: str
@@ -29,31 +29,31 @@ class Incarnation:
 
 @dataclass(slots=True)
 class Journal:
-    """All pods that were created, in order, and those that were refused."""
+    """All created pods, in order, and rejected ones."""
 
     pods: list[Incarnation] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
-    """Pods that the API server or a webhook refused: their keys, and why."""
+    """Pods that the API server or a webhook rejected: their keys, and the reasons."""
     problems: list[str] = field(default_factory=list)
-    """Other objects that were refused, and why."""
+    """Other rejected objects, with the reasons."""
     alive: dict[tuple[str, str], Incarnation] = field(default_factory=dict)
     running: int = 0
     evictions: int = 0
 
     def created(self, planned: PlannedPod, namespace: str, name: str, now: float) -> Incarnation:
-        """Note a new pod."""
+        """Record a new pod."""
         pod = Incarnation(planned, namespace, name, now)
         self.pods.append(pod)
         self.alive[pod.key] = pod
         return pod
 
     def bound(self, pod: Incarnation, node: str, now: float) -> None:
-        """Note that a pod has its node."""
+        """Record that a pod is bound."""
         pod.bound, pod.node = now, node
         self.running += 1
 
     def ended(self, pod: Incarnation, outcome: str, now: float) -> None:
-        """Note that a pod is gone."""
+        """Record that a pod is gone."""
         pod.ended, pod.outcome = now, pod.outcome or outcome
         self.alive.pop(pod.key, None)
         if pod.bound is not None:

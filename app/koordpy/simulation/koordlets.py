@@ -1,7 +1,7 @@
-"""The koordlets' part: NodeMetrics with what nodes and their pods use.
+"""The koordlets: NodeMetrics with the usage of nodes and their pods.
 
-All nodes report at the same moments, after `interval`; a node about which nothing has changed may be silent
-for `refresh`. Percentiles are over the reports of a window.
+All nodes report at the same times, every `interval`; a node without changes may skip reports for `refresh`.
+Percentiles are over the reports of a window.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ Document = dict[str, Any]
 
 _PERCENTILES = (50, 90, 95, 99)
 _BREATH = 50
-"""Reports after which others get their turn."""
+"""The number of reports after which other work gets its turn."""
 
 
 class Koordlets:
@@ -65,7 +65,7 @@ class Koordlets:
         self._told[self._usage.row_of[node]] = -np.inf
 
     async def report(self, now: float) -> None:
-        """Report all nodes that have something to say."""
+        """Report all nodes with changes."""
         usage = self._usage
         self._changes = usage.changes
         pods = usage.of_pods(now)
@@ -73,7 +73,7 @@ class Koordlets:
         self._history.append(nodes)
         refresh = self._settings.refresh or self._settings.interval
         due = (nodes != self._last).any(axis=1) | (now - self._told >= refresh - 1e-6)
-        if self._settings.aggregate:  # percentiles move on by themselves
+        if self._settings.aggregate:  # percentiles change with time alone
             due[:] = True
         rows = np.flatnonzero(due & usage.joined).tolist()
         percentiles = self._percentiles()
@@ -86,7 +86,7 @@ class Koordlets:
         self.reported += len(rows)
 
     def _is_due(self, now: float) -> bool:
-        """Return whether any node may have something to say."""
+        """Return whether any node may have changes."""
         usage = self._usage
         if usage.varies or usage.changes != self._changes or self._settings.aggregate:
             return True

@@ -1,7 +1,7 @@
-"""The nodes' part: pods start when they are bound, end after their time, and go when they are told to.
+"""The kubelets: pods start when they are bound, end after their duration, and terminate on deletion.
 
-One object stands for the kubelets of all nodes. It learns of pods from the scheduler's informer, so that a
-third view of the cluster need not be kept, and writes what kubelets write.
+One object stands for the kubelets of all nodes. It gets pods from the scheduler's informer, so that no third
+view of the cluster is needed, and writes what kubelets write.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from .usage import Usage
 log = logging.getLogger(__name__)
 
 _TERMINATION = 30.0
-"""Seconds that a pod which is told to go takes at most."""
+"""The longest time in seconds that a deleted pod takes to terminate."""
 
 
 class Kubelets:
@@ -80,7 +80,7 @@ class Kubelets:
         self._gone(known)
 
     async def _run(self, pod: Pod, known: Incarnation) -> None:
-        """Say that a pod runs; after its time let it go."""
+        """Report a pod as running; end it after its duration."""
         now = format_time(self._clock.now())
         conditions = [
             {"type": type_, "status": "True", "lastTransitionTime": now}
@@ -97,7 +97,7 @@ class Kubelets:
         await self._client.delete(Pod, meta.namespace, meta.name, uid=meta.uid, grace_period_seconds=0)
 
     async def _terminate(self, pod: Pod) -> None:
-        """Let a pod that was told to go have its time, then confirm that it is gone."""
+        """Wait for the termination of a deleted pod, then confirm its deletion."""
         period = pod.metadata.deletion_grace_period_seconds
         await asyncio.sleep(min(_TERMINATION, float(_TERMINATION if period is None else period)))
         meta = pod.metadata

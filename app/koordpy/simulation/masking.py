@@ -1,9 +1,9 @@
-"""Leave confidential fields out of recorded objects, and replace names by meaningless ones.
+"""Removes confidential fields from recorded objects, and replaces names by meaningless ones.
 
-What stays is what placement depends on: requests, selectors, affinities, tolerations, priorities, and the
-labels and annotations of Kubernetes and Koordinator. Images, commands, environments, volumes, secrets and
-other annotations never get into a recording. With anonymous names the same name becomes the same other name
-everywhere in a recording, and values of other people's labels become `v1`, `v2` ...
+The remaining fields are those that placement depends on: requests, selectors, affinities, tolerations,
+priorities, and the labels and annotations of Kubernetes and Koordinator. Images, commands, environments,
+volumes, secrets and other annotations are never recorded. With anonymous names each name is replaced
+consistently within a recording, and values of user-defined labels become `v1`, `v2` ...
 """
 
 import copy
@@ -30,7 +30,7 @@ _HOSTNAME: Final = "kubernetes.io/hostname"
 _NOT_KEPT: Final = ("kubectl.kubernetes.io/last-applied-configuration", "kubernetes.io/config.hash")
 _NOT_TAKEN: Final = ("apiVersion", "kind", "metadata", "status", "description")
 _OF_PEOPLE: Final = ("app.kubernetes.io/",)
-"""Labels below Kubernetes' domain whose values people choose."""
+"""Labels below Kubernetes' domain with user-defined values."""
 
 
 class Masking:
@@ -51,13 +51,13 @@ class Masking:
         return self._names[key]
 
     def namespace(self, name: str) -> str:
-        """Return the name of a namespace; the system's own ones are no secret."""
+        """Return the name of a namespace; the system's own ones are not masked."""
         return name if name == "default" or name.startswith("kube-") else self.name("namespace", name)
 
     # --- objects ---------------------------------------------------------------------------------
 
     def pod(self, document: Mapping[str, Any]) -> Document:
-        """Return what a pod of a recording is created from again."""
+        """Return the document from which a recorded pod is created again."""
         given, spec = document.get("metadata") or {}, document.get("spec") or {}
         kept: Document = {key: copy.deepcopy(spec[key]) for key in _POD_FIELDS if spec.get(key)}
         kept["containers"] = [_container(item, i) for i, item in enumerate(spec.get("containers") or ())]
@@ -77,7 +77,7 @@ class Masking:
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": kept}
 
     def labels(self, labels: Mapping[str, str]) -> dict[str, str]:
-        """Return labels as a recording has them."""
+        """Return labels as recorded."""
         return {key: self._value(key, str(value)) for key, value in labels.items()}
 
     def annotations(self, annotations: Mapping[str, str]) -> dict[str, str]:
@@ -85,7 +85,7 @@ class Masking:
         return {key: value for key, value in annotations.items() if _is_known(key) and key not in _NOT_KEPT}
 
     def trimmed(self, document: Mapping[str, Any]) -> Document:
-        """Return an object that is created as it is (a profile, a Reservation): its spec, and what names it.
+        """Return an object that is created unchanged (a profile, a Reservation): its spec, and its identity.
 
         Pod templates in it are trimmed as pods are.
         """
@@ -93,7 +93,7 @@ class Masking:
         kind, name = str(document.get("kind")), str(given.get("name"))
         if kind == "Namespace":
             name = self.namespace(name)
-        elif kind != "PriorityClass":  # its name is in the pods, and says what it is
+        elif kind != "PriorityClass":  # pods refer to it, and its name is meaningful
             name = self.name(kind.lower(), name)
         metadata: Document = {"name": name, **self._labelled(given)}
         if given.get("namespace"):
@@ -138,7 +138,7 @@ class Masking:
         }
 
     def _mask_owner(self, owner: Any) -> None:
-        """Change the names in what owns a Reservation, in place."""
+        """Change the names in the owners of a Reservation, in place."""
         for part in ("object", "controller"):
             named = owner.get(part) if isinstance(owner, dict) else None
             if not isinstance(named, dict):

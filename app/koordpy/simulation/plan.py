@@ -1,7 +1,7 @@
-"""From a scenario to what happens in it: which nodes join, which pods are created, and when.
+"""Turns a scenario into a plan: which nodes join, which pods are created, and when.
 
-Everything random about a workload is drawn here, from the scenario's seed, so that the same pods come at the
-same times whichever scheduler there is.
+Everything random about a workload is drawn here, from the scenario's seed, so that the same pods arrive at
+the same times for every scheduler.
 """
 
 import random
@@ -18,7 +18,7 @@ _DEFAULT_USAGE: Usage = {"cpu": Curve(factor=0.5), "memory": Curve(factor=0.6)}
 
 
 def of(scenario: Scenario, folder: Path) -> Plan:
-    """Work a scenario out; the files that it names are in `folder`. Raises ConfigError, OSError."""
+    """Return the plan of a scenario; the files that it names are in `folder`. Raises ConfigError, OSError."""
     plan = Plan()
     for index, group in enumerate(scenario.nodes):
         with _Under(f"nodes[{index}]"):
@@ -54,7 +54,7 @@ def of(scenario: Scenario, folder: Path) -> Plan:
 
 
 class _Under:
-    """Puts a place in front of what is wrong there."""
+    """Prefixes errors with their place."""
 
     def __init__(self, place: str) -> None:
         self._place = place

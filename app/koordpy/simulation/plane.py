@@ -1,7 +1,7 @@
-"""The control plane of a simulation: production parts in one process, spoken to without a network.
+"""The control plane of a simulation: production parts in one process, called without a network.
 
 The API server and kube-scheduler are the embedded ones; webhooks, extender, controllers and descheduler are
-what `koordpy serve` and `koordpy worker` run, made by the same code from the same configuration files.
+those of `koordpy serve` and `koordpy worker`, created by the same code from the same configuration files.
 """
 
 import asyncio
@@ -39,13 +39,13 @@ from .setup import SchedulerSetup, Source
 Document = dict[str, Any]
 
 _NO_SLOW_CYCLES = "24h"
-"""How often attempts that take long are searched for: scheduling takes no simulated time, the search does."""
+"""The interval of checks for slow attempts: scheduling takes no simulated time, the checks do."""
 
 _SERVICE = ("koordinator-system", "koordinator-webhook-service")
 
 
 class ControlPlane:
-    """Everything that runs beside the nodes. Enter it on the loop that it is to live on.
+    """Everything that runs besides the nodes. Enter it on the loop that it should run on.
 
     Files that the setup names are in `folder`. Raises ConfigError for a configuration that cannot run.
     """
@@ -67,7 +67,7 @@ class ControlPlane:
         self.client = Client(self.channel, rng=self._rng("client"))
 
     async def __aenter__(self) -> Self:
-        """Start everything, in the order in which a cluster comes up."""
+        """Start everything, in the order of a real cluster."""
         try:
             await self.api.load()
             await self.create_all(self._shipped("priorityclasses", "koordinator.yaml"))
@@ -95,14 +95,14 @@ class ControlPlane:
     # --- objects ---------------------------------------------------------------------------------
 
     async def create_all(self, documents: list[Document]) -> list[Document]:
-        """Create objects of any served kind; those that are there already are merged with what is given.
+        """Create objects of any served kind; existing ones are merged with the given ones.
 
         Raises ApiError naming the object, LookupError for a kind that is not served.
         """
         return [await self.create(document) for document in documents]
 
     async def create(self, document: Document) -> Document:
-        """Create one object, its status too; return what is stored."""
+        """Create one object with its status; return the stored object."""
         metadata = document.setdefault("metadata", {})
         path, is_namespaced = self._collection(document)
         if is_namespaced:
@@ -119,12 +119,12 @@ class ControlPlane:
             name = found["metadata"]["name"]
             status = msgspec.json.encode({"status": document["status"]})
             merge = "application/merge-patch+json"
-            with suppress(ApiError):  # a kind without a status of its own has kept it or has none
+            with suppress(ApiError):  # a kind without a status subresource has stored it, or has no status
                 await self.client.send("PATCH", f"{path}/{name}/status", status, content_type=merge)
         return found
 
     async def delete(self, document: Document) -> None:
-        """Delete an object that was created before, at once."""
+        """Delete an object immediately."""
         metadata = document["metadata"]
         path, _ = self._collection(document)
         path = path.replace("{namespace}", metadata.get("namespace", "default"))
@@ -156,7 +156,7 @@ class ControlPlane:
     # --- parts -----------------------------------------------------------------------------------
 
     async def _serve(self, folder: Path) -> None:
-        """Run what `koordpy serve` runs; its endpoints are called from within."""
+        """Run the parts of `koordpy serve`; their endpoints are called in process."""
         profiles = self._text(self.setup.profiles, "scheduler", "koordpy-profiles.yaml")
         path = folder / "profiles.yaml"
         path.write_text(profiles, encoding="utf-8")
@@ -195,7 +195,7 @@ class ControlPlane:
                     await self.create(document)
 
     async def _schedule(self) -> None:
-        """Stand in for kube-scheduler."""
+        """Run the embedded scheduler."""
         where = f"scheduler {self.setup.name!r}: kubeScheduler"
         text = self._text(self.setup.kube_scheduler, "scheduler", "kube-scheduler-config.yaml")
         try:
@@ -211,7 +211,7 @@ class ControlPlane:
         await self.scheduler.start()
 
     async def _work(self, folder: Path) -> None:
-        """Run what `koordpy worker` runs: koord-manager's controllers, and the descheduler."""
+        """Run the parts of `koordpy worker`: koord-manager's controllers, and the descheduler."""
         document: Document = {
             "worker": {
                 "leaderElect": False,

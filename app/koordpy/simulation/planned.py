@@ -1,4 +1,4 @@
-"""What is planned to happen from outside: nodes, pods, Deployments and objects with their times."""
+"""The planned external events: nodes, pods, Deployments and objects with their times."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,16 +34,16 @@ class PlannedPod:
     duration: float | None
     curves: tuple[Curve, Curve]
     base: tuple[float, float]
-    """What the curves go by, as `MEASURED`."""
+    """The amounts that scale the curves, as `MEASURED`."""
     returns: bool = True
     """Whether it is created again after an eviction."""
     number: int = 0
-    """Its place among all pods, which its noise depends on."""
+    """Its index among all pods, which its noise depends on."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedDeployment:
-    """A Deployment, the pod that it makes, and its replicas over time."""
+    """A Deployment, its pod, and its replicas over time."""
 
     document: Document
     pod: PlannedPod
@@ -61,7 +61,7 @@ class PlannedObject:
 
 @dataclass(slots=True)
 class Plan:
-    """Everything that happens from outside, in the order of time."""
+    """All external events, in the order of time."""
 
     nodes: list[PlannedNode] = field(default_factory=list)
     pods: list[PlannedPod] = field(default_factory=list)

@@ -86,7 +86,7 @@ class _Page:
     def __init__(self, results: Sequence[Result]) -> None:
         self._results = list(zip(results, _COLOURS * len(results), strict=False))
         self._unit, self._unit_name = _unit(max(result.simulated_seconds for result in results))
-        # The first line is the widest, so that it shows beneath others that say the same.
+        # The first line is the widest, so that it is visible beneath identical ones.
         self._widths = [
             1.3 + 1.6 * (len(results) - 1 - i) / max(len(results), 1) for i in range(len(results))
         ]
@@ -108,7 +108,7 @@ class _Page:
         return panels
 
     def legend(self, axes: "Axes") -> tuple[list[Any], list[str]]:
-        """Return handles and labels: a colour for each scheduler, a line for what is asked for and used."""
+        """Return handles and labels: a colour for each scheduler, a line style for requested and used."""
         from matplotlib.lines import Line2D
 
         handles = [Line2D([], [], color=colour, linewidth=3) for _, colour in self._results]

@@ -103,7 +103,7 @@ def _recorded(workload: Workload, row: tables.Row, place: str, usage: Usage) -> 
 
 
 def of_deployment(workload: Workload, usage: Usage, folder: Path) -> PlannedDeployment:
-    """Return what becomes of a Deployment. Raises ConfigError, OSError."""
+    """Return the plan of a Deployment. Raises ConfigError, OSError."""
     deployment = workload.deployment
     assert deployment is not None
     documents = [d for d in read_source(deployment.source, folder) if d.get("kind") == "Deployment"]

@@ -1,7 +1,7 @@
-"""Watches a live cluster and writes down what a scenario of it needs.
+"""Records a live cluster as a scenario.
 
-A recording begins with what is there: bound pods keep their nodes. Pods that come while it lasts are
-arrivals; those that go get a duration. Usage is read from NodeMetrics, pod by pod; the remainder of a node's
+A recording starts with the current state: bound pods keep their nodes. Pods created during the recording are
+arrivals; deleted ones get a duration. Usage is read from NodeMetrics, pod by pod; the remainder of a node's
 usage is the node's own.
 """
 
@@ -45,7 +45,7 @@ _LOOKED = 1.0
 
 
 class Recording:
-    """What was seen: pods by UID with their times, nodes, and usage over time."""
+    """The recorded pods by UID with their times, nodes, and usage over time."""
 
     def __init__(self) -> None:
         self.pods: dict[str, Document] = {}
@@ -73,13 +73,13 @@ class Recorder:
         self._began = 0.0
 
     async def record(self, seconds: float) -> Recording:
-        """Record what is there, and what happens for some time (0: nothing more). Raises ApiError."""
+        """Record the current state, and changes for some time (0: none). Raises ApiError."""
         recording, cluster = self._recording, self._cluster
         pods, metrics = cluster.store(Pod), cluster.store(NodeMetric, optional=True)
         nodes = cluster.store(Node)
         documents = await self._documents(Pod)
         for type_ in _CONFIGURATION:
-            with suppress(ApiError):  # a cluster without the definition has none of them
+            with suppress(ApiError):  # a cluster without the CRD has none of them
                 recording.objects += [
                     self._masking.trimmed(document) for document in (await self._documents(type_)).values()
                 ]
@@ -109,7 +109,7 @@ class Recorder:
         return found
 
     async def _note_arrivals(self) -> None:
-        """Read what came since the last look, whole: informers keep parts only."""
+        """Read new objects completely: informers keep only parts."""
         for node in list(self._cluster.store(Node)):
             if node.metadata.name not in self._recording.nodes:
                 with suppress(ApiError):
@@ -119,13 +119,13 @@ class Recorder:
         for pod in list(self._cluster.store(Pod)):
             if pod.metadata.uid in self._recording.pods:
                 continue
-            with suppress(ApiError):  # it may be gone again
+            with suppress(ApiError):  # it may already be gone
                 meta = pod.metadata
                 document = await self._client.get_raw(resource_of(Pod), meta.namespace, meta.name)
                 if document["metadata"]["uid"] == meta.uid:
                     self._note_pod(pod, document, at_start=False)
 
-    # --- notes -----------------------------------------------------------------------------------
+    # --- records ---------------------------------------------------------------------------------
 
     def _note_node(self, node: Document) -> None:
         meta, status = node["metadata"], node.get("status") or {}
@@ -197,7 +197,7 @@ class Recorder:
 
 
 def write(recording: Recording, path: Path, *, name: str) -> Path:
-    """Write a scenario, and beside it the table of its pods; return the path of the table. Raises OSError."""
+    """Write a scenario and, next to it, the table of its pods; return the table's path. Raises OSError."""
     table = path.with_name(f"{path.stem}.pods.jsonl")
     lines = [json.dumps(row, ensure_ascii=False) for row in recording.pods.values()]
     table.write_text("\n".join(lines) + ("\n" if lines else ""), encoding="utf-8")
@@ -229,7 +229,7 @@ def _amounts(usage: ResourceMap) -> dict[str, int]:
 
 
 def _add(steps: list[list[float]], at: float, value: int) -> None:
-    """Add a step, unless it says the same as the last one; of two at one time the last counts."""
+    """Add a step unless it equals the last one; of two at one time the last counts."""
     if steps and steps[-1][0] == at:
         steps[-1][1] = value
     elif not steps or steps[-1][1] != value:

@@ -14,7 +14,7 @@ _Row = tuple[str, Callable[[Result], str]]
 
 
 def document(results: Sequence[Result], *, placements: bool = False) -> dict[str, Any]:
-    """Return results as JSON has them; where every pod went only where that is wanted."""
+    """Return the JSON form of results; placements of all pods only on request."""
     found = []
     for result in results:
         plain = msgspec.to_builtins(result)
@@ -124,7 +124,7 @@ def _busiest(result: Result, name: str) -> Spread:
 
 
 def _time(seconds: float) -> str:
-    """Return a time as people say it."""
+    """Format a duration with a suitable unit."""
     if seconds < 60:
         return f"{seconds:.0f} s" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.1f} s"
     for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):

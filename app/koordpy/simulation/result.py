@@ -1,4 +1,4 @@
-"""What a simulation came to: numbers for tables, series for plots, and where every pod went."""
+"""The results of a simulation: numbers for tables, series for plots, and the placement of every pod."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """What many values are like."""
+    """The distribution of values."""
 
     mean: float = 0.0
     p50: float = 0.0
@@ -26,13 +26,13 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class ResourceUse(msgspec.Struct):
-    """One resource over time, in percent of what the nodes offer together."""
+    """One resource over time, in percent of the nodes' total allocatable."""
 
     requested: Spread
     used: Spread | None = None
-    """None for resources whose usage is not simulated."""
+    """None for resources without simulated usage."""
     hottest: Spread | None = None
-    """The 95th percentile over the nodes' usage, over time: how uneven it is."""
+    """The 95th percentile of the nodes' usage, over time, as a measure of imbalance."""
 
 
 class Series(msgspec.Struct):
@@ -64,7 +64,7 @@ class PodOutcome(msgspec.Struct, omit_defaults=True):
 
 
 class Pods(msgspec.Struct):
-    """What became of the pods."""
+    """The outcomes of the pods."""
 
     created: int = 0
     bound: int = 0
@@ -72,7 +72,7 @@ class Pods(msgspec.Struct):
     evicted: int = 0
     """Evictions, and pods whose node left."""
     refused: int = 0
-    """By the API server or a webhook."""
+    """Rejected by the API server or a webhook."""
     pending_at_end: int = 0
     running_at_end: int = 0
 
@@ -86,7 +86,7 @@ class Hot(msgspec.Struct):
     at_most: int
     """At one time."""
     nodes: int
-    """That were hot at any time."""
+    """The number of nodes that were hot at any time."""
 
 
 class Result(msgspec.Struct):
@@ -113,7 +113,7 @@ class Result(msgspec.Struct):
     series: Series
     placements: list[PodOutcome] = []
     problems: list[str] = []
-    """Objects and pods that were refused, and why, and what was logged as an error; the first of many."""
+    """Rejected objects and pods with reasons, and logged errors; the first of many."""
 
     @property
     def speed_up(self) -> float:

@@ -1,4 +1,4 @@
-"""Samples the cluster at intervals, and adds up the samples."""
+"""Samples the cluster at intervals, and aggregates the samples."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from .result import Hot, ResourceUse, Series, Spread
 from .usage import Usage
 
 _AFTERWARDS = 1e-3
-"""Seconds after what happens at a round time: pods that come then are scheduled by now."""
+"""Seconds after round times, so that pods created at those are scheduled by then."""
 
 _NOT_SHOWN = frozenset(("pods", "ephemeral-storage"))
 

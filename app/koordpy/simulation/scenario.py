@@ -1,6 +1,6 @@
-"""The kind `Scenario`: what a simulation is told. `docs/simulation.md` describes it for its users.
+"""The kind `Scenario`: the input of a simulation. `docs/simulation.md` describes it for users.
 
-Files that a scenario names are found beside it. Amounts are Kubernetes quantities, times are durations since
+Files that a scenario names are relative to it. Amounts are Kubernetes quantities, times are durations since
 the start (`90s`, `1h30m`, or a number of seconds).
 """
 
@@ -53,7 +53,7 @@ Amounts = Annotated[dict[str, int | float | str], AfterValidator(_amounts)]
 
 
 class Step(ConfigModel):
-    """From a time on another value."""
+    """A new value from a time on."""
 
     at: Moment
     value: float = Field(ge=0)
@@ -63,7 +63,7 @@ class Curve(ConfigModel):
     """How much of a resource a pod uses over time.
 
     It is `base * (1 + noise * r)`, where base is a share of the pod's request (`factor`) or an `amount`,
-    times the shape; r is between -1 and 1, another one for every pod and every report.
+    times the shape; r is between -1 and 1, different for every pod and report.
     """
 
     factor: float | None = Field(default=None, ge=0, strict=False)
@@ -73,9 +73,9 @@ class Curve(ConfigModel):
     """Of a sine: it goes from `1 - amplitude` to `1 + amplitude`."""
     period: Interval = 86400.0
     peak_at: Moment = 0.0
-    """When in its period a sine is highest."""
+    """The time within the period at which a sine is highest."""
     steps: tuple[Step, ...] = Field(default=(), strict=False)
-    """What the base is multiplied with from each time on; 1 before the first one."""
+    """The factor of the base from each time on; 1 before the first one."""
     since: Literal["start", "running"] = "start"
     """Whether the times of sine and steps count from the scenario's start or from the pod's."""
     noise: float = Field(default=0.0, ge=0, le=1, strict=False)
@@ -100,23 +100,23 @@ Usage = dict[Literal["cpu", "memory"], Curve]
 
 
 class UsageReports(ConfigModel):
-    """How usage is reported: the koordlet's part."""
+    """How koordlets report usage."""
 
     enabled: bool = True
     interval: Interval = 60.0
     refresh: Interval | None = None
-    """How long a node may go without a report when nothing about it changes; by default `interval`."""
+    """How long a node without changes may skip reports; by default `interval`."""
     aggregate: tuple[Interval, ...] = Field(default=(), strict=False)
     """Windows over which percentiles are reported."""
     default: Usage = {}
-    """What pods use whose workload does not say it; by default half of their cpu request, 0.6 of memory."""
+    """The default usage of pods; half of their cpu request, 0.6 of memory if not set."""
 
 
 # --- nodes -----------------------------------------------------------------------------------------
 
 
 class NodeColumns(ConfigModel):
-    """Where a table of nodes has what."""
+    """The columns of a table of nodes."""
 
     name: str = "name"
     amounts: dict[str, str] = {"cpu": "cpu", "memory": "memory"}
@@ -138,12 +138,12 @@ class NodeGroup(ConfigModel):
     """A CSV file (`.gz` too) or a file of JSON lines with a node each."""
     columns: NodeColumns = NodeColumns()
     system_usage: Amounts = {}
-    """What the node itself uses, all the time."""
+    """The constant usage of the node itself."""
     joins: Moment = 0.0
     every: Moment = 0.0
-    """How long after each other the nodes join."""
+    """The interval between joining nodes."""
     leaves: Moment | None = None
-    """When the nodes go, and their pods with them."""
+    """When the nodes leave, with their pods."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "NodeGroup":
@@ -160,7 +160,7 @@ class NodeGroup(ConfigModel):
 
 
 class Arrivals(ConfigModel):
-    """When pods are created: every so often from a time on, or at random with that mean distance."""
+    """When pods are created: at a fixed interval from a time on, or at random with that mean interval."""
 
     at: Moment = 0.0
     every: Moment = 0.0
@@ -189,14 +189,14 @@ class Pods(ConfigModel):
 
 
 class Scale(ConfigModel):
-    """Another number of replicas from a time on."""
+    """A new number of replicas from a time on."""
 
     at: Moment
     replicas: int = Field(ge=0)
 
 
 class Deployment(ConfigModel):
-    """A Deployment: its pods are replaced when they go."""
+    """A Deployment: its pods are replaced when they are gone."""
 
     source: Source
     at: Moment = 0.0
@@ -204,7 +204,7 @@ class Deployment(ConfigModel):
 
 
 class TraceColumns(ConfigModel):
-    """Where a table of pods has what. Times are seconds since the start."""
+    """The columns of a table of pods. Times are seconds since the start."""
 
     name: str = "name"
     namespace: str | None = None
@@ -230,7 +230,7 @@ class Trace(ConfigModel):
     limit: int | None = Field(default=None, ge=1)
     """Only the first rows."""
     template: Document = {}
-    """What all pods have in common: metadata and spec of a pod template, laid under each pod of the table."""
+    """Common metadata and spec of all pods, as a pod template that each pod of the table is merged over."""
 
 
 class Workload(ConfigModel):
@@ -243,8 +243,8 @@ class Workload(ConfigModel):
     trace: Trace | None = None
     usage: Usage = {}
     when_evicted: Literal["restart", "lost"] = "restart"
-    """What happens to a pod that is evicted or loses its node: it comes back (with its whole duration), or
-    it is gone. Those of a Deployment always come back."""
+    """What happens to a pod that is evicted or loses its node: it is created again (with its whole duration),
+    or it is gone. Those of a Deployment are always created again."""
 
     @model_validator(mode="after")
     def _one(self) -> "Workload":
@@ -264,12 +264,12 @@ class Objects(Source):
 
 
 class Sampling(ConfigModel):
-    """What is measured for the report."""
+    """The measurements for the report."""
 
     interval: Interval | None = None
-    """How often; by default a four-hundredth of the duration."""
+    """The interval; by default a four-hundredth of the duration."""
     hot: dict[str, float] = Field(default={"cpu": 65.0, "memory": 95.0}, strict=False)
-    """From which usage on, in percent of allocatable, a node is hot."""
+    """The usage, in percent of allocatable, from which on a node is hot."""
 
 
 class Scenario(ConfigModel):
@@ -281,7 +281,7 @@ class Scenario(ConfigModel):
     description: str = ""
     start: datetime = Field(default=datetime.fromisoformat("2026-01-01T00:00:00+00:00"), strict=False)
     duration: Interval | None = None
-    """How long; None: until nothing runs or waits any more."""
+    """The duration; None: until no pod runs or waits."""
     seed: int = Field(default=0, ge=0)
     nodes: tuple[NodeGroup, ...] = Field(strict=False, min_length=1)
     objects: tuple[Objects, ...] = Field(default=(), strict=False)

@@ -1,4 +1,4 @@
-"""One way to schedule, as a scenario or a file of its own describes it."""
+"""One scheduler setup, described in a scenario or a separate file."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ Document = dict[str, Any]
 
 
 class Source(ConfigModel):
-    """Something that is written out here (`manifest`), or in a `file`."""
+    """An object given inline (`manifest`), or in a `file`."""
 
     file: str | None = None
     manifest: Document | None = None
@@ -29,7 +29,7 @@ class Source(ConfigModel):
 
 
 class SchedulerSetup(ConfigModel):
-    """One way to schedule: kube-scheduler's configuration, and what of koordpy there is beside it."""
+    """One scheduler setup: kube-scheduler's configuration, and the parts of koordpy."""
 
     name: str = "koordpy"
     kube_scheduler: Source | None = None
@@ -49,10 +49,10 @@ class SchedulerSetup(ConfigModel):
 
 
 def load_setup(path: Path) -> SchedulerSetup:
-    """Read one side of a comparison, named after its file.
+    """Read one setup of a comparison, named after its file.
 
     It is a SchedulerSetup, or a KubeSchedulerConfiguration: kube-scheduler's where it has extenders, else the
-    one of koordpy's extender. Files that a setup names are found beside it. Raises ConfigError, OSError.
+    one of koordpy's extender. Files that a setup names are relative to it. Raises ConfigError, OSError.
     """
     try:
         document = config_document.load(path.read_text(encoding="utf-8"))

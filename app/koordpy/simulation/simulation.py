@@ -1,4 +1,4 @@
-"""One scenario under one scheduler, from its beginning to its end."""
+"""Runs one scenario under one scheduler."""
 
 import asyncio
 import logging
@@ -29,14 +29,14 @@ from .workloads import Workloads
 log = logging.getLogger(__name__)
 
 SAMPLES = 400
-"""How many measurements there are by default."""
+"""The default number of measurements."""
 
 _SETTLING = 600.0
-"""How long pods are given a chance when nothing else happens any more."""
+"""How long pending pods are waited for when nothing else happens any more."""
 _MOST_PROBLEMS = 20
 
 Progress = Callable[[float, float], None]
-"""Told now and then how far it is: simulated seconds, and how many there will be about."""
+"""Called occasionally with the progress: simulated seconds, and their estimated total."""
 
 
 def simulate(
@@ -105,7 +105,7 @@ class _Run:
         return self._result(time.perf_counter() - began)
 
     async def _live(self, progress: Progress | None) -> None:
-        """Let things happen until it is over. What breaks in between ends it."""
+        """Run until the scenario is over. An error ends it."""
         works = [self._fleet.run(), self._workloads.run(), self._sampler.run()]
         if self._scenario.usage.enabled:
             works.append(self._koordlets.run())
@@ -146,7 +146,7 @@ class _Run:
             await asyncio.sleep(min(step, 60.0) if self._workloads.is_over else step)
 
     def _horizon(self) -> float:
-        """Return about when it will be over."""
+        """Return the estimated end."""
         if self._scenario.duration is not None:
             return self._scenario.duration
         return max((pod.arrival + (pod.duration or 0.0) for pod in self._plan.pods), default=0.0) + 60.0
@@ -154,7 +154,7 @@ class _Run:
     def _interval(self) -> float:
         return self._scenario.sampling.interval or max(self._horizon() / SAMPLES, 1.0)
 
-    # --- what came of it -------------------------------------------------------------------------
+    # --- results ---------------------------------------------------------------------------------
 
     def _result(self, wall: float) -> Result:
         journal, end = self._journal, self._clock.monotonic()

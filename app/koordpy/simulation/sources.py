@@ -1,4 +1,4 @@
-"""Objects that a scenario writes out or names a file of."""
+"""Objects that a scenario gives inline or in a file."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ Document = dict[str, Any]
 
 
 def read_source(source: Source, folder: Path) -> list[Document]:
-    """Return the objects of a source; the items of a List count each. Raises ConfigError, OSError."""
+    """Return the objects of a source; a List is expanded. Raises ConfigError, OSError."""
     if source.manifest is not None:
         return [source.manifest]
     path = folder / str(source.file)

@@ -27,7 +27,7 @@ Row = Mapping[str, Any]
 
 
 def rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield every row with its place (`file:line`). Raises ConfigError for what is no table, OSError."""
+    """Yield every row with its place (`file:line`). Raises ConfigError for an invalid table, OSError."""
     opened: Any = gzip.open if path.suffix == ".gz" else open
     name = path.name.removesuffix(".gz")
     with opened(path, "rt", encoding="utf-8", newline="") as file:
@@ -65,7 +65,7 @@ def _json_lines(path: Path, file: TextIO) -> Iterator[tuple[str, Row]]:
 
 
 def cell(row: Row, column: str, place: str) -> str:
-    """Return a cell as text, empty where a JSON line does not have it. Raises ConfigError."""
+    """Return a cell as text, empty if a JSON line does not have it. Raises ConfigError."""
     if column not in row:
         if any(isinstance(value, str) and name == column for name, value in row.items()):
             return ""
@@ -87,7 +87,7 @@ def seconds(row: Row, column: str, place: str) -> float:
 
 
 def amount(row: Row, expression: str, place: str) -> str:
-    """Work an expression out, as a quantity; an empty cell counts as 0. Raises ConfigError."""
+    """Evaluate an expression as a quantity; an empty cell counts as 0. Raises ConfigError."""
     product = Fraction(1)
     for part in map(str.strip, expression.split("*")):
         product *= _factor(row, part, place)

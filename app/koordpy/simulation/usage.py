@@ -1,6 +1,6 @@
-"""What runs where and how much of it is used: arrays with a row per pod, added up by node.
+"""Running pods and their usage: arrays with a row per pod, summed by node.
 
-Noise is a function of the pod's number and the time alone, so that two schedulers see the same pods.
+Noise is a function of only the pod's number and the time, so that all schedulers see the same pods.
 """
 
 import math
@@ -43,27 +43,27 @@ class Usage:
         self._curve = np.zeros((0, len(MEASURED)), np.int64)
         self._on: list[set[int]] = [set() for _ in nodes]
         self.changes = 0
-        """Counts what makes the usage another one, apart from time."""
+        """Counts changes of usage other than by time."""
         self.varies = False
         """Whether any curve so far changes with time."""
 
     @property
     def system(self) -> Float64:
-        """What nodes use themselves."""
+        """The usage of nodes themselves."""
         return self._system
 
     def join(self, name: str) -> None:
-        """Let a node be there."""
+        """Add a node."""
         self.joined[self.row_of[name]] = True
         self.changes += 1
 
     def leave(self, name: str) -> None:
-        """Let a node be gone."""
+        """Remove a node."""
         self.joined[self.row_of[name]] = False
         self.changes += 1
 
     def begin(self, pod: PlannedPod, key: tuple[str, str], node: str, now: float) -> int:
-        """Let a pod run; returns its slot. `key` is namespace and name of this incarnation of it."""
+        """Add a running pod and return its slot. `key` is namespace and name of this incarnation of it."""
         if not self._free:
             self._grow()
         slot = self._free.pop()
@@ -77,7 +77,7 @@ class Usage:
         return slot
 
     def end(self, slot: int) -> None:
-        """Let a pod be over."""
+        """Remove a pod."""
         self._on[int(self._node[slot])].discard(slot)
         self._pods[slot] = None
         self._base[slot] = 0.0
@@ -85,7 +85,7 @@ class Usage:
         self.changes += 1
 
     def of_pods(self, now: float) -> Float64:
-        """Return (slots, 2) what each pod uses now; free slots use nothing."""
+        """Return (slots, 2) the current usage of each pod; 0 for free slots."""
         result = np.empty_like(self._base)
         constants = np.array([_shape(curve, now) for curve in self._curves], np.float64)
         noises = np.array([curve.noise for curve in self._curves], np.float64)
@@ -106,7 +106,7 @@ class Usage:
         return result
 
     def of_nodes(self, pods: Float64) -> Float64:
-        """Return (nodes, 2) what each node uses, pods and itself; no more than it has."""
+        """Return (nodes, 2) the usage of each node with its pods, at most its capacity."""
         total = self._system.copy()
         for column in range(len(MEASURED)):
             total[:, column] += np.bincount(self._node, pods[:, column], len(self.names))[: len(self.names)]
@@ -148,7 +148,7 @@ def _moves(curve: Curve) -> bool:
 
 
 def _shape(curve: Curve, at: float) -> float:
-    """Return what the base is multiplied with at a time, noise aside."""
+    """Return the factor of the base at a time, without noise."""
     if curve.shape == "sine":
         return 1.0 + curve.amplitude * math.cos(2 * math.pi * (at - curve.peak_at) / curve.period)
     if curve.shape == "steps":
@@ -158,7 +158,7 @@ def _shape(curve: Curve, at: float) -> float:
 
 
 def _noise(numbers: Int64, now: float, column: int) -> Float64:
-    """Return a number between -1 and 1 for every pod: its number, the time and the resource, well mixed."""
+    """Return a number between -1 and 1 for every pod: a hash of its number, the time and the resource."""
     with np.errstate(over="ignore"):
         mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         mixed += np.uint64(int(now * 1000) * 2 + column) * np.uint64(0xD1B54A32D192ED03)

@@ -1,4 +1,4 @@
-"""The owners' part: pods are created when they are due, and again when they were evicted."""
+"""The owners of pods: pods are created when due, and again after an eviction."""
 
 import asyncio
 import copy
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 Document = dict[str, Any]
 
 _AGAIN_AFTER = 1.0
-"""Seconds until an owner sees that a pod is gone and makes another one."""
+"""Seconds until an owner replaces a deleted pod."""
 
 
 class Workloads:
@@ -51,7 +51,7 @@ class Workloads:
         self.arrivals_over = True
 
     async def stop(self) -> None:
-        """Create no more."""
+        """Stop creating pods."""
         for task in list(self._later):
             task.cancel()
         await asyncio.gather(*self._later, return_exceptions=True)
@@ -62,7 +62,7 @@ class Workloads:
         return self.arrivals_over and not self._later
 
     def gone(self, pod: Incarnation) -> None:
-        """See to a pod that is gone."""
+        """Handle a deleted pod."""
         owner = self._sets.get(id(pod.planned))
         if owner is not None:
             owner.lost(pod)
@@ -70,7 +70,7 @@ class Workloads:
             self.soon(self._again(pod.planned))
 
     def soon(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something beside everything else; what it is refused is noted."""
+        """Run a task concurrently; rejections are recorded."""
 
         async def note() -> None:
             try:
@@ -83,11 +83,11 @@ class Workloads:
         task.add_done_callback(self._later.discard)
 
     async def until(self, moment: float) -> None:
-        """Wait for a time; if it is over already, let the others have a turn."""
+        """Wait until a time; if it has passed, yield to other tasks."""
         await asyncio.sleep(max(moment - self._clock.monotonic(), 0.0))
 
     async def create(self, planned: PlannedPod, document: Document) -> Incarnation | None:
-        """Create a pod; None when it was refused, which is noted."""
+        """Create a pod; return None if it was rejected, which is recorded."""
         meta = document["metadata"]
         namespace = meta["namespace"]
         await self._plane.ensure_namespace(namespace)
@@ -114,7 +114,7 @@ class Workloads:
         await self.create(planned, document)
 
     def _job(self, pod: PlannedPod) -> Document:
-        """Return the owner of a workload's pods: a Job which is not there itself."""
+        """Return the owner of a workload's pods: a Job that does not exist itself."""
         owner = self._owners.get(pod.workload)
         if owner is None:
             owner = self._owners[pod.workload] = _reference("batch/v1", "Job", pod.workload, self.uid())
@@ -125,14 +125,14 @@ class Workloads:
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
     async def delete(self, pod: Incarnation, outcome: str) -> None:
-        """Delete a pod at once."""
+        """Delete a pod immediately."""
         pod.outcome = outcome
         with suppress(NotFound):
             await self._plane.client.delete(Pod, pod.namespace, pod.name, grace_period_seconds=0)
 
 
 class _ReplicaSet:
-    """Stands for a Deployment and its one ReplicaSet."""
+    """Simulates a Deployment and its only ReplicaSet."""
 
     def __init__(self, planned: PlannedDeployment, workloads: Workloads) -> None:
         self.planned, self._workloads = planned, workloads
@@ -183,7 +183,7 @@ class _ReplicaSet:
         document["metadata"]["name"] = f"{self._owner['name']}-{next(self._numbers)}"
         made = await self._workloads.create(self.planned.pod, document)
         if made is None:
-            self._wanted = len(self._pods)  # what was refused once is refused again
+            self._wanted = len(self._pods)  # a rejected pod is rejected again
         else:
             self._pods.append(made)
 

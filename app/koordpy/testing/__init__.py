@@ -1,1 +1,1 @@
-"""What plugin authors test with."""
+"""Test helpers for plugin authors."""

@@ -1,4 +1,4 @@
-"""Call one admission handler, without a server."""
+"""Calls one admission handler, without a server."""
 
 import random
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from koordpy.lib.feature_gates import FeatureGates
 
 
 def handle(cluster: Cluster | None = None, *, seed: int = 0, client: Client | None = None) -> Handle:
-    """Return a handle on a cluster (an empty one by default), without gates, with repeatable chance."""
+    """Return a handle on a cluster (an empty one by default), without gates, with seeded randomness."""
     return Handle(cluster or Cluster(), FeatureGates({}), random.Random(seed), client=client)
 
 
@@ -31,7 +31,7 @@ def admit(
     operation: str = CREATE,
     namespace: str = "default",
 ) -> dict[str, Any]:
-    """Return the object as the handler leaves it. Raises Denied or Errored as the handler does."""
+    """Return the object as changed by the handler. Raises Denied or Errored as the handler does."""
     editor = Document(dict(document))
     request = Request(operation=operation, namespace=namespace, document=editor)
     if isinstance(handler, MutatingHandler):
@@ -49,7 +49,7 @@ async def admit_waiting(
     namespace: str = "default",
     dry_run: bool = False,
 ) -> dict[str, Any]:
-    """Do as `admit` with an asynchronous handler."""
+    """Do the same as `admit` with an asynchronous handler."""
     editor = Document(dict(document))
     request = Request(operation=operation, namespace=namespace, dry_run=dry_run, document=editor)
     if isinstance(handler, AsyncMutatingHandler):

@@ -1,4 +1,4 @@
-"""A cluster that a test describes: no API server, no network, and time stands still."""
+"""A cluster described by a test: no API server, no network, and a fixed time."""
 
 from datetime import datetime
 
@@ -10,10 +10,10 @@ from .objects import NOW
 
 
 def cluster(*objects: KubeObject, now: datetime = NOW) -> Cluster:
-    """Return a cluster that holds these objects and is completely known.
+    """Return a completely listed cluster with these objects.
 
-    Its clock is a `FakeClock`, which moves when a test moves it. Objects are put, changed and removed with
-    `apply` and `discard` of `cluster.store(TYPE)`; all that follow the store are notified.
+    Its clock is a `FakeClock`, which a test advances. Objects are added, changed and removed with `apply` and
+    `discard` of `cluster.store(TYPE)`; all subscribers of the store are notified.
     """
     made = Cluster(FakeClock(now))
     _ = made.nodes  # the table follows the stores from its first use on
@@ -24,6 +24,6 @@ def cluster(*objects: KubeObject, now: datetime = NOW) -> Cluster:
 
 
 def settle(known: Cluster) -> None:
-    """Let every store that was requested count as listed, also those that hold nothing."""
+    """Mark every requested store as listed, including empty ones."""
     for store in known.stores:
         store.synced = True

@@ -1,4 +1,4 @@
-"""Run one controller against an API server in the test's process, and see what it writes."""
+"""Runs one controller against an API server in the test's process, to test its writes."""
 
 import asyncio
 import random
@@ -23,12 +23,12 @@ C = TypeVar("C", bound=Controller)
 Document = dict[str, Any]
 
 PATIENCE = 60.0
-"""Seconds that `run_until` waits at most."""
+"""The longest time in seconds that `run_until` waits."""
 
 
 @dataclass(frozen=True)
 class Running(Generic[C]):
-    """A controller that is set up on a cluster that it knows completely."""
+    """A controller that is set up on a completely listed cluster."""
 
     controller: C
     handle: Handle
@@ -41,15 +41,15 @@ class Running(Generic[C]):
         await self.handle.client.create_raw(resource, namespace, whole)
 
     async def get(self, type_: type[KubeObject], name: str, namespace: str = "") -> Document:
-        """Return an object as the API server has it. Raises ApiError."""
+        """Return an object from the API server. Raises ApiError."""
         return await self.handle.client.get_raw(resource_of(type_), namespace, name)
 
     async def run_until(
         self, holds: Callable[[Document], bool], type_: type[KubeObject], name: str
     ) -> Document:
-        """Run the controller until an object (of no namespace) is as it should be; return the object.
+        """Run the controller until a cluster-scoped object satisfies a condition; return the object.
 
-        Raises AssertionError with the object as it is after a minute, and what `run` raises.
+        Raises AssertionError with the object after a minute, and what `run` raises.
         """
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(self.controller.run())
@@ -72,10 +72,10 @@ async def running(
     gates: Mapping[str, bool] | None = None,
     crds: Iterable[str | Path | Document] = (),
 ) -> AsyncIterator[Running[C]]:
-    """Make a controller, set it up, and let it know all objects, given by type and document.
+    """Create a controller, set it up, and list all objects, given by type and document.
 
-    The API server listens on loopback and goes with the block; `crds` are definitions of custom resources
-    that it serves. `args` are as in a configuration file. Raises ConfigError, FeatureGateError, ApiError.
+    The API server listens on loopback and stops with the block; `crds` are the CRDs that it serves. `args`
+    are as in a configuration file. Raises ConfigError, FeatureGateError, ApiError.
     """
     async with ApiServer(crds=crds) as server:
         client = Client(Connection.to(Access(server.url)))

@@ -1,4 +1,4 @@
-"""Run one descheduling plugin on a cluster that a test describes, and see what it evicts."""
+"""Runs one descheduling plugin on a cluster described by a test, to test its evictions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,19 +14,19 @@ from koordpy.lib.feature_gates import FeatureGates
 
 @dataclass
 class Cycle:
-    """What one cycle did."""
+    """The result of one cycle."""
 
     evicted: list[str] = field(default_factory=list)
     """`namespace/name` of pods, in order."""
     reasons: dict[str, str] = field(default_factory=dict)
-    """Why, by the same key."""
+    """The reasons by the same key."""
     reports: list[BaseModel] = field(default_factory=list)
-    """What the plugin explained."""
+    """The plugin's explanations."""
 
 
 @dataclass
 class _Evictor:
-    """Lets everything be evicted that `may` allows, and takes the pod out of the cluster."""
+    """Evicts every pod that `may` allows, by removing it from the cluster."""
 
     cluster: Cluster
     may: Callable[[Pod], bool]
@@ -54,7 +54,7 @@ async def run_cycle(
     may_evict: Callable[[Pod], bool] = lambda _: True,
     gates: Mapping[str, bool] | None = None,
 ) -> Cycle:
-    """Make a plugin and run Deschedule, then Balance, on all nodes by name. Raises what the plugin raises.
+    """Create a plugin and run Deschedule, then Balance, on all nodes by name. Raises what the plugin raises.
 
     `args` are as in a DeschedulerConfiguration; wrong ones raise ConfigError. Evicted pods leave the cluster.
     """

@@ -1,6 +1,6 @@
-"""How much memory derived states hold, beyond the objects that the stores keep anyway.
+"""The memory of derived states, beyond the objects that the stores keep anyway.
 
-It is worked out by walking all that can be reached from a state, which takes about a second for a million
+It is computed by walking all objects reachable from a state, which takes about a second for a million
 objects: for tests and reports, not for a metric.
 """
 
@@ -18,14 +18,14 @@ from koordpy.cluster.shared_states import Shared
 from koordpy.cluster.store import Store
 
 _NOT_HELD = (type, ModuleType, FunctionType, BuiltinFunctionType, Cluster, Store)
-"""What outlives a state, or belongs to another owner."""
+"""Objects that outlive a state, or belong to another owner."""
 
 
 def footprint(cluster: Cluster) -> dict[Shared, int]:
     """Return the bytes that each derived state of a cluster holds.
 
-    What a state shares with those that it builds on, such as columns of the node table, is counted for it;
-    what belongs to objects of stores is counted for none.
+    Memory that a state shares with those that it builds on, such as columns of the node table, is counted for
+    it; objects of stores are counted for none.
     """
     seen = _reachable(obj for store in cluster.stores for obj in store)
     states = {id(shared.state) for shared in cluster.states}
@@ -44,7 +44,7 @@ def _reachable(objects: Iterable[object]) -> set[int]:
 
 
 def _walk(roots: Iterable[object], seen: set[int], others: Container[int]) -> Iterator[object]:
-    """Yield all that is reached for the first time, by id, without going through `others`."""
+    """Yield all newly reached objects, by id, without traversing `others`."""
     waiting = list(roots)
     while waiting:
         obj = waiting.pop()
@@ -56,7 +56,7 @@ def _walk(roots: Iterable[object], seen: set[int], others: Container[int]) -> It
 
 
 def _parts(obj: Any) -> Iterable[object]:
-    """Return what an object refers to, also where the garbage collector does not ask it."""
+    """Return an object's referents, including those that the garbage collector does not track."""
     if isinstance(obj, msgspec.Struct):
         return [getattr(obj, name) for name in obj.__struct_fields__]
     if isinstance(obj, DerivedState):

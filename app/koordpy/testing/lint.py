@@ -1,4 +1,4 @@
-"""Run one linter on the objects of a test."""
+"""Runs one linter on the objects of a test."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,9 +15,9 @@ def findings(
     cluster: Cluster | None = None,
     gates: Mapping[str, bool] | None = None,
 ) -> list[Finding]:
-    """Return what a linter finds in documents, the worst first.
+    """Return a linter's findings in documents, the worst first.
 
-    With a `cluster` all of it counts as known; without one nothing is known beside the documents.
+    With a `cluster` its objects are known too; without one only the documents.
     """
     specs = {**admission_gates.SPECS, **linter.feature_gates}
     handle = LintHandle(cluster or Cluster(), FeatureGates(specs, gates), complete=cluster is not None)

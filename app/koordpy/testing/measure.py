@@ -1,7 +1,7 @@
-"""What a scheduling plugin costs: its points called again and again on a cluster of some size.
+"""Measures the cost of a scheduling plugin: its points are called repeatedly on a cluster of some size.
 
-`koordpy plugin measure NAME` prints it. The figures are those of one process that does nothing else; compare
-them with one another, and with the plugins that are there already, on the same machine.
+`koordpy plugin measure NAME` prints it. The figures are those of one otherwise idle process; compare them
+with each other, and with the existing plugins, on the same machine.
 """
 
 import random
@@ -24,7 +24,7 @@ from .scheduling import Scheduling
 
 @dataclass(frozen=True)
 class Cost:
-    """Microseconds of one call of a point, for all nodes together."""
+    """Microseconds per call of a point, for all nodes together."""
 
     point: str
     median: float
@@ -55,7 +55,7 @@ def costs(
     calls: int = 200,
     pods: Sequence[Pod] | None = None,
 ) -> list[Cost]:
-    """Call PreFilter, Filter, PreScore and Score of a plugin, as far as it has them, for many pods.
+    """Call PreFilter, Filter, PreScore and Score of a plugin, if implemented, for many pods.
 
     `pods` are taken in turn; by default they come from ten workloads, as they do in a cluster.
     """

@@ -1,6 +1,6 @@
-"""Objects for tests in a line each: what a test does not care about has a value that does no harm.
+"""Objects for tests in a line each, with harmless defaults.
 
-What has no parameter of its own goes in as the API server has it: `spec={"hostNetwork": True}`.
+Fields without a parameter are passed as in the API: `spec={"hostNetwork": True}`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import decode
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-"""The time at which a test's world stands still (`koordpy.testing.cluster`)."""
+"""The fixed time of tests (`koordpy.testing.cluster`)."""
 
 Amounts = Mapping[str, str | int]
 Document = dict[str, Any]
@@ -32,7 +32,7 @@ def node(
     taints: Sequence[Mapping[str, str]] = (),
     spec: Mapping[str, Any] | None = None,
 ) -> Node:
-    """Return a node that is ready; `resources` are offered beside cpu, memory and pods."""
+    """Return a ready node; `resources` are allocatable besides cpu, memory and pods."""
     offered = {"cpu": str(cpu), "memory": str(memory), "pods": str(pods), **(resources or {})}
     return decode(
         Node,
@@ -54,13 +54,13 @@ def node(
 
 
 class PodOptions(TypedDict, total=False):
-    """How a pod differs from one that waits, with one container that requests a core and a GiB."""
+    """The differences of a pod from a pending one with one container that requests a core and a GiB."""
 
     cpu: str | int | None
     memory: str | int | None
     """None requests nothing."""
     resources: Amounts
-    """Requested beside cpu and memory."""
+    """Requested besides cpu and memory."""
     limits: Amounts
     on: str
     """The node on which it runs."""
@@ -80,7 +80,7 @@ def pod(name: str, **options: Unpack[PodOptions]) -> Pod:
 
 
 def pod_document(name: str, **options: Unpack[PodOptions]) -> Document:
-    """Return the same pod as the API server would send it, for admission handlers."""
+    """Return the same pod as the document that the API server would send, for admission handlers."""
     given = {"cpu": options.get("cpu", "1"), "memory": options.get("memory", "1Gi")}
     requests = {key: str(amount) for key, amount in given.items() if amount is not None}
     requests |= {key: str(amount) for key, amount in options.get("resources", {}).items()}
@@ -120,7 +120,7 @@ def node_metric(
     pods: Mapping[str, Amounts] | None = None,
     at: datetime = NOW,
 ) -> NodeMetric:
-    """Return what a node uses, and each of its pods by `namespace/name`, as reported at a time."""
+    """Return the usage of a node, and of its pods by `namespace/name`, as reported at a time."""
     reports = []
     for key, used in (pods or {}).items():
         namespace, _, name = key.rpartition("/")
@@ -152,7 +152,7 @@ def reservation(
     labels: Mapping[str, str] | None = None,
     spec: Mapping[str, Any] | None = None,
 ) -> Reservation:
-    """Return a Reservation, waiting, or Available on the node `on`.
+    """Return a Reservation, pending, or Available on the node `on`.
 
     Without `owners` every pod that is labelled `reserved-by: NAME` may use it.
     """

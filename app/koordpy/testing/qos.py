@@ -1,4 +1,4 @@
-"""Run one QoS plugin on a node made of files in a test's folder."""
+"""Runs one QoS plugin on a node emulated by files in a test's folder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class PluginOnNode(Generic[P]):
     """The root of the node's cgroup v2 file system."""
 
     def cgroup(self, directory: str, files: Mapping[str, str] | None = None) -> Path:
-        """Make a cgroup with some files, given by their names in the file system; return its folder."""
+        """Create a cgroup with some files, given by their names in the file system; return its folder."""
         folder = self.root / directory
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in (files or {}).items():

@@ -1,5 +1,5 @@
-"""Random objects, as a cluster might have them: few names, so that they meet, and every field that state of
-the cluster is derived from.
+"""Random objects of a cluster: few names, so that they interact, and every field that state of the cluster is
+derived from.
 """
 
 import json
@@ -26,7 +26,7 @@ QUOTAS = ("q/a", "q/b", "q/c", "q/d")
 
 @dataclass(frozen=True)
 class Kind:
-    """Objects of a type: their keys (`namespace/name`, or the name alone), and what makes one.
+    """Objects of a type: their keys (`namespace/name`, or the name alone), and a factory.
 
     `make` gets the key's name and namespace filled in as `metadata` and returns the rest of the document.
     """
@@ -44,7 +44,7 @@ class Kind:
 
 
 def node(rng: Random, name: str) -> Document:
-    """Return a node with some allocatable resources, labels, taints and thresholds of its own."""
+    """Return a node with random allocatable resources, labels, taints and thresholds."""
     thresholds = rng.choice(
         (
             None,
@@ -65,9 +65,9 @@ def node(rng: Random, name: str) -> Document:
 
 
 def pod(rng: Random, name: str) -> Document:
-    """Return a pod that waits, runs on a node that may not exist, or has ended.
+    """Return a pod that is pending, runs on a node that may not exist, or has terminated.
 
-    It may use a reservation, be one itself, be nominated to a node, or be about to go.
+    It may use a reservation, be one itself, be nominated to a node, or be terminating.
     """
     labels, annotations = {}, {}
     if rng.random() < 0.7:
@@ -105,7 +105,7 @@ def pod(rng: Random, name: str) -> Document:
 
 
 def node_metric(rng: Random, name: str) -> Document:
-    """Return what a node uses and some of its pods, with or without percentiles."""
+    """Return the usage of a node and some of its pods, with or without percentiles."""
     usage = {"resources": {"cpu": str(rng.randint(0, 8)), "memory": f"{rng.randint(0, 64)}Gi"}}
     periods = [{"duration": "5m0s", "usage": {"p95": usage, "p50": usage}}] if rng.random() < 0.5 else []
     measured = rng.sample(PODS, rng.randint(0, 3))
@@ -127,7 +127,7 @@ def node_metric(rng: Random, name: str) -> Document:
 
 
 def reservation(rng: Random, name: str) -> Document:
-    """Return a Reservation that waits, holds resources of a node, or has ended."""
+    """Return a Reservation that is pending, holds resources of a node, or has ended."""
     amounts = _some(rng, {"cpu": str(rng.randint(1, 8)), "memory": "4Gi", "x.io/gpu": "2"})
     phase = rng.choice(("Available", "Available", "Available", "Pending", "Waiting", "Succeeded"))
     status: Document = {"phase": phase}
@@ -170,7 +170,7 @@ KINDS: Mapping[type[KubeObject], Kind] = {
         Kind(ElasticQuota, QUOTAS, elastic_quota),
     )
 }
-"""What random objects there are of the types that most state is derived from."""
+"""The kinds of random objects that most state is derived from."""
 
 
 def uid_of(type_: type[KubeObject], name: str, number: int) -> str:

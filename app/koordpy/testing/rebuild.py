@@ -1,8 +1,8 @@
-"""Check that derived state equals one made anew from the same objects, whatever happened before.
+"""Checks that derived state equals a rebuild from the same objects, after any events.
 
-`check_rebuild` drives random events through the stores: objects come, change, go, come back under the same
-name, are listed anew with gaps and in another order, while assumptions are made and taken back and what-ifs
-are tried. It is for the states of plugins too:
+`check_rebuild` drives random events through the stores: objects are created, changed, deleted, created again
+under the same name, and relisted with gaps and in another order, while pods are assumed and forgotten and
+what-ifs are run. It also works for the states of plugins:
 
     def test_loads_can_be_rebuilt() -> None:
         check_rebuild(lambda cluster: cluster.shared(Loads, LoadSettings()))
@@ -33,14 +33,14 @@ from .random_objects import KINDS, Kind, uid_of
 S = TypeVar("S", bound=DerivedState)
 
 KEPT_BYTES = 8192
-"""What a state may hold more of after many objects that are gone than after few: caches, room in dicts."""
+"""The allowed growth of a state after many deleted objects: caches, spare capacity of dicts."""
 
 Assume = Callable[[S, Random], Callable[[], None] | None]
-"""Has a state assume something as a plugin would, and returns what takes it back or has it confirmed; None
-where there is nothing to assume."""
+"""Makes a state assume something as a plugin would, and returns a function that reverts or confirms it; None
+if there is nothing to assume."""
 
 Read = Callable[[S, NodeSet], object]
-"""Returns what a state answers about nodes, by name, in values that compare equal."""
+"""Returns a state's answers for nodes, by name, as values that compare equal."""
 
 
 def check_rebuild(
@@ -52,7 +52,7 @@ def check_rebuild(
     seeds: Iterable[int] = range(10),
     steps: int = 60,
 ) -> None:
-    """Drive random events, one history a seed. Raises AssertionError, with the shortest one that differs.
+    """Drive random events, one history per seed. Raises AssertionError, with the shortest one that differs.
 
     `kinds` are random objects of types that `koordpy.testing.random_objects` does not have. A state that
     overrides `unconfirmed` needs `assume`, one whose answers depend on the pods of a NodeSet needs `read`.
@@ -68,9 +68,9 @@ def check_rebuild(
 
 
 def check_nothing_is_kept(make: Callable[[Cluster], DerivedState], *, kinds: Iterable[Kind] = ()) -> None:
-    """Let many objects come and go, with ever new names, and see what the state still holds of them.
+    """Create and delete many objects, always with new names, and measure what the state still holds.
 
-    Raises AssertionError where that grows with the number of objects.
+    Raises AssertionError if that grows with the number of objects.
     """
     cluster, rng, sharing = Cluster(FakeClock(NOW)), Random(0), Sharing()
     state, known = make(cluster), _known_kinds(kinds)
@@ -97,7 +97,7 @@ def _known_kinds(more: Iterable[Kind]) -> Mapping[type[KubeObject], Kind]:
 
 
 class _History(Generic[S]):
-    """One cluster with a state, and what happened to it."""
+    """One cluster with a state, and its events."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class _History(Generic[S]):
         self._numbers: defaultdict[tuple[type[KubeObject], str], int] = defaultdict(int)
         self._version = 0
         self._kinds = self._kinds_followed()
-        if rng.random() < 0.3:  # it is requested only when there is something
+        if rng.random() < 0.3:  # it is requested only once there are objects
             for _ in range(10):
                 self._change()
         self.state = make(self.cluster)
@@ -129,7 +129,7 @@ class _History(Generic[S]):
         return [self._known_kinds[store.type] for store in probe.stores]
 
     def run(self, steps: int) -> None:
-        """Let things happen, and compare now and then. Raises AssertionError."""
+        """Drive events, and compare occasionally. Raises AssertionError."""
         for number in range(1, steps + 1):
             roll = self._rng.random()
             if roll < 0.15 and self._assume is not None:
@@ -141,7 +141,7 @@ class _History(Generic[S]):
             if number % 20 == 0 or number == steps:
                 self._compare()
 
-    # --- what happens ----------------------------------------------------------------------------
+    # --- events ----------------------------------------------------------------------------------
 
     def _change(self) -> None:
         kind = self._rng.choice(self._kinds)
@@ -170,7 +170,7 @@ class _History(Generic[S]):
         return made
 
     def _list_anew(self, kind: Kind, store: Store[Any]) -> None:
-        """List as after a lost watch: some objects went, changed or came meanwhile; the order is any."""
+        """Relist in any order, as after a lost watch: some objects were deleted, changed or created."""
         self.happened.append(f"list of {kind.type.__name__}:")
         listed = []
         for key in kind.keys:
@@ -195,7 +195,7 @@ class _History(Generic[S]):
             self._undo.append(undo)
 
     def _try_what_if(self) -> None:
-        """Move pods in a sandbox; the state must not change, and what it answers must follow the sandbox."""
+        """Move pods in a sandbox; the state must not change, and its answers must follow the sandbox."""
         before = deepcopy(self.state.snapshot())
         sandbox, places = self._moved(self.cluster.nodes.all())
         if self._read is not None and not self.state.unconfirmed():
@@ -206,7 +206,7 @@ class _History(Generic[S]):
         self._expect_none(differences(self.state.snapshot(), before), "a what-if changed the state")
 
     def _moved(self, nodes: NodeSet) -> tuple[Sandbox, Mapping[str, str]]:
-        """Return a sandbox in which pods went and came, and on which node each of those pods is then."""
+        """Return a sandbox with removed and added pods, and the resulting node of each of them."""
         sandbox = Sandbox(nodes)
         places: dict[str, str] = {}
         for index, row in enumerate(nodes.rows.tolist()):
@@ -233,7 +233,7 @@ class _History(Generic[S]):
     # --- comparing -------------------------------------------------------------------------------
 
     def _compare(self) -> None:
-        """Take all assumptions back, and compare with states made before and after the objects came."""
+        """Revert all assumptions, and compare with states created before and after the objects."""
         self._rng.shuffle(self._undo)
         while self._undo:
             self._undo.pop()()
@@ -251,7 +251,7 @@ class _History(Generic[S]):
                 self._expect_none(differences(found, expected), f"answers otherwise than a state {what}")
 
     def _made_anew(self) -> Iterator[tuple[str, S]]:
-        """Return states of the same objects, and how each was made."""
+        """Return states of the same objects, and how each was created."""
         objects, fresh = self._objects(), Cluster(FakeClock(NOW))
         self._fill(fresh, objects)
         state = self._make(fresh)
@@ -294,7 +294,7 @@ class _History(Generic[S]):
 
 
 def settle(cluster: Cluster) -> None:
-    """Let objects be seen once more where states hold something until they change (`settled_by`)."""
+    """Deliver objects again if states hold something until these change (`settled_by`)."""
     for type_ in {type_ for shared in cluster.states for type_ in shared.state.settled_by}:
         store: Store[Any] = cluster.store(type_)
         for obj in list(store):
@@ -302,7 +302,7 @@ def settle(cluster: Cluster) -> None:
 
 
 def rebuilt(cluster: Cluster) -> Cluster:
-    """Return a cluster with the same objects, in which every derived state was made anew."""
+    """Return a cluster with the same objects, in which every derived state was rebuilt."""
     fresh = Cluster(cluster.clock)
     for shared in cluster.states:
         shared.on(fresh)
@@ -313,7 +313,7 @@ def rebuilt(cluster: Cluster) -> Cluster:
 
 
 def snapshots(cluster: Cluster) -> Snapshot:
-    """Return the snapshots of all derived states of a cluster, by what makes them."""
+    """Return the snapshots of all derived states of a cluster, by their constructor calls."""
     return {str(shared): shared.state.snapshot() for shared in cluster.states}
 
 

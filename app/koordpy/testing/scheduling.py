@@ -1,4 +1,4 @@
-"""Run scheduling plugins on a cluster that a test describes, one attempt at a time.
+"""Runs scheduling plugins on a cluster described by a test, one attempt at a time.
 
 >>> from koordpy.testing.cluster import cluster
 >>> from koordpy.testing.objects import node, pod
@@ -34,17 +34,17 @@ from .cluster import settle
 
 
 class AttemptFailed(AssertionError):
-    """An attempt broke, which no test expects of a plugin: a point raised, or returned an Error."""
+    """An attempt failed unexpectedly: a point raised, or returned an Error."""
 
 
 @dataclass
 class Found:
-    """What filtering and scoring came to."""
+    """The result of filtering and scoring."""
 
     fits: list[str] = field(default_factory=list)
     """The nodes that the pod fits, by name, in the order of the cluster."""
     refused: dict[str, str] = field(default_factory=dict)
-    """Why not, by node."""
+    """The rejection messages by node."""
     statuses: dict[str, Status] = field(default_factory=dict)
     """The same with code and plugin."""
     scores: dict[str, int] = field(default_factory=dict)
@@ -56,24 +56,24 @@ class Found:
 
     @property
     def best(self) -> str:
-        """The node with the highest total, the first by name of several; empty when no node fits."""
+        """The node with the highest total, the first by name if several; empty if no node fits."""
         return min(self.fits, key=lambda name: (-self.scores.get(name, 0), name), default="")
 
 
 @dataclass
 class Placed:
-    """Where a pod was bound, and what was written into it; or why it was not."""
+    """Where a pod was bound, with its annotations and labels; or why it was not."""
 
     node: str = ""
     annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     status: Status = SUCCESS
     waits: dict[str, float] = field(default_factory=dict)
-    """The Permit plugins that let the pod wait, with their timeouts; it was not bound then."""
+    """The Permit plugins that made the pod wait, with their timeouts; it was not bound then."""
 
 
 class Scheduling:
-    """One profile with some plugins, on one cluster.
+    """One profile with the given plugins, on one cluster.
 
     Plugins are classes, or names of installed ones. `args` are the plugins' arguments by name, as in a
     configuration file; `weights` those of Score. With `in_tree` kube-scheduler's default plugins run as well.
@@ -112,11 +112,11 @@ class Scheduling:
         settle(cluster)
 
     def plugin(self, name: str) -> Plugin:
-        """Return a plugin as it runs here."""
+        """Return a plugin's instance."""
         return next(plugin for plugin in self.framework.plugins if plugin.name == name)
 
     def find(self, pod: Pod) -> Found:
-        """Filter and score all nodes for a pod; nothing is handed out. Raises AttemptFailed."""
+        """Filter and score all nodes for a pod; nothing is allocated. Raises AttemptFailed."""
         return self._find(self.framework.new_state(), pod)
 
     def _find(self, state: CycleState, pod: Pod) -> Found:
@@ -151,8 +151,8 @@ class Scheduling:
     async def place(self, pod: Pod, node: str = "") -> Placed:
         """Run a whole cycle, from filtering to a bound pod in the cluster's store.
 
-        The best node is taken, or the one that is named. A failure after Filter takes everything back. A plan
-        of FindOneNode holds for its pods that are placed later, until the placement of one of them fails.
+        The best node is used, or the named one. A failure after Filter rolls everything back. A plan of
+        FindOneNode applies to its pods that are placed later, until the placement of one of them fails.
         """
         framework, state = self.framework, self.framework.new_state()
         self.cluster.store(Pod).apply(pod)
@@ -188,7 +188,7 @@ class _Binder(Plugin, Bind):
     name = "DefaultBinder"
 
     async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
-        """Put the bound pod into the store."""
+        """Store the bound pod."""
         annotations = {**pod.metadata.annotations, **binding.annotations}
         labels = {**pod.metadata.labels, **binding.labels}
         self.handle.cluster.store(Pod).apply(
@@ -213,7 +213,7 @@ def assert_fits(found: Found, *nodes: str) -> None:
 
 
 def assert_refused(found: Found, node: str, because: str, *, by: str = "") -> None:
-    """Expect that a node is refused with a message that contains some words, by a plugin if one is named."""
+    """Expect that a node is rejected with a message that contains a text, by a plugin if one is named."""
     assert node in found.statuses, (
         f"expected node {node} to be refused because of {because!r}, but it "
         f"{'fits' if node in found.fits else 'is not in the cluster'}"

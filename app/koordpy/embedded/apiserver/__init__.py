@@ -1,6 +1,6 @@
-"""An API server in a box: kube-apiserver's REST dialect on a loopback port, for demos, tests and simulations.
+"""An in-process API server: kube-apiserver's REST API on a loopback port, for demos, tests and simulations.
 
-It is spoken to over HTTP like the real one; where the two differ, this one is wrong.
+It is accessed over HTTP like the real one; any difference between the two is a bug here.
 """
 
 from .server import ApiServer, Fault

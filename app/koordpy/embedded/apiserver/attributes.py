@@ -1,4 +1,4 @@
-"""What a write is about: the request as admission and storage see it."""
+"""The attributes of a write: the request as admission and storage see it."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +23,7 @@ class Attributes:
     options: Document = field(default_factory=dict)
     manager: str = ""
     kind: tuple[str, str, str] | None = None
-    """Group, version and kind of the object, where they are not those of the resource."""
+    """Group, version and kind of the object, if they are not those of the resource."""
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -45,7 +45,7 @@ def is_dry_run(request: Request, body: Document | None = None) -> bool:
 def attributes(
     request: Request, operation: str, served: Served, namespace: str, name: str, subresource: str = ""
 ) -> Attributes:
-    """Return the attributes of a write; raise ApiError for options that are not valid."""
+    """Return the attributes of a write; raise ApiError for invalid options."""
     manager = request.query.get("fieldManager", "")
     if len(manager) > 128:
         raise bad_request("fieldManager: Too long: may not be more than 128 bytes")

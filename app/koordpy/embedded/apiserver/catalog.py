@@ -1,6 +1,6 @@
-"""What the server serves: every resource with its names, scope, subresources and rules.
+"""The catalog of served resources, with their names, scope, subresources and rules.
 
-The built-in resources are a table; custom resources are added and taken away while the server runs.
+The built-in resources are a table; custom resources are added and removed while the server runs.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ STATUS = Subresource("status", ("get", "patch", "update"))
 
 @dataclass(slots=True, eq=False)
 class Served:
-    """One resource in one version, and everything that is needed to answer for it."""
+    """One resource in one version, and everything that is needed to serve it."""
 
     group: str
     version: str
@@ -50,7 +50,7 @@ class Served:
     table: "Table" = field(init=False)
     strategy: "Strategy" = field(init=False)
     prefix: bytes = field(init=False)
-    """What turns stored bytes into a whole object: the opening brace, kind and apiVersion."""
+    """The prefix that turns stored bytes into a whole object: the opening brace, kind and apiVersion."""
 
     def __post_init__(self) -> None:
         self.singular = self.singular or self.kind.lower()
@@ -65,7 +65,7 @@ class Served:
 
     @property
     def stored(self) -> bool:
-        """Whether there are objects of it; reviews and bindings are only ever created."""
+        """Whether objects are stored; reviews and bindings are only created."""
         return self.verbs != ("create",)
 
     def has(self, subresource: str) -> bool:
@@ -73,7 +73,7 @@ class Served:
         return any(item.name == subresource for item in self.subresources)
 
     def whole(self, raw: bytes) -> bytes:
-        """A stored object as the version that this is presents it."""
+        """Return a stored object in this version."""
         return self.strategy.present(self, raw)
 
     def path(self, namespace: str = "") -> str:
@@ -95,7 +95,7 @@ class Catalog:
         """Counts additions and removals, so that discovery documents can be kept."""
 
     def add(self, served: Served) -> None:
-        """Serve a resource, in place of the one that had its name."""
+        """Serve a resource, replacing another one of its name."""
         self._served.setdefault((served.group, served.version), {})[served.plural] = served
         self.changes += 1
 
@@ -118,7 +118,7 @@ class Catalog:
         return list(resources.values()) if resources else None
 
     def storage_of(self, group: str, plural: str) -> Served | None:
-        """Return a resource in whichever version comes first."""
+        """Return a resource in its preferred version."""
         for (served_group, _), resources in self._served.items():
             if served_group == group and plural in resources:
                 return resources[plural]
@@ -151,7 +151,7 @@ def version_order(version: str) -> tuple[Any, ...]:
 
 
 def built_in() -> list[Served]:
-    """Return the resources that are there without any CustomResourceDefinition."""
+    """Return the built-in resources."""
     pods = (
         Subresource("binding", ("create",), "Binding"),
         Subresource("eviction", ("create",), "Eviction", "policy/v1"),

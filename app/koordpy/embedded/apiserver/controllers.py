@@ -1,7 +1,7 @@
-"""What kube-controller-manager does that others rely on: budgets, the end of namespaces, orphans.
+"""The kube-controller-manager functions that others rely on: budgets, namespace deletion, garbage collection.
 
-Each controller takes what changed and brings the stored objects to the state that follows. They run only
-where they are asked for: a bare API server has none.
+Each controller reconciles stored objects after changes. They run only on request: by default an API server
+has none.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ Document = dict[str, Any]
 
 
 class Controller(Protocol):
-    """A loop that runs while the server does."""
+    """A loop that runs as long as the server."""
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -60,7 +60,7 @@ def served_in(catalog: Catalog, group: str, plural: str) -> Served:
 
 
 class DisruptionController:
-    """Keeps the status of PodDisruptionBudgets: how many pods are healthy, and how many may go.
+    """Maintains the status of PodDisruptionBudgets: the numbers of healthy pods and of allowed disruptions.
 
     Source: Kubernetes, `pkg/controller/disruption`.
     """
@@ -203,7 +203,7 @@ def _share(amount: int | str, whole: int) -> int:
 
 
 class NamespaceController:
-    """Empties terminating namespaces and lets them go."""
+    """Empties terminating namespaces and finishes their deletion."""
 
     def __init__(self, catalog: Catalog, deleter: Deleter) -> None:
         self._catalog = catalog

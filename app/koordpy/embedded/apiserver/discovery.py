@@ -1,7 +1,7 @@
-"""Discovery: what clients ask before they ask for anything else.
+"""Discovery: the documents that clients request first.
 
-Both the old documents (one a group and version) and the aggregated ones, and enough OpenAPI for kubectl to
-find out what it may send.
+Both the unaggregated documents (one per group and version) and the aggregated ones, and enough OpenAPI for
+kubectl's client-side checks.
 """
 
 from typing import Any
@@ -37,7 +37,7 @@ class Discovery:
         self._changes = -1
 
     def answer(self, request: Request, parts: list[str]) -> Response:
-        """Answer a path that is no resource's; raise ApiError (404)."""
+        """Answer a path that is not a resource's; raise ApiError (404)."""
         if self._changes != self._catalog.changes:
             self._documents.clear()
             self._changes = self._catalog.changes

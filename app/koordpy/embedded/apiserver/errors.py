@@ -1,4 +1,4 @@
-"""Refusals: what a request failed with, in the words and shape of kube-apiserver's Status objects."""
+"""Errors of requests, with the messages and format of kube-apiserver's Status objects."""
 
 import json
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def invalid_value(field: str, value: Any, detail: str) -> Cause:
 
 
 def required(field: str, detail: str = "") -> Cause:
-    """A field that must be there and is not."""
+    """A required field that is missing."""
     return Cause(field, "FieldValueRequired", f"Required value: {detail}" if detail else "Required value")
 
 
@@ -52,7 +52,7 @@ def unsupported(field: str, value: Any, supported: Sequence[str]) -> Cause:
 
 
 def duplicate(field: str, value: Any) -> Cause:
-    """A value that may stand once and stands again."""
+    """A value that must be unique."""
     return Cause(field, "FieldValueDuplicate", f"Duplicate value: {show(value)}")
 
 
@@ -130,7 +130,7 @@ def not_found(plural: str, group: str, name: str) -> ApiError:
 
 
 def unknown_path() -> ApiError:
-    """404 for a URL that nothing serves."""
+    """404 for a URL that is not served."""
     return ApiError(404, "NotFound", "the server could not find the requested resource")
 
 
@@ -144,7 +144,7 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 
 def conflict(plural: str, group: str, name: str, problem: str = MODIFIED) -> ApiError:
-    """409 for an object that is not in the state the request assumes."""
+    """409 for an object in another state than the request assumes."""
     message = f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {problem}'
     return ApiError(409, "Conflict", message, name=name, group=group, kind=plural)
 
@@ -172,7 +172,7 @@ def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> ApiErr
 
 
 def bad_request(message: str) -> ApiError:
-    """400 for a request that cannot be read."""
+    """400 for a malformed request."""
     return ApiError(400, "BadRequest", message)
 
 
@@ -184,7 +184,7 @@ def method_not_allowed() -> ApiError:
 
 
 def expired(message: str, continue_: str = "") -> ApiError:
-    """410 for history that is forgotten."""
+    """410 for history that was discarded."""
     return ApiError(410, "Expired", message, continue_=continue_)
 
 
@@ -196,7 +196,7 @@ def unsupported_media_type(accepted: Sequence[str]) -> ApiError:
 
 
 def not_acceptable(accepted: Sequence[str]) -> ApiError:
-    """406 for an answer that cannot be given in the format asked for."""
+    """406 for an answer that is not available in the requested format."""
     message = f"only the following media types are accepted: {', '.join(accepted)}"
     return ApiError(406, "NotAcceptable", message)
 
@@ -214,7 +214,7 @@ def internal(message: str) -> ApiError:
 
 
 def success(name: str = "", group: str = "", kind: str = "", uid: str = "", code: int = 0) -> Document:
-    """The Status object of something that succeeded without an object to show."""
+    """The Status object of a success without an object to return."""
     details = {k: v for k, v in (("name", name), ("group", group), ("kind", kind), ("uid", uid)) if v}
     return {
         "kind": "Status",

@@ -2,7 +2,7 @@
 
 Supported: `object`, `oldObject` and `request` with fields and indexes, literals, lists, `==`, `!=`, `<`,
 `<=`, `>`, `>=`, `in`, `&&`, `||`, `!`, `?:`, `has()`, `size()`, `startsWith`, `endsWith`, `contains`
-and `matches`. Anything else is refused when it is parsed, so a configuration that uses it is never stored.
+and `matches`. Anything else is rejected while parsing, so a configuration that uses it is never stored.
 """
 
 import ast
@@ -34,7 +34,7 @@ class ExpressionError(ValueError):
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Expression:
-    """Read an expression; raise ExpressionError for what is no CEL or not supported."""
+    """Parse an expression; raise ExpressionError if it is invalid or not supported."""
     parser = _Parser(text)
     found = parser.ternary()
     parser.expect_end()
@@ -88,7 +88,7 @@ class _Parser:
             raise self._error(f"found {found!r}, expected {symbol!r}")
 
     def expect_end(self) -> None:
-        """Refuse what follows a whole expression."""
+        """Reject trailing text after an expression."""
         if self._at < len(self._tokens):
             raise self._error(
                 f"found {self._peek()!r}, expected the end (this server knows a part of CEL only)"

@@ -1,4 +1,4 @@
-"""metadata: what the server sets in it, what a client may, and which names are names.
+"""Object metadata: fields set by the server, fields set by clients, and valid names.
 
 Source of the rules: Kubernetes, `k8s.io/apimachinery/pkg/api/validation` (ObjectMeta) and
 `k8s.io/apiserver/pkg/registry/rest` (create, update).
@@ -37,7 +37,7 @@ LABEL_EXPECTED = (
 )
 
 NameRule = Callable[[str], str | None]
-"""Says what is wrong with a name, or nothing."""
+"""Returns the errors in a name."""
 
 
 class _Owner(msgspec.Struct, rename="camel"):
@@ -116,7 +116,7 @@ def tidy(kind: str, api_version: str, metadata: Any, unknown: list[str]) -> Docu
 
 
 def wipe_system_fields(metadata: Document) -> None:
-    """Take away what only the server sets on a new object."""
+    """Remove fields that only the server sets on a new object."""
     for name in (
         "uid",
         "creationTimestamp",
@@ -129,7 +129,7 @@ def wipe_system_fields(metadata: Document) -> None:
 
 
 def generated_name(prefix: str, rng: random.Random) -> str:
-    """Append five random characters to a prefix that is cut to fit."""
+    """Append five random characters to a truncated prefix."""
     return prefix[: 63 - 5] + "".join(rng.choice(_SUFFIX_CHARACTERS) for _ in range(5))
 
 
@@ -142,7 +142,7 @@ def fill_system_fields(metadata: Document, now: datetime, rng: random.Random) ->
 
 
 def validate(metadata: Document, rule: NameRule, namespaced: bool) -> list[Cause]:
-    """Return what is wrong with the metadata of an object that is to be stored."""
+    """Return the errors in the metadata of an object that is to be stored."""
     causes: list[Cause] = []
     name, prefix = metadata.get("name", ""), metadata.get("generateName", "")
     if prefix and (problem := rule(_masked(prefix))):
@@ -167,7 +167,7 @@ def _masked(prefix: str) -> str:
 
 
 def validate_labels(labels: Document, path: str) -> Iterator[Cause]:
-    """Yield what is wrong with labels."""
+    """Yield the errors in labels."""
     for key, value in labels.items():
         if problem := label_syntax.key_error(key):
             yield invalid_value(path, key, problem)
@@ -198,7 +198,7 @@ def _validate_owners(owners: list[Document]) -> Iterator[Cause]:
 
 
 def validate_update(new: Document, old: Document) -> Iterator[Cause]:
-    """Yield what must not change and does."""
+    """Yield forbidden changes."""
     for field in ("name", "namespace", "uid"):
         if new.get(field, "") != old.get(field, ""):
             yield invalid_value(f"metadata.{field}", new.get(field, ""), "field is immutable")
@@ -212,7 +212,7 @@ def validate_update(new: Document, old: Document) -> Iterator[Cause]:
 
 
 def carry_over(new: Document, old: Document) -> None:
-    """Copy from the stored metadata what no update may change."""
+    """Copy from the stored metadata the fields that no update may change."""
     for name in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
         if name in old:
             new[name] = old[name]
@@ -223,7 +223,7 @@ def carry_over(new: Document, old: Document) -> None:
 
 
 def match_namespace(metadata: Document, namespace: str) -> None:
-    """Set the namespace of the URL; raise ApiError (400) when the object names another."""
+    """Set the namespace of the URL; raise ApiError (400) if the object names another."""
     given = metadata.get("namespace", "")
     if not namespace and given:
         raise ApiError(400, "BadRequest", "namespace may not be set on a cluster-scoped object")

@@ -1,4 +1,4 @@
-"""As much OpenAPI as clients need to know what they may send: kinds, verbs, schemas of custom resources."""
+"""A minimal OpenAPI document for clients: kinds, verbs, schemas of custom resources."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Quantities in documents: read, refused, and written in their canonical form as kube-apiserver does."""
+"""Quantities in documents: validated and converted to canonical form as by kube-apiserver."""
 
 from functools import lru_cache
 from typing import Any

@@ -1,4 +1,4 @@
-"""From a URL and a method to what answers them."""
+"""Routes requests by URL and method."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _OPERATIONS = {"POST": "CREATE", "PUT": "UPDATE", "PATCH": "UPDATE", "DELETE": "
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a URL names."""
+    """The target of a URL."""
 
     served: Served
     namespace: str = ""
@@ -35,7 +35,7 @@ class Target:
 
 
 class Router:
-    """Finds out what a request is about and has it answered."""
+    """Dispatches requests."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Router:
         return self._write(request, target)
 
     def _target(self, parts: list[str]) -> Target | None:
-        """Return what a path names, or None if it is no resource's. Raises ApiError."""
+        """Return the target of a path, or None if it is not a resource's. Raises ApiError."""
         if parts[0] == "api" and len(parts) > 2:
             group, version, rest = "", parts[1], parts[2:]
         elif parts[0] == "apis" and len(parts) > 3:

@@ -1,4 +1,4 @@
-"""The server: puts the parts together, listens, and stops cleanly."""
+"""The server: composes the parts, listens, and stops cleanly."""
 
 import asyncio
 import logging
@@ -43,10 +43,10 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What a test wants to go wrong with a request: wait, then answer with a status, or cut the connection.
+    """A fault injected into a request: wait, then answer with a status, or cut the connection.
 
-    `delay` is in seconds; `held` is waited for, too. With neither `status` nor `cut` the request is answered
-    as usual after that; `after` cuts the connection or answers `status` after the request was carried out.
+    `delay` is in seconds; `held` is also awaited. With neither `status` nor `cut` the request is answered
+    normally after that; `after` cuts the connection or answers `status` after the request was executed.
     """
 
     delay: float = 0.0
@@ -65,12 +65,12 @@ class ApiServer:
 
     `crds` are CustomResourceDefinitions (files, folders or documents) that are served from the start.
     `snapshot` is a file that the objects are loaded from and saved to. `window` is how many events of a
-    resource are kept for watches and old lists. `controllers` runs what kube-controller-manager would do:
-    status of PodDisruptionBudgets, emptying of terminating namespaces, collection of objects whose owners are
-    gone. `faults(method, path)` is asked before every request what should go wrong with it.
-    `resolve_service(namespace, name, port)` gives the (host, port) of a webhook's service. `tokens` are the
-    bearer tokens that a TokenReview knows, `is_allowed(spec)` is what access reviews answer (by default yes).
-    `connect` reaches webhooks otherwise than over the network.
+    resource are kept for watches and old lists. `controllers` runs functions of kube-controller-manager:
+    status of PodDisruptionBudgets, emptying of terminating namespaces, garbage collection. `faults(method,
+    path)` is called before every request and returns its fault. `resolve_service(namespace, name, port)`
+    returns the (host, port) of a webhook's service. `tokens` are the bearer tokens that a TokenReview
+    accepts, `is_allowed(spec)` is the result of access reviews (by default true). `connect` replaces the
+    network for calls of webhooks.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class ApiServer:
         return f"http://{self.host}:{self.port}"
 
     async def load(self) -> None:
-        """Load what is to be loaded: enough for requests from this process, by `handle`."""
+        """Load the snapshot and definitions: enough for requests from this process, by `handle`."""
         if self._loaded:
             return
         self._loaded = True
@@ -148,7 +148,7 @@ class ApiServer:
         await self._seed()
 
     async def start(self) -> None:
-        """Load what is to be loaded and listen. Raises OSError when the port is taken."""
+        """Load the snapshot and definitions, and listen. Raises OSError if the port is in use."""
         if self._server is not None:
             return
         await self.load()
@@ -187,7 +187,7 @@ class ApiServer:
     @classmethod
     @contextmanager
     def in_thread(cls, *args: Any, **options: Any) -> Iterator[Self]:
-        """Run a server on a thread and an event loop of its own, for callers that block."""
+        """Run a server on a separate thread and event loop, for blocking callers."""
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, name="embedded API server", daemon=True)
         thread.start()
@@ -204,7 +204,7 @@ class ApiServer:
             loop.close()
 
     def compact(self) -> None:
-        """Forget the history of all resources: older resource versions are answered with 410."""
+        """Discard the history of all resources: older resource versions are answered with 410."""
         for table in self._tables():
             table.compact()
 
@@ -241,7 +241,7 @@ class ApiServer:
             self.catalog.add(served)
 
     async def _seed(self) -> None:
-        """Create what every cluster has, and the given CustomResourceDefinitions, where it is not there."""
+        """Create missing objects that every cluster has, and the given CustomResourceDefinitions."""
         for name in namespaces.SYSTEM:
             await self._ensure(self._served("", "namespaces"), {"metadata": {"name": name}})
         for name, value, description in priority.SYSTEM_CLASSES:
@@ -268,7 +268,7 @@ class ApiServer:
     # requests
 
     def handle(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
-        """Answer a request, at once or by a coroutine. What goes wrong is an answer too."""
+        """Answer a request, directly or by a coroutine. Errors become answers too."""
         if self.faults is not None:
             fault = self.faults(request.method, request.path)
             if fault is not None:
@@ -324,7 +324,7 @@ def _fault_error(fault: Fault) -> ApiError:
 
 
 def refuse(error: ApiError) -> Response:
-    """Return the answer that tells of an error."""
+    """Return the answer for an error."""
     headers = (("Retry-After", str(error.retry_after)),) if error.retry_after else ()
     return Response(error.body, error.code, headers=headers)
 

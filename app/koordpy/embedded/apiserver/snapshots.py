@@ -1,7 +1,7 @@
 """The snapshot file: all objects as JSON lines, so that a demo survives a restart.
 
 The first line is a head with the format and the revision; each further line is one object with kind and
-apiVersion. The file is written beside its place and moved there.
+apiVersion. The file is replaced atomically.
 """
 
 import os

@@ -1,11 +1,11 @@
-"""Where objects live: bytes in memory, one revision counter, and a bounded history to watch and page by.
+"""The storage of objects: bytes in memory, one revision counter, and a bounded history for watches and pages.
 
-An object is kept as the JSON that lists are spliced from: the whole document without `kind` and
-`apiVersion` (which depend on the version asked for). Beside the bytes stands only what selectors read, so
-that 100,000 pods fit. Every write takes the next revision, replaces the record, appends an `Event` with
-the record before and after, and tells the watchers. The history serves three things: a watch from an
-older revision, a list at an exact revision, and the pages of one snapshot (the state now, with what
-happened since undone). What it no longer reaches is answered with 410.
+An object is kept as the JSON that lists are spliced from: the whole document without `kind` and `apiVersion`
+(which depend on the version asked for). Besides the bytes only selectable fields are kept, so that 100,000
+pods fit. Every write takes the next revision, replaces the record, appends an `Event` with the record before
+and after, and notifies the watchers. The history serves three things: a watch from an older revision, a list
+at an exact revision, and the pages of one snapshot (the state now, with what happened since undone). Older
+revisions are answered with 410.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -23,11 +23,11 @@ _decode = msgspec.json.Decoder().decode
 
 
 class TooOld(Exception):
-    """The history does not reach back to the revision."""
+    """The history does not include the revision."""
 
 
 class TooNew(Exception):
-    """The revision lies in the future."""
+    """The revision is in the future."""
 
 
 class Record:
@@ -125,7 +125,7 @@ class Table:
 
     @property
     def floor(self) -> int:
-        """The oldest revision from which the history is complete."""
+        """The oldest revision since which the history is complete."""
         return self._floor
 
     def get(self, key: str) -> Record | None:
@@ -164,7 +164,7 @@ class Table:
         return record
 
     def load(self, key: str, document: Document) -> None:
-        """Take over an object from a snapshot, at its own revision and without an event."""
+        """Load an object from a snapshot, at its own revision and without an event."""
         revision = int(document["metadata"]["resourceVersion"])
         record = self._records[key] = self._record(key, document, revision)
         self._uids[record.uid] = key
@@ -192,7 +192,7 @@ class Table:
     # history
 
     def compact(self) -> None:
-        """Forget the whole history."""
+        """Discard the whole history."""
         self._forget(len(self._events))
         self._floor = self._revisions.current
 
@@ -212,7 +212,7 @@ class Table:
     ) -> tuple[list[str], dict[str, Record | None]]:
         """Return keys in order (of a namespace, behind `after`) and what differs at a revision.
 
-        Keys may name objects that are not there (any more); `lookup` tells. Raises TooOld, TooNew.
+        Keys may name objects that do not exist (any more); use `lookup`. Raises TooOld, TooNew.
         """
         changed: dict[str, Record | None] = {}
         if at is not None:
@@ -244,7 +244,7 @@ class Table:
     # watching
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with every event from now on; returns what ends that."""
+        """Call `listener` with every event from now on; return a function that removes it."""
         number = self._next_listener
         self._next_listener += 1
         self._listeners[number] = listener

@@ -1,8 +1,8 @@
-"""HTTP/1.1 as the API server speaks it: requests in, whole answers or endless streams out.
+"""The API server's HTTP/1.1: requests in, whole answers or endless streams out.
 
-A web framework costs more than a stored object; this is a protocol on httptools and nothing else. A handler
-gets a `Request` and returns a `Response`, a `Stream`, or a coroutine of one of them. What a handler answers
-at once is written at once, without a task.
+A web framework costs more than serving a stored object; this is only a protocol on httptools. A handler gets
+a `Request` and returns a `Response`, a `Stream`, or a coroutine of one of them. A direct answer is written
+immediately, without a task.
 """
 
 import asyncio
@@ -118,13 +118,13 @@ class Stream:
         self.on_start(self)
 
     def open_here(self, sink: Callable[[bytes], object], ended: Callable[[], None]) -> None:
-        """Answer a reader in this process: what is written goes to `sink`, without HTTP around it."""
+        """Answer a reader in this process: data goes to `sink`, without HTTP."""
         self._sink = sink
         self._ended = ended
         self.on_start(self)
 
     def write(self, data: bytes) -> None:
-        """Queue data; what is queued in one turn of the event loop goes out as one chunk."""
+        """Queue data; all data queued in one iteration of the event loop is sent as one chunk."""
         if self.closed:
             return
         self._pending.append(data)
@@ -221,7 +221,7 @@ class Connection(asyncio.Protocol):
         self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End what was being done for the client."""
+        """Cancel the work for the client."""
         self._connections.discard(self)
         self._transport = None
         self._waiting.clear()
@@ -255,7 +255,7 @@ class Connection(asyncio.Protocol):
         self._headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
-        """Tell a client that waits for it to go on."""
+        """Send 100 Continue to a client that waits for it."""
         if self._headers.get(b"expect", b"").lower() == b"100-continue" and self._transport is not None:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
@@ -266,7 +266,7 @@ class Connection(asyncio.Protocol):
             self._body.append(data)
 
     def on_message_complete(self) -> None:
-        """Answer the request, or queue it behind the one in work."""
+        """Answer the request, or queue it behind the current one."""
         if self._body_size > MAX_BODY:
             self._refuse(413, f"Request entity too large: limit is {MAX_BODY}")
             self._new_message()

@@ -1,4 +1,4 @@
-"""Stands in for kube-scheduler: same configuration file, same extender calls, same arithmetic."""
+"""A substitute for kube-scheduler: same configuration file, same extender calls, same arithmetic."""
 
 from .scheduler import Scheduler
 

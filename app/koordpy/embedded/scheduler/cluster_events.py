@@ -1,4 +1,4 @@
-"""What changes of the cluster mean for the pods that wait."""
+"""Applies cluster events to the queue of pending pods."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,9 +14,9 @@ from koordpy.scheduling.toolkit import workload_selectors
 
 
 class ClusterEvents:
-    """Keeps a queue true to the cluster, and sets `wake` when it may have something to do.
+    """Keeps a queue in sync with the cluster, and sets `wake` when it may have something to do.
 
-    `serves` says whether a pod is for any of the profiles.
+    `serves` returns whether a pod belongs to any of the profiles.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class ClusterEvents:
         self._wake, self._serves = wake, serves
 
     def follow(self) -> None:
-        """Begin; what is known already is queued."""
+        """Start; known pods are queued."""
         for store in self._cluster.stores:
             if store.type not in (Node, Pod):
                 store.subscribe(self._changed, lambda _, new: self._changed(new), self._changed)

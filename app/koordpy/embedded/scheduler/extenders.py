@@ -1,8 +1,7 @@
-"""The calls that kube-scheduler makes to an HTTP extender, in its words and with its arithmetic.
+"""The calls that kube-scheduler makes to an HTTP extender, with its format and arithmetic.
 
 JSON names are those of `k8s.io/kube-scheduler/extender/v1`, whose Go structs have no tags; like Go's decoder,
-ours takes answers in any case. Pods and nodes are sent with the fields that koordpy reads, not with all that
-the API server has.
+this one ignores the case of names. Pods and nodes are sent with only the fields that koordpy reads.
 """
 
 import asyncio
@@ -29,11 +28,11 @@ from koordpy.scheduling.profiles.config import (
 )
 
 SCALE = 10
-"""What an extender's score is multiplied with: MaxNodeScore (100) / MaxExtenderPriority (10)."""
+"""The factor of an extender's score: MaxNodeScore (100) / MaxExtenderPriority (10)."""
 
 
 class FilterResult(msgspec.Struct):
-    """Which nodes an extender keeps, and why not the others."""
+    """The nodes that an extender keeps, and the reasons for the others."""
 
     kept: list[str]
     failed: dict[str, str]
@@ -119,7 +118,7 @@ _NAMES = {
 
 
 class Extender:
-    """One entry of `extenders` in a KubeSchedulerConfiguration; `connect` reaches it in another way."""
+    """One entry of `extenders` in a KubeSchedulerConfiguration; `connect` replaces the network."""
 
     def __init__(self, config: ExtenderConfig, connect: Connect | None = None) -> None:
         self.config = config
@@ -142,12 +141,12 @@ class Extender:
 
     @property
     def ignorable(self) -> bool:
-        """Whether scheduling goes on without the extender when it fails."""
+        """Whether scheduling continues without the extender if it fails."""
         return self.config.ignorable
 
     @property
     def supports_preemption(self) -> bool:
-        """Whether the extender wants to be asked about victims."""
+        """Whether the extender supports preemption."""
         return bool(self.config.preempt_verb)
 
     @property
@@ -160,7 +159,7 @@ class Extender:
         await self._client.close()
 
     def is_interested(self, pod: Pod) -> bool:
-        """Return whether a pod asks for one of the managed resources; with none listed, every pod counts."""
+        """Return whether a pod requests one of the managed resources; if none is listed, every pod counts."""
         if not self._managed:
             return True
         return any(
@@ -170,7 +169,7 @@ class Extender:
         )
 
     async def filter(self, pod: msgspec.Raw, nodes: NodeSet) -> FilterResult:
-        """Ask which of the nodes can take a pod (`encoded`). Raises ExtenderError."""
+        """Call filter for a pod (`encoded`) and nodes. Raises ExtenderError."""
         answer = await self._call(self.config.filter_verb, self._args(pod, nodes), _FilterAnswer)
         if answer.error:
             raise ExtenderError(answer.error)
@@ -199,7 +198,7 @@ class Extender:
         return raw * self.config.weight * SCALE
 
     async def preempt(self, pod: Pod, victims: Mapping[str, Victims], nodes: NodeTable) -> dict[str, Victims]:
-        """Ask what the extender makes of proposed victims, by node name. Raises ExtenderError."""
+        """Call preempt with proposed victims, by node name. Raises ExtenderError."""
         args = _PreemptionArgs(encoded(pod))
         if self.config.node_cache_capable:
             args.node_name_to_meta_victims = {
@@ -240,7 +239,7 @@ class Extender:
         return Victims([pods[uid] for uid in uids], meta.violations)
 
     async def bind(self, pod: Pod, node_name: str) -> None:
-        """Have a pod bound. Raises ExtenderError."""
+        """Call bind. Raises ExtenderError."""
         meta = pod.metadata
         args = _BindingArgs(meta.name, meta.namespace, meta.uid, node_name)
         answer = await self._call(self.config.bind_verb, args, _BindAnswer)
@@ -293,22 +292,22 @@ def _decode(body: bytes, expected: Any) -> Any:
 
 
 def _spelled(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that Go would find, under their own names; unknown ones are left out."""
+    """Return the fields that Go would decode, under their exact names; unknown ones are omitted."""
     return {_NAMES[key.lower()]: value for key, value in answer.items() if key.lower() in _NAMES}
 
 
 def encoded(pod: Pod) -> msgspec.Raw:
-    """Return a pod as the calls of one attempt send it."""
+    """Return a pod as sent in the calls of one attempt."""
     return msgspec.Raw(msgspec.json.encode(pod))
 
 
 def in_order(configs: Sequence[ExtenderConfig], connect: Connect | None = None) -> list["Extender"]:
-    """Return the extenders as kube-scheduler asks them: those that can be ignored come last."""
+    """Return the extenders in kube-scheduler's order: ignorable ones come last."""
     return [Extender(config, connect) for config in sorted(configs, key=lambda config: config.ignorable)]
 
 
 def without_ignored_resources(config: SchedulerConfiguration) -> SchedulerConfiguration:
-    """Have NodeResourcesFit ignore the resources that extenders say they look after themselves."""
+    """Make NodeResourcesFit ignore the resources that extenders manage themselves."""
     ignored = sorted(
         resource.name
         for extender in config.extenders
@@ -342,7 +341,7 @@ def _tls(given: ExtenderTLSConfig | None) -> ssl.SSLContext:
         context.load_verify_locations(cafile=given.ca_file)
     if given.ca_data:
         context.load_verify_locations(cadata=base64.b64decode(given.ca_data).decode())
-    if given.cert_data:  # wins over files; the ssl module reads certificates from files only
+    if given.cert_data:  # takes precedence over files; the ssl module reads certificates only from files
         with tempfile.NamedTemporaryFile() as cert, tempfile.NamedTemporaryFile() as key:
             cert.write(base64.b64decode(given.cert_data))
             key.write(base64.b64decode(given.key_data))

@@ -1,4 +1,4 @@
-"""Leave word of an attempt that failed: an event, the pod's condition, its nomination.
+"""Records a failed attempt: an event, the pod's condition, its nomination.
 
 What is written, and when nothing is, follows kube-scheduler's `handleSchedulingFailure`.
 """
@@ -18,11 +18,11 @@ from koordpy.scheduling.interface.status import Status
 log = logging.getLogger(__name__)
 
 CLEARED = PostFilterResult("", override=True)
-"""The pod's nomination is taken back."""
+"""Clears the pod's nomination."""
 
 
 def reason_of(status: Status) -> str:
-    """Return the reason of the PodScheduled condition: a plugin refused the pod, or something broke."""
+    """Return the reason of the PodScheduled condition: a plugin rejected the pod, or an error occurred."""
     return "Unschedulable" if status.is_rejected else "SchedulerError"
 
 
@@ -34,7 +34,7 @@ async def record(
     status: Status,
     nomination: PostFilterResult | None,
 ) -> None:
-    """Report a failed attempt and write what changed of the pod's status. Raises NotFound."""
+    """Report a failed attempt and write the changes of the pod's status. Raises NotFound."""
     events.event(pod, WARNING, "FailedScheduling", status.message, action="Scheduling")
     changes: dict[str, Any] = {}
     nominated = pod.status.nominated_node_name
@@ -56,7 +56,7 @@ async def record(
 
 
 def _condition(pod: Pod, status: Status, clock: Clock) -> dict[str, Any] | None:
-    """Return the PodScheduled condition where it differs from what the pod has."""
+    """Return the PodScheduled condition if it differs from the pod's."""
     fresh: dict[str, Any] = {
         "type": "PodScheduled",
         "status": "False",

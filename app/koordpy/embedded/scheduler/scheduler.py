@@ -1,9 +1,9 @@
 """One scheduling cycle after the other, and many binding cycles at once, as kube-scheduler runs them.
 
 The cycle is `pkg/scheduler/schedule_one.go`: a node is found, the pod assumed there, reserved and permitted;
-then, beside the next cycle, PreBind and the binding, by an extender that binds or by our own. The plugins are
-those of `koordpy.scheduling`, in a profile and a state of its own: an extender in the same process is spoken
-to over HTTP like any other.
+then, concurrently with the next cycle, PreBind and the binding, by an extender that binds or by the Bind
+plugins. The plugins are those of `koordpy.scheduling`, in a separate profile and state: an extender in the
+same process is called over HTTP like any other.
 """
 
 import asyncio
@@ -49,31 +49,31 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Attempt:
-    """One try to place one pod."""
+    """One attempt to place one pod."""
 
     framework: Framework
     item: QueuedPod
     pod: Pod
     state: CycleState
     placement: Placement | None = None
-    """What has been taken for it, once a node is found."""
+    """What has been allocated for it, once a node is found."""
 
     @property
     def node_name(self) -> str:
         return "" if self.placement is None else self.placement.node_name
 
     def give_back(self) -> None:
-        """Give back what was taken, if anything was."""
+        """Roll back what was allocated, if anything."""
         if self.placement is not None:
             self.placement.give_back()
 
 
 class Scheduler:
-    """Stands in for kube-scheduler. `start` and `stop`.
+    """A substitute for kube-scheduler, with `start` and `stop`.
 
-    It is the only scheduler of its control plane, so it takes no lease. Volumes and dynamic resources do not
-    exist here: their plugins are left out of the default profile. `connect` reaches extenders otherwise than
-    over the network; `classes` are the plugins by name, the installed ones where None.
+    It is the only scheduler of its control plane, so it takes no Lease. Volumes and dynamic resources do not
+    exist here: their plugins are left out of the default profile. `connect` replaces the network for calls of
+    extenders; `classes` are the plugins by name, None for the installed ones.
     """
 
     def __init__(
@@ -148,17 +148,17 @@ class Scheduler:
         self._handles.append(handle)
         return handle
 
-    # --- life ------------------------------------------------------------------------------------
+    # --- lifecycle -------------------------------------------------------------------------------
 
     async def start(self, *, sync_timeout: float = 60.0) -> None:
-        """List everything, then begin to schedule. Raises TimeoutError when the lists do not come."""
+        """List everything, then start scheduling. Raises TimeoutError if the lists take too long."""
         await self._informers.start()
         await self._informers.wait_synced(sync_timeout)
         for name, loop in (("scheduler", self._schedule_pods), ("scheduler events", self._events.run)):
             self._loops.append(asyncio.create_task(supervise.forever(f"embedded {name}", loop)))
 
     async def stop(self) -> None:
-        """Stop scheduling; binding cycles under way are abandoned, as when a scheduler is killed."""
+        """Stop scheduling; binding cycles in progress are abandoned, as when a scheduler is killed."""
         tasks = [*self._binding, *self._loops]
         for task in tasks:
             task.cancel()
@@ -175,7 +175,7 @@ class Scheduler:
             item = self._pop()
             if item is not None:
                 await self._schedule_one(item)
-                await asyncio.sleep(0)  # bindings and watches go on, also when nothing had to be waited for
+                await asyncio.sleep(0)  # let bindings and watches run, even if nothing had to be awaited
                 continue
             self._wake.clear()
             try:
@@ -192,7 +192,7 @@ class Scheduler:
     # --- which profile a pod is for --------------------------------------------------------------
 
     def _admits(self, pod: Pod) -> bool:
-        """PreEnqueue; gates count even where a profile leaves out the plugin: no gated pod can be bound."""
+        """PreEnqueue; gates count even if a profile omits the plugin: no gated pod can be bound."""
         framework = self._profile(pod)
         return (
             framework is not None
@@ -226,7 +226,7 @@ class Scheduler:
             task.add_done_callback(partial(self._bind_ended, attempt))
 
     async def _place(self, attempt: _Attempt) -> Status:
-        """Find a node and take what the pod needs there; where that fails, see to the failure."""
+        """Find a node and reserve there for the pod; handle a failure."""
         framework, state, pod = attempt.framework, attempt.state, attempt.pod
         self._plans.begin(state, pod, self._nodes.all())
         found = await self._search.find(framework, state, pod)
@@ -284,7 +284,7 @@ class Scheduler:
         await self._failed(attempt, status, CLEARED, freed=True)
 
     def _bind_ended(self, attempt: _Attempt, task: asyncio.Task[None]) -> None:
-        """Clear up after a task, which was perhaps cancelled before it began."""
+        """Clean up after a task, which may have been cancelled before it started."""
         attempt.give_back()
         self._binding.discard(task)
 
@@ -298,7 +298,7 @@ class Scheduler:
         return await placement.write(self._write(placement))
 
     async def _write(self, placement: Placement) -> Status:
-        """Have the pod bound by an extender that does so, else by the Bind plugins."""
+        """Bind the pod by an extender that supports it, else by the Bind plugins."""
         try:
             status = await self._bound_by_extender(placement)
             if status.is_skip:
@@ -314,7 +314,7 @@ class Scheduler:
         return status
 
     async def _bound_by_extender(self, placement: Placement) -> Status:
-        """Have the first extender bind that does so; Skip where there is none. Raises its error."""
+        """Bind by the first extender that supports it; Skip if there is none. Raises its error."""
         pod = placement.pod
         for extender in self._extenders:
             if not extender.config.bind_verb or not extender.is_interested(pod):
@@ -344,7 +344,7 @@ class Scheduler:
         anything_helps: bool = False,
         freed: bool = False,
     ) -> None:
-        """See to a failed attempt. `freed`: others may want what it had taken."""
+        """Handle a failed attempt. `freed`: other pods may fit into what it had allocated."""
         handle = attempt.framework.handle
         self._plans.failed(attempt.pod)
         nomination = taken_over(status, nomination, attempt.node_name)
@@ -356,7 +356,7 @@ class Scheduler:
         handle.tell_failure(failure)
 
     async def _treat(self, attempt: _Attempt, failure: Failure, *, anything_helps: bool, freed: bool) -> None:
-        """Queue the pod again and report the failure, as kube-scheduler does."""
+        """Requeue the pod and report the failure, as kube-scheduler does."""
         pod, status, nomination = failure.pod, failure.status, failure.nomination
         uid = pod.metadata.uid
         known = self.queue.requeue(
@@ -382,7 +382,7 @@ class Scheduler:
 
 
 def _on_one_node(status: Status) -> Status:
-    """Say of a rejection after a node was chosen what kube-scheduler says: that one node was tried."""
+    """Return kube-scheduler's message for a rejection after a node was chosen: one node was tried."""
     if not status.is_rejected:
         return status
     reasons = ", ".join(sorted(f"1 {reason}" for reason in status.reasons))

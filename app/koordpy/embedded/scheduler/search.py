@@ -1,4 +1,4 @@
-"""Find a node for a pod: plugins filter, extenders filter the rest, both score, the best node is taken.
+"""Finds a node for a pod: plugins filter, extenders filter the rest, both score, the best node is chosen.
 
 The order, the arithmetic and what counts as a failure are kube-scheduler's (`schedulePod` in
 `pkg/scheduler/schedule_one.go`).
@@ -28,22 +28,22 @@ from .extenders import Extender, encoded
 log = logging.getLogger(__name__)
 
 MIN_FEASIBLE_NODES = 100
-"""Below this many nodes all are filtered, whatever the percentage says."""
+"""Below this many nodes all are filtered, regardless of the percentage."""
 
 
 @dataclass(slots=True)
 class Found:
-    """What a search came to: a node, or why there is none."""
+    """The result of a search: a node, or why there is none."""
 
     node_name: str = ""
     status: Status = SUCCESS
     outcome: FilterOutcome | None = None
-    """Set when nodes were filtered and none fits; extenders' refusals are counted in."""
+    """Set if nodes were filtered and none fits; rejections by extenders are included."""
     extender_refused: bool = False
 
 
 class NodeSearch:
-    """Searches one node table, going on each time where the last search stopped."""
+    """Searches one node table, each time continuing where the last search stopped."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class NodeSearch:
         return await self._best(framework, state, pod, left, asked)
 
     async def _nominated(self, outcome: FilterOutcome, asked: "_Asked") -> NodeSet | None:
-        """Return the node that preemption promised to the pod, if it fits there."""
+        """Return the node that the pod is nominated to, if it fits there."""
         name = asked.pod.status.nominated_node_name
         if not name or name not in outcome.nodes.names:
             return None
@@ -105,7 +105,7 @@ class NodeSearch:
         return left if len(left) else None
 
     def _enough(self, outcome: FilterOutcome, framework: Framework) -> NodeSet:
-        """Return the feasible nodes that kube-scheduler would have found before it stopped looking."""
+        """Return the feasible nodes that kube-scheduler would have found before it stopped searching."""
         total = len(outcome.nodes)
         if not total:
             return outcome.nodes
@@ -145,14 +145,14 @@ class NodeSearch:
 
 
 class _Asked:
-    """The extenders that are interested in a pod, asked about it; the pod is encoded once."""
+    """The extenders that handle a pod, called for it; the pod is encoded once."""
 
     def __init__(self, pod: Pod, extenders: Sequence[Extender]) -> None:
         self.pod, self._extenders = pod, extenders
         self._raw: msgspec.Raw | None = None
 
     async def filter(self, nodes: NodeSet) -> tuple[NodeSet, dict[str, Status]]:
-        """Ask one extender after another; each sees what the one before left. Raises ExtenderError."""
+        """Call the extenders in order, each with the nodes left by the previous one. Raises ExtenderError."""
         refused: dict[str, Status] = {}
         for extender in self._extenders:
             if not extender.config.filter_verb or not len(nodes):
@@ -174,7 +174,7 @@ class _Asked:
         return nodes, refused
 
     async def prioritize(self, nodes: NodeSet) -> Int64:
-        """Ask all at once for scores (n,); one that fails adds nothing."""
+        """Call prioritize of all concurrently and return scores (n,); one that fails adds nothing."""
         asked = [extender for extender in self._extenders if extender.config.prioritize_verb]
         added = await asyncio.gather(*(self._scores(extender, nodes) for extender in asked))
         return np.sum(added, axis=0, dtype=np.int64) if added else np.zeros(len(nodes), np.int64)
@@ -193,7 +193,7 @@ class _Asked:
 
 
 def _count(outcome: FilterOutcome, refused: dict[str, Status]) -> None:
-    """Count what extenders said among the refusals, so that messages and preemption know of it."""
+    """Add extenders' rejections to the outcome, for messages and preemption."""
     if not refused:
         return
     positions = [index for index, name in enumerate(outcome.nodes.names) if name in refused]

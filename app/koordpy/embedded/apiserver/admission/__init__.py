@@ -1,1 +1,1 @@
-"""What every write passes before it is stored: built-in admission, and webhooks."""
+"""Admission of every write before it is stored: built-in controllers, and webhooks."""

@@ -1,7 +1,7 @@
-"""Admission: what every write passes before it is stored, and what may change or refuse it.
+"""Admission of every write before it is stored, which may change or reject it.
 
 First the controllers that every cluster runs (namespace lifecycle, priority, default tolerations), then the
-webhooks that `webhooks.py` calls. When a mutating webhook changed a pod, the built-in ones run again.
+webhooks that `webhooks.py` calls. If a mutating webhook changed a pod, the built-in controllers run again.
 """
 
 from typing import Any, Protocol
@@ -19,13 +19,13 @@ _TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 class Webhooks(Protocol):
-    """What is called over HTTP."""
+    """The webhooks."""
 
     async def mutate(self, attrs: Attributes, new: Document | None, old: Document | None) -> Document | None:
-        """Return the changed document. Raises ApiError for a refusal."""
+        """Return the changed document. Raises ApiError for a rejection."""
 
     async def validate(self, attrs: Attributes, new: Document | None, old: Document | None) -> None:
-        """Raise ApiError for a refusal."""
+        """Raise ApiError for a rejection."""
 
 
 class Admission:
@@ -85,7 +85,7 @@ class Admission:
 
 
 def tolerate(spec: Document) -> None:
-    """Let a pod stay five minutes on a node that is not ready or unreachable, unless it says otherwise."""
+    """Tolerate a node that is not ready or unreachable for five minutes, unless the pod sets that itself."""
     tolerations = spec.get("tolerations") or []
     for key in _TOLERATED:
         if not any(_covers(toleration, key) for toleration in tolerations):

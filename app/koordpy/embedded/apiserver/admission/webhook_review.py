@@ -1,4 +1,4 @@
-"""AdmissionReviews, as kube-apiserver writes them and as it reads what webhooks make of them."""
+"""AdmissionReviews, encoded and decoded as by kube-apiserver."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _USER = {"username": "kubernetes-admin", "groups": ["system:masters", "system:au
 
 
 class CallFailed(Exception):
-    """A webhook did not answer as it should; the failure policy decides what follows."""
+    """A webhook did not answer correctly; the failure policy decides what follows."""
 
 
 class Status(msgspec.Struct):
@@ -75,7 +75,7 @@ def request_of(attrs: Attributes, uid: str, new: Document | None, old: Document 
 
 
 def object_of(attrs: Attributes, document: Document | None) -> Document | None:
-    """Return a document as webhooks see it: with its kind, and nothing of how it is stored."""
+    """Return a document as webhooks see it: with its kind, without storage details."""
     if document is None:
         return None
     group, version, kind = attrs.object_kind
@@ -85,7 +85,7 @@ def object_of(attrs: Attributes, document: Document | None) -> Document | None:
 
 
 def answer_in(body: bytes, uid: str, review_version: str) -> Answer:
-    """Read what a webhook has answered to the review `uid`. Raises CallFailed where that is no answer."""
+    """Decode a webhook's answer to the review `uid`. Raises CallFailed if it is invalid."""
     version = f"admission.k8s.io/{review_version}"
     try:
         found = _read_review(body)
@@ -112,12 +112,12 @@ def answer_in(body: bytes, uid: str, review_version: str) -> Answer:
 
 
 def quoted(name: str) -> str:
-    """Return a webhook's name as messages have it."""
+    """Return a webhook's name as shown in messages."""
     return f'"{name}"'
 
 
 def denied(name: str, status: Status) -> ApiError:
-    """Return the error that a client gets when a webhook does not allow a change."""
+    """Return the error that a client gets if a webhook denies a change."""
     told = f"admission webhook {quoted(name)} denied the request"
     if status.message:
         told = f"{told}: {status.message}"

@@ -20,7 +20,7 @@ _EXEMPT = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
 def is_exempt(attrs: Attributes) -> bool:
-    """Whether webhooks are left out of a write: one that could make all writes impossible."""
+    """Whether webhooks are skipped for a write, because they could make all writes impossible."""
     return attrs.served.group == "admissionregistration.k8s.io" and attrs.served.kind in _EXEMPT
 
 
@@ -39,7 +39,7 @@ class Matcher:
     def matches(
         self, attrs: Attributes, new: Document | None, old: Document | None, namespace_labels: Document | None
     ) -> bool:
-        """Whether rules and selectors choose a write. `namespace_labels` is None outside namespaces."""
+        """Whether rules and selectors match a write. `namespace_labels` is None outside namespaces."""
         if not any(rule.matches(attrs) for rule in self._rules):
             return False
         if namespace_labels is not None and not self._namespaces.matches(namespace_labels):

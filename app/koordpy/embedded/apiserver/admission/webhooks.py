@@ -1,7 +1,7 @@
-"""Calling admission webhooks, as kube-apiserver calls them.
+"""Calls admission webhooks as kube-apiserver does.
 
-Mutating webhooks are asked one after the other, in the order of their configurations' names; validating
-ones at once. Configurations are read live. Source: Kubernetes,
+Mutating webhooks are called one after the other, in the order of their configurations' names; validating ones
+concurrently. Configurations are read live. Source: Kubernetes,
 `k8s.io/apiserver/pkg/admission/plugin/webhook`.
 """
 
@@ -55,11 +55,11 @@ class _Webhook:
 
 
 class WebhookCaller:
-    """Asks the webhooks that are configured.
+    """Calls the configured webhooks.
 
-    `resolve` gives the address of a webhook that is named by its service: a callback, or a table by
-    (namespace, name). Without it such webhooks cannot be reached. `connect` is how a URL's origin is spoken
-    to; by default over HTTPS, as the webhook's caBundle says.
+    `resolve` returns the address of a webhook that is configured by its service: a callback, or a table by
+    (namespace, name). Without it such webhooks cannot be reached. `connect` returns the client of a URL's
+    origin; by default HTTPS with the webhook's caBundle.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class WebhookCaller:
         return forget
 
     def reload(self) -> None:
-        """Read all configurations again, after they were loaded without events."""
+        """Reload all configurations, after they were loaded without events."""
         for plural in self._known:
             self._known[plural] = None
 
@@ -105,7 +105,7 @@ class WebhookCaller:
     # asking
 
     async def mutate(self, attrs: Attributes, new: Document | None, old: Document | None) -> Document | None:
-        """Ask the mutating webhooks in turn; return the changed document. Raises ApiError."""
+        """Call the mutating webhooks in turn; return the changed document. Raises ApiError."""
         webhooks = self._webhooks("mutatingwebhookconfigurations")
         if not webhooks or is_exempt(attrs):
             return new
@@ -125,7 +125,7 @@ class WebhookCaller:
         return new
 
     async def validate(self, attrs: Attributes, new: Document | None, old: Document | None) -> None:
-        """Ask the validating webhooks at once. Raises ApiError."""
+        """Call the validating webhooks concurrently. Raises ApiError."""
         webhooks = self._webhooks("validatingwebhookconfigurations")
         if not webhooks or is_exempt(attrs):
             return
@@ -218,7 +218,7 @@ class WebhookCaller:
     async def _ask(
         self, webhook: _Webhook, attrs: Attributes, new: Document | None, old: Document | None
     ) -> Answer | None:
-        """Return the answer of a webhook that allows, or None if it failed and may. Raises ApiError."""
+        """Return the answer of an allowing webhook, or None if its failure is ignored. Raises ApiError."""
         if attrs.dry_run and not webhook.dry_runs:
             raise bad_request(f"admission webhook {quoted(webhook.name)} does not support dry run")
         try:

@@ -1,4 +1,4 @@
-"""The columns of tables: what a cell of each built-in kind shows.
+"""The table columns of built-in kinds.
 
 Source: Kubernetes, `pkg/printers/internalversion`.
 """
@@ -38,7 +38,7 @@ class Column:
 
 
 def duration(seconds: float) -> str:
-    """Write a time span for people, as kubectl does: `12s`, `3m4s`, `5h`, `2d3h`."""
+    """Format a duration as kubectl does: `12s`, `3m4s`, `5h`, `2d3h`."""
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"
@@ -66,7 +66,7 @@ def duration(seconds: float) -> str:
 
 
 def since(text: str | None, now: datetime) -> str:
-    """Write how long ago a time was."""
+    """Format the time since another time."""
     try:
         return duration((now - parse_time(text)).total_seconds()) if text else "<unknown>"
     except (TypeError, ValueError):

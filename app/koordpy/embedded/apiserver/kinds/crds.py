@@ -1,7 +1,7 @@
-"""CustomResourceDefinitions: what is defined is served at once.
+"""CustomResourceDefinitions: a defined resource is served immediately.
 
 Source: Kubernetes, `k8s.io/apiextensions-apiserver`. Conversion between versions other than `None` is not
-offered: such a definition is refused.
+supported: such a definition is rejected.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -51,7 +51,7 @@ class DefinitionStrategy(WithStatus):
             names.setdefault("listKind", f"{names['kind']}List")
 
     def prepare_create(self, document: Document) -> None:
-        """A definition that is accepted is established at once."""
+        """An accepted definition is established immediately."""
         super().prepare_create(document)
         spec = document["spec"]
         now = format_time(self._clock.now())
@@ -85,7 +85,7 @@ class DefinitionStrategy(WithStatus):
         new["status"] = status
 
     def validate(self, document: Document) -> Iterable[Cause]:
-        """Return what is wrong with a definition."""
+        """Return the errors in a definition."""
         spec = document["spec"]
         group, names = spec.get("group", ""), spec.get("names") or {}
         if not group:
@@ -169,7 +169,7 @@ def _validate_versions(versions: list[Document]) -> Iterator[Cause]:
 
 
 class Definitions:
-    """Keeps the catalog in step with the stored definitions.
+    """Keeps the catalog in sync with the stored definitions.
 
     `withdrawn` is called with the table of a resource that is no longer served.
     """
@@ -204,7 +204,7 @@ class Definitions:
                 yield from _read_file(file)
 
     def restore(self) -> None:
-        """Serve what a snapshot defined."""
+        """Serve the resources defined in a snapshot."""
         for record in self._own.table:
             self._serve(record.document())
 

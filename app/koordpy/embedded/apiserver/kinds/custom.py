@@ -1,4 +1,4 @@
-"""Custom resources: objects whose rules are the schema of their definition."""
+"""Custom resources, whose rules are the schema of their definition."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -39,7 +39,7 @@ class CustomStrategy(Strategy):
         return document
 
     def prune(self, served: Served, document: Document, unknown: list[str]) -> Document:
-        """Drop what the schema does not know."""
+        """Drop fields that the schema does not have."""
         metadata = document.pop("metadata", None)
         self._schema.prune(document, unknown)
         document["metadata"] = meta.tidy(served.kind, served.api_version, metadata, unknown)
@@ -68,7 +68,7 @@ class CustomStrategy(Strategy):
         return self._columns
 
     def schema(self) -> Document | None:
-        """Return the definition's schema, with what all objects have."""
+        """Return the definition's schema, with the common fields of objects."""
         properties = {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
@@ -88,13 +88,13 @@ class CustomStrategy(Strategy):
         return result
 
     def validate(self, document: Document) -> Iterable[Cause]:
-        """Return what breaks the schema."""
+        """Return the violations of the schema."""
         body = {name: value for name, value in document.items() if name != "metadata"}
         for error in self._schema.validate(body):
             yield Cause(error.field, error.reason, error.message)
 
     def validate_status(self, new: Document, old: Document) -> Iterable[Cause]:
-        """Return what breaks the schema."""
+        """Return the violations of the schema."""
         return self.validate(new)
 
 

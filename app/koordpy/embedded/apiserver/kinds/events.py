@@ -50,7 +50,7 @@ class EventStrategy(Strategy):
         forms.check_micro_time("Event", "series.lastObservedTime", series.get("lastObservedTime"))
 
     def fields(self, document: Document) -> Mapping[str, str]:
-        """Return what events are selected by."""
+        """Return the selectable fields."""
         about = document.get("involvedObject") or {}
         found = {f"involvedObject.{name}": about[name] for name in _ABOUT if about.get(name)}
         for name in ("reason", "reportingComponent", "type"):
@@ -62,7 +62,7 @@ class EventStrategy(Strategy):
         return found
 
     def validate(self, document: Document) -> Iterable[Cause]:
-        """An event is in the namespace of what it is about; things of the cluster are in `default`."""
+        """An event is in the namespace of its object; those of cluster-scoped objects are in `default`."""
         about = (document.get("involvedObject") or {}).get("namespace", "")
         own = document["metadata"].get("namespace", "")
         if about != own and (about or own not in ("", "default")):
@@ -98,7 +98,7 @@ class NewEventStrategy(EventStrategy):
         return [msgspec.json.encode(_renamed(msgspec.json.decode(raw), _NEW_NAMES)) for raw in raws]
 
     def validate(self, document: Document) -> Iterable[Cause]:
-        """An event of the new group says who reports what, and when."""
+        """An event of the new group has a reporter, an action and a time."""
         yield from super().validate(document)
         if not document.get("eventTime"):
             yield required("eventTime")

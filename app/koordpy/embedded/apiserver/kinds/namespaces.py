@@ -1,4 +1,4 @@
-"""Namespaces: their life, and what may be written in which phase of it.
+"""Namespaces: their lifecycle, and which writes each phase allows.
 
 Source: Kubernetes, `plugin/pkg/admission/namespace/lifecycle`, `pkg/registry/core/namespace`.
 """
@@ -49,7 +49,7 @@ class NamespaceStrategy(Strategy):
         return bool(document.get("spec", {}).get("finalizers"))
 
     def terminate(self, document: Document) -> None:
-        """The phase says so."""
+        """The phase becomes Terminating."""
         document.setdefault("status", {})["phase"] = "Terminating"
 
     def prepare_subresource(self, name: str, new: Document, old: Document) -> Document:
@@ -68,7 +68,7 @@ class NamespaceStrategy(Strategy):
 
 
 def admit(namespaces: Table, attrs: Attributes) -> None:
-    """Refuse writes into a namespace that is not there, is going away, or may not go; raise ApiError."""
+    """Raise ApiError for writes into a missing or terminating namespace, and for deleting a protected one."""
     if attrs.served.kind == "Namespace" and not attrs.served.group:
         if attrs.operation == "DELETE" and attrs.name in _IMMORTAL:
             raise forbidden("namespaces", "", attrs.name, "this namespace may not be deleted")

@@ -1,4 +1,4 @@
-"""What is wrong with a pod. Source: Kubernetes, `pkg/apis/core/validation`."""
+"""Validation of pods. Source: Kubernetes, `pkg/apis/core/validation`."""
 
 import re
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ _MAX_GRACE = 1 << 62
 
 
 def validate(pod: Document) -> Iterator[Cause]:
-    """Yield what is wrong with a pod."""
+    """Yield the errors in a pod."""
     yield from validate_spec(pod.get("spec", {}), "spec")
 
 
 def validate_spec(spec: Document, path: str) -> Iterator[Cause]:
-    """Yield what is wrong with a pod spec."""
+    """Yield the errors in a pod spec."""
     names: set[str] = set()
     volumes: set[str] = set()
     for index, volume in enumerate(spec.get("volumes") or ()):
@@ -140,7 +140,7 @@ def _validate_amount(name: str, value: Any, path: str) -> Iterator[Cause]:
 
 
 def validate_tolerations(tolerations: list[Document], path: str) -> Iterator[Cause]:
-    """Yield what is wrong with tolerations."""
+    """Yield the errors in tolerations."""
     for index, toleration in enumerate(tolerations):
         at = f"{path}[{index}]"
         key, operator = toleration.get("key", ""), toleration.get("operator", "")
@@ -189,7 +189,7 @@ _MUTABLE_TOLD = (
 
 
 def validate_update(new: Document, old: Document) -> Iterator[Cause]:
-    """Yield what a pod update must not change: nearly all of the spec."""
+    """Yield forbidden changes of a pod update: nearly all of the spec."""
     before, after = old.get("spec", {}), new.get("spec", {})
     if before == after:
         return
@@ -221,7 +221,7 @@ def _extends(given: Document, kept: Document) -> bool:
 
 
 def _fixed(spec: Document, gated: bool) -> Document:
-    """What must stay of a spec; a gated pod may still have its node affinity and selector narrowed."""
+    """The immutable part of a spec; a gated pod may still have its node affinity and selector narrowed."""
     fixed = {
         name: value
         for name, value in spec.items()

@@ -1,4 +1,4 @@
-"""Pods: what is special about creating, changing and deleting them."""
+"""Pods: the rules for creating, changing and deleting them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -37,7 +37,7 @@ class PodStrategy(Strategy):
         spec.setdefault("enableServiceLinks", True)
 
     def fields(self, document: Document) -> Mapping[str, str]:
-        """Return what pods are selected by; absent fields are empty texts."""
+        """Return the selectable fields of pods; absent fields are empty texts."""
         spec, status = document.get("spec", {}), document.get("status", {})
         found = {
             "spec.restartPolicy": spec.get("restartPolicy", ""),
@@ -54,7 +54,7 @@ class PodStrategy(Strategy):
         return found
 
     def prepare_create(self, document: Document) -> None:
-        """A new pod is Pending, and its QoS class is settled."""
+        """A new pod is Pending, and its QoS class is set."""
         super().prepare_create(document)
         spec = document["spec"]
         status: Document = {"phase": "Pending", "qosClass": qos_class(spec)}
@@ -104,15 +104,15 @@ class PodStrategy(Strategy):
         return result
 
     def validate(self, document: Document) -> Iterable[Cause]:
-        """Return what is wrong with a pod."""
+        """Return the errors in a pod."""
         return pod_validation.validate(document)
 
     def validate_update(self, new: Document, old: Document) -> Iterable[Cause]:
-        """Return which fields changed that cannot."""
+        """Return the forbidden changes."""
         return pod_validation.validate_update(new, old)
 
     def grace_period(self, document: Document, asked: int | None) -> int:
-        """What was asked for, else the pod's own; nothing for pods that never ran or ran to the end."""
+        """The requested period, else the pod's own; 0 for pods that never ran or have terminated."""
         spec, status = document.get("spec", {}), document.get("status", {})
         if not spec.get("nodeName") or status.get("phase") in _DONE:
             return 0

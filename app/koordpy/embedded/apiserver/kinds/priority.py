@@ -34,14 +34,14 @@ class PriorityClassStrategy(Strategy):
     counts_generation = True
 
     def default(self, document: Document) -> None:
-        """Pods of a class preempt lower ones unless it says otherwise."""
+        """Pods of a class preempt lower ones by default."""
         document.setdefault("value", 0)
         if not document.get("globalDefault"):
             document.pop("globalDefault", None)
         document.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
     def validate(self, document: Document) -> Iterable[Cause]:
-        """Values above a billion, and names that begin with system-, are for the system."""
+        """Values above a billion, and names that begin with system-, are reserved."""
         name, value = document["metadata"].get("name", ""), document["value"]
         known = {known: amount for known, amount, _ in SYSTEM_CLASSES}
         if name.startswith("system-"):
@@ -61,7 +61,7 @@ class PriorityClassStrategy(Strategy):
 
 
 def check_global_default(classes: Table, document: Document) -> None:
-    """Refuse a second class that is the default for all pods."""
+    """Reject a second global default class."""
     if not document.get("globalDefault"):
         return
     name = document["metadata"].get("name", "")

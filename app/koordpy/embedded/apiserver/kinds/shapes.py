@@ -1,7 +1,7 @@
-"""Which fields the built-in kinds have: unknown ones are dropped, and named to who wants to know.
+"""The fields of built-in kinds: unknown ones are dropped, and reported on request.
 
 The field lists are those of strategic merge patch (`koordpy.api.patch_types`). Kinds that are not listed
-there keep whatever they are given.
+there keep all fields.
 """
 
 from functools import lru_cache
@@ -15,7 +15,7 @@ Document = dict[str, Any]
 
 
 class Shape:
-    """The fields of one type; a field leads to the shape of what it holds, if that has fields itself."""
+    """The fields of one type, with the shape of those that have fields themselves."""
 
     __slots__ = ("fields", "lists", "name")
 
@@ -46,8 +46,8 @@ def shape_of(kind: str) -> Shape | None:
 def tidy(value: Document, shape: Shape, path: str, unknown: list[str]) -> Document:
     """Return a document with the fields of its shape only, and without nulls.
 
-    The paths of other fields are added to `unknown`. Raises ApiError (400) where an object or a list is
-    expected and something else stands.
+    The paths of other fields are added to `unknown`. Raises ApiError (400) if there is another type in place
+    of an object or a list.
     """
     fields, lists = shape.fields, shape.lists
     result: Document = {}

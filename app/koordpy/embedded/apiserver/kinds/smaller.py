@@ -46,7 +46,7 @@ class NodeStrategy(Strategy):
     selectable = ("spec.unschedulable",)
 
     def default(self, document: Document) -> None:
-        """Quantities become canonical, and a node allocates what it has."""
+        """Quantities become canonical, and allocatable defaults to capacity."""
         status = document.setdefault("status", {})
         for name in ("capacity", "allocatable"):
             quantities.settle(status, name, "Node", "status.")
@@ -59,7 +59,7 @@ class NodeStrategy(Strategy):
         return {"spec.unschedulable": "true" if document.get("spec", {}).get("unschedulable") else "false"}
 
     def prepare_create(self, document: Document) -> None:
-        """A node is created with its status; what kubelets report is empty so far."""
+        """A node is created with its status; fields that kubelets report are empty."""
         status = document["status"]
         status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
         status["nodeInfo"] = {**dict.fromkeys(_NODE_INFO, ""), **status.get("nodeInfo", {})}
@@ -67,7 +67,7 @@ class NodeStrategy(Strategy):
             document["spec"]["podCIDRs"] = [network]
 
     def validate(self, document: Document) -> Iterable[Cause]:
-        """Taints must be complete and different from each other."""
+        """Taints must be complete and unique."""
         seen: set[tuple[str, str]] = set()
         for index, taint in enumerate(document.get("spec", {}).get("taints") or ()):
             at = f"metadata.taints[{index}]"
@@ -86,10 +86,10 @@ class NodeStrategy(Strategy):
 
 
 class ConfigMapStrategy(Strategy):
-    """The rules of config maps and secrets: texts, and the promise to stay."""
+    """The rules of config maps and secrets: text values, and immutability."""
 
     def default(self, document: Document) -> None:
-        """Empty maps are as good as none."""
+        """Empty maps are dropped."""
         for name in ("data", "binaryData"):
             if document.get(name) == {}:
                 del document[name]
@@ -111,7 +111,7 @@ class ConfigMapStrategy(Strategy):
                     yield invalid_value(f"{field}[{key}]", key, told)
 
     def validate_update(self, new: Document, old: Document) -> Iterable[Cause]:
-        """What is immutable stays."""
+        """An immutable object cannot change."""
         if not old.get("immutable"):
             return
         if not new.get("immutable"):
@@ -160,7 +160,7 @@ class BudgetStrategy(WithStatus):
         document["status"] = dict.fromkeys(counts, 0)
 
     def validate(self, document: Document) -> Iterable[Cause]:
-        """One of the two limits, not both."""
+        """Only one of the two limits may be set."""
         spec = document.get("spec", {})
         if "minAvailable" in spec and "maxUnavailable" in spec:
             yield invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set")
@@ -201,7 +201,7 @@ class LeaseStrategy(Strategy):
 
 
 class ServiceStrategy(Strategy):
-    """The rules of services. No addresses are handed out."""
+    """The rules of services. No addresses are allocated."""
 
     has_status = True
     returns_deleted = True
@@ -222,7 +222,7 @@ class ServiceStrategy(Strategy):
         document["status"] = {"loadBalancer": {}}
 
     def validate(self, document: Document) -> Iterable[Cause]:
-        """Ports must be numbers, and different."""
+        """Ports must be valid and unique."""
         spec = document["spec"]
         kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
         if spec["type"] not in kinds:
@@ -237,7 +237,7 @@ class ServiceStrategy(Strategy):
 
 
 class QuotaStrategy(StorageStrategy):
-    """The rules of resource quotas. They are kept, not enforced."""
+    """The rules of resource quotas. They are stored, not enforced."""
 
     has_status = True
 
@@ -251,7 +251,7 @@ class QuotaStrategy(StorageStrategy):
 
 
 class RbacStrategy(Strategy):
-    """The rules of RBAC objects: nearly any name will do."""
+    """The rules of RBAC objects: nearly any name is allowed."""
 
     name_rule = staticmethod(meta.path_segment)
 

@@ -1,7 +1,7 @@
 """The rules of a kind: how documents are read, defaulted, prepared, validated and presented.
 
-`Strategy` is what holds for every kind; a kind with rules of its own has a subclass in the file of its
-noun. Documents are plain JSON objects without `kind` and `apiVersion`.
+`Strategy` applies to every kind; a kind with special rules has a subclass in its own file. Documents are
+plain JSON objects without `kind` and `apiVersion`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,11 +24,11 @@ _TYPES = {(r.group, r.kind): r.type for r in scheme.RESOURCES.values()}
 
 
 class Strategy:
-    """What all kinds have in common."""
+    """The rules common to all kinds."""
 
     name_rule: meta.NameRule = staticmethod(meta.dns_subdomain)
     selectable: tuple[str, ...] = ()
-    """Fields beside metadata.name and metadata.namespace that field selectors may use."""
+    """Fields besides metadata.name and metadata.namespace that field selectors may use."""
     unconditional_update = True
     """Whether an update may leave out the resource version."""
     has_status = False
@@ -39,7 +39,7 @@ class Strategy:
     """Whether a deletion answers with the object instead of a Status."""
 
     def read(self, served: "Served", document: Document, unknown: list[str]) -> Document:
-        """Turn what a client wrote (in the served version) into what is kept; defaults are set.
+        """Convert a client's document (in the served version) into its stored form, with defaults.
 
         Unknown fields are dropped and their paths added to `unknown`. Raises ApiError (400).
         """
@@ -49,7 +49,7 @@ class Strategy:
         return document
 
     def check_types(self, served: "Served", document: Document) -> None:
-        """Raise ApiError (400) where a field has another JSON type than the kind's."""
+        """Raise ApiError (400) if a field has another JSON type than the kind's."""
         for type_ in (_TYPES.get((served.group, served.kind)), forms.BY_KIND.get(served.kind)):
             if type_ is None:
                 continue
@@ -60,7 +60,7 @@ class Strategy:
                 raise bad_request(f"{told}: {error}") from None
 
     def prune(self, served: "Served", document: Document, unknown: list[str]) -> Document:
-        """Drop unknown fields and nulls, and nothing more. Raises ApiError (400)."""
+        """Drop only unknown fields and nulls. Raises ApiError (400)."""
         shape = shapes.shape_of(served.kind)
         metadata = document.pop("metadata", None)
         if shape is not None:
@@ -71,7 +71,7 @@ class Strategy:
         return document
 
     def default(self, document: Document) -> None:
-        """Set what the kind's defaults are."""
+        """Set the kind's defaults."""
 
     def fields(self, document: Document) -> Mapping[str, str]:
         """Return the values of the `selectable` fields."""
@@ -98,21 +98,21 @@ class Strategy:
         return None
 
     def prepare_create(self, document: Document) -> None:
-        """Set and take away what a creator has no say in."""
+        """Set and remove fields that the creator does not control."""
         if self.has_status:
             document.pop("status", None)
         if self.counts_generation:
             document["metadata"]["generation"] = 1
 
     def prepare_update(self, new: Document, old: Document) -> None:
-        """Take over from the stored object what an update has no say in."""
+        """Copy from the stored object the fields that an update does not control."""
         if self.has_status:
             _take_over(new, old, "status")
         if self.counts_generation and self._spec(new) != self._spec(old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def _spec(self, document: Document) -> Document:
-        """What the generation counts the changes of."""
+        """The part whose changes increase the generation."""
         left_out = ("metadata", "status") if self.has_status else ("metadata",)
         return {name: value for name, value in document.items() if name not in left_out}
 
@@ -130,19 +130,19 @@ class Strategy:
         return new
 
     def validate(self, document: Document) -> Iterable[Cause]:
-        """Return what is wrong with a document that is about to be stored."""
+        """Return the errors in a document that is about to be stored."""
         return ()
 
     def validate_update(self, new: Document, old: Document) -> Iterable[Cause]:
-        """Return what a change breaks, beside `validate`."""
+        """Return the errors in a change, besides `validate`."""
         return ()
 
     def validate_status(self, new: Document, old: Document) -> Iterable[Cause]:
-        """Return what a write of the status breaks."""
+        """Return the errors in a status write."""
         return ()
 
     def grace_period(self, document: Document, asked: int | None) -> int:
-        """Return for how many seconds a deleted object stays, terminating. 0: it goes at once."""
+        """Return the seconds for which a deleted object stays terminating; 0 to delete it immediately."""
         return 0
 
     def holds(self, document: Document) -> bool:
@@ -150,7 +150,7 @@ class Strategy:
         return False
 
     def terminate(self, document: Document) -> None:
-        """Mark an object that is being deleted and that something still keeps."""
+        """Mark an object that is being deleted but still kept."""
 
 
 class WithStatus(Strategy):

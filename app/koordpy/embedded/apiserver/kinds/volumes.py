@@ -52,7 +52,7 @@ class VolumeStrategy(StorageStrategy):
         document["status"] = {"phase": "Pending"}
 
     def validate(self, document: Document) -> Iterable[Cause]:
-        """A volume has a size and a way of access."""
+        """A volume has a size and access modes."""
         for name in ("capacity", "accessModes"):
             if not document["spec"].get(name):
                 yield required(f"spec.{name}")
@@ -72,7 +72,7 @@ class ClaimStrategy(StorageStrategy):
         document["status"] = {"phase": "Pending"}
 
     def validate(self, document: Document) -> Iterable[Cause]:
-        """A claim says how it wants to be accessed and how large it is."""
+        """A claim has access modes and a size."""
         spec = document["spec"]
         if not spec.get("accessModes"):
             yield required("spec.accessModes", "at least 1 access mode is required")

@@ -45,7 +45,7 @@ class ConfigurationStrategy(Strategy):
                 rule.setdefault("scope", "*")
 
     def validate(self, document: Document) -> Iterable[Cause]:
-        """Return what is wrong with the webhooks."""
+        """Return the errors in the webhooks."""
         seen: set[str] = set()
         for index, webhook in enumerate(document.get("webhooks") or ()):
             at, name = f"webhooks[{index}]", webhook.get("name", "")

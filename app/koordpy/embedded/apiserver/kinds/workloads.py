@@ -1,4 +1,4 @@
-"""What owns pods: the rules of deployments, replica sets, stateful and daemon sets, jobs and cron jobs.
+"""Workloads: the rules of deployments, replica sets, stateful and daemon sets, jobs and cron jobs.
 
 Source: Kubernetes, `pkg/apis/apps`, `pkg/apis/batch` (defaults and validation).
 """
@@ -16,7 +16,7 @@ Document = dict[str, Any]
 
 
 class WorkloadStrategy(WithStatus):
-    """The rules of what has a pod template."""
+    """The rules of workloads with a pod template."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -41,7 +41,7 @@ class WorkloadStrategy(WithStatus):
         document["status"] = dict.fromkeys(_COUNTS.get(self._kind, ()), 0)
 
     def validate(self, document: Document) -> Iterable[Cause]:
-        """The selector must be there and pick the template's labels; the template must be a pod."""
+        """The selector is required and must match the template's labels; the template must be a valid pod."""
         spec = document["spec"]
         replicas = spec.get("replicas", 0)
         if replicas < 0:
@@ -79,7 +79,7 @@ class WorkloadStrategy(WithStatus):
 
 
 def _roll(spec: Document, member: str, **limits: int | str) -> None:
-    """Let a workload be updated by rolling, within these limits, where it says nothing else."""
+    """Default to a rolling update within these limits."""
     strategy = spec.setdefault(member, {})
     strategy.setdefault("type", "RollingUpdate")
     if strategy["type"] == "RollingUpdate":

@@ -1,1 +1,1 @@
-"""What goes over the wire in place of objects: bodies as they come in, and the forms in which they go out."""
+"""The wire formats of objects: request bodies, and the forms of responses."""

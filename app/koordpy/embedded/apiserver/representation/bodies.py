@@ -1,4 +1,4 @@
-"""What clients send: JSON or YAML bodies, checked against the kind that the URL names."""
+"""Request bodies: JSON or YAML, checked against the kind of the URL."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +18,7 @@ _ACCEPTED = (_JSON, "application/yaml")
 
 
 class _YamlLoader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
-    """YAML as Kubernetes reads it: times stay text."""
+    """YAML as in Kubernetes: times stay text."""
 
 
 _YamlLoader.yaml_implicit_resolvers = {
@@ -33,7 +33,7 @@ def media_type(request: Request) -> str:
 
 
 def load_yaml(body: bytes | str) -> Any:
-    """Read YAML as the JSON that it stands for; raise ApiError (400)."""
+    """Convert YAML to JSON; raise ApiError (400)."""
     try:
         return msgspec.json.decode(msgspec.json.encode(yaml.load(body, Loader=_YamlLoader)))
     except (yaml.YAMLError, TypeError, ValueError, msgspec.MsgspecError) as error:
@@ -72,7 +72,7 @@ def load_object(request: Request) -> Document:
 
 
 def take_type(served: Served, document: Document, expected: tuple[str, str] | None = None) -> None:
-    """Check `kind` and `apiVersion` of a document and take them out; raise ApiError (400).
+    """Check and remove `kind` and `apiVersion` of a document; raise ApiError (400).
 
     `expected` is kind and version of a subresource's own objects.
     """
@@ -94,7 +94,7 @@ def take_type(served: Served, document: Document, expected: tuple[str, str] | No
 
 
 def report_unknown(request: Request, served: Served, unknown: list[str], is_patch: bool = False) -> list[str]:
-    """Return the warnings for unknown fields; raise ApiError where the client asked to be strict."""
+    """Return the warnings for unknown fields; raise ApiError if the client requested strict validation."""
     directive = request.query.get("fieldValidation", "") or "Warn"
     if directive not in ("Ignore", "Warn", "Strict"):
         kind = "PatchOptions" if is_patch else "CreateOptions"
@@ -115,7 +115,7 @@ def report_unknown(request: Request, served: Served, unknown: list[str], is_patc
 
 
 def check_patchable(error: Exception, code: int) -> ApiError:
-    """Turn a patch that cannot be applied into an answer."""
+    """Convert the error of a patch into an ApiError."""
     if code == 400:
         return bad_request(str(error))
     if code == 413:

@@ -17,12 +17,12 @@ _TOKEN = re.compile(
 
 
 class JSONPathError(ValueError):
-    """A path cannot be read; the message names it."""
+    """An invalid path; the message names it."""
 
 
 @lru_cache(maxsize=1024)
 def parse(path: str) -> tuple[Step, ...]:
-    """Read a path such as `.status.conditions[?(@.type=="Ready")].status`. Raises JSONPathError."""
+    """Parse a path such as `.status.conditions[?(@.type=="Ready")].status`. Raises JSONPathError."""
     text = path.removeprefix("{").removesuffix("}")
     position, steps = 0, []
     while position < len(text):

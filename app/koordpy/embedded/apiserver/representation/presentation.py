@@ -1,4 +1,4 @@
-"""The forms in which objects are answered: JSON, YAML, metadata only, or a table for people."""
+"""The forms of objects in responses: JSON, YAML, metadata only, or a table."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +22,7 @@ _ACCEPTED = ("application/json", "application/yaml")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a client accepts: `shape` is `object`, `table` or `metadata`; `include`: what table rows carry."""
+    """What a client accepts: `shape` is `object`, `table` or `metadata`; `include`: the contents of rows."""
 
     shape: str = "object"
     yaml: bool = False
@@ -57,7 +57,7 @@ def _negotiate(accept: str, include: str) -> Form | None:
 
 
 def form_of(request: Request) -> Form:
-    """Return the form that a request asks for; raise ApiError (406) when none of its forms is known."""
+    """Return the form that a request accepts; raise ApiError (406) if none is known."""
     accept = request.header(b"accept")
     include = request.query.get("includeObject", "Metadata") if "as=Table" in accept else "Metadata"
     form = _negotiate(accept, include) if accept else Form()
@@ -114,7 +114,7 @@ def list_body(form: Form, served: Served, raws: list[bytes], list_meta: Document
 
 
 def answer(form: Form, attrs: Attributes, raw: bytes, now: datetime, status: int) -> Response:
-    """Answer a write with an object, in its stored form, and the warnings that came up."""
+    """Answer a write with an object, in its stored form, and warnings."""
     headers = tuple(("Warning", _warning(text)) for text in dict.fromkeys(attrs.warnings))
     return respond(form, present(form, attrs.served, raw, now), status, headers)
 

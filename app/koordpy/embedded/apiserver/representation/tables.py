@@ -1,6 +1,6 @@
 """Tables: objects as `kubectl get` prints them, with the columns of kube-apiserver.
 
-`kinds.columns` has the columns of built-in kinds; custom resources bring their own.
+`kinds.columns` has the columns of built-in kinds; custom resources define their own.
 """
 
 from datetime import datetime
@@ -12,7 +12,7 @@ Document = dict[str, Any]
 
 
 def table(served: Served, documents: list[Document], now: datetime, include: str = "Metadata") -> Document:
-    """Return a Table of whole objects; `include` says what of them goes into the rows."""
+    """Return a Table of whole objects; `include` selects the part of them in the rows."""
     found = served.strategy.columns(served)
     definitions = [column.definition for column in found]
     rows = []

@@ -1,6 +1,6 @@
-"""Server-side apply: fields belong to who applied them, conflicts are told, what is no longer applied goes.
+"""Server-side apply: appliers own fields, conflicts are reported, fields no longer applied are removed.
 
-Ownership is kept in `metadata.managedFields` for those who apply; changes by other requests are not
+Ownership is kept in `metadata.managedFields` only for apply requests; changes by other requests are not
 tracked, so an apply takes such fields over without a conflict. Lists are merged by the merge keys of
 strategic merge patch; lists without one, and those of custom resources, are owned as a whole.
 """
@@ -35,7 +35,7 @@ _IDENTITY = (
 
 
 class Applied:
-    """One apply: a manager, and the configuration that it wants."""
+    """One apply: a manager, and its configuration."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """DELETE: preconditions, admission, time to terminate, finalizers.
 
-An object goes at once, or is marked to go and goes with its last finalizer or by the node's hand.
+An object is deleted immediately, or marked and deleted with its last finalizer or by the node.
 """
 
 from datetime import timedelta
@@ -146,7 +146,7 @@ def delete_options(request: Request) -> Document:
 
 
 def check_preconditions(attrs: Attributes, record: Record, preconditions: Document) -> None:
-    """Raise ApiError (409) where a deletion means another object, or another version of it."""
+    """Raise ApiError (409) if a deletion's preconditions name another object, or another version of it."""
     uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
     served, told = attrs.served, ""
     if uid and uid != record.uid:

@@ -1,4 +1,4 @@
-"""pods/eviction: a deletion that asks the pod's disruption budget first.
+"""pods/eviction: a deletion that respects the pod's disruption budget.
 
 Source: Kubernetes, `pkg/registry/core/pod/storage/eviction.go`.
 """
@@ -29,7 +29,7 @@ _MULTIPLE = "This pod has more than one PodDisruptionBudget, which the eviction 
 
 
 def budgets_of(catalog: Catalog, pod: Document) -> list[tuple[Record, Document]]:
-    """Return the disruption budgets whose selectors pick a pod."""
+    """Return the disruption budgets whose selectors match a pod."""
     served = catalog.find("policy", "v1", "poddisruptionbudgets")
     if served is None:
         return []
@@ -48,7 +48,7 @@ def budgets_of(catalog: Catalog, pod: Document) -> list[tuple[Record, Document]]
 
 
 def selector_of(budget: Document) -> label_selector.Selector:
-    """Return the matcher of a budget's pods: an empty selector picks all, none (or a broken one) nothing."""
+    """Return the matcher of a budget's pods: an empty selector matches all, a missing or invalid one none."""
     selector = budget.get("spec", {}).get("selector")
     if selector is None:
         return label_selector.NOTHING
@@ -157,7 +157,7 @@ class Evictor:
             served.table.put(record.key, budget)
 
     def _mark(self, attrs: Attributes, pod: Document, record: Record, options: Document) -> None:
-        """Put the DisruptionTarget condition on the pod, so that its owner knows why it went."""
+        """Set the DisruptionTarget condition on the pod, which tells its owner why it was deleted."""
         preconditions = options.get("preconditions") or {}
         check_preconditions(attrs, record, preconditions)
         if attrs.dry_run:

@@ -27,7 +27,7 @@ class _Token(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """From where a list goes on: behind a key, in the state at a revision (None: now)."""
+    """Where a list continues: after a key, in the state at a revision (None: now)."""
 
     after: str = ""
     revision: int | None = None
@@ -35,7 +35,7 @@ class Position:
 
 
 def token(revision: int, after: str) -> str:
-    """Write a continue token. Revision -1 means: go on in whatever state there is."""
+    """Encode a continue token. Revision -1 means: continue in the current state."""
     raw = msgspec.json.encode(_Token("meta.k8s.io/v1", revision, f"{after}\0"))
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 

@@ -1,7 +1,7 @@
-"""TokenReview and SubjectAccessReview: who a caller is and what they may do.
+"""TokenReview and SubjectAccessReview.
 
-The server has no users of its own: a table says which bearer token belongs to which user, and every user
-may do everything. What access reviews say can be set otherwise, for clients that ask before they try.
+The server has no users: a table maps bearer tokens to users, and every user may do everything. The result of
+access reviews can be set by a function.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ Document = dict[str, Any]
 
 
 IsAllowed = Callable[[Document], bool]
-"""Tells by the spec of an access review whether that is allowed."""
+"""Returns whether the spec of an access review is allowed."""
 
 
 class Reviews:

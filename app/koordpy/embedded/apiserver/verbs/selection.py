@@ -1,4 +1,4 @@
-"""Which objects of a collection a list or a watch is about."""
+"""Which objects of a collection a list or a watch selects."""
 
 from koordpy.api import field_selector, label_selector
 
@@ -52,7 +52,7 @@ class Selection:
 
 
 def selection_of(request: Request, served: Served, namespace: str) -> Selection:
-    """Read the selectors of a request; raise ApiError (400) for one that is not valid."""
+    """Parse the selectors of a request; raise ApiError (400) for an invalid one."""
     query = request.query
     labels = fields = None
     if text := query.get("labelSelector"):

@@ -1,4 +1,4 @@
-"""Watches: the changes of a collection as a stream of JSON lines, encoded once for all who see the same."""
+"""Watches: the changes of a collection as a stream of JSON lines, encoded once for all equal watches."""
 
 import asyncio
 import random
@@ -38,11 +38,11 @@ class _Watch:
         self.stream: Stream | None = None
 
     def initial(self, record: Record) -> None:
-        """Tell of an object that was there before."""
+        """Send an object that existed before the watch."""
         self._send(_line("ADDED", self._object(record.raw)))
 
     def tell(self, event: Event) -> None:
-        """Tell of an event, as it looks from within the selection."""
+        """Send an event, as seen within the selection."""
         record, previous = event.record, event.previous
         selection = self._selection
         if not selection.selects:
@@ -64,7 +64,7 @@ class _Watch:
             self._send(self._encoded(event, "DELETED", previous, record.revision))
 
     def bookmark(self, revision: int, initial_end: bool = False) -> None:
-        """Tell up to where the watch has come."""
+        """Send a bookmark."""
         metadata: Document = {"resourceVersion": str(revision), "creationTimestamp": None}
         if initial_end:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
@@ -78,7 +78,7 @@ class _Watch:
         self._send(_line("BOOKMARK", msgspec.json.encode(found)))
 
     def fail(self, error: ApiError) -> None:
-        """Tell why there is no watch."""
+        """Send the error of a failed watch."""
         self._send(_line("ERROR", error.body.rstrip()))
 
     def _send(self, line: bytes) -> None:
@@ -136,7 +136,7 @@ class Watcher:
             stream.abort()
 
     def watch(self, request: Request, served: Served, namespace: str) -> Stream:
-        """Answer with a stream of events. Raises ApiError for a request that is not valid."""
+        """Answer with a stream of events. Raises ApiError for an invalid request."""
         form = presentation.form_of(request)
         selection = selection_of(request, served, namespace)
         query = request.query

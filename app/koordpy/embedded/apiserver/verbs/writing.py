@@ -1,8 +1,8 @@
-"""POST, PUT, PATCH: how a change becomes a record, with admission and validation on the way.
+"""POST, PUT, PATCH: from a change to a stored record, through admission and validation.
 
-The order is kube-apiserver's: read and default, mutating admission, prepare, validate, validating
-admission, store. Admission may wait for webhooks; if the stored object has moved on meanwhile, the change is
-made again on what is there now, unless the client insisted on a resource version.
+The order is kube-apiserver's: read and default, mutating admission, prepare, validate, validating admission,
+store. Admission may wait for webhooks; if the stored object has changed meanwhile, the change is applied
+again to the current one, unless the client required a resource version.
 """
 
 import random
@@ -45,11 +45,11 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 ATTEMPTS = 8
-"""How often a change is made again when the object has moved on meanwhile."""
+"""How often a change is retried if the object has changed meanwhile."""
 
 
 class Writer:
-    """Carries out writes on any resource."""
+    """Executes writes on any resource."""
 
     def __init__(self, admission: Admission, clock: Clock, rng: random.Random) -> None:
         self._admission = admission
@@ -190,7 +190,7 @@ class Writer:
         is_over = "deletionTimestamp" in metadata and not metadata.get("finalizers")
         is_over = is_over and not attrs.served.strategy.holds(new)
         if is_over and not metadata.get("deletionGracePeriodSeconds"):
-            table.remove(key)  # told as it was last stored
+            table.remove(key)  # reported as last stored
             return msgspec.json.encode(new)
         return table.put(key, new).raw
 

@@ -1,7 +1,7 @@
-"""The JSON types of kinds that the API structs do not cover, as far as the rules of a kind read them.
+"""The JSON types of kinds that the API structs do not cover, of the fields that a kind's rules read.
 
-A document that does not have them is refused before any rule applies. A module has the forms of one kind,
-or of a few that belong together.
+A document of other types is rejected before any rule applies. A module has the forms of one kind, or of a few
+related ones.
 """
 
 from .cluster import Namespace, RoleBinding, Service, Texts

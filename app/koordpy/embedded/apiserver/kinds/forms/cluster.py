@@ -1,4 +1,4 @@
-"""The forms of what is around pods: Services, ConfigMaps, Secrets, Namespaces and bindings of roles."""
+"""The forms of Services, ConfigMaps, Secrets, Namespaces and role bindings."""
 
 import msgspec
 

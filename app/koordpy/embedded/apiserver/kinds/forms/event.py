@@ -49,7 +49,7 @@ class Event(Form):
 
 
 def check_micro_time(kind: str, path: str, value: Any) -> None:
-    """Raise ApiError (400) for what is no time with microseconds (a MicroTime)."""
+    """Raise ApiError (400) for a value that is not a MicroTime."""
     if value is not None and not (isinstance(value, str) and _MICRO_TIME.fullmatch(value)):
         raise bad_request(
             f"{kind} cannot be handled as a {kind}: {path}: parsing time {value!r} "

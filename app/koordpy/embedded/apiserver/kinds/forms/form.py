@@ -1,4 +1,4 @@
-"""What all forms are made of."""
+"""The base of all forms."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ class Resources(Form):
 
 
 def check(kind: str, document: Any, type_: type) -> None:
-    """Raise ApiError (400) where a document does not have the types of a form."""
+    """Raise ApiError (400) if a document does not have the types of a form."""
     try:
         msgspec.convert(document, type_)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""The forms of bodies that ask for something instead of being stored."""
+"""The forms of request bodies that are not stored."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The forms of what has a pod template, and of the claims that come with it."""
+"""The forms of workloads with a pod template, and of their volume claims."""
 
 from typing import Any
 
@@ -75,7 +75,7 @@ class _WorkloadSpec(Form):
 
 
 class Workload(Form):
-    """What has a pod template."""
+    """A workload with a pod template."""
 
     spec: _WorkloadSpec | None = None
     status: dict[str, Any] | None = None
