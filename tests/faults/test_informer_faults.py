@@ -77,15 +77,23 @@ async def test_a_relist_of_what_is_known_tells_nothing() -> None:
     assert it.changes == ["add a", "add b"]
 
 
+@pytest.mark.parametrize("ends", ["quietly", "after an event"])
 @pytest.mark.parametrize(("refused", "lists"), [(2, 1), (3, 2)])
 async def test_a_watch_that_is_refused_three_times_in_a_row_gives_way_to_a_list(
-    refused: int, lists: int
+    refused: int, lists: int, ends: str
 ) -> None:
     async with Collection() as server, following(server) as it:
         for round_ in range(1, 4):
             await server.watched()
+            if ends == "after an event":
+                server.put(pod(f"p{round_}"))
+                await it.until(lambda round_=round_: len(it.store) == round_)  # type: ignore[misc]
             server.refusals.extend([(500, status(500, "InternalError"), "")] * refused)
-            server.close_watches()
+            if ends == "quietly":
+                server.close_watches()
+            else:
+                server.cut_all()
+                server.fall_silent()  # of what was cut
             await it.until(lambda: not server.refusals and not server.watches)
             await server.watched()
             assert len(list(server.requests_of(watch=False))) == 1 + round_ * (lists - 1)
@@ -112,6 +120,13 @@ async def test_410_between_pages_starts_the_list_again() -> None:
         async with following(server, page_size=10) as it:
             await it.synced()
             assert len(it.store) == 25
+            await server.watched()
+            server.forget_history()
+            server.close_watches()
+            await it.until(lambda: it.store.lists_ended == 4)
+        sizes = [request.target.partition("limit=")[2] for request in server.requests_of(watch=False)]
+        # Larger pages until a list comes to its end; the next one has small pages again.
+        assert [size for size in sizes if "continue" not in size] == ["10", "20", "40", "10"]
         assert sorted(it.changes) == sorted(f"add p{i}" for i in range(25))
 
 

@@ -51,6 +51,7 @@ async def test_watch_goes_on_where_it_was_closed() -> None:
         await it.has("a", "b")
         assert len(list(server.requests_of(watch=False))) == 1
         assert it.changes == ["add a", "add b"]
+        assert it.pauses == []  # as it had brought something
 
 
 async def test_bookmark_moves_the_place_where_a_watch_goes_on() -> None:
@@ -130,7 +131,9 @@ async def test_other_work_gets_its_turn_while_a_long_page_is_taken_in() -> None:
             while not it.store.synced:
                 sizes.add(len(it.store))
                 await asyncio.sleep(0)
+        assert len(it.store) == 250
     assert any(0 < size < 250 for size in sizes)
+    assert len(sizes) < 10  # not after every object
 
 
 def counted(name: str, **labels: str) -> float:
@@ -150,6 +153,7 @@ async def test_what_happens_is_counted_by_kind() -> None:
         )
         async with following(server, optional=True) as it:
             await server.watched()
+            assert counted("objects") == 1
             old = server.put(pod("b"))
             await it.has("a", "b")
             assert (counted("lists_total"), counted("objects")) == (lists + 1, 2)
