@@ -8,16 +8,19 @@ from koordpy.api.extension import ANNOTATION_EXACT_MATCH_RESERVATION, ANNOTATION
 from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import decode, resource_of
 from koordpy.cluster.client import Client
+from koordpy.cluster.errors import ApiError
 from koordpy.cluster.sandbox import Sandbox
-from koordpy.embedded.apiserver import ApiServer
+from koordpy.embedded.apiserver import ApiServer, Fault
 from koordpy.lib.clock import FakeClock
 from koordpy.scheduling.interface import Binding
 from koordpy.scheduling.interface.cycle_state import PLACED
+from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.outcome import FilterOutcome
 from koordpy.scheduling.interface.status import Code
 from koordpy.simulation.inprocess import ServerChannel
-from tests.unit.scheduling.worlds import NOW, node, pod, pod_document
+from koordpy_plugins.scheduling.reservation.commit.users import ReservationUsers
+from tests.unit.scheduling.worlds import NOW, node, pod, pod_document, world
 
 from ..scenes import Scene, claimant, copied, reservation, user
 
@@ -182,6 +185,66 @@ class TestReserve:
         scene.handle.forget_pod(wanted, "n1")
         assert scene.plugin.cache.infos["uid-r"].assigned.keys() == {"uid-x"}
 
+    def test_a_pod_in_the_place_of_another_does_not_keep_the_other_in_the_reservation(self) -> None:
+        scene = Scene(objects=[reservation("r", cpu="8")])
+        wanted = claimant("x", "r", "3")
+        state = scene.reserve(wanted)
+        scene.show(copied(user("x", "r", "3"), uid="another"))
+        scene.framework.run_unreserve(state, wanted, "n1")
+        assert scene.plugin.cache.infos["uid-r"].assigned.keys() == {"another"}
+
+    def test_a_pod_that_is_not_bound_is_forgotten_with_its_assumption(self) -> None:
+        scene = Scene(objects=[reservation("r", cpu="8"), reservation("s", cpu="1")])
+        for name in ("x", "y"):
+            scene.reserve(claimant(name, "r", "3"))
+        scene.handle.forget_pod(claimant("x", "r", "3"), "n1")
+        assert scene.plugin.cache.infos["uid-r"].assigned.keys() == {"uid-y"}
+        scene.handle.forget_pod(claimant("unknown"), "n1")
+        assert scene.plugin.cache.infos["uid-r"].assigned.keys() == {"uid-y"}
+
+    async def test_giving_back_a_pod_that_is_gone_clears_nothing(self) -> None:
+        scene = Scene(objects=[reservation("r", cpu="8")])
+        scene.handle.client = Client(ServerChannel(ApiServer()))
+        wanted = claimant("x", "r", "3")
+        state = scene.reserve(wanted)
+        assert (await scene.framework.run_pre_bind(state, wanted, Binding(wanted, "n1"))).is_success
+        scene.cluster.store(Pod).discard(wanted.metadata.key)
+        scene.plugin.unreserve(state, wanted, "n1")
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    @pytest.mark.parametrize("annotation", ["none", "of another"])
+    async def test_giving_back_leaves_the_annotation_of_another_reservation(self, annotation: str) -> None:
+        scene = Scene(objects=[reservation("r", cpu="8"), reservation("s", cpu="1")])
+        scene.handle.client = Client(ServerChannel(ApiServer()))
+        wanted = claimant("x", "r", "3")
+        state = scene.reserve(wanted)
+        assert (await scene.framework.run_pre_bind(state, wanted, Binding(wanted, "n1"))).is_success
+        waiting = claimant("x", "r", "3")
+        if annotation == "of another":
+            waiting.metadata.annotations = user("x", "s").metadata.annotations
+        scene.show(waiting)
+        scene.plugin.unreserve(state, wanted, "n1")
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    async def test_only_the_same_pod_is_annotated_and_conflicts_are_tried_again(self) -> None:
+        faults: list[Fault] = []
+        server = ApiServer(faults=lambda method, _: faults.pop() if faults and method == "PATCH" else None)
+        await server.load()
+        client = Client(ServerChannel(server))
+        document = pod_document("x", "3")
+        del document["metadata"]["uid"], document["spec"]["nodeName"]
+        document["spec"]["containers"][0]["image"] = "i"
+        await client.create_raw(resource_of(Pod), "default", {"apiVersion": "v1", "kind": "Pod", **document})
+        live = await client.get(Pod, "default", "x")
+        users = ReservationUsers(Handle(world([]), client=client))
+        with pytest.raises(ApiError):
+            await users.write(copied(live, uid="another"), "text")
+        faults.append(Fault(status=409))
+        await users.write(live, "text")
+        assert not faults
+        live = await client.get(Pod, "default", "x")
+        assert live.metadata.annotations[ANNOTATION_RESERVATION_ALLOCATED] == "text"
+
     @pytest.mark.parametrize(("bound_to", "kept"), [("n1", True), ("n2", True), ("", False)])
     async def test_giving_back_clears_the_annotation_of_a_pod_unless_it_is_bound(
         self, bound_to: str, kept: bool
@@ -246,7 +309,7 @@ class TestReserve:
         table = scene.cluster.nodes
         row, moment = table.row_of("n1"), table.moment
         assert row is not None
-        scene.show(reservation("s", cpu="8"))
+        scene.show(reservation("s", cpu="1"))
         assert table.changed_since(row, moment)
 
 

@@ -2,6 +2,8 @@ import asyncio
 import json
 from typing import Any, ClassVar
 
+import pytest
+
 from koordpy import data
 from koordpy.api.core import Pod
 from koordpy.api.extension import ANNOTATION_RESERVATION_ALLOCATED
@@ -16,7 +18,7 @@ from koordpy.scheduling.interface import Binding
 from koordpy.simulation.inprocess import ServerChannel
 from tests.unit.scheduling.worlds import NOW, node, pod, pod_document
 
-from ..scenes import Scene, pending, reservation, user
+from ..scenes import Scene, copied, pending, reservation, user
 
 
 def test_a_reservation_is_placed_like_a_pod_and_held_from_then_on() -> None:
@@ -65,6 +67,22 @@ def test_one_that_is_gone_is_an_error() -> None:
     assert 'reservation "r" not found' in outcome.error.message
 
 
+def test_one_that_was_not_prepared_is_not_reserved() -> None:
+    scene = Scene()
+    gone = new_reserve_pod(pending("r"))
+    state, _ = scene.find(gone)
+    assert 'reservation "r" not found' in scene.framework.run_reserve(state, gone, "n1").message
+    assert not scene.plugin.cache.infos
+
+
+def test_what_another_attempt_took_is_given_back_too() -> None:
+    wanted = pending("r", "8")
+    scene = Scene(objects=[wanted])
+    scene.reserve(new_reserve_pod(wanted))
+    scene.framework.run_unreserve(scene.framework.new_state(), new_reserve_pod(wanted), "n1")
+    assert "uid-r" not in scene.plugin.cache.infos
+
+
 class TestPreAllocation:
     SPEC: ClassVar[dict[str, Any]] = {
         "preAllocation": True,
@@ -87,6 +105,50 @@ class TestPreAllocation:
         assert "uid-r" not in scene.plugin.cache.infos
         scene.show(reservation("r", cpu="6", **self.SPEC))
         assert not scene.plugin.cache.infos["uid-r"].assigned
+
+    def test_a_running_pod_that_names_it_stays_in_it(self) -> None:
+        wanted = pending("r", "6", **self.SPEC)
+        scene = Scene(objects=[wanted, self.running("a", "5"), pod("b", "3", "0", "n1")])
+        state = scene.reserve(new_reserve_pod(wanted))
+        scene.show(user("a", "r", "5"))
+        scene.framework.run_unreserve(state, new_reserve_pod(wanted), "n1")
+        assert scene.plugin.cache.reservation_of("uid-a") == "uid-r"
+
+    def test_one_that_is_being_deleted_takes_over_nothing(self) -> None:
+        wanted = pending("r", "6", **self.SPEC)
+        scene = Scene(objects=[wanted, self.running("a", "5"), pod("b", "3", "0", "n1")])
+        reserve_pod = new_reserve_pod(wanted)
+        state, _ = scene.find(reserve_pod)
+        assert scene.framework.nominate_reservation(state, reserve_pod, "n1").is_success
+        wanted.metadata.deletion_timestamp = "2026-03-01T12:00:00Z"
+        status = scene.framework.run_reserve(state, reserve_pod, "n1")
+        assert status.message.endswith("target reservation is terminating")
+
+    @pytest.mark.parametrize(
+        ("problem", "message"),
+        [
+            ("no client", "the Reservation plugin has no client to write with"),
+            ("pod gone", "reservation pre allocation is unsupported with current attributes"),
+            ("refused", "404 NotFound"),
+        ],
+    )
+    async def test_pods_that_cannot_be_annotated_keep_it_from_being_bound(
+        self, problem: str, message: str
+    ) -> None:
+        server = ApiServer(crds=[data.deploy("crds")])
+        await server.load()
+        client = None if problem == "no client" else Client(ServerChannel(server))
+        wanted = pending("r", "6", **self.SPEC)
+        running = self.running("a", "5")
+        scene = Scene(objects=[wanted, running, pod("b", "3", "0", "n1")], client=client)
+        reserve_pod = new_reserve_pod(wanted)
+        state = scene.reserve(reserve_pod)
+        if problem == "pod gone":
+            scene.cluster.store(Pod).discard(running.metadata.key)
+        info = scene.plugin.cache.infos["uid-r"]
+        binding = Binding(reserve_pod, "n1")
+        status = await scene.framework.run_pre_bind_reservation(state, info, binding)
+        assert message in status.message
 
     def test_without_the_pod_there_is_no_room(self) -> None:
         wanted = pending("r", "6", **{**self.SPEC, "preAllocation": False})
@@ -237,4 +299,16 @@ async def test_a_reservation_that_has_failed_is_not_bound() -> None:
     state = scene.reserve(reserve_pod)
     await client.patch_status(Reservation, "", "r", {"status": {"phase": "Failed"}})
     status = await scene.framework.run_bind(state, reserve_pod, Binding(reserve_pod, "n1"))
-    assert "reservation is not active" in status.message
+    assert status.message.endswith(": reservation is not active")
+
+
+@pytest.mark.parametrize("now", ["gone", "another"])
+async def test_a_reservation_that_is_not_there_any_more_is_not_bound(now: str) -> None:
+    scene = Scene(objects=[pending("r")], client=Client(ServerChannel(ApiServer())))
+    reserve_pod = new_reserve_pod(pending("r"))
+    state = scene.reserve(reserve_pod)
+    scene.cluster.store(Reservation).discard("r")
+    if now == "another":
+        scene.show(copied(pending("r"), uid="another"))
+    status = await scene.framework.run_bind(state, reserve_pod, Binding(reserve_pod, "n1"))
+    assert status.message.endswith('reservation "r" not found')
