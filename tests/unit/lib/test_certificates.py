@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from koordpy.lib import certificates as c
@@ -68,6 +68,44 @@ def test_a_certificate_for_other_purposes_is_replaced(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     assert c.problem(c.KeyPair(cert, pem), cert, ["a"], NOW) == problem
+
+
+@pytest.mark.parametrize("key_type", c.KeyType)
+def test_authority_and_certificate_say_what_they_are_for(key_type: c.KeyType) -> None:
+    ca = c.make_ca("x", NOW, key_type)
+    pair = c.issue(ca, ["a"], NOW)
+    authority, server = (x509.load_pem_x509_certificate(each.cert) for each in (ca, pair))
+    for cert, signs in ((authority, True), (server, False)):
+        usage = cert.extensions.get_extension_for_class(x509.KeyUsage)
+        assert usage.critical
+        assert usage.value.digital_signature
+        assert usage.value.key_cert_sign is signs
+        assert usage.value.key_encipherment is (key_type is c.KeyType.RSA)
+        assert not usage.value.crl_sign
+        constraints = cert.extensions.get_extension_for_class(x509.BasicConstraints)
+        assert (constraints.critical, constraints.value.ca) == (True, signs)
+        critical = [extension.oid for extension in cert.extensions if extension.critical]
+        assert critical.count(usage.oid) + critical.count(constraints.oid) == len(critical)
+    for pem in (ca.key, pair.key):
+        kind = b"RSA PRIVATE KEY" if key_type is c.KeyType.RSA else b"PRIVATE KEY"
+        assert pem.startswith(b"-----BEGIN " + kind + b"-----")
+
+
+def test_an_authority_with_a_key_of_another_type_signs_nothing() -> None:
+    key = ed25519.Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    with pytest.raises(c.CertificateError) as refused:
+        c.issue(c.KeyPair(c.make_ca("x", NOW).cert, key), ["a"], NOW)
+    assert str(refused.value) == "the CA key is a Ed25519PrivateKey; expected an EC or RSA key"
+
+
+def test_a_long_name_is_cut_to_what_certificates_hold() -> None:
+    host = ".".join(["a" * 30] * 3)
+    pair = c.issue(c.make_ca("x", NOW), [host], NOW)
+    cert = x509.load_pem_x509_certificate(pair.cert)
+    assert cert.subject.rfc4514_string() == f"CN={host[:64]}"
+    assert c.covers(cert, host)
 
 
 def test_ensure_keeps_what_stays_valid(tmp_path):

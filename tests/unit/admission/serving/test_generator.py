@@ -23,6 +23,7 @@ DNS = "koordinator-webhook-service.koordinator-system.svc"
 
 @cache
 def made(dns: str = DNS) -> Artifacts:
+    """Certificates for tests of what happens to them; how they are made is tested on fresh ones."""
     return generator.generate(dns, NOW)
 
 
@@ -31,7 +32,8 @@ def loaded(pem: bytes) -> x509.Certificate:
 
 
 def test_the_certificate_says_what_kube_apiserver_looks_for() -> None:
-    cert, ca = loaded(made().cert), loaded(made().ca_cert)
+    fresh = generator.generate(DNS, NOW)
+    cert, ca = loaded(fresh.cert), loaded(fresh.ca_cert)
     cert.verify_directly_issued_by(ca)
     ca.verify_directly_issued_by(ca)
     assert ca.subject.rfc4514_string() == "CN=webhook-cert-ca"
@@ -45,14 +47,16 @@ def test_the_certificate_says_what_kube_apiserver_looks_for() -> None:
 
 
 def test_both_live_for_ten_years_from_the_authoritys_start() -> None:
-    cert, ca = loaded(made().cert), loaded(made().ca_cert)
+    fresh = generator.generate(DNS, NOW)
+    cert, ca = loaded(fresh.cert), loaded(fresh.ca_cert)
     end = NOW + timedelta(days=3650)
     assert (ca.not_valid_before_utc, ca.not_valid_after_utc) == (NOW, end)
     assert (cert.not_valid_before_utc, cert.not_valid_after_utc) == (NOW, end)
 
 
 def test_keys_are_rsa_2048_in_pkcs1() -> None:
-    for pem in (made().key, made().ca_key):
+    fresh = generator.generate(DNS, NOW)
+    for pem in (fresh.key, fresh.ca_key):
         assert pem.startswith(b"-----BEGIN RSA PRIVATE KEY-----")
         key = load_pem_private_key(pem, None)
         assert isinstance(key, rsa.RSAPrivateKey)
