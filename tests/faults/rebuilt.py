@@ -53,6 +53,7 @@ def leftovers(extender: Extender) -> list[str]:
         f"{waiting_pod.pod.metadata.uid} waits in Permit" for waiting_pod in extender.handle.waiting_pods
     ]
     found += [f"{uid} is thought to wait" for uid in extender.histories._waiting if uid not in waiting]
+    found += [f"{uid} planned" for uid in extender.plans._of]
     for shared in extender.handle.cluster.states:
         found += [f"{what} unconfirmed in {shared}" for what in shared.state.unconfirmed()]
     for framework in extender.profiles.frameworks.values():

@@ -18,6 +18,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import cycle
 from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
@@ -36,13 +37,17 @@ from koordpy.cluster.informers import Informers
 from koordpy.embedded.apiserver import Fault
 from koordpy.scheduling.extender.extender import Extender
 from koordpy.scheduling.extender.node_choice import MOST_PRESUMED, PRESUMED_SECONDS
+from koordpy.scheduling.interface import PlacementPlan, PlannedPod
+from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.handle import Handle
-from koordpy.scheduling.profiles import config
+from koordpy.scheduling.interface.status import SUCCESS, Status
+from koordpy.scheduling.profiles import config, registry
 from koordpy.scheduling.profiles.registry import Place, build, installed
 from koordpy.testing.rebuild import differences
 from tests.eventually import PATIENCE
 from tests.faults.rebuilt import leftovers, memory
 from tests.faults.served_extender import CPUS, Document, ServedExtender, pod, shipped_profiles
+from tests.unit.scheduling.planner import Planner
 
 NODES = ("n0", "n1", "n2", "n3", "n4")
 PODS = tuple(f"p{number}" for number in range(8))
@@ -279,6 +284,7 @@ class HypotheticalFilters(ServedExtender, RuleBasedStateMachine):
             ("steps of a life", max((len(life.steps) for life in lives), default=0)): 48,
             ("decisions", len(extender.decisions._in_full)): 2 * (extender.decisions._decisions.maxlen or 0),
             ("waiting pods", len(extender.handle.waiting_pods)): 0,
+            ("planned pods", len(extender.plans)): pods,
         }
 
     def assert_nothing_of(self, live: set[str]) -> None:
@@ -291,6 +297,7 @@ class HypotheticalFilters(ServedExtender, RuleBasedStateMachine):
             for plugin in framework.plugins:
                 if plugin.name == "Reservation":
                     assert not plugin.nominations._of  # type: ignore[attr-defined]
+        assert extender.plans._of.keys() <= live
         table = extender.nodes
         assumed = [uid for uid, placement in table._placements.items() if placement.assumed]
         assert not assumed
@@ -353,6 +360,38 @@ class KoordpyChooses(HypotheticalFilters):
     extender_settings: ClassVar[Document] = {"decisions": 20, "nodeChoice": "koordpy"}
 
 
+class Together(Planner):
+    """Plans the pods of an application together, on the nodes that there are, in turn."""
+
+    name = "Together"
+
+    def find_one_node(
+        self, state: CycleState, pod: Pod, node_names: frozenset[str] | None
+    ) -> tuple[str | PlacementPlan, Status]:
+        app = pod.metadata.labels.get("app")
+        if not app:
+            return "", Status.skip()
+        known = {each.metadata.uid: each for each in (*self.handle.cluster.store(Pod), pod)}
+        pods = [
+            each
+            for each in sorted(known.values(), key=lambda each: each.metadata.name)
+            if each.metadata.labels.get("app") == app and not each.spec.node_name
+        ]
+        names = sorted(self.handle.nodes.all().names)
+        if not names:
+            return "", Status.skip()
+        return PlacementPlan(list(map(PlannedPod, pods, cycle(names)))), SUCCESS
+
+
+class Planned(HypotheticalFilters):
+    """A plugin answers with plans for several pods, which are kept for the attempts of the others."""
+
+    def configured(self) -> Document:
+        document = super().configured()
+        document["profiles"][0]["plugins"]["multiPoint"]["enabled"].append({"name": Together.name})
+        return document
+
+
 class Light(HypotheticalFilters):
     """kube-scheduler binds by itself."""
 
@@ -362,7 +401,7 @@ class Light(HypotheticalFilters):
 
 EXAMPLES = int(os.environ.get("KOORDPY_STATE_EXAMPLES", "0"))
 
-for machine in (HypotheticalFilters, KoordpyChooses, Light):
+for machine in (HypotheticalFilters, KoordpyChooses, Planned, Light):
     machine.TestCase.settings = settings(
         max_examples=EXAMPLES or 10,
         stateful_step_count=25,
@@ -374,7 +413,16 @@ for machine in (HypotheticalFilters, KoordpyChooses, Light):
 
 TestKubeSchedulerChooses = HypotheticalFilters.TestCase
 TestKoordpyChooses = KoordpyChooses.TestCase
+TestPlannedPods = Planned.TestCase
 TestLightMode = Light.TestCase
+
+
+@pytest.fixture(autouse=True)
+def _together(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the plugin that plans, for the machine that is about it."""
+    if request.cls is TestPlannedPods:
+        known = registry.installed().including(Together)
+        monkeypatch.setattr(registry, "installed", lambda: known)
 
 
 # --- memory ------------------------------------------------------------------------------------------
