@@ -160,7 +160,7 @@ class Quantity:
             base = float(self._unscaled)
         except OverflowError:
             base = inf if self._unscaled > 0 else -inf
-        return base if self._scale == 0 else base * _power_of_ten(self._scale)
+        return base * _power_of_ten(self._scale)
 
     def canonical(self) -> str:
         """Format the amount, ignoring its original text.
@@ -257,7 +257,7 @@ class Quantity:
             return False
         if self._scale < 0:
             return divide_away_from_zero(product, -self._scale)[1]
-        return self._scale == 0 or int64.fits(product * 10**self._scale)
+        return int64.fits(product * 10**self._scale)
 
     def round_up(self, scale: int) -> tuple[Quantity, bool]:
         """Round away from zero to a multiple of ten to the power of `scale`; also return whether exact."""

@@ -67,7 +67,7 @@ def parse_any_base(text: str, bits: int = 64) -> int | None:
     base = {"x": 16, "b": 2, "o": 8}[prefix.lower()] if prefix else 8 if octal else 10
     try:
         # The zeros keep Python from reading a second prefix.
-        number = int(f"00{digits.replace('_', '')}", base)
+        number = int(f"00{digits}", base)
     except ValueError:
         return None
     number = -number if sign == "-" else number

@@ -129,6 +129,7 @@ class TestPreAllocation:
         [
             ("no client", "the Reservation plugin has no client to write with"),
             ("pod gone", "reservation pre allocation is unsupported with current attributes"),
+            ("pod replaced", "reservation pre allocation is unsupported with current attributes"),
             ("refused", "404 NotFound"),
         ],
     )
@@ -145,6 +146,8 @@ class TestPreAllocation:
         state = scene.reserve(reserve_pod)
         if problem == "pod gone":
             scene.cluster.store(Pod).discard(running.metadata.key)
+        if problem == "pod replaced":
+            scene.show(copied(running, uid="another"))
         info = scene.plugin.cache.infos["uid-r"]
         binding = Binding(reserve_pod, "n1")
         status = await scene.framework.run_pre_bind_reservation(state, info, binding)
