@@ -65,3 +65,6 @@ ROLES: Mapping[str, tuple[type, ...]] = {
     "post_bind": (PostBind,),
 }
 """The interfaces of each extension point, by its name in `Plugins`."""
+
+AT_POINTS: tuple[type, ...] = tuple(role for roles in ROLES.values() for role in roles)
+"""All of them. A plugin with none runs wherever multiPoint enables it."""

@@ -36,7 +36,7 @@ from koordpy.scheduling.interface.plugin import API_VERSION
 
 from ..interface import Plugin
 from .config import POINTS, PluginRef, Plugins, PluginSet, Profile, SchedulerConfiguration
-from .in_tree import DEFAULT_PLUGINS, IN_TREE, ROLES
+from .in_tree import AT_POINTS, DEFAULT_PLUGINS, IN_TREE, ROLES
 from .koordinator_args import KOORDINATOR_ARGS
 from .profiles import Profiles
 
@@ -131,7 +131,7 @@ class _Plan:
         ordered = dict.fromkeys(
             [ref.name for ref in multi_point] + [name for point in POINTS for name in names[point]]
         )
-        used = [name for name in ordered if any(name in at for at in names.values())]
+        used = [name for name in ordered if any(name in at for at in names.values()) or self._is_beside(name)]
         gates = gates or self._default_gates(used)
         read = self._arguments()
         self._check_counts(names)
@@ -155,6 +155,10 @@ class _Plan:
             local_schedulers=local,
             reruns=reruns,
         )
+
+    def _is_beside(self, name: str) -> bool:
+        """Return whether a plugin has no point that files enable, only others: FindOneNode, say."""
+        return not issubclass(self.known[name], AT_POINTS)
 
     def _multi_point(self) -> list[PluginRef]:
         """The defaults, changed by the profile's own multiPoint set."""

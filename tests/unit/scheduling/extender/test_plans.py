@@ -9,7 +9,6 @@ import pytest
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import encode
-from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.clock import FakeClock
 from koordpy.scheduling.cycle import plans
 from koordpy.scheduling.extender.extender import Extender
@@ -18,7 +17,6 @@ from koordpy.scheduling.interface import (
     PlacementPlan,
     PlannedPod,
     Plugin,
-    PreFilter,
     SignPlugin,
 )
 from koordpy.scheduling.interface.cycle_state import CycleState
@@ -288,13 +286,10 @@ def test_plans_of_several_jobs_hold_side_by_side() -> None:
     assert caller.planned == {"p1": "a", "p2": "b", "p3": "c", "q1": "a"}
 
 
-class Wrong(Plugin, PreFilter, FindOneNode):
+class Wrong(Plugin, FindOneNode):
     """Answers with plans that cannot be."""
 
     name = "Wrong"
-
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
-        return None, SUCCESS
 
     def find_one_node(
         self, state: CycleState, pod: Pod, node_names: frozenset[str] | None

@@ -5,11 +5,14 @@ import pytest
 
 from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
+from koordpy.api.core import Pod
 from koordpy.api.plugin import PluginArgs
 from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, Stage
-from koordpy.scheduling.interface import Filter, Plugin, PreBind, PreFilter, QueueSort, Score
+from koordpy.scheduling.interface import Filter, FindOneNode, Plugin, PreBind, PreFilter, QueueSort, Score
+from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.gates import SPECS
 from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
 from koordpy.scheduling.profiles.profiles import Profiles
 from koordpy.scheduling.profiles.registry import GROUP, Place, build, installed
@@ -53,6 +56,27 @@ def made(config: SchedulerConfiguration, place: Place = Place.EXTENDER, **option
 
 def order(profiles: Profiles) -> list[str]:
     return [name for name, _ in profiles.frameworks["default-scheduler"].enabled.at("filter", Filter)]
+
+
+class Finds(Plugin, FindOneNode):
+    name = "Finds"
+
+    def find_one_node(
+        self, state: CycleState, pod: Pod, node_names: frozenset[str] | None
+    ) -> tuple[str, Status]:
+        return "", Status.skip()
+
+
+def test_multi_point_enables_a_plugin_that_has_none_of_the_points_of_files() -> None:
+    handle = Handle(world([]))
+    built = build(
+        configuration(["A", "Finds"]),
+        lambda _: handle,
+        place=Place.EXTENDER,
+        classes={**CLASSES, "Finds": Finds},
+    )
+    for framework in (built.frameworks["default-scheduler"], built.wholes["default-scheduler"]):
+        assert [name for name, _ in framework.enabled.having(FindOneNode)] == ["Finds"]
 
 
 def test_multi_point_enables_a_plugin_wherever_it_can_run() -> None:
