@@ -1,4 +1,4 @@
-"""`docs/looking-inside.md` shows what its commands print, for a service on the cluster that it describes."""
+"""`docs/debugging.md` shows what its commands print, for a service on the cluster that it describes."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from tests.eventually import PATIENCE
 from tests.integration.service.stage import Stage, serving, until
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "looking-inside.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "debugging.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^```yaml\n# (\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 DEBUG = "http://127.0.0.1:10251"
 _VARIES = (
