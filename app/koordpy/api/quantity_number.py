@@ -133,7 +133,7 @@ class Quantity:
         if self._unscaled == 0 or power == 0:
             return self._unscaled
         if power in _WRAPPING_SCALES:
-            return 0 if self._unscaled == int64.MIN else int64.wrap(self._unscaled * 10**power)
+            return int64.wrap(self._unscaled * 10**power)
         scaled = self._unscaled * 10**power
         return scaled if int64.fits(scaled) else 0
 
@@ -141,7 +141,7 @@ class Quantity:
         power = self._scale - scale
         unscaled = int64.wrap(self._unscaled)
         if power >= 0:
-            return unscaled if power == 0 else int64.wrap(unscaled * int64.from_float(_power_of_ten(power)))
+            return int64.wrap(unscaled * int64.from_float(_power_of_ten(power)))
         if self._unscaled < int64.MAX and -power < 19:
             divisor: int = 10**-power
             whole = int64.quotient(unscaled, divisor)

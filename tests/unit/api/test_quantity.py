@@ -243,10 +243,18 @@ def test_numbers_of_a_document_are_read_like_texts(wire: str | float, milli: int
     assert quantity.milli_value(wire) == milli
 
 
+def test_only_what_go_takes_for_blanks_is_trimmed() -> None:
+    assert quantity.from_wire("\x85 1\u3000") == parse("1")
+    with pytest.raises(QuantityError):
+        quantity.from_wire("\x1f1")
+
+
 @pytest.mark.parametrize("wire", [True, float("inf"), float("nan")])
 def test_other_values_of_a_document_are_refused(wire: float) -> None:
-    with pytest.raises(QuantityError):
+    with pytest.raises(QuantityError) as refused:
         quantity.from_wire(wire)
+    assert str(refused.value) == f"quantity {wire!r}: expected a text or a number"
+    assert refused.value.reason == "format"
 
 
 def test_a_missing_amount_takes_the_format_of_what_is_added() -> None:
@@ -283,10 +291,10 @@ def test_billionths_are_rounded_away_from_zero(number: int, nanos: int) -> None:
 @pytest.mark.parametrize("exponent", [*range(-300, 308, 7), -323, -33, -32, -31, -1, 31, 32, 33, 308])
 def test_a_double_is_the_number_times_the_power_of_ten(exponent: int) -> None:
     assert Quantity.of_scaled(1, exponent).approximate_float() == pytest.approx(
-        float(f"1e{exponent}"), rel=1e-15
+        float(f"1e{exponent}"), rel=1e-15, abs=0
     )
     assert Quantity.of_scaled(-3, exponent).approximate_float() == pytest.approx(
-        -3 * float(f"1e{exponent}"), rel=1e-15
+        -3 * float(f"1e{exponent}"), rel=1e-15, abs=0
     )
 
 
@@ -301,6 +309,62 @@ def test_a_double_out_of_range_is_infinite_or_zero() -> None:
 
 BIG = parse("1.00000000001")
 """One and a billionth, in big form."""
+
+
+@pytest.mark.parametrize(
+    ("amount", "whole"),
+    [
+        (Quantity.of_scaled(int64.MIN, 3), 0),
+        (Quantity.of_scaled(0, 3), 0),
+        (Quantity(5, big=True), 5),
+        (Quantity(5, 3, big=True), 5000),
+        (Quantity(-5, -18, big=True), 1),
+        (Quantity(-5, -19, big=True), 0),
+        (Quantity(-5, -20, big=True), 0),
+        (Quantity(5, -20, big=True), 1),
+        (Quantity(3, -5000), 1),
+        (Quantity(1, -5000), 1),
+        (Quantity(-3, -5000), -1),
+        (Quantity(0, -5000), 0),
+    ],
+)
+def test_whole_numbers_of_amounts_at_the_limits(amount: Quantity, whole: int) -> None:
+    assert amount.value() == whole
+
+
+MOST = 9 * 10**18
+"""A number with few digits that just fits 64 bits."""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "total"),
+    [
+        (Quantity(5, 3), Quantity(0), Quantity(5, 3)),
+        (Quantity(1), Quantity(2), Quantity(3)),
+        (Quantity(2, 3), Quantity(1), Quantity(2001)),
+        (Quantity(int64.MAX), Quantity(1), Quantity(int64.MAX + 1, big=True)),
+        (Quantity(9 * 10**17, 1), Quantity(5), Quantity(MOST + 5)),
+        # What is aligned does not fit, though the sum does.
+        (Quantity(10**18, 1), Quantity(-MOST), Quantity(10**18, big=True)),
+        (Quantity(10**17, 2), Quantity(-MOST), Quantity(10**18, big=True)),
+        (Quantity(10**17, -1), Quantity(-MOST, MILLI), Quantity(10**18, MILLI, big=True)),
+        (Quantity(1, big=True), Quantity(0), Quantity(1, big=True)),
+        (Quantity(1, big=True), Quantity(2), Quantity(3, big=True)),
+        (Quantity(0, big=True), Quantity(2), Quantity(2, big=True)),
+    ],
+)
+def test_a_sum_is_small_where_it_and_its_parts_fit(one: Quantity, other: Quantity, total: Quantity) -> None:
+    assert (one + other).has_same_form(total)
+    assert (other + one).has_same_form(total)
+
+
+def test_an_amount_equals_no_text() -> None:
+    assert parse("1") != "1"
+
+
+def test_what_vanishes_beside_the_unit_is_rounded_with_a_loss() -> None:
+    assert Quantity(1, -5000).round_up(0)[1] is False
+    assert Quantity(0, -5000).round_up(0)[1] is True
 
 
 def test_a_negated_amount_keeps_its_form() -> None:
