@@ -1,7 +1,7 @@
-"""The four that place pods, each with plugins that take and give back what a test can count.
+"""The four components that place pods, each with plugins whose allocations a test can count.
 
-All run on the same API server and simulated time, but `koordpy.testing`, which has a cluster in memory. Their
-plugins fail where a `Plan` says so, in every attempt, until the plans are dropped.
+All run on the same API server and simulated time, except `koordpy.testing`, which has a cluster in memory.
+Their plugins fail as a `Plan` says, in every attempt, until the plans are dropped.
 """
 
 import asyncio
@@ -69,33 +69,33 @@ Document = dict[str, Any]
 NODES = ("n0", "n1")
 LABEL = "test.koordpy/placed"
 WAITS = 10.0
-"""Seconds that Permit lets a pod wait at most."""
+"""The longest wait in Permit in seconds."""
 BUSY = 20.0
-"""Seconds that a plugin is busy at PreBind where it hangs."""
+"""Seconds for which a hanging plugin blocks in PreBind."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What goes wrong with a pod: `how` a plugin answers at a point."""
+    """A planned failure of a pod: `how` a plugin answers at a point."""
 
     plugin: str = ""
     point: str = ""
     how: str = ""
     waits: bool = False
-    """Whether Permit lets it wait, beside that."""
+    """Whether it also waits in Permit."""
     labels: bool = False
     """Whether it gets a label."""
 
 
 class Taker(Plugin, ResizePod, Reserve, Permit, PreBind, ReservationPreBind, PostBind):
-    """Takes something for each pod, and follows what is bound as a plugin should."""
+    """Allocates something for each pod, and follows bound pods as a plugin should."""
 
     plans: ClassVar[dict[str, Plan]] = {}
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self.held: dict[str, str] = {}
-        """Nodes by UID, of pods and Reservations that are placed, or being placed."""
+        """Nodes by UID of pods and Reservations that are placed, or being placed."""
         self.resized: set[str] = set()
         self.bound: list[str] = []
         handle.on(Pod, self._seen, lambda _, new: self._seen(new), lambda pod: self._gone(pod.metadata.uid))
@@ -168,11 +168,11 @@ class Taker(Plugin, ResizePod, Reserve, Permit, PreBind, ReservationPreBind, Pos
 
 
 class First(Taker, Filter, Bind, ReservationNominator):
-    """Has the name that a profile needs to place Reservations."""
+    """A plugin with the name that a profile needs to place Reservations."""
 
     name = "Reservation"
     is_closed: ClassVar[bool] = False
-    """Whether no pod fits anywhere, so that no attempt begins."""
+    """Whether no pod fits anywhere, so that no attempt starts."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -220,7 +220,7 @@ CLASSES: Mapping[str, type[Plugin]] = {"Reservation": First, "Second": Second}
 
 
 def key_of(pod: Pod) -> str:
-    """Return the name under which a test knows a pod, or the Reservation that it stands for."""
+    """Return the name of a pod in the test, or of its Reservation."""
     return reservation_name_of(pod) if is_reserve_pod(pod) else pod.metadata.name
 
 
@@ -232,7 +232,7 @@ def gates() -> FeatureGates:
 
 
 class Placing(ABC):
-    """One that places pods or Reservations, by name."""
+    """A component that places pods or Reservations, by name."""
 
     frameworks: list[Framework]
     cluster: Cluster
@@ -242,17 +242,17 @@ class Placing(ABC):
         self.server = ApiServer(crds=[data.deploy("crds")], clock=clock, rng=random.Random(1))
         self.weather = Weather(self.server, lambda method, path, body: None)
         self.theirs = Client(self.weather, rng=random.Random(1))
-        """The client of what is tested; writes through it may fail."""
+        """The client of the tested component; writes through it may fail."""
         self.client = Client(ServerChannel(self.server), rng=random.Random(1))
         self.known: dict[str, Document] = {}
 
     def fail_writes(self, faults: Sequence[Fault]) -> None:
-        """Let the next writes that bind, or that say why nothing is bound, fail."""
+        """Make the next writes of bindings and failure conditions fail."""
         for fault in faults:
             self.weather.troubles += [("POST", "/binding", fault), ("PATCH", "/status", fault)]
 
     async def start(self) -> None:
-        """Make the nodes and begin."""
+        """Create the nodes and start."""
         await self.server.load()
         allocatable = {"cpu": "64", "memory": "64Gi", "pods": "110"}
         status = {"capacity": allocatable, "allocatable": allocatable}
@@ -265,7 +265,7 @@ class Placing(ABC):
         """End."""
 
     async def add(self, name: str) -> None:
-        """Create a pod that is to be placed."""
+        """Create a pod to be placed."""
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
         document = {
             "apiVersion": "v1",
@@ -276,10 +276,10 @@ class Placing(ABC):
         self.known[name] = await self.client.create_raw(resource_of(Pod), "default", document)
 
     async def attempt(self, name: str) -> None:
-        """Begin an attempt, unless there is a queue that does."""
+        """Start an attempt, unless a queue does."""
 
     async def interrupt(self, what: str, name: str) -> None:
-        """Let something come between."""
+        """Let another event interleave."""
         waiting = self.handle.waiting_pods.get(self.uid(name))
         if what == "delete":
             with suppress(NotFound):
@@ -298,10 +298,10 @@ class Placing(ABC):
 
     @abstractmethod
     async def cancel(self, name: str) -> None:
-        """Break off an attempt, or all that are under way."""
+        """Cancel an attempt, or all attempts in progress."""
 
     async def live(self) -> dict[str, tuple[str, Mapping[str, str]]]:
-        """Return node and labels of what there is, by UID."""
+        """Return node and labels of all objects, by UID."""
         pods = await self.client.list_all(Pod)
         return {pod.metadata.uid: (pod.spec.node_name, pod.metadata.labels) for pod in pods}
 
@@ -314,7 +314,7 @@ class Placing(ABC):
         return str(self.known[name]["metadata"]["uid"])
 
     def leftovers(self, live: Mapping[str, tuple[str, Mapping[str, str]]]) -> list[str]:
-        """Return what is kept of pods that are not bound, and what is missing of the bound ones."""
+        """Return state left over from unbound pods, and state missing for bound ones."""
         placed = {uid: node for uid, (node, _) in live.items() if node}
         found = []
         plugins = [plugin for framework in self.frameworks for plugin in framework.plugins]
@@ -365,7 +365,7 @@ class Extending(Placing):
         await self.informers.stop()
 
     def filter(self, name: str) -> None:
-        """Ask about the nodes for a pod."""
+        """Call filter for a pod."""
         answer, attempt = self.extender.filter(filter_body(self.known[name], NODES))
         if attempt is not None:
             self.extender.score_ahead(attempt)
@@ -403,18 +403,18 @@ class Extending(Placing):
 
 
 class Queued(Placing):
-    """One with a queue of its own."""
+    """A component with its own queue."""
 
     queue: SchedulingQueue
 
     def binding(self) -> int:
-        """Return how many bindings are under way."""
+        """Return the number of bindings in progress."""
         raise NotImplementedError
 
     def leftovers(self, live: Mapping[str, tuple[str, Mapping[str, str]]]) -> list[str]:
         found = super().leftovers(live)
         if self.binding():
-            found.append("bindings are under way")
+            found.append("bindings are in progress")
         for uid, (node, _) in live.items():
             pool = self.queue.pool_of(uid)
             if node and pool is not None:
@@ -490,7 +490,7 @@ class Reserving(Queued):
 
 
 class Standing(Queued):
-    """The embedded scheduler, which stands in for kube-scheduler."""
+    """The embedded scheduler."""
 
     async def start(self) -> None:
         await super().start()
@@ -520,7 +520,7 @@ class Standing(Queued):
         await self.scheduler.stop()
 
     async def cancel(self, name: str) -> None:
-        """End the process; what it knew must be right until its last moment."""
+        """End the process; its state must be right until then."""
         await self.scheduler.stop()
         await asyncio.sleep(0)
         bound = {uid for uid, (node, _) in (await self.live()).items() if node}

@@ -1,4 +1,4 @@
-"""Everything that an extender keeps of a cluster, in a form in which two of them can be compared."""
+"""The whole state of an extender, in a form that can be compared with that of another one."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ Picture = dict[str, Any]
 
 
 async def rebuilt(document: Picture, client: Client, clock: Clock) -> Picture:
-    """Return what an extender with a configuration would know that were started now."""
+    """Return the state of a new extender with the same configuration."""
     fresh = Cluster(clock)
     extender = create(config.read(document), fresh, None)
     async with Informers(fresh, client) as informers:
@@ -27,9 +27,9 @@ async def rebuilt(document: Picture, client: Client, clock: Clock) -> Picture:
 
 
 def memory(extender: Extender) -> Picture:
-    """Return what an extender knows: all derived state of its cluster, and who is nominated where."""
+    """Return the state of an extender: all derived state of its cluster, and nominations."""
     cluster = extender.handle.cluster
-    cluster.shared(PodCounts)  # which is made by the first pod with affinities or spread constraints
+    cluster.shared(PodCounts)  # which is created by the first pod with affinities or spread constraints
     nominator = extender.handle.nominator
     names = nominator.node_names
     return {
@@ -39,15 +39,15 @@ def memory(extender: Extender) -> Picture:
 
 
 def leftovers(extender: Extender) -> list[str]:
-    """Return what is still kept of pods that nobody schedules any more; it should be nothing.
+    """Return state of pods that are no longer being scheduled; it should be empty.
 
-    Ask some time after the last bind: attempts are kept for as long as kube-scheduler may come back to them.
+    Call it some time after the last bind: attempts are kept as long as kube-scheduler may continue them.
     """
     pods = extender.handle.cluster.store(Pod)
     waiting = {pod.metadata.uid for pod in pods if not pod.spec.node_name and not pod.is_terminal}
     attempts = [attempt.pod.metadata.uid for attempt in extender.attempts]
     found = [f"attempt of {uid}" for uid in attempts if extender.attempts.get(uid) is not None]
-    found += [f"bind of {uid} under way" for uid in extender.binds._running]
+    found += [f"bind of {uid} in progress" for uid in extender.binds._running]
     found += [f"bind of {bound.pod.metadata.uid} unconfirmed" for bound in extender.binds._bound]
     found += [
         f"{waiting_pod.pod.metadata.uid} waits in Permit" for waiting_pod in extender.handle.waiting_pods

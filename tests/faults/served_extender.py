@@ -1,6 +1,6 @@
 """The extender as `koordpy serve` composes it, on an API server of this process and on simulated time.
 
-State machines drive it: they are kube-scheduler, the users, and the network to the API server.
+State machines drive it: they act as kube-scheduler, the users, and the network to the API server.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ CPUS = 8
 
 
 class ServedExtender:
-    """One cluster with an extender. The subclass says how it is configured."""
+    """One cluster with an extender. Subclasses configure it."""
 
     extender_settings: ClassVar[Document] = {}
     light: ClassVar[bool] = False
@@ -66,14 +66,14 @@ class ServedExtender:
         self.weather = Weather(self.server, self.sent)
         self.service = self.new_service()
         self.documents: list[Document] = [pod("phantom", uid="uid-of-nobody")]
-        """Every pod that ever was, and one that never was."""
+        """Every pod that ever existed, and one that never did."""
 
     def configured(self) -> Document:
         """Return the profiles: the shipped ones."""
         return shipped_profiles(light=self.light)
 
     def sent(self, method: str, path: str, body: bytes) -> None:
-        """Take note of a request of koordpy's."""
+        """Record a request of koordpy's."""
 
     def new_service(self) -> Process:
         """Return a process that is not started yet."""
@@ -92,7 +92,7 @@ class ServedExtender:
         return extender_of(self.service)
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Let something happen, and a little time pass."""
+        """Run a step, and advance the time a little."""
 
         async def then() -> T:
             try:
@@ -103,7 +103,7 @@ class ServedExtender:
         return self.runner.run(then())
 
     async def start(self) -> None:
-        """Make the nodes and start the process."""
+        """Create the nodes and start the process."""
         await self.server.load()
         for name in self.nodes:
             await self.put_node(name, CPUS)
@@ -111,7 +111,7 @@ class ServedExtender:
         await self.service.start()
 
     def stop(self) -> None:
-        """Stop the process, and remove what it leaves on disk."""
+        """Stop the process, and remove its files."""
         self.do(self.service.stop())
         self.runner.close()
         self.folder.cleanup()
@@ -129,7 +129,7 @@ class ServedExtender:
             await self.client.patch_status(Node, "", name, {"status": status})
 
     async def put_metric(self, name: str, cpu: int) -> None:
-        """Report that so much CPU of a node is used."""
+        """Report the CPU usage of a node."""
         resource = resource_of(NodeMetric)
         document = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
         with suppress(AlreadyExists):
@@ -162,7 +162,7 @@ class ServedExtender:
 
     @staticmethod
     async def missing_is_fine(work: Coroutine[Any, Any, Any]) -> None:
-        """Do something to an object that may not be there."""
+        """Change an object that may not exist."""
         with suppress(NotFound):
             await work
 
@@ -173,7 +173,7 @@ class ServedExtender:
         return self.documents[-1 - number % len(self.documents)]
 
     async def ask(self, verb: str, body: Document) -> Any:
-        """Call the extender as its endpoints do, with bodies that are spaced like those of Go."""
+        """Call the extender as its endpoints do, with bodies formatted as by Go."""
         content = json.dumps(body, separators=(",", ":")).encode()
         if verb == "filter":
             answer, attempt = self.extender.filter(content)

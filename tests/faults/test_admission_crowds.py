@@ -1,4 +1,4 @@
-"""Many callers at once, callers that take much and give nothing back, and pods that are mostly size."""
+"""Many callers at once, callers that never read, and very large pods."""
 
 import asyncio
 import copy

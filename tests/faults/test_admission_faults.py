@@ -1,4 +1,4 @@
-"""The webhooks and callers that are wrong, hostile, huge, half there or slow. All over TLS."""
+"""The webhooks and callers that are malformed, hostile, huge, half sent or slow. All over TLS."""
 
 import asyncio
 import copy
@@ -62,7 +62,7 @@ async def still_works(stage: Stage) -> None:
 
 
 async def test_no_body_breaks_the_webhook(stage: Stage) -> None:
-    """Every answer is an AdmissionReview that allows or says why not; none is an internal error."""
+    """Every answer is an AdmissionReview that allows or has a reason; none is an internal error."""
     review = review_of(batch_pod())
     old = copy.deepcopy(review)
     old["request"] |= {"operation": "UPDATE", "oldObject": batch_pod(), "dryRun": True}
@@ -145,7 +145,7 @@ async def test_an_endless_body_is_cut_off(stage: Stage) -> None:
                 await connection.send(chunk)
 
         # The answer may be lost: a peer that is still sending when the connection closes gets a reset, and
-        # with it what it has not read yet. What must happen is that nobody goes on reading.
+        # with it what it has not read yet. The server must stop reading.
         sending = asyncio.create_task(endless())
         await asyncio.wait({sending}, timeout=PATIENCE)
         assert sending.done()
@@ -168,7 +168,7 @@ async def test_half_sent_bodies_are_no_admissions(stage: Stage) -> None:
     assert len(list(chain.history)) == 1
 
 
-async def test_slow_callers_get_their_answer_and_hold_up_nobody(stage: Stage) -> None:
+async def test_slow_callers_get_their_answer_without_delaying_others(stage: Stage) -> None:
     body = json.dumps(review_of(batch_pod())).encode()
     slow = [caller(stage) for _ in range(20)]
     for connection in slow:
@@ -181,7 +181,7 @@ async def test_slow_callers_get_their_answer_and_hold_up_nobody(stage: Stage) ->
         connection.hang_up()
 
 
-async def test_callers_that_never_finish_the_handshake_hold_up_nobody(stage: Stage) -> None:
+async def test_callers_that_never_finish_the_handshake_delay_no_others(stage: Stage) -> None:
     listener = stage.process.listeners["admission"]
     silent = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(20)]
     await still_works(stage)
@@ -203,7 +203,7 @@ async def test_plain_http_and_old_tls_are_refused(stage: Stage) -> None:
     await still_works(stage)
 
 
-async def test_other_methods_and_paths_are_told_apart_from_verdicts(stage: Stage) -> None:
+async def test_other_methods_and_paths_are_distinguished_from_verdicts(stage: Stage) -> None:
     async with caller(stage) as connection:
         await connection.send(f"GET {PATH} HTTP/1.1\r\nhost: t\r\n\r\n".encode())
         answer = await connection.answer()

@@ -1,6 +1,6 @@
 """Ten thousand wrong, damaged and hostile requests over HTTPS to every webhook, with every gate on.
 
-They are made from the requests of the parity vectors with a fixed seed, so that what fails once fails again.
+They are derived from the requests of the parity vectors with a fixed seed, so that failures are reproducible.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ def vectors() -> tuple[dict[str, list[dict[str, Any]]], list[dict[str, Any]]]:
 
 
 class Fuzzing:
-    """Requests and what came of them."""
+    """Requests and their results."""
 
     def __init__(self, seed: str) -> None:
         self.rng = random.Random(seed)
@@ -202,7 +202,7 @@ async def test_no_request_breaks_a_webhook(tmp_path: Path, fuzzing: Fuzzing) -> 
 
 
 def fill(stage: Stage, fuzzing: Fuzzing) -> None:
-    """Let the service know profiles, broken ones among them, and some objects of the vectors."""
+    """Create profiles, including invalid ones, and some objects of the vectors."""
     cluster = stage.process.cluster
     for number, spec in enumerate(PROFILES):
         profile = {"metadata": {"name": f"p{number}"}, "spec": spec}
@@ -238,7 +238,7 @@ async def call(stage: Stage, fuzzing: Fuzzing, count: int) -> None:
 
 
 async def see_out(caller: Caller, fuzzing: Fuzzing) -> None:
-    """Take the answer to what is no call, if there is one at once; then hang up."""
+    """Read the answer to an invalid call, if there is one at once; then disconnect."""
     try:
         fuzzing.statuses[(await caller.answer(0.02)).status] += 1
     except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):

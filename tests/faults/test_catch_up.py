@@ -1,4 +1,4 @@
-"""Informers that are told to catch up show whatever was written before, however far their watches lag."""
+"""Informers that catch up show everything written before, regardless of how far their watches lag."""
 
 import asyncio
 import random
@@ -21,7 +21,7 @@ from tests.faults.weather import Weather
 
 
 class Scene:
-    """A server, somebody who writes pods, and informers with a watch that can be held."""
+    """A server, a writer of pods, and informers with a watch that can be held."""
 
     def __init__(self, server: ApiServer) -> None:
         self.server = server
@@ -73,7 +73,7 @@ def play(scene: Callable[[Scene], Awaitable[None]]) -> None:
     simulated_time.run(program)
 
 
-def test_what_a_watch_has_not_shown_is_listed_and_not_told_twice() -> None:
+def test_what_a_watch_has_not_shown_is_listed_and_not_delivered_twice() -> None:
     async def scene(it: Scene) -> None:
         await it.put("a")
         await asyncio.sleep(0.1)
@@ -127,7 +127,7 @@ def test_what_is_deleted_while_everything_is_listed_does_not_come_back() -> None
     play(scene)
 
 
-def test_taking_in_what_was_listed_waits_for_nothing() -> None:
+def test_applying_a_list_awaits_nothing() -> None:
     async def scene(it: Scene) -> None:
         await it.put("a")
         await asyncio.sleep(0.1)
@@ -137,7 +137,7 @@ def test_taking_in_what_was_listed_waits_for_nothing() -> None:
         before = loop.time()
         await it.informers.catch_up(Pod)
         assert it.known.keys() == {"a", "b"}
-        assert loop.time() - before < 1  # which is the time that the watch was given
+        assert loop.time() - before < 1  # which is the time limit of the watch
 
     play(scene)
 
@@ -159,7 +159,7 @@ def test_where_the_watch_keeps_up_nothing_is_listed() -> None:
     play(scene)
 
 
-def test_an_api_server_that_does_not_answer_is_said() -> None:
+def test_an_api_server_that_does_not_answer_is_reported() -> None:
     async def scene(it: Scene) -> None:
         it.weather.troubles.append(("GET", "/pods", Fault(status=500)))
         with pytest.raises(ServerError):
@@ -169,7 +169,7 @@ def test_an_api_server_that_does_not_answer_is_said() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_was_written_before_is_known_afterwards(seed: int) -> None:
+def test_everything_written_before_is_known_afterwards(seed: int) -> None:
     async def scene(it: Scene) -> None:
         rng = random.Random(seed)
         for step in range(60):
@@ -190,7 +190,7 @@ def test_whatever_was_written_before_is_known_afterwards(seed: int) -> None:
             if rng.random() < 0.3:
                 pods = await it.true()
                 await it.informers.catch_up(Pod)
-                # What was deleted may still be known: that gives nothing away.
+                # Deleted pods may still be known: that allocates nothing.
                 assert it.known.items() >= pods.items()
         it.weather.clear_up()
         await asyncio.sleep(1)

@@ -1,4 +1,4 @@
-"""The extender when the API server, the watch or kube-scheduler misbehave around a bind.
+"""The extender if the API server, the watch or kube-scheduler misbehave around a bind.
 
 After every sequence, what is in memory must be what a fresh view of the API objects gives.
 """
@@ -58,7 +58,7 @@ async def node_of(stage: Stage, pod: Document) -> str:
 
 
 async def settled(stage: Stage) -> None:
-    """Check what must hold whenever nothing is under way."""
+    """Check invariants that hold whenever nothing is in progress."""
     await stage.assert_memory_equals_a_rebuild()
     await until(lambda: not _leftovers(stage))
     stage.assert_nothing_is_left_over()
@@ -92,7 +92,7 @@ def _leftovers(stage: Stage) -> bool:
     ],
     ids=lambda value: str(value) if isinstance(value, Fault) else None,
 )
-async def test_a_bind_that_goes_wrong_is_settled_and_can_be_repeated(
+async def test_a_bind_that_fails_is_resolved_and_can_be_repeated(
     stage: Stage, fault: Fault, bound: bool
 ) -> None:
     pod = await stage.add_pod("p")
@@ -100,7 +100,7 @@ async def test_a_bind_that_goes_wrong_is_settled_and_can_be_repeated(
     stage.server.faults = once(fault)
     error = await stage.bind(pod, "n0")
     there = await node_of(stage, pod)
-    assert (error == "") == (there == "n0"), error  # the answer is the truth
+    assert (error == "") == (there == "n0"), error  # the answer is right
     if bound:
         assert there == "n0"
     else:
@@ -114,8 +114,8 @@ async def test_a_bind_that_goes_wrong_is_settled_and_can_be_repeated(
 
 @pytest.mark.parametrize("after", [False, True])
 async def test_an_api_server_that_fails_for_long_leaves_nothing_behind(stage: Stage, after: bool) -> None:
-    """Every request of the bind is cut, also the question whether it was carried out."""
-    # Of the pauses those that grow from question to question are long enough.
+    """Every request of the bind is cut, also the read of its outcome."""
+    # Only pauses that grow from retry to retry are long enough.
     stage.process.client.send.__self__._sleep = lambda _: asyncio.sleep(0)  # type: ignore[attr-defined]
     pod = await stage.add_pod("p")
     name = pod["metadata"]["name"]
@@ -186,7 +186,7 @@ async def test_a_pod_deleted_while_its_binding_is_written_is_forgotten(stage: St
     await settled(stage)
 
 
-async def test_a_pod_bound_by_somebody_else_is_told_so(stage: Stage) -> None:
+async def test_a_pod_bound_by_another_scheduler_is_reported_at_bind(stage: Stage) -> None:
     pod = await stage.add_pod("p")
     known = stage.process.cluster.store(Pod).get("default", "p")
     assert known is not None
@@ -259,7 +259,7 @@ async def test_filters_without_a_bind_take_nothing(stage: Stage) -> None:
     await settled(stage)
 
 
-async def test_a_caller_that_hangs_up_while_the_binding_is_written_changes_nothing(stage: Stage) -> None:
+async def test_a_caller_that_disconnects_while_the_binding_is_written_changes_nothing(stage: Stage) -> None:
     pod = await stage.add_pod("p")
     under_way = asyncio.Event()
 
@@ -287,7 +287,7 @@ def _bound(stage: Stage, pod: Document) -> str:
 
 
 class Holds(Plugin, Permit):
-    """Lets pods wait that say so in an annotation."""
+    """Makes pods with an annotation wait."""
 
     name = "Holds"
 
@@ -321,14 +321,16 @@ def waiting(stage: Stage) -> int:
     return len(stage.extender.handle.waiting_pods)
 
 
-async def test_a_caller_that_hangs_up_while_a_pod_waits_ends_the_attempt(holding: Stage) -> None:
+async def test_a_caller_that_disconnects_while_a_pod_waits_ends_the_attempt(holding: Stage) -> None:
     pod = await holding.add_pod("p", cpu="3", annotations={"hold": ""})
     other = await holding.add_pod("q", cpu="3")
     body = json.dumps(binding(pod, "n0")).encode()
     async with Caller(holding.url("extender")) as caller:
         await caller.send(head("/extender/bind", len(body)) + body)
         await until(lambda: waiting(holding) == 1)
-        assert await holding.bind(other, "n0") == "NodeResourcesFit: Insufficient cpu"  # the room is taken
+        assert (
+            await holding.bind(other, "n0") == "NodeResourcesFit: Insufficient cpu"
+        )  # the resources are taken
     await until(lambda: waiting(holding) == 0)
     assert await holding.bind(other, "n0") == ""
     assert await node_of(holding, pod) == ""
@@ -362,7 +364,7 @@ async def test_a_new_attempt_of_a_waiting_pod_ends_the_old_one(holding: Stage) -
 
 
 class Storm:
-    """Random pods, binds, deletions, lost watches and failures; it ends with everything healed."""
+    """Random pods, binds, deletions, lost watches and failures; in the end all faults are removed."""
 
     FAULTS: ClassVar[list[Fault | None]] = [
         *[None] * 6,
@@ -429,13 +431,13 @@ class Storm:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_after_any_storm_memory_equals_a_rebuild(stage: Stage, seed: int) -> None:
+async def test_after_any_faults_memory_equals_a_rebuild(stage: Stage, seed: int) -> None:
     storm = Storm(stage, seed)
     await storm.rage(60)
     assert storm.errors  # something did go wrong
 
     async def filter_on() -> None:
-        """What was bound and deleted while nobody watched is noticed by the next scheduling attempt."""
+        """A pod bound and deleted without a watch is noticed by the next scheduling attempt."""
         while True:
             await stage.filter(pod_document("probe", uid="uid-probe"), "n0", "n1")
             await asyncio.sleep(0.05)
@@ -446,7 +448,7 @@ async def test_after_any_storm_memory_equals_a_rebuild(stage: Stage, seed: int) 
     await asyncio.gather(filtering, return_exceptions=True)
 
 
-async def test_a_pod_bound_and_deleted_while_no_watch_told_of_it_gives_its_room_back(stage: Stage) -> None:
+async def test_a_pod_bound_and_deleted_without_watch_events_frees_its_resources(stage: Stage) -> None:
     blind = True
     stage.server.faults = lambda method, path: (
         Fault(status=503) if blind and method == "GET" and path == "/api/v1/pods" else None
@@ -458,7 +460,7 @@ async def test_a_pod_bound_and_deleted_while_no_watch_told_of_it_gives_its_room_
     await stage.delete_pod("short-lived")
     again = await stage.client.create_raw(resource_of(Pod), "default", document)  # of the same name
     assert (await stage.filter(again, "n0"))["NodeNames"] == []
-    stage.server.compact()  # so that the watch cannot tell either
+    stage.server.compact()  # so that the watch does not show it either
     blind = False
     async with asyncio.timeout(PATIENCE):
         while (await stage.filter(again, "n0"))["NodeNames"] != ["n0"]:

@@ -25,7 +25,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
 
 
 def rich_pod() -> dict[str, Any]:
-    """Return a pod that has something in every place that a filter or a score looks at."""
+    """Return a pod with a value in every field that a filter or a score reads."""
     pod = pod_document("fuzzed", uid="uid-fuzzed", labels={"app": "x"}, annotations={"a": "b"})
     requirement = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n0", "n1"]}
     term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [requirement]}}
@@ -83,7 +83,7 @@ async def test_no_body_breaks_the_extender(stage: Stage, verb: str) -> None:
             content = json.loads(answer.body)
             if answer.status == 400:
                 assert content["Error"].startswith(f"{verb}: "), body[:2000]
-    assert set(answers) == {200, 400}  # both roads were taken
+    assert set(answers) == {200, 400}  # both paths were taken
     pod = await stage.add_pod("after")
     assert (await stage.filter(pod, "n0", "n1"))["NodeNames"] == ["n0", "n1"]
     assert await stage.bind(pod, "n1") == ""
@@ -93,7 +93,7 @@ async def test_no_body_breaks_the_extender(stage: Stage, verb: str) -> None:
 @pytest.mark.parametrize(
     "name", ["../../../nodes/n0", "a/b", "..", "%2e%2e", "a?b=c", "a#b", "\x00", "é", "a b"]
 )
-async def test_names_cannot_leave_their_place_in_a_path(stage: Stage, name: str) -> None:
+async def test_names_cannot_escape_their_path_segment(stage: Stage, name: str) -> None:
     seen: list[str] = []
     stage.server.faults = lambda method, path: seen.append(f"{method} {path}")
     for place in ("PodName", "PodNamespace"):
@@ -101,7 +101,7 @@ async def test_names_cannot_leave_their_place_in_a_path(stage: Stage, name: str)
         answer = await stage.call("bind", body)
         assert answer.status_code == 200
         assert answer.json()["Error"]
-    # The extender stands for election meanwhile.
+    # The extender takes part in the election meanwhile.
     asked = [path for path in seen if not path.startswith("GET /api/v1/watch") and "/leases" not in path]
     assert not any(path.startswith(("POST", "PUT", "PATCH", "DELETE")) for path in asked)
     assert not any("/nodes/n0" in path and "/pods/" not in path for path in asked)
@@ -127,7 +127,7 @@ async def test_half_sent_bodies_are_dropped_without_a_trace(stage: Stage) -> Non
     await stage.assert_memory_equals_a_rebuild()
 
 
-async def test_slow_clients_do_not_hold_up_others(stage: Stage) -> None:
+async def test_slow_clients_do_not_delay_others(stage: Stage) -> None:
     pod = await stage.add_pod("p")
     slow = [Caller(stage.url("extender")) for _ in range(50)]
     for caller in slow:
@@ -147,7 +147,7 @@ async def test_a_body_beyond_the_limit_is_refused_before_it_is_read(stage: Stage
     assert "body is larger than" in json.loads(answer.body)["Error"]
 
 
-async def test_what_is_no_http_is_a_bad_request(stage: Stage) -> None:
+async def test_invalid_http_is_a_bad_request(stage: Stage) -> None:
     for data in (
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 50,
         b"GARBAGE\r\n\r\n",

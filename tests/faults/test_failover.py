@@ -1,10 +1,10 @@
-"""Two replicas of koordpy, and kube-schedulers that ask one and then the other: nothing is booked twice.
+"""Two replicas of koordpy, and kube-schedulers that call one and then the other: nothing is allocated twice.
 
 On simulated time, with requests that arrive late, answers that get lost, watches that lag, Leases that
 cannot be renewed, replicas that are killed, and two kube-schedulers at once for some seconds whenever one
 takes over.
-The same without the fence books twice, which shows that this looks in the right place.
-`KOORDPY_FAILOVERS=200` looks at more histories than `make test` does.
+The same without the fence allocates twice, which shows that the test detects it.
+`KOORDPY_FAILOVERS=200` tries more histories than `make test`.
 """
 
 import asyncio
@@ -40,11 +40,11 @@ HISTORIES = int(os.environ.get("KOORDPY_FAILOVERS", "8"))
 STEPS = 40
 
 NOTICED = 2.0
-"""Seconds after which an API server has noticed that nobody waits for an answer any more."""
+"""Seconds after which an API server has noticed that a client has disconnected."""
 
 
 class Wire(Weather):
-    """One replica's way to the API server. What was sent may arrive although its sender has given up."""
+    """One replica's transport to the API server. A request may arrive although its sender has given up."""
 
     def __init__(self, server: ApiServer, rng: random.Random) -> None:
         super().__init__(server, lambda *_: None)
@@ -63,7 +63,7 @@ class Wire(Weather):
         timeout: float = 30.0,
         gzip: bool = False,
     ) -> Response:
-        """Have one request answered, sooner or later, or not."""
+        """Answer one request, sooner or later, or not."""
         if self.is_dead or (self.leases_fail and "/leases" in path):
             await asyncio.sleep(3.0)
             raise ConnectionLost("nobody answers", answered=False)
@@ -89,14 +89,14 @@ class Wire(Weather):
         asyncio.get_running_loop().call_later(NOTICED, arriving.cancel)
 
     def die(self) -> None:
-        """Let nothing through any more, from a process that is killed."""
+        """Drop everything from now on, as for a killed process."""
         self.is_dead = True
         for arriving in self._under_way:
             self._leave(arriving)
 
 
 class Reaches:
-    """Calls one replica, which goes on with what it was asked when the caller is no more."""
+    """Calls one replica, which continues a call after the caller has died."""
 
     def __init__(self, origin: str, service: Process) -> None:
         self.origin = origin
@@ -110,7 +110,7 @@ class Reaches:
 
 
 class Failover(Chaos):
-    """A cluster with two replicas, `asked` one of them."""
+    """A cluster with two replicas, of which `asked` is called."""
 
     def __init__(self, loop: SimulatedLoop, folder: Path, seed: int) -> None:
         self.wires: dict[Process, Wire] = {}
@@ -153,7 +153,7 @@ class Failover(Chaos):
     # --- steps -----------------------------------------------------------------------------------
 
     async def fail_over(self) -> None:
-        """Let another kube-scheduler take over that asks another replica, while everybody wants room."""
+        """Let another kube-scheduler take over that calls another replica, while pods compete."""
         former = self.scheduler
         [other] = [replica for replica in self.replicas if replica is not self.service]
         if self.rng.random() < 0.5:
@@ -179,7 +179,7 @@ class Failover(Chaos):
             await self._begin_to_ask(self.rng.choice(self.replicas))
 
     async def hamper(self, replica: Process | None = None, *kinds: str) -> None:
-        """Let watches lag or the Lease be out of reach for some time."""
+        """Make watches lag or the Lease unreachable for some time."""
         wire = self.wires[replica or self.rng.choice(self.replicas)]
         for kind in kinds or [self.rng.choice(["pods", "reservations", "leases"])]:
             if kind == "leases":
@@ -241,10 +241,10 @@ class Failover(Chaos):
             return self.rng.choice((Fault(status=409), Fault(status=500), Fault(cut=True, after=True)))
         return None
 
-    # --- what must hold --------------------------------------------------------------------------
+    # --- invariants ------------------------------------------------------------------------------
 
     async def free(self) -> dict[str, int]:
-        """Return the CPUs of each node that nobody has; what one owner left of a reservation is free."""
+        """Return the free CPUs of each node; the rest of a reservation used by one owner is free."""
         left = await super().free()
         for reservation, owners in await self._owners():
             if reservation.is_available and reservation.spec.allocate_once and owners:
@@ -262,7 +262,7 @@ class Failover(Chaos):
         return [(each, [pod for pod, used in users if each.metadata.uid in used]) for each in reservations]
 
     async def assert_nothing_is_booked_twice(self) -> None:
-        """No node has less than its pods and Reservations take, no Reservation than its owners."""
+        """No node has less than its pods and Reservations request, no Reservation less than its owners."""
         await super().assert_nothing_is_booked_twice()
         for reservation, owners in await self._owners():
             if reservation.is_available:
@@ -276,11 +276,13 @@ def play(folder: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_nothing_is_booked_twice_when_another_replica_is_asked(seed: int, tmp_path: Path) -> None:
+def test_nothing_is_allocated_twice_when_another_replica_is_called(seed: int, tmp_path: Path) -> None:
     play(tmp_path, seed)
 
 
-def test_without_the_fence_something_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_fence_something_is_allocated_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def play_some() -> None:
         for seed in range(HISTORIES):
             play(tmp_path, seed)

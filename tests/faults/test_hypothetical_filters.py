@@ -1,14 +1,14 @@
-"""Filters without a bind leave nothing behind and hand nothing out.
+"""Filters without a bind leave nothing behind and allocate nothing.
 
-From 1.36 on kube-scheduler tries the pods of a group on hypothetical states: the same pods are filtered again
-and again, with other candidates, in any order, scored or not, and none of that has to end in a bind. Here no
-bind succeeds at all. Whatever was asked, with every plugin that koordpy has:
+From 1.36 on kube-scheduler tries the pods of a group on hypothetical states: the same pods are filtered
+repeatedly, with other candidates, in any order, scored or not, and not necessarily followed by a bind. Here
+no bind succeeds at all. After any calls, with every plugin of koordpy:
 
 - what is known of the cluster equals a rebuild from API objects, at any moment;
-- a pod that was never asked about gets the answers of an extender that was started now;
-- of each pod that is gone nothing is left, and of the others no more than one attempt.
+- a pod that was never filtered gets the answers of a newly started extender;
+- nothing is left of deleted pods, and at most one attempt of each other pod.
 
-`KOORDPY_STATE_EXAMPLES=500` looks further than `make test` does.
+`KOORDPY_STATE_EXAMPLES=500` tries more examples than `make test`.
 """
 
 import asyncio
@@ -55,11 +55,11 @@ APPS = ("a", "b")
 AFFINITY = "scheduling.koordinator.sh/reservation-affinity"
 HINT = "internal.scheduling.koordinator.sh/scheduling-hint"
 NEVER = {"DefaultBinder", "DefaultPreBind", "PrioritySort", "SchedulingGates"}
-"""Plugins with no say while nodes are looked for; two of them every profile has anyway."""
+"""Plugins that do not take part in finding a node; every profile has two of them anyway."""
 
 
 def every_plugin(*, light: bool) -> Document:
-    """Return a profile with every installed plugin; in light mode with those that hand nothing out."""
+    """Return a profile with every installed plugin; in light mode with those that allocate nothing."""
     document = shipped_profiles(light=light)
     profile = document["profiles"][0]
     left_out = NEVER | ({"Reservation"} if light else set())
@@ -69,7 +69,7 @@ def every_plugin(*, light: bool) -> Document:
 
 
 class HypotheticalFilters(ServedExtender, RuleBasedStateMachine):
-    """kube-scheduler asks about pods, and binds none."""
+    """kube-scheduler filters pods, and binds none."""
 
     extender_settings: ClassVar[Document] = {"decisions": 20}
     nodes: ClassVar[tuple[str, ...]] = NODES
@@ -109,7 +109,7 @@ class HypotheticalFilters(ServedExtender, RuleBasedStateMachine):
         node=st.sampled_from(NODES),
     )
     def add_pod(self, name: str, cpu: int, app: str, what: str, node: str) -> None:
-        """Create a pod, in place of one that has the name."""
+        """Create a pod, replacing one of the same name."""
         document = pod(name, cpu, labels={"app": app} if app else {}, annotations={})
         annotations, spec = document["metadata"]["annotations"], document["spec"]
         selector = {"matchLabels": {"app": app}}
@@ -244,7 +244,7 @@ class HypotheticalFilters(ServedExtender, RuleBasedStateMachine):
         meanwhile=st.lists(st.integers(0, 12), max_size=3),
     )
     def fail_to_bind(self, number: int, node: str, status: int, meanwhile: Sequence[int]) -> None:
-        """Bind in vain; other pods, and the same one, are filtered while that is under way."""
+        """Run a bind that fails; other pods, and the same one, are filtered meanwhile."""
         self.weather.troubles += [("POST", "/binding", Fault(delay=0.5, status=status))] * 8
         task = self.runner.get_loop().create_task(self.bind_call(self.picked(number), node))
         for each in (number, *meanwhile):
@@ -259,14 +259,14 @@ class HypotheticalFilters(ServedExtender, RuleBasedStateMachine):
             for name in NODES:
                 self.do(self.put_metric(name, 1))
 
-    # --- what must hold --------------------------------------------------------------------------
+    # --- invariants ------------------------------------------------------------------------------
 
     @invariant()
     def memory_equals_a_rebuild(self) -> None:
         self.do(self.compare())
 
     async def compare(self) -> None:
-        await asyncio.sleep(0.1)  # the watches say what has just been done
+        await asyncio.sleep(0.1)  # the watches deliver the latest changes
         fresh = await self.started_now()
         assert differences(memory(self.extender), memory(fresh)) == []
         live = {found.metadata.uid for found in await self.client.list_all(Pod)}
@@ -275,7 +275,7 @@ class HypotheticalFilters(ServedExtender, RuleBasedStateMachine):
         self.assert_nothing_of(live)
 
     def kept(self) -> dict[tuple[str, int], int]:
-        """Return how much there is of what grows with pods, and how much there may be."""
+        """Return the sizes of all state that grows with pods, and their limits."""
         extender, pods = self.extender, len(self.documents)
         lives = list(extender.histories)
         return {
@@ -288,7 +288,7 @@ class HypotheticalFilters(ServedExtender, RuleBasedStateMachine):
         }
 
     def assert_nothing_of(self, live: set[str]) -> None:
-        """Nothing that counts for others is kept of a pod that is gone, nor of any without a bind."""
+        """No state that affects other pods is kept of a deleted pod, nor of any pod without a bind."""
         extender = self.extender
         if extender._chooser is not None:
             presumed = set(extender._chooser._presumed)
@@ -304,7 +304,7 @@ class HypotheticalFilters(ServedExtender, RuleBasedStateMachine):
         assert Counter(pod.metadata.uid for name in NODES for pod in self.pods_on(name)).keys() <= live
 
     async def settle(self) -> None:
-        """A new pod gets the answers of a process that is started now; in the end nothing is left."""
+        """A new pod gets the answers of a newly started process; in the end nothing is left."""
         await asyncio.sleep(PRESUMED_SECONDS + 0.1)
         fresh = await self.started_now()
         for number, cpu in enumerate((1, 4, 7)):
@@ -321,7 +321,7 @@ class HypotheticalFilters(ServedExtender, RuleBasedStateMachine):
         assert leftovers(self.extender) == []
 
     async def started_now(self) -> Extender:
-        """Return an extender of the same configuration that knows the API server's objects and no calls."""
+        """Return an extender of the same configuration with the API server's objects and no earlier calls."""
         cluster = Cluster(self.clock)
         base = Handle(cluster)
         profiles = build(config.read(self.profiles), lambda _: base.sibling(), place=Place.EXTENDER)
@@ -333,10 +333,10 @@ class HypotheticalFilters(ServedExtender, RuleBasedStateMachine):
 
 
 def answers(extender: Extender, document: Document, names: Sequence[str]) -> Any:
-    """Return what an extender says of a pod: where it fits, why not, and what each node is worth.
+    """Return an extender's answer for a pod: where it fits, why not elsewhere, and the scores.
 
-    Where koordpy chooses the node, any of the best may be named, and what was found out for another pod
-    need not be said again.
+    If koordpy chooses the node, any of the best may be returned, and results of another pod need not be
+    repeated.
     """
     body = json.dumps({"Pod": document, "NodeNames": list(names)}, separators=(",", ":")).encode()
     answer, attempt = extender.filter(body)
@@ -355,7 +355,7 @@ def answers(extender: Extender, document: Document, names: Sequence[str]) -> Any
 
 
 class KoordpyChooses(HypotheticalFilters):
-    """koordpy names one node, and keeps what it found out for pods that are the same."""
+    """koordpy chooses the node, and keeps results for identical pods."""
 
     extender_settings: ClassVar[Document] = {"decisions": 20, "nodeChoice": "koordpy"}
 
@@ -393,7 +393,7 @@ class Planned(HypotheticalFilters):
 
 
 class Light(HypotheticalFilters):
-    """kube-scheduler binds by itself."""
+    """kube-scheduler binds pods itself."""
 
     extender_settings: ClassVar[Document] = {"decisions": 20, "mode": "light", "nodeChoice": "koordpy"}
     light = True
@@ -429,7 +429,7 @@ def _together(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("machine", [HypotheticalFilters, KoordpyChooses, Light])
-def test_a_thousand_filters_of_the_same_pods_keep_no_more_than_a_few(
+def test_a_thousand_filters_of_the_same_pods_keep_as_much_as_a_few(
     machine: type[HypotheticalFilters],
 ) -> None:
     cluster = machine()
@@ -445,7 +445,7 @@ def test_a_thousand_filters_of_the_same_pods_keep_no_more_than_a_few(
                 cluster.do(cluster.ask_more(times % 6, "others", left))
             if times % 60 == 0:
                 sizes.append(reachable(cluster.extender))
-        # What is remembered of the latest calls grows, and is forgotten at once: peaks are compared.
+        # Records of the latest calls grow, and are dropped at once: peaks are compared.
         assert max(sizes[20:]) <= max(sizes[:20]) * 1.02, sizes
     finally:
         cluster.stop()
@@ -455,7 +455,7 @@ _NOT_KEPT = (type, ModuleType, FunctionType, Client, asyncio.AbstractEventLoop)
 
 
 def reachable(root: object) -> int:
-    """Return how many objects are kept alive by one, without code and what is behind the client."""
+    """Return the number of objects kept alive by one, without code and the client's."""
     gc.collect()
     seen = {id(root)}
     stack = [root]

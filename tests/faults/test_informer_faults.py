@@ -1,4 +1,4 @@
-"""Informers on servers that lose, repeat, cut, refuse and garble: what counts is the end."""
+"""Informers on servers that lose, repeat, cut, reject and garble: only the final state counts."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from tests.servers.collection import Collection, pod, status
 from tests.servers.informing import following
 
 
-async def test_changes_missed_by_a_lost_watch_are_told_once_after_410() -> None:
+async def test_changes_missed_by_a_lost_watch_are_delivered_once_after_410() -> None:
     async with Collection() as server:
         for name in ("kept", "changed", "deleted", "replaced"):
             server.put(pod(name))
@@ -63,7 +63,7 @@ async def test_events_right_before_an_error_event_count() -> None:
         await it.until(lambda: any("resourceVersion=900" in r.target for r in server.requests))
 
 
-async def test_a_relist_of_what_is_known_tells_nothing() -> None:
+async def test_a_relist_of_known_objects_delivers_nothing() -> None:
     async with Collection() as server, following(server, page_size=10) as it:
         server.put(pod("a"))
         await server.watched()
@@ -79,7 +79,7 @@ async def test_a_relist_of_what_is_known_tells_nothing() -> None:
 
 @pytest.mark.parametrize("ends", ["quietly", "after an event"])
 @pytest.mark.parametrize(("refused", "lists"), [(2, 1), (3, 2)])
-async def test_a_watch_that_is_refused_three_times_in_a_row_gives_way_to_a_list(
+async def test_after_three_watch_failures_in_a_row_a_list_follows(
     refused: int, lists: int, ends: str
 ) -> None:
     async with Collection() as server, following(server) as it:
@@ -139,13 +139,13 @@ async def test_repeated_and_old_events_are_ignored() -> None:
         server.send_event("MODIFIED", old)
         server.send_event("ADDED", old)
         server.remove("a")
-        server.send_event("MODIFIED", new)  # does not bring it back
+        server.send_event("MODIFIED", new)  # does not restore it
         server.put(pod("last"))
         await it.has("last")
     assert it.changes == ["add a", "update a", "delete a", "add last"]
 
 
-async def test_late_events_of_a_former_object_spare_its_successor() -> None:
+async def test_late_events_of_a_former_object_do_not_affect_its_successor() -> None:
     async with Collection() as server, following(server) as it:
         await server.watched()
         first = server.put(pod("a", uid="first"))
@@ -189,7 +189,7 @@ async def test_event_in_many_pieces_is_one_event() -> None:
         await it.has("a")
 
 
-async def test_silent_server_is_left_and_asked_again() -> None:
+async def test_watch_of_a_silent_server_is_closed_and_reopened() -> None:
     async with Collection() as server, following(server, silence=0.05) as it:
         await server.watched()
         server.fall_silent()
@@ -213,7 +213,7 @@ async def test_informers_leave_a_silent_server_after_the_given_time() -> None:
 
 
 @pytest.mark.parametrize("code", [429, 500, 502, 503, 504])
-async def test_busy_server_is_asked_again_until_it_answers(code: int) -> None:
+async def test_busy_server_is_retried_until_it_answers(code: int) -> None:
     async with Collection() as server:
         server.put(pod("a"))
         server.refusals.extend([(code, status(code, "Busy"), "")] * 3)
@@ -309,7 +309,7 @@ async def test_garbage_in_a_watch_causes_a_relist() -> None:
         await it.has("missed")
 
 
-async def test_event_of_an_unknown_type_is_passed_over() -> None:
+async def test_event_of_an_unknown_type_is_skipped() -> None:
     async with Collection() as server, following(server) as it:
         await server.watched()
         document = pod("a")
@@ -352,7 +352,7 @@ async def test_object_with_nulls_is_read() -> None:
 
 
 @pytest.mark.parametrize("known_from", ["list", "watch"])
-async def test_restored_server_that_is_older_than_what_was_known_is_believed(known_from: str) -> None:
+async def test_restored_server_that_is_older_than_the_store_wins(known_from: str) -> None:
     async with Collection() as server:
         if known_from == "list":
             server.version = 10_000
@@ -398,7 +398,7 @@ async def test_versions_that_are_no_numbers_are_followed_as_they_come() -> None:
     assert it.changes == ["add a", "add b", "add c", "update a", "update a"]
 
 
-async def test_server_that_closes_watches_at_once_is_asked_ever_more_slowly() -> None:
+async def test_server_that_closes_watches_at_once_is_retried_with_backoff() -> None:
     async with Collection() as server, following(server) as it:
         for i in range(5):
             await it.until(lambda i=i: len(list(server.requests_of(watch=True))) > i)  # type: ignore[misc]

@@ -1,11 +1,11 @@
-"""Whatever fails on a pod's way to its node, nothing is left over, with any of the four that place pods.
+"""No failure on a pod's way to its node leaks state, in any of the four components that place pods.
 
-Plugins reject, break, raise and hang at every step; the API server refuses, answers too late or not at all;
-callers hang up, pods are deleted, rejected, allowed and filtered again, tasks are cancelled. While nothing is
-under way everything that was taken belongs to a pod that is bound; when nothing goes wrong any more, every
-pod that is left gets its node.
+Plugins reject, fail, raise and hang at every step; the API server rejects, answers too late or not at all;
+callers disconnect, pods are deleted, rejected, allowed and filtered again, tasks are cancelled. While nothing
+is in progress every allocation belongs to a bound pod; once there are no more faults, every remaining pod
+gets its node.
 
-`KOORDPY_STATE_EXAMPLES=500` looks further than `make test` does.
+`KOORDPY_STATE_EXAMPLES=500` tries more examples than `make test`.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 EXAMPLES = int(os.environ.get("KOORDPY_STATE_EXAMPLES", "0"))
 NAMES = ("p0", "p1", "p2")
 QUIET = 60.0
-"""Seconds after which no attempt is under way any more, once none begins."""
+"""Seconds after which no attempt is in progress, if none starts."""
 
 FAULTS = (
     Fault(status=409),
@@ -119,7 +119,7 @@ async def story(
     events=interruptions,
     faults=st.lists(st.sampled_from(FAULTS), max_size=4),
 )
-def test_nothing_is_left_over(
+def test_nothing_is_leaked(
     kind: type[Placing],
     chosen: list[Plan],
     events: list[tuple[float, str, int]],

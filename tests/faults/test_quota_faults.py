@@ -1,4 +1,4 @@
-"""Quota evaluation and an API server that is slow, wrong or gone, and callers that are gone."""
+"""Quota evaluation with an API server that is slow, wrong or unreachable, and with disconnected callers."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ async def quotas() -> AsyncIterator[World]:
 
 
 def faulty(*faults: Fault | None) -> Any:
-    """Return what goes wrong with the next writes, one after the other; the last one stays."""
+    """Return the faults of the next writes, in order; the last one stays."""
     left = list(faults)
 
     def fault(method: str) -> Fault | None:
@@ -78,7 +78,7 @@ async def test_pods_that_are_charged_again_together_drop_what_the_maximum_does_n
     assert quota.metadata.annotations[CHILD_REQUEST] == left
 
 
-async def test_after_a_conflict_pods_are_asked_anew_where_not_all_fit(quotas: World) -> None:
+async def test_after_a_conflict_pods_are_checked_again_if_not_all_fit(quotas: World) -> None:
     await quotas.add_quota("q", "10")
     replica = await quotas.replica(follows=False, **FRESH)
     await quotas.set_used("q", "8")
@@ -149,8 +149,8 @@ async def test_a_write_that_keeps_failing_refuses_the_pods_and_charges_nothing(q
     assert await quotas.used("q") == "1"
 
 
-async def test_a_lost_answer_never_makes_room(quotas: World) -> None:
-    """The write was carried out and nobody knows: the pod may be charged twice, but never less than once."""
+async def test_a_lost_answer_never_undercharges(quotas: World) -> None:
+    """The write took effect without an answer: the pod may be charged twice, but never less than once."""
     await quotas.add_quota("q", "3")
     replica = await quotas.replica(**FRESH)
     quotas.fault = faulty(Fault(cut=True, after=True), None)
@@ -172,7 +172,7 @@ async def test_an_api_server_that_is_gone_refuses(quotas: World) -> None:
     assert await replica.refusal(pod_of("q")) == ""
 
 
-async def test_a_client_that_hangs_up_while_its_pod_waits_is_not_charged(tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_while_its_pod_waits_is_not_charged(tmp_path: Path) -> None:
     gates = {"EnableQuotaAdmission": True}
     async with serving(tmp_path, parts=["admission"], featureGates=gates) as stage, AsyncExitStack() as stack:
         quotas = World(stage.server, stage.client, stack)
@@ -201,7 +201,7 @@ async def test_a_client_that_hangs_up_while_its_pod_waits_is_not_charged(tmp_pat
 
 
 class Slow:
-    """An API server with one quota whose writes are answered when a test says so."""
+    """An API server with one quota whose writes are answered when the test releases them."""
 
     def __init__(self) -> None:
         self.quota: dict[str, Any] = {
@@ -212,7 +212,7 @@ class Slow:
         self.arrived: asyncio.Queue[str] = asyncio.Queue()
         self.in_flight = self.most_in_flight = 0
         self.written: list[dict[str, str]] = []
-        """What was used after each write."""
+        """The usage after each write."""
 
     async def answer(self, exchange: Exchange) -> None:
         self.in_flight += 1
@@ -273,14 +273,14 @@ async def slow() -> AsyncIterator[tuple[Slow, Client]]:
 async def test_callers_wait_no_longer_than_their_patience(slow: tuple[Slow, Client]) -> None:
     api, client = slow
     evaluation = Evaluation(api, client, patience=0.05)
-    for _ in range(2):  # what hangs does not stand in the way of the next ones for ever
+    for _ in range(2):  # a hanging write does not block the next ones indefinitely
         with pytest.raises(Errored, match=TIMED_OUT) as refused:
             await evaluation.charge()
         assert refused.value.code == 400
     api.go_on.set()
     evaluation.evaluator._patience = PATIENCE  # the answer comes now, but not in no time
     await evaluation.charge(5)
-    assert {"cpu": "5"} in api.written  # and maybe one of the others after it: they may reach the server late
+    assert {"cpu": "5"} in api.written  # and possibly one of the later ones, which may reach the server late
 
 
 async def test_pods_that_come_during_a_write_form_the_next_batch(slow: tuple[Slow, Client]) -> None:
@@ -296,7 +296,7 @@ async def test_pods_that_come_during_a_write_form_the_next_batch(slow: tuple[Slo
     assert api.arrived.qsize() == 1
 
 
-async def test_who_gives_up_before_its_turn_is_not_charged(slow: tuple[Slow, Client]) -> None:
+async def test_a_caller_cancelled_before_its_turn_is_not_charged(slow: tuple[Slow, Client]) -> None:
     api, client = slow
     evaluation = Evaluation(api, client)
     first = evaluation.charge()
@@ -311,7 +311,9 @@ async def test_who_gives_up_before_its_turn_is_not_charged(slow: tuple[Slow, Cli
     assert api.used() == {"cpu": "3"}
 
 
-async def test_who_gives_up_during_the_write_leaves_the_evaluator_working(slow: tuple[Slow, Client]) -> None:
+async def test_a_caller_cancelled_during_the_write_does_not_stop_the_evaluator(
+    slow: tuple[Slow, Client],
+) -> None:
     api, client = slow
     evaluation = Evaluation(api, client)
     gone = evaluation.charge(7)
@@ -321,10 +323,10 @@ async def test_who_gives_up_during_the_write_leaves_the_evaluator_working(slow: 
         await gone
     api.go_on.set()
     await evaluation.charge()
-    assert api.used() == {"cpu": "8"}  # what was written for the one that has gone is what the next one sees
+    assert api.used() == {"cpu": "8"}  # the next caller sees what was written for the cancelled one
 
 
-async def test_a_batch_that_everybody_left_is_not_written(slow: tuple[Slow, Client]) -> None:
+async def test_a_batch_without_callers_is_not_written(slow: tuple[Slow, Client]) -> None:
     api, client = slow
     evaluation = Evaluation(api, client)
     first = evaluation.charge()
@@ -340,7 +342,7 @@ async def test_a_batch_that_everybody_left_is_not_written(slow: tuple[Slow, Clie
     assert api.used() == {"cpu": "2"}
 
 
-async def test_only_so_many_quotas_are_worked_on_at_once(slow: tuple[Slow, Client]) -> None:
+async def test_the_number_of_quotas_processed_at_once_is_limited(slow: tuple[Slow, Client]) -> None:
     api, client = slow
     evaluation = Evaluation(api, client, workers=3, quotas=8)
     keys = ["ns/q", *(f"ns/q{index}" for index in range(1, 8))]
@@ -354,7 +356,7 @@ async def test_only_so_many_quotas_are_worked_on_at_once(slow: tuple[Slow, Clien
     assert api.most_in_flight == 3
 
 
-async def test_an_evaluator_that_is_stopped_leaves_nobody_waiting(slow: tuple[Slow, Client]) -> None:
+async def test_a_stopped_evaluator_fails_waiting_callers(slow: tuple[Slow, Client]) -> None:
     api, client = slow
     evaluation = Evaluation(api, client)
     waiting = [evaluation.charge() for _ in range(2)]
@@ -380,7 +382,7 @@ async def test_nothing_is_left_of_requests_that_are_over(slow: tuple[Slow, Clien
     assert [task for task in asyncio.all_tasks() if task.get_name().startswith("quota-")] == []
 
 
-async def test_an_exception_that_nobody_expects_is_told_to_all_and_ends_nothing(
+async def test_an_unexpected_exception_fails_all_callers_and_stops_nothing(
     slow: tuple[Slow, Client], caplog: pytest.LogCaptureFixture
 ) -> None:
     api, client = slow

@@ -1,8 +1,8 @@
-"""Whatever happens to Reservations, pods and nodes, and whenever koordpy is killed: nothing is booked twice.
+"""After any changes of Reservations, pods and nodes, and any kill of koordpy, nothing is allocated twice.
 
 A stock scheduler, koordpy and an API server that fails now and then, in this process and on simulated time.
-After every step no node has less than its pods and its Reservations take; in the end what koordpy knows is
-what a rebuild from the API objects gives, and whatever still waits does not fit.
+After every step no node has less than its pods and Reservations request; in the end koordpy's state equals a
+rebuild from the API objects, and everything that still waits does not fit.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ FAULTS = (
 
 
 class Reaches:
-    """Calls the koordpy that runs now."""
+    """Calls the koordpy that is running."""
 
     def __init__(self, origin: str, endpoints: Callable[[], Mapping[str, Direct]]) -> None:
         self.origin, self._endpoints = origin, endpoints
@@ -69,7 +69,7 @@ class Reaches:
 
 
 class Chaos:
-    """One cluster and its bad luck."""
+    """One cluster with random faults."""
 
     def __init__(self, loop: SimulatedLoop, folder: Path, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -216,10 +216,10 @@ class Chaos:
             return self.rng.choice(FAULTS)
         return None
 
-    # --- what must hold --------------------------------------------------------------------------
+    # --- invariants ------------------------------------------------------------------------------
 
     async def free(self) -> dict[str, int]:
-        """Return the CPUs of each node that neither pods nor Reservations have."""
+        """Return the CPUs of each node that neither pods nor Reservations use."""
         self.server.faults, faults = None, self.server.faults
         pods = await self.client.list_all(Pod, "default")
         reservations = await self.client.list_all(Reservation)
@@ -269,5 +269,5 @@ def cpus(pod: Pod) -> int:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_nothing_is_booked_twice(seed: int, tmp_path: Path) -> None:
+def test_nothing_is_allocated_twice(seed: int, tmp_path: Path) -> None:
     simulated_time.run(lambda loop: Chaos(loop, tmp_path, seed).run(60))

@@ -1,8 +1,8 @@
-"""After any sequence of calls, changes and failures, the extender knows what a rebuild from objects gives.
+"""After any sequence of calls, changes and failures, the extender's state equals a rebuild from objects.
 
-The production wiring with the full chain of plugins, and Reservations scheduled beside it, on simulated
-time. The test is kube-scheduler, the users, a second scheduler and the weather between koordpy and its API
-server; Hypothesis chooses what they do. `KOORDPY_STATE_EXAMPLES=500` looks further than `make test` does.
+The production wiring with the full chain of plugins, and Reservations scheduled beside it, on simulated time.
+The test acts as kube-scheduler, the users, a second scheduler and the network between koordpy and its API
+server; Hypothesis chooses the actions. `KOORDPY_STATE_EXAMPLES=500` tries more examples than `make test`.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ INCIDENTS = (
     *("shrink", "remove", "hot", "cordon", "delete", "bind", "fill", "usurp", "promise", "reserve"),
     *("ask again", "dawdle"),
 )
-"""What may come between the filter call and the bind call of a pod."""
+"""Events that may occur between the filter call and the bind call of a pod."""
 
 
 def cpus(pod: Pod) -> int:
@@ -79,7 +79,7 @@ def cpus(pod: Pod) -> int:
 
 
 class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
-    """One cluster, and everybody who does something to it."""
+    """One cluster, and all its actors."""
 
     nodes: ClassVar[tuple[str, ...]] = NODES
 
@@ -87,11 +87,11 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
         super().__init__()
         self.calls: set[asyncio.Task[None]] = set()
         self.bound: dict[str, set[str]] = defaultdict(set)
-        """Where koordpy has said that it bound a pod, by UID."""
+        """The node on which koordpy reported a pod as bound, by UID."""
         self.posting: set[tuple[str, str]] = set()
         self.problems: list[str] = []
         self.strict = False
-        """Whether nobody but koordpy has decided where anything is, so that nothing may be booked twice."""
+        """Whether koordpy alone has placed everything, so that nothing may be allocated twice."""
 
     def new_service(self) -> Process:
         made = super().new_service()
@@ -99,9 +99,9 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
         return made
 
     def watch_over(self, extender: Extender, table: NodeTable) -> None:
-        """Look at each node at the moment when koordpy hands out a part of it: there must be room.
+        """Check each node at the moment when koordpy allocates from it: the resources must be free.
 
-        And the filters must let the pod go there, also where they were asked about another one.
+        And the pod must pass the filters there, even if they ran for another pod.
         """
         assume = table.assume
 
@@ -114,14 +114,14 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
             assert row is not None
             if (table.requested[row] > table.allocatable[row])[[CPU, MEMORY, POD_COUNT]].any():
                 names = [other.metadata.name for other in table.pods_on(row)]
-                self.problems.append(f"{pod.metadata.name} is given room on {node_name}, beside {names}")
+                self.problems.append(f"{pod.metadata.name} is reserved on {node_name}, beside {names}")
 
         table.assume = checked  # type: ignore[method-assign]
 
     def expect_to_fit(self, framework: Framework, pod: Pod, node_name: str, what: str) -> None:
-        """Let all filters look at a node now, as if it had never been looked at.
+        """Run all filters on a node now, as if they had never run on it.
 
-        Loads may have changed since filter was asked, and other pods may have been promised the node.
+        Loads may have changed since filter was called, and other pods may have been nominated to the node.
         """
         if framework.handle.nominator.pods_on(node_name):
             return
@@ -173,7 +173,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
         hint=st.sampled_from(["", "", *NODES]),
     )
     def add_pod(self, name: str, cpu: int, app: str, must: bool, hint: str) -> None:
-        """Create a pod, in place of one that has the name."""
+        """Create a pod, replacing one of the same name."""
         annotations = {AFFINITY: "{}"} if app and must else {}
         if hint:
             annotations[HINT] = json.dumps({"preferredNodeNames": [hint]})
@@ -191,7 +191,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
         node=st.sampled_from(NODES),
     )
     def change_pod(self, name: str, what: str, node: str) -> None:
-        """A pod is deleted, goes on, is promised a node, or placed by a second scheduler."""
+        """Delete, continue or nominate a pod, or place it by a second scheduler."""
 
         async def change() -> None:
             live = await self.client.get(Pod, "default", name)
@@ -225,7 +225,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
         self.do(asyncio.sleep(1.0))
 
     def allowed(self, policy: str) -> str:
-        """Return a policy under which nobody gets more of a Reservation than it holds, where that matters."""
+        """Return a policy under which no pod gets more of a Reservation than it holds, if that matters."""
         return "Restricted" if self.strict and policy else policy
 
     @precondition(lambda self: not self.light)
@@ -250,12 +250,12 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
         names=st.lists(st.sampled_from([*NODES, "n9"]), max_size=4, unique=True),
     )
     def look(self, number: int, verb: str, names: Sequence[str]) -> None:
-        """Filter and come to nothing, or have scores for whatever nodes."""
+        """Filter without a bind, or prioritize any nodes."""
         self.do(self.ask(verb, {"Pod": self.picked(number), "NodeNames": list(names)}))
 
     @rule(number=st.integers(0, 40), node=st.sampled_from([*NODES, "n9"]), times=st.integers(1, 2))
     def bind(self, number: int, node: str, times: int) -> None:
-        """Bind without regard to what filter said, perhaps twice."""
+        """Bind regardless of filter's answer, possibly twice."""
         if not self.light:
             for _ in range(times):
                 self.begin_bind(self.picked(number), node)
@@ -295,7 +295,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
         incidents: Sequence[tuple[str, int]],
         fault: tuple[tuple[str, str], Fault] | None,
     ) -> None:
-        """Pods that are the same come one after another; something happens to their nodes or to others."""
+        """Schedule identical pods one after another, with changes of their nodes or of others in between."""
         for name in PODS:
             self.change_pod(name, "forget", "")
         self.weather.let_go("pods")
@@ -312,7 +312,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
                     self.do(self.bind_to(document, node))
 
     def happen(self, incident: str, document: Document, node: str) -> None:
-        """Let something come between the filter call and the bind call of a pod."""
+        """Let an event occur between the filter call and the bind call of a pod."""
         name, app = document["metadata"]["name"], document["metadata"].get("labels", {}).get("app", "")
         if incident in ("shrink", "remove", "hot", "cordon"):
             self.change_node(node, incident)
@@ -378,7 +378,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 10), which=st.integers(0, 5), scored=st.booleans())
     def schedule(self, number: int, which: int, scored: bool) -> None:
-        """Do what kube-scheduler does for one pod; the bind call goes on beside what comes next."""
+        """Schedule one pod as kube-scheduler does; the bind call runs concurrently with the next steps."""
         document = self.picked(number)
 
         async def cycle() -> None:
@@ -393,7 +393,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
             self.do(cycle())
 
     async def bind_to(self, document: Document, node: str) -> None:
-        """Begin to bind a pod, or bind it as kube-scheduler does by itself in light mode."""
+        """Start to bind a pod, or bind it as kube-scheduler does in light mode."""
         if self.light:
             live = await self.client.get(Pod, "default", document["metadata"]["name"])
             await self.client.bind(live, node)
@@ -407,7 +407,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
         return answer
 
     def expect_to_be_right(self, uid: str) -> None:
-        """Look at the node of a pod that was named for it because other nodes were for others."""
+        """Check the node that was chosen for a pod because other nodes were chosen for other pods."""
         attempt = self.extender.attempts.get(uid)
         if attempt is None or attempt.kept is None or not attempt.decision.evaluated_for:
             return
@@ -427,7 +427,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
         self.calls.add(task)
         task.add_done_callback(self.calls.discard)
 
-    # --- the weather -----------------------------------------------------------------------------
+    # --- network faults --------------------------------------------------------------------------
 
     @rule(fault=st.sampled_from(FAULTS), times=st.integers(1, 6))
     def trouble(self, fault: tuple[tuple[str, str], Fault], times: int) -> None:
@@ -470,10 +470,10 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
 
         self.do(again())
 
-    # --- what must hold --------------------------------------------------------------------------
+    # --- invariants ------------------------------------------------------------------------------
 
     def sent(self, method: str, path: str, body: bytes) -> None:
-        """Look at a binding that koordpy writes: as far as it knows, the node must exist."""
+        """Check a binding that koordpy writes: its node must exist, as far as koordpy knows."""
         if method != "POST" or not path.endswith("/binding"):
             return
         binding = json.loads(body)
@@ -493,7 +493,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
             self.stop()
 
     async def settle(self) -> None:
-        """Let everything heal, and compare."""
+        """Remove all faults, and compare."""
         self.weather.clear_up()
         await asyncio.sleep(SETTLED_SECONDS)
         probe = pod("probe", uid="uid-of-probe")
@@ -507,7 +507,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
         assert leftovers(self.extender) == []
 
     async def assert_bound_once(self) -> None:
-        """What was said to be bound is bound there, unless it is gone."""
+        """A pod reported as bound is bound there, unless it is gone."""
         assert not self.calls
         live = {found.metadata.uid: found.spec.node_name for found in await self.client.list_all(Pod)}
         for uid, nodes in self.bound.items():
@@ -515,7 +515,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
             assert live.get(uid, *nodes) in nodes
 
     async def assert_nothing_is_booked_twice(self) -> None:
-        """No node has less than its pods and what Reservations hold beside them."""
+        """No node has less than its pods and Reservations request."""
         pods = [found for found in await self.client.list_all(Pod) if not found.is_terminal]
         left = {node.metadata.name: CPUS for node in await self.client.list_all(Node)}
         for found in pods:
@@ -542,7 +542,7 @@ class ChoosingMachine(SchedulingMachine):
 
 
 class LightMachine(SchedulingMachine):
-    """kube-scheduler binds by itself."""
+    """kube-scheduler binds pods itself."""
 
     extender_settings: ClassVar[Document] = {"mode": "light", "nodeChoice": "koordpy"}
     light = True

@@ -1,4 +1,4 @@
-"""Starting, running and stopping a service while the API server is away, slow or wrong."""
+"""Starting, running and stopping a service while the API server is unreachable, slow or wrong."""
 
 import asyncio
 import random
@@ -80,7 +80,7 @@ async def test_rubbish_from_the_api_server_is_no_list(tmp_path: Path, body: byte
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_a_view_of_the_cluster_recovers_from_any_trouble(tmp_path: Path, seed: int) -> None:
-    """Lists and watches fail, hang up and expire at random while objects come and go."""
+    """Lists and watches fail, disconnect and expire at random while objects are created and deleted."""
     rng = random.Random(seed)
     async with serving(tmp_path, parts=["extender"]) as stage:
 

@@ -1,7 +1,7 @@
-"""The way between koordpy and the API server of a simulation, on which anything may go wrong.
+"""A faulty network between koordpy and the API server of a simulation.
 
-Requests are refused, delayed, cut before or after they were carried out; watches come late, say things again
-and break. Whoever else speaks to the server is left in peace.
+Requests are rejected, delayed, cut before or after they were executed; watches lag, repeat events and break.
+Other clients of the server are not affected.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from koordpy.lib.http1 import ConnectionLost, Response, StreamingResponse
 from koordpy.simulation.inprocess import ServerChannel
 
 SAID_AGAIN = 8
-"""Pieces of a watch, the latest, of which some may come again."""
+"""The number of latest pieces of a watch that may be repeated."""
 
 
 class Weather(ServerChannel):
@@ -25,28 +25,28 @@ class Weather(ServerChannel):
     def __init__(self, server: ApiServer, sent: Callable[[str, str, bytes], None]) -> None:
         super().__init__(server)
         self.troubles: list[tuple[str, str, Fault]] = []
-        """What awaits the next requests: method, part of the path, fault."""
+        """The faults of the next requests: method, part of the path, fault."""
         self._server, self._sent = server, sent
         self._handle = self._troubled
         self._calm: dict[str, asyncio.Event] = {}
         self._echoes: set[str] = set()
 
-    # --- what goes wrong -------------------------------------------------------------------------
+    # --- faults ----------------------------------------------------------------------------------
 
     def hold(self, plural: str) -> None:
-        """Let nothing through of the watches of a type until `let_go`."""
+        """Hold back the watches of a type until `let_go`."""
         self._of(plural).clear()
 
     def let_go(self, plural: str) -> None:
-        """Let everything through that was held."""
+        """Deliver everything that was held back."""
         self._of(plural).set()
 
     def say_again(self, plural: str) -> None:
-        """Let the next piece of a watch of a type be followed by some that came before."""
+        """Repeat earlier pieces after the next piece of a watch of a type."""
         self._echoes.add(plural)
 
     def clear_up(self) -> None:
-        """End all that goes wrong."""
+        """Remove all faults."""
         self.troubles.clear()
         self._echoes.clear()
         for calm in self._calm.values():
@@ -70,7 +70,7 @@ class Weather(ServerChannel):
         timeout: float = 30.0,
         gzip: bool = False,
     ) -> Response:
-        """Have one request answered, or not."""
+        """Answer one request, or not."""
         self._sent(method, path.partition("?")[0], body)
         try:
             return await super().request(method, path, body=body, content_type=content_type)

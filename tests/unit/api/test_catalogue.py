@@ -1,4 +1,4 @@
-"""Plugins of any kind are found, checked and made by a catalogue, with one set of errors."""
+"""Plugins of any kind are found, checked and created by a catalogue, with one set of errors."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -89,7 +89,7 @@ def test_a_plugin_is_found_by_its_name() -> None:
     assert found.get("Depth") is None
 
 
-def test_nothing_is_imported_before_it_is_asked_for() -> None:
+def test_nothing_is_imported_before_its_first_use() -> None:
     found = Catalogue(GROUP, Measuring, [point("Width", "Width"), EntryPoint("Bad", "no.such:Thing", GROUP)])
     assert found["Width"] is Width
     assert "Bad" in found
@@ -126,7 +126,7 @@ def test_nothing_is_imported_before_it_is_asked_for() -> None:
         ({"Some": "Nameless"}, "Some", NameMismatch, r'got a class with the name null, expected "Some"$'),
     ],
 )
-def test_what_is_wrong_with_a_plugin_is_said_with_the_place_that_names_it(
+def test_errors_of_a_plugin_have_the_path_that_names_it(
     values: dict[str, str], name: str, error: type[PluginError], message: str
 ) -> None:
     with pytest.raises(error, match=message) as raised:

@@ -61,7 +61,7 @@ def test_what_is_no_object_is_refused() -> None:
     assert problems([1]) == ("top: got [1], expected an object",)
 
 
-def test_arguments_may_say_their_type_but_no_other() -> None:
+def test_arguments_may_have_their_type_but_no_other() -> None:
     typed = {"apiVersion": "v", "kind": "K", "needed": "x"}
     assert config_model.read_args(Outer, typed, "args", api_version="v", kind="K").needed == "x"
     with pytest.raises(ConfigError, match=r'^args\.kind: got "K", expected "L"$'):

@@ -36,7 +36,7 @@ def messages(schema: dict[str, Any], value: Any) -> list[str]:
     return [error.message for error in Schema(schema).validate(value, "spec")]
 
 
-def test_unknown_fields_are_pruned_and_told() -> None:
+def test_unknown_fields_are_pruned_and_reported() -> None:
     document = {
         "kind": "X",
         "metadata": {"free": 1},

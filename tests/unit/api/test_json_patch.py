@@ -97,7 +97,7 @@ def test_what_does_not_apply_is_named(document: Any, operations: Any, code: int,
     assert raised.value.code == code
 
 
-def test_number_texts_are_told_apart_as_decimals() -> None:
+def test_number_texts_are_distinguished_as_decimals() -> None:
     document = {"a": Decimal("1.50")}
     assert json_patch.apply(document, [op("test", "/a", value=Decimal("1.50"))]) == document
     with pytest.raises(JSONPatchError):

@@ -34,7 +34,7 @@ UNITS = {
 
 @st.composite
 def written(draw: st.DrawFn) -> tuple[str, Fraction]:
-    """A text and what it stands for, within what every format holds exactly."""
+    """A text and its amount, within the range that every format represents exactly."""
     unit = draw(st.sampled_from(sorted(UNITS)))
     places = 0 if unit in ("n", "u", "m", "e-3") else draw(st.integers(0, 3))
     mantissa = draw(st.integers(-(10**9), 10**9))
@@ -102,7 +102,7 @@ def test_equal_amounts_are_in_order_both_ways() -> None:
     assert parse("999") <= right <= parse("1001")
 
 
-def test_hashes_tell_amounts_apart() -> None:
+def test_hashes_distinguish_amounts() -> None:
     assert len({hash(parse(str(amount))) for amount in range(1, 100)}) > 50
 
 
@@ -368,7 +368,7 @@ def test_what_vanishes_beside_the_unit_is_rounded_with_a_loss() -> None:
 
 
 def test_a_negated_amount_keeps_its_form() -> None:
-    assert (-BIG).value() == 0  # small form would give -2
+    assert (-BIG).value() == 0  # small form would return -2
     assert (-parse("1.1")).value() == -2
     smallest = Quantity.of(int64.MIN)
     assert (-smallest).has_same_form(smallest)  # it wraps

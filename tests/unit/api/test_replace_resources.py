@@ -1,4 +1,4 @@
-"""Pods that ask for other resources than their spec names."""
+"""Pods whose annotation replaces the resources of their spec."""
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ NAMES = ("cpu", "memory", "example.io/cpu", "example.io/gpu")
 
 
 def pod(wanted: str | None, **amounts: str) -> Pod:
-    """Return a pod whose container asks for `amounts`."""
+    """Return a pod whose container requests `amounts`."""
     return pod_of(wanted, {"cpu": "2", **amounts})
 
 

@@ -54,12 +54,12 @@ def matches(*owners: dict[str, Any]) -> bool:
         ({"labelSelector": {}, "object": {"name": "other"}}, False),
     ],
 )
-def test_what_an_owner_asks_for(owner: dict[str, Any], is_owner: bool) -> None:
+def test_the_conditions_of_an_owner(owner: dict[str, Any], is_owner: bool) -> None:
     assert matches(owner) is is_owner
     assert matches({"object": {"name": "nobody"}}, owner) is is_owner
 
 
-def test_nobody_owns_what_has_no_owners() -> None:
+def test_without_owners_no_pod_matches() -> None:
     assert not matches()
 
 
@@ -83,7 +83,7 @@ def test_nobody_owns_what_has_no_owners() -> None:
         ),
     ],
 )
-def test_a_bad_selector_is_told_in_kubernetes_words(expression: dict[str, Any], text: str) -> None:
+def test_an_invalid_selector_is_reported_in_kubernetes_words(expression: dict[str, Any], text: str) -> None:
     with pytest.raises(OwnersError) as caught:
         matches({}, {"labelSelector": {"matchExpressions": [expression]}})
     assert str(caught.value) == text
@@ -137,7 +137,7 @@ class TestAffinity:
 
 
 class TestAnnotations:
-    def test_exact_match_ends_at_the_first_name_that_nobody_has(self) -> None:
+    def test_exact_match_ends_at_the_first_name_that_both_sides_lack(self) -> None:
         requests, held = {"cpu": parse("1"), "memory": parse("1Gi")}, {"cpu": parse("1000m")}
         assert annotations.matches_exactly(["cpu"], requests, held)
         assert not annotations.matches_exactly(["cpu", "memory"], requests, held)

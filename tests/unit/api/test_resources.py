@@ -83,7 +83,7 @@ def test_overhead_is_added_last(pod: Pod) -> None:
 
 
 @given(pods(WHOLE_LISTS))
-def test_a_pod_asks_for_no_less_than_its_containers_together(pod: Pod) -> None:
+def test_a_pod_requests_at_least_the_sum_of_its_containers(pod: Pod) -> None:
     if pod.spec.resources is None:
         whole = resources.pod_request_vector(pod)
         for name in whole:
@@ -141,7 +141,7 @@ def test_overhead_counts_only_beside_a_limit() -> None:
 
 
 @pytest.mark.parametrize("limit", ["1", "1000u"])
-def test_overhead_is_left_out_where_it_is_not_wanted(limit: str) -> None:
+def test_overhead_is_left_out_on_request(limit: str) -> None:
     both = {"requests": {"cpu": limit}, "limits": {"cpu": limit}}
     spec = {"containers": [{"name": "c", "resources": both}], "overhead": {"cpu": "2"}}
     pod = decode(Pod, {"spec": spec})
@@ -169,7 +169,7 @@ def resized(reason: str) -> Pod:
     return decode(Pod, pod)
 
 
-def test_a_pending_resize_reserves_what_is_wanted_unless_it_is_infeasible() -> None:
+def test_a_pending_resize_reserves_the_request_unless_it_is_infeasible() -> None:
     assert resources.pod_node_request_vector(resized("Deferred")) == {"cpu": 4000}
     assert resources.pod_node_request_vector(resized("Infeasible")) == {"cpu": 2000}
     assert resources.pod_request_vector(resized("Infeasible")) == {"cpu": 4000}
@@ -221,7 +221,7 @@ ASKING = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
         ({}, {"initContainerStatuses": [{"name": "c"}]}),
     ],
 )
-def test_versions_of_a_pod_surely_ask_for_the_same_only_if_nothing_that_counts_differs(
+def test_versions_of_a_pod_have_equal_requests_only_if_nothing_relevant_differs(
     changed: dict[str, Any], status: dict[str, Any]
 ) -> None:
     pod, again = decode(Pod, {"spec": ASKING}), decode(Pod, {"spec": ASKING})

@@ -50,7 +50,7 @@ def test_the_verdict_is_that_of_trying_all_labels(given_selectors: list[Selector
 
 
 @given(selectors())
-def test_a_contradiction_is_told_where_there_is_one(selector: Selector) -> None:
+def test_a_contradiction_is_explained(selector: Selector) -> None:
     assert (contradiction(selector) is None) is (example(selector) is not None)
 
 

@@ -1,4 +1,4 @@
-"""The client's requests, errors and repetitions, against a server that answers as told."""
+"""The client's requests, errors and retries, against a scripted server."""
 
 import json
 import random
@@ -38,7 +38,7 @@ POD_BYTES = b'{"metadata":{"name":"p","namespace":"ns","uid":"u1"},"spec":{"node
 
 @dataclass
 class Answers:
-    """What the server says, one answer after the other; None hangs up."""
+    """The server's answers in order; None closes the connection."""
 
     script: list[tuple[int, bytes, str] | None]
     pauses: list[float] = field(default_factory=list)
@@ -64,7 +64,7 @@ async def talking(
         client = Client(Connection.to(Access(server.url)), sleep=sleep, rng=random.Random(1), **options)
         yield client, server, answers.pauses
         await client.close()
-    assert not answers.script, "the client asked less often than the test says"
+    assert not answers.script, "the client sent fewer requests than expected"
 
 
 OK = (200, POD_BYTES, "")
@@ -261,7 +261,7 @@ async def test_delete_that_finds_nothing_after_a_lost_answer_has_succeeded() -> 
             await client.delete(Pod, "ns", "p")
 
 
-async def test_eviction_that_a_budget_forbids_is_told_at_once() -> None:
+async def test_eviction_that_a_budget_forbids_fails_at_once() -> None:
     refusal = (429, status(429, "TooManyRequests", "Cannot evict pod"), "retry-after: 10\r\n")
     async with talking(refusal) as (client, server, pauses):
         with pytest.raises(TooManyRequests) as caught:

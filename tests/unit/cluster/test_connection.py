@@ -1,4 +1,4 @@
-"""Where connections go, with which credentials, and what happens when those age."""
+"""The server and credentials of connections, and the reload of credentials."""
 
 import json
 import ssl

@@ -1,4 +1,4 @@
-"""Every derived state of the tree equals a rebuild, whatever came before: all are found, none is left out."""
+"""Every derived state in the source tree equals a rebuild after any events; none is left out."""
 
 import importlib
 import inspect
@@ -75,7 +75,7 @@ def assume_load(cache: AssignCache, rng: Random) -> Undo:
 
 
 def assume_reservation(cache: ReservationCache, rng: Random) -> Undo:
-    """Place a Reservation, or let a pod use one."""
+    """Place a Reservation, or allocate one to a pod."""
     pod, infos = waiting(cache.cluster, rng), list(cache.infos.values())
     placed = [each for each in cache.reservations if each.status.phase == "Pending"]
     if placed and rng.random() < 0.5:
@@ -101,7 +101,7 @@ def decode_with_status(obj: Reservation, status: dict[str, Any]) -> Reservation:
 
 
 def accept_quota(tree: QuotaTopology, rng: Random) -> Undo:
-    """Find a change of a quota valid that nothing else changes; the watch shows it later."""
+    """Validate a change of a quota that nothing else changes; the watch shows it later."""
     name = rng.choice("ef")
     if name in tree.unconfirmed():
         return None
@@ -159,12 +159,12 @@ def zones(topology: Topology, nodes: NodeSet) -> dict[str, list[str]]:
 
 
 def void(_: object) -> None:
-    """Take a result that does not matter."""
+    """Ignore a result."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """How a state is made, has something assumed, and is read."""
+    """How a state is created, made to assume something, and read."""
 
     make: Callable[[Cluster], DerivedState]
     assume: Assume[Any] | None = None

@@ -1,4 +1,4 @@
-"""What the event recorder writes, and what it keeps to itself."""
+"""What the event recorder writes, and what it drops."""
 
 import json
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ POD = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u", resource_versio
 
 
 class Recording:
-    """A recorder, the clock it goes by, and what it wrote."""
+    """A recorder, its clock, and its writes."""
 
     def __init__(self, server: RawServer) -> None:
         self.server = server
@@ -135,7 +135,7 @@ async def test_different_reasons_and_objects_are_different_events() -> None:
         assert len(await it.written()) == 3
 
 
-async def test_object_about_which_too_much_is_said_is_muted_for_a_while() -> None:
+async def test_object_with_too_many_events_is_muted_for_a_while() -> None:
     before = dropped("rate")
     async with recording() as it:
         for i in range(30):

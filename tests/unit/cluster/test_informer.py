@@ -1,4 +1,4 @@
-"""An informer on a server that behaves."""
+"""An informer on a well-behaved server."""
 
 import asyncio
 
@@ -64,7 +64,7 @@ async def test_bookmark_moves_the_place_where_a_watch_goes_on() -> None:
         assert it.changes == []
 
 
-async def test_selectors_and_bookmarks_are_asked_for() -> None:
+async def test_selectors_and_bookmarks_are_requested() -> None:
     selector = Selector(namespace="", labels="a=b", fields="spec.nodeName=n1")
     async with Collection() as server, following(server, selector=selector):
         await server.watched()
@@ -178,9 +178,9 @@ async def test_an_informer_of_a_namespace_catches_up_with_that_namespace() -> No
             stale = counted("stale_events_total")
             await it.informer.catch_up()
             assert [request.target for request in server.requests_of(watch=False)][1:] == [
-                "/api/v1/namespaces/default/pods?limit=1"  # the watch has all: nothing else is listed
+                "/api/v1/namespaces/default/pods?limit=1"  # the watch is complete: nothing else is listed
             ]
             server.put(pod("d"), silently=True)
             await it.informer.catch_up()
             assert it.changes == ["add a", "add b", "add c", "add d"]
-            assert counted("stale_events_total") == stale  # what is known already is no event that came late
+            assert counted("stale_events_total") == stale  # a known object is not a late event

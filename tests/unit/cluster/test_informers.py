@@ -116,7 +116,7 @@ def test_equal_seeds_watch_equally_long() -> None:
     play(scene)
 
 
-def test_no_other_objects_can_be_wanted_of_a_type_while_it_is_followed() -> None:
+def test_no_other_objects_of_a_type_can_be_requested_while_it_is_followed() -> None:
     async def scene(_: ApiServer, channel: Recorded) -> None:
         cluster = Cluster()
         here = cluster.store(Pod, selector=Selector(fields="spec.nodeName=n1"))
@@ -147,7 +147,7 @@ def test_nothing_runs_after_the_end() -> None:
     play(scene)
 
 
-def test_a_wait_in_vain_names_what_is_missing_and_why() -> None:
+def test_a_timeout_names_what_is_missing_and_why() -> None:
     async def scene(_: ApiServer, channel: Recorded) -> None:
         cluster = Cluster()
         for type_ in (Pod, NodeMetric, Reservation):
@@ -172,7 +172,7 @@ def test_a_wait_in_vain_names_what_is_missing_and_why() -> None:
     play(scene)
 
 
-def test_a_watch_that_lasts_is_no_failure_even_if_nothing_comes() -> None:
+def test_a_watch_that_lasts_is_no_failure_even_without_events() -> None:
     async def scene(server: ApiServer, channel: Recorded) -> None:
         pauses: list[float] = []
 

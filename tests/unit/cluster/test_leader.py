@@ -40,7 +40,7 @@ class LeaseServer(RawServer):
         self.broken = self.silent = False
         self.delay = 0.0
         self.on_read: Callable[[], None] = lambda: None
-        """Called after each answer to a GET: what another candidate does at that moment."""
+        """Called after each answer to a GET: the action of another candidate at that moment."""
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def test_no_two_candidates_have_the_same_identity() -> None:
     assert len(identity()) == len(start) + 8
 
 
-async def test_lease_is_kept_on_exit_when_told_so() -> None:
+async def test_lease_is_kept_on_exit_without_release_on_exit() -> None:
     async with LeaseServer() as server:
         me = Candidate(server, "me", release_on_exit=False)
         async with running(me):
@@ -255,7 +255,7 @@ async def test_lease_of_another_is_taken_only_after_it_stood_still_for_its_durat
         async with running(me):
             await me.led.wait()
             waited = sum(me.slept)
-            assert waited >= 15, "a renewTime of long ago says nothing: the other's clock may be wrong"
+            assert waited >= 15, "an old renewTime means nothing: the other's clock may be wrong"
             assert server.spec["leaseTransitions"] == 4
         assert me.leaders == ["other", "me"]
 
@@ -325,7 +325,7 @@ async def test_leader_stops_when_its_renewals_are_not_answered() -> None:
 
 
 def test_leader_whose_api_server_hangs_stops_before_the_lease_is_another_ones() -> None:
-    """On simulated time: what the last renewal waits for is within the deadline, too."""
+    """On simulated time: the wait of the last renewal is also within the deadline."""
     held: list[float] = []
     stopped: list[float] = []
 
@@ -357,7 +357,7 @@ def test_leader_whose_api_server_hangs_stops_before_the_lease_is_another_ones() 
     assert stopped == [pytest.approx(held[-1] + 2 + 10)]
 
 
-async def test_leader_goes_on_for_long_by_one_request_a_renewal() -> None:
+async def test_leader_continues_with_one_request_per_renewal() -> None:
     async with LeaseServer() as server:
         me = Candidate(server, "me")
         async with running(me):
@@ -371,7 +371,7 @@ async def test_leader_goes_on_for_long_by_one_request_a_renewal() -> None:
             assert {request.method for request in server.requests[requests:]} == {"PATCH"}
 
 
-async def test_lease_is_kept_until_the_work_has_come_to_its_end() -> None:
+async def test_lease_is_kept_until_the_work_has_ended() -> None:
     holders: list[str] = []
 
     async with LeaseServer() as server:
@@ -395,7 +395,7 @@ async def test_lease_is_kept_until_the_work_has_come_to_its_end() -> None:
         assert server.spec["holderIdentity"] == ""
 
 
-async def test_an_elector_can_lead_without_being_asked_for_anything_else() -> None:
+async def test_an_elector_can_lead_with_minimal_arguments() -> None:
     async with LeaseServer() as server:
         client = Client(Connection.to(Access(server.url)), attempts=1)
         led: list[str] = []
@@ -459,7 +459,7 @@ async def test_what_the_work_raises_is_raised_and_the_lease_released() -> None:
         await me.client.close()
 
 
-async def test_who_leads_knows_since_when_the_lease_was_certainly_its_own() -> None:
+async def test_the_leader_knows_since_when_it_certainly_held_the_lease() -> None:
     async with LeaseServer() as server:
         me = Candidate(server, "me")
         async with running(me):
@@ -468,7 +468,7 @@ async def test_who_leads_knows_since_when_the_lease_was_certainly_its_own() -> N
             assert me.held[:3] == [0.0, 0.0, 2.0]  # a lease that was just won is renewed at once
 
 
-async def test_a_claim_is_laid_on_the_lease_and_asked_for_often() -> None:
+async def test_a_claim_is_written_to_the_lease_and_checked_often() -> None:
     async with LeaseServer() as server:
         server.write(holderIdentity="other", leaseDurationSeconds=3600)
         me = Candidate(server, "me")
@@ -486,7 +486,7 @@ async def test_a_claim_is_laid_on_the_lease_and_asked_for_often() -> None:
             assert server.claimant is None
 
 
-async def test_a_claim_beside_a_renewal_is_laid_all_the_same() -> None:
+async def test_a_claim_concurrent_with_a_renewal_is_still_written() -> None:
     async with LeaseServer() as server:
         server.write(holderIdentity="other", leaseDurationSeconds=15)
         server.on_read = lambda: server.write(renewTime=f"t{server.version}")
@@ -501,7 +501,7 @@ async def test_a_claim_beside_a_renewal_is_laid_all_the_same() -> None:
             assert sum(me.slept) - since >= 15 - 0.5
 
 
-async def test_the_leader_hears_of_a_claim_and_keeps_the_lease_until_it_ends() -> None:
+async def test_the_leader_sees_a_claim_and_keeps_the_lease_until_it_ends() -> None:
     async with LeaseServer() as server:
         me = Candidate(server, "me")
         async with running(me):
@@ -514,7 +514,7 @@ async def test_the_leader_hears_of_a_claim_and_keeps_the_lease_until_it_ends() -
 
 
 @pytest.mark.parametrize(("claims", "patience"), [(False, 15), (True, 2)])
-async def test_a_free_lease_is_left_for_a_while_to_who_claimed_it(claims: bool, patience: float) -> None:
+async def test_a_free_lease_is_reserved_for_the_claimant_for_a_while(claims: bool, patience: float) -> None:
     async with LeaseServer() as server:
         server.write({CLAIM: "other"}, holderIdentity="", leaseDurationSeconds=1)
         me = Candidate(server, "me")

@@ -68,7 +68,7 @@ def test_counts_are_those_of_the_pods_that_are_there(
                 assert found[row] == sum(map(match.matches, table.pods_on(row)))
 
 
-def test_the_first_question_finds_pods_that_were_there_before() -> None:
+def test_the_first_query_finds_existing_pods() -> None:
     cluster = Cluster()
     assert len(cluster.nodes) == 0
     document = {"metadata": {"name": "p", "namespace": "x", "uid": "1"}, "spec": {"nodeName": "n0"}}

@@ -1,4 +1,4 @@
-"""After any sequence of events, what is kept equals what a rebuild from the objects gives."""
+"""After any sequence of events, derived state equals a rebuild from the objects."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -36,7 +36,7 @@ def make_pod(name: str, uid: int, node: str, requests: dict[str, str], phase: st
 
 
 def contents(table: NodeTable) -> dict[str, Row]:
-    """Return what a table says of every name, whatever its rows and columns are."""
+    """Return the contents of a table by name, independent of its rows and columns."""
     found: dict[str, Row] = {}
     for row in range(table.capacity):
         names = table.resources.names
@@ -57,7 +57,7 @@ def contents(table: NodeTable) -> dict[str, Row]:
 
 
 class NodeTableMachine(RuleBasedStateMachine):
-    """Nodes and pods come, change and go; pods are assumed and forgotten."""
+    """Nodes and pods are created, changed and deleted; pods are assumed and forgotten."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class NodeTableMachine(RuleBasedStateMachine):
         else:
             uid = int(old.metadata.uid.rpartition("-")[2])
             if old.spec.node_name:
-                bound, node = True, old.spec.node_name  # a binding is for ever
+                bound, node = True, old.spec.node_name  # a binding is permanent
         pod = make_pod(name, uid, node if bound else "", amounts, phase)
         if pod.spec.node_name or pod.is_terminal:
             self.assumed.pop(pod.metadata.uid, None)
@@ -176,7 +176,7 @@ def resources(pod: Pod) -> Iterable[str]:
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Objects come, change and go; a follower and two indexes keep up."""
+    """Objects are created, changed and deleted; a subscriber and two indexes stay current."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -240,7 +240,7 @@ TestNodeTable = NodeTableMachine.TestCase
 TestStore = StoreMachine.TestCase
 
 
-def test_readers_share_an_index_by_what_it_is_about_and_not_by_a_name() -> None:
+def test_readers_share_an_index_by_its_function_and_not_by_a_name() -> None:
     store: Store[Pod] = Store(Pod)
     assert store.index(node_names) is store.index(node_names)
     assert store.index(node_names) is not store.index(resources)

@@ -1,4 +1,4 @@
-"""Names and rows, whatever comes and goes."""
+"""Names and rows after any changes."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Nodes of one's own: pods come and go, and the table never hears of it."""
+"""Private copies of nodes: pods are added and removed, and the table does not change."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def _table(*pods: Pod) -> NodeTable:
     return table
 
 
-def test_what_is_taken_away_is_free() -> None:
+def test_removed_amounts_are_free() -> None:
     first, second = _pod("p1", "a", cpu="1"), _pod("p2", "a", cpu="2", memory="1Gi")
     table = _table(first, second)
     nodes = table.all()
@@ -57,7 +57,7 @@ def test_it_begins_with_what_the_set_shows() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 4)), max_size=30))
-def test_whoever_comes_back_takes_what_he_took(moves: list[tuple[int, int]]) -> None:
+def test_a_pod_put_back_takes_what_it_took(moves: list[tuple[int, int]]) -> None:
     pods = [
         [_pod(f"{node}{i}", node, cpu=f"{i + 1}00m", memory=f"{i}Gi") for i in range(5)]
         for node in ("a", "b")

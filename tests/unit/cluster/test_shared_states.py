@@ -1,4 +1,4 @@
-"""A derived state is made once, with what is known by then, before its readers, and ends as a whole."""
+"""A derived state is created once, before its readers, and is closed with its cluster."""
 
 from dataclasses import dataclass
 
@@ -91,7 +91,7 @@ def test_equal_parameters_share_one_state_and_others_have_their_own() -> None:
     assert Cluster().shared(Names, Options("app")) is not first
 
 
-def test_a_state_of_which_there_is_one_refuses_other_parameters() -> None:
+def test_a_unique_state_rejects_other_parameters() -> None:
     cluster = Cluster()
     assert cluster.shared(Initials, width=2) is cluster.shared(Initials, width=2)
     with pytest.raises(ConflictingParameters, match=r"Initials\(width=3\).* is Initials\(width=2\)"):
@@ -105,7 +105,7 @@ def test_what_is_known_already_is_replayed() -> None:
     assert cluster.shared(Names).snapshot() == {"a": "x"}
 
 
-def test_a_state_is_current_before_anything_else_hears_of_a_change() -> None:
+def test_a_state_is_current_before_other_handlers_run() -> None:
     cluster = Cluster()
     seen: list[list[str]] = []
     cluster.store(Pod).subscribe(lambda _: seen.append(list(cluster.shared(Initials).snapshot())))
@@ -124,7 +124,7 @@ def test_a_state_is_current_before_those_that_build_on_it() -> None:
     assert [str(each) for each in cluster.states] == ["Names", "Initials"]
 
 
-def test_a_handler_that_subscribes_during_a_change_hears_of_it_once() -> None:
+def test_a_handler_that_subscribes_during_a_change_gets_it_once() -> None:
     cluster = Cluster()
     counted: list[str] = []
     told: list[str] = []

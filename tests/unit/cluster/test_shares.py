@@ -1,4 +1,4 @@
-"""A remembered share is the one that would be worked out anew."""
+"""A cached share equals a computed one."""
 
 import msgspec
 from hypothesis import given
@@ -42,7 +42,7 @@ pods = st.builds(
 
 
 @given(st.lists(pods, min_size=1, max_size=6))
-def test_remembered_shares_are_those_worked_out_anew(workloads: list[Pod]) -> None:
+def test_cached_shares_equal_computed_ones(workloads: list[Pod]) -> None:
     axis = ResourceAxis()
     shares, share_parts = Shares(axis.add), Sharing().of(Pod)
     for pod in [*workloads, *workloads]:

@@ -1,4 +1,4 @@
-"""What happens to objects on their way into a store."""
+"""Transformation of objects on their way into a store."""
 
 import json
 from typing import Any
@@ -69,7 +69,7 @@ def node(allocatable: dict[str, Any], **annotations: Any) -> Node:
 
 
 class TestPods:
-    def test_old_names_are_replaced_wherever_a_pod_asks_for_something(self) -> None:
+    def test_deprecated_names_are_replaced_in_all_requests_of_a_pod(self) -> None:
         old = {"koordinator.sh/batch-cpu": "1k", "kubernetes.io/gpu-core": 50, "cpu": "1"}
         new = {"kubernetes.io/batch-cpu": "1k", "koordinator.sh/gpu-core": 50, "cpu": "1"}
         spec = transformed(pod(old)).spec

@@ -1,4 +1,4 @@
-"""What is followed of a type: what all readers of its store want together."""
+"""The selector of a store: the union of its readers' selectors."""
 
 import pytest
 
@@ -10,14 +10,14 @@ HERE = Selector(fields="spec.nodeName=n1")
 THERE = Selector(fields="spec.nodeName=n2")
 
 
-def test_readers_that_want_the_same_get_no_more() -> None:
+def test_equal_selectors_are_not_widened() -> None:
     cluster = Cluster()
     assert cluster.store(Pod, selector=HERE) is cluster.store(Pod, selector=HERE)
     assert cluster.store(Pod, selector=HERE).selector == HERE
 
 
 @pytest.mark.parametrize("wanted", [(HERE, EVERYTHING), (EVERYTHING, HERE), (HERE, THERE)])
-def test_readers_that_want_different_things_get_everything(wanted: tuple[Selector, Selector]) -> None:
+def test_different_selectors_select_everything(wanted: tuple[Selector, Selector]) -> None:
     cluster = Cluster()
     for selector in wanted:
         store = cluster.store(Pod, selector=selector)
@@ -31,14 +31,14 @@ def test_a_type_is_optional_only_if_no_reader_depends_on_it() -> None:
     assert not cluster.store(Pod, optional=True).optional
 
 
-def test_a_late_reader_holds_up_nothing_unless_another_reader_does() -> None:
+def test_a_late_reader_does_not_delay_readiness_unless_another_reader_does() -> None:
     cluster = Cluster()
     assert cluster.late_store(Pod).late
     assert not cluster.store(Pod).late
     assert not cluster.late_store(Pod).late
 
 
-def test_more_than_is_followed_cannot_be_wanted_any_more() -> None:
+def test_more_than_is_followed_cannot_be_requested() -> None:
     cluster = Cluster()
     store = cluster.store(Pod, selector=HERE)
     store.is_followed = True
@@ -47,7 +47,7 @@ def test_more_than_is_followed_cannot_be_wanted_any_more() -> None:
         cluster.store(Pod)
 
 
-def test_less_than_is_followed_is_had_at_once() -> None:
+def test_less_than_is_followed_is_available_at_once() -> None:
     cluster = Cluster()
     store = cluster.store(Pod)
     store.is_followed = True

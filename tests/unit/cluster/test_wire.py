@@ -20,7 +20,7 @@ def test_page_without_items_is_empty() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items":5}', b'{"items":[{]}'])
-def test_what_is_no_list_is_refused(body: bytes) -> None:
+def test_a_document_that_is_not_a_list_is_rejected(body: bytes) -> None:
     with pytest.raises(DecodeError, match="list of Pod"):
         decode_page(Pod, body)
 
@@ -52,7 +52,7 @@ def test_error_event_is_raised_even_where_a_status_looks_like_the_kind() -> None
 
 
 @pytest.mark.parametrize("line", [b"nonsense\n", b"{}\n", b"[]\n"])
-def test_line_that_is_no_event_is_refused(line: bytes) -> None:
+def test_line_that_is_not_an_event_is_rejected(line: bytes) -> None:
     with pytest.raises(DecodeError, match="watch of Pod"):
         decode_events(Pod, line)
 

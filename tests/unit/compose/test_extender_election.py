@@ -29,8 +29,8 @@ START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 class Process:
     """One candidate. `works` counts how often its part began, `at_work` whether it runs.
 
-    With `gives_room` what it does has to be fenced; then `catching_up` is how many seconds it needs to know
-    what was written before.
+    With `gives_room` its work must be fenced; then `catching_up` is the number of seconds that it needs to
+    catch up.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Process:
         self.extender.binds.asked()
 
     async def may_bind(self) -> float:
-        """Wait as a bind call does; return for how many seconds."""
+        """Wait as a bind call does; return the seconds waited."""
         began = self.clock.monotonic()
         self.is_asked()
         if not self.fence.term:
@@ -87,7 +87,7 @@ async def _at_once() -> None:
 
 
 def play(scene: Callable[[Process, Process], Awaitable[None]], *, gives_room: bool = False) -> None:
-    """Let two processes stand for election, the first one a second before the other."""
+    """Start the election of two processes, the first one a second before the other."""
 
     async def program(loop: SimulatedLoop) -> None:
         clock = SimulatedClock(loop, START)
@@ -131,7 +131,7 @@ def test_another_takes_over_when_the_leader_stops() -> None:
     play(scene)
 
 
-def test_the_lead_goes_to_the_process_that_is_asked_and_stays_there() -> None:
+def test_leadership_moves_to_the_process_that_is_called_and_stays_there() -> None:
     async def scene(first: Process, second: Process) -> None:
         await asyncio.sleep(10)
         second.is_asked()
@@ -145,7 +145,7 @@ def test_the_lead_goes_to_the_process_that_is_asked_and_stays_there() -> None:
     play(scene)
 
 
-def test_a_leader_that_is_asked_itself_stays() -> None:
+def test_a_leader_that_is_called_keeps_leading() -> None:
     async def scene(first: Process, second: Process) -> None:
         await asyncio.sleep(10)
         first.is_asked()
@@ -155,7 +155,7 @@ def test_a_leader_that_is_asked_itself_stays() -> None:
     play(scene)
 
 
-def test_a_lease_that_was_claimed_and_never_taken_is_taken_back() -> None:
+def test_a_lease_that_was_claimed_and_never_acquired_is_acquired_again() -> None:
     async def scene(first: Process, second: Process) -> None:
         await asyncio.sleep(10)
         second.is_asked()
@@ -171,7 +171,7 @@ def test_a_lease_that_was_claimed_and_never_taken_is_taken_back() -> None:
     play(scene)
 
 
-def test_who_is_alone_needs_no_lease() -> None:
+def test_a_single_process_needs_no_lease() -> None:
     async def program(loop: SimulatedLoop) -> None:
         clock = SimulatedClock(loop, START)
         server = ApiServer(clock=clock, controllers=False)
@@ -188,10 +188,10 @@ def test_who_is_alone_needs_no_lease() -> None:
     simulated_time.run(program)
 
 
-# --- where room is given away ------------------------------------------------------------------------
+# --- fenced work -------------------------------------------------------------------------------------
 
 
-def test_binds_do_not_wait_where_no_room_is_given_away() -> None:
+def test_binds_do_not_wait_without_fenced_work() -> None:
     async def scene(first: Process, second: Process) -> None:
         await asyncio.sleep(10)
         assert await first.may_bind() == 0
@@ -207,7 +207,7 @@ def test_the_first_bind_of_a_cluster_waits_for_the_lease_alone() -> None:
     play(scene, gives_room=True)
 
 
-def test_a_bind_at_another_process_waits_until_the_leader_has_let_go() -> None:
+def test_a_bind_at_another_process_waits_until_the_leader_has_released_the_lease() -> None:
     async def scene(first: Process, second: Process) -> None:
         await asyncio.sleep(10)
         assert first.fence.term
@@ -221,7 +221,7 @@ def test_a_bind_at_another_process_waits_until_the_leader_has_let_go() -> None:
     play(scene, gives_room=True)
 
 
-def test_a_bind_waits_until_what_was_given_before_is_known() -> None:
+def test_a_bind_waits_until_earlier_allocations_are_known() -> None:
     async def scene(first: Process, second: Process) -> None:
         second.catching_up = 5.0
         await asyncio.sleep(10)
@@ -231,7 +231,7 @@ def test_a_bind_waits_until_what_was_given_before_is_known() -> None:
     play(scene, gives_room=True)
 
 
-def test_who_needs_longer_to_catch_up_than_others_wait_has_its_turn_all_the_same() -> None:
+def test_a_process_that_catches_up_slowly_still_gets_its_turn() -> None:
     async def scene(first: Process, second: Process) -> None:
         first.catching_up = second.catching_up = 5.0
         await asyncio.sleep(10)
@@ -241,7 +241,7 @@ def test_who_needs_longer_to_catch_up_than_others_wait_has_its_turn_all_the_same
     play(scene, gives_room=True)
 
 
-def test_two_processes_that_are_both_asked_take_turns() -> None:
+def test_two_processes_that_are_both_called_take_turns() -> None:
     async def scene(first: Process, second: Process) -> None:
         bound = {first: 0, second: 0}
 
@@ -262,7 +262,7 @@ def test_two_processes_that_are_both_asked_take_turns() -> None:
     play(scene, gives_room=True)
 
 
-def test_a_holder_that_does_not_let_go_is_named() -> None:
+def test_a_holder_that_does_not_release_the_lease_is_named() -> None:
     async def program(loop: SimulatedLoop) -> None:
         clock = SimulatedClock(loop, START)
         server = ApiServer(clock=clock, controllers=False)
@@ -285,7 +285,7 @@ def test_a_holder_that_does_not_let_go_is_named() -> None:
     simulated_time.run(program)
 
 
-def test_a_lease_that_cannot_be_had_is_said_to_binds() -> None:
+def test_binds_report_a_lease_that_cannot_be_acquired() -> None:
     async def program(loop: SimulatedLoop) -> None:
         clock = SimulatedClock(loop, START)
         server = ApiServer(clock=clock, controllers=False)
@@ -299,7 +299,7 @@ def test_a_lease_that_cannot_be_had_is_said_to_binds() -> None:
     simulated_time.run(program)
 
 
-def test_a_process_that_ends_while_it_hands_over_does_not_let_go_too_early() -> None:
+def test_a_process_that_ends_during_a_handover_does_not_release_too_early() -> None:
     async def scene(first: Process, second: Process) -> None:
         await asyncio.sleep(10)
         began, broken_off = first.clock.monotonic(), 0.0
@@ -323,7 +323,7 @@ def test_a_process_that_ends_while_it_hands_over_does_not_let_go_too_early() -> 
     play(scene, gives_room=True)
 
 
-def test_a_process_that_ends_lets_nobody_wait() -> None:
+def test_a_process_that_ends_fails_waiting_binds() -> None:
     async def scene(first: Process, second: Process) -> None:
         await asyncio.sleep(10)
         second.catching_up = 1000.0

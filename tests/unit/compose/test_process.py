@@ -1,4 +1,4 @@
-"""Processes and the parts that they are made of; nothing is connected to anything."""
+"""Processes and their parts, without any connection."""
 
 import subprocess
 import sys
@@ -70,7 +70,7 @@ def test_nothing_is_written_while_a_process_is_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["descheduler", "agent"])
-def test_a_part_that_is_told_too_little_says_what_it_needs(part: str) -> None:
+def test_a_part_with_incomplete_settings_names_what_it_needs(part: str) -> None:
     with pytest.raises(PartError, match=r"needs (worker\.descheduler\.config|agent\.nodeName)"):
         process(part)
 

@@ -124,7 +124,7 @@ def test_no_key_is_lost_or_worked_on_twice_at_a_time(steps: list[tuple[str, str]
     time = clock()
     queue = WorkQueue("q", time)
     in_work: set[str] = set()
-    owed: Counter[str] = Counter()  # keys that somebody asked for since they were last taken
+    owed: Counter[str] = Counter()  # keys added since they were last processed
     for step, key in steps:
         if step == "add":
             queue.add(key)

@@ -20,7 +20,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Scene:
-    """A running pod, and an evictor that tells events."""
+    """A running pod, and an evictor that writes events."""
 
     def __init__(self) -> None:
         clock = FakeClock(NOW)
@@ -30,7 +30,7 @@ class Scene:
         self.evictor = PodEvictor(self.client, self.recorder)
 
     async def run(self, name: str = "p", **labels: str) -> Pod:
-        """Let there be a running, ready pod on the node n1."""
+        """Create a running, ready pod on the node n1."""
         await self.server.load()
         document: dict[str, Any] = {
             "apiVersion": "v1",
@@ -56,7 +56,7 @@ def counted(result: str, plugin: str) -> float:
     return REGISTRY.get_sample_value("descheduler_pods_evicted", labels) or 0.0
 
 
-async def test_an_evicted_pod_is_counted_and_told_of() -> None:
+async def test_an_evicted_pod_is_counted_and_gets_an_event() -> None:
     it = Scene()
     pod = await it.run()
     before = counted("success", "Evicts")

@@ -256,7 +256,7 @@ def test_a_plugin_whose_gate_is_off_cannot_be_enabled() -> None:
 
 
 class Curious(Greedy):
-    """Sees pods by their nodes, and the nodes of its profile."""
+    """Records pods by node, and the nodes of its profile."""
 
     name = "Curious"
 
@@ -296,7 +296,7 @@ def test_evictions_carry_the_plugin_and_its_reason() -> None:
     assert Evictor.made[0].calls == [("a/1", EvictOptions(plugin_name="Greedy", reason="greed"))]
 
 
-def test_filters_limits_and_refusals_are_told_apart() -> None:
+def test_filters_limits_and_rejections_are_distinguished() -> None:
     pods = ["kube-system/1", "a/kept", "a/stuck", "a/1", "a/2"]
     target = descheduler(greedy(*pods), cluster=cluster_of(pods=pods), max_no_of_pods_to_evict_total=1)
     current = run(target)
@@ -380,7 +380,7 @@ def test_only_the_last_rounds_are_kept() -> None:
         ({"node_selector": LabelSelector(match_labels={"pool": "x"})}, "n1 n3"),
     ],
 )
-def test_ready_nodes_are_looked_at_by_name(settings: dict[str, Any], seen: str) -> None:
+def test_ready_nodes_are_processed_by_name(settings: dict[str, Any], seen: str) -> None:
     labels = {"pool": "x"}
     cluster = cluster_of(
         node("n3", labels=labels),
@@ -400,7 +400,7 @@ def test_a_profile_sees_the_nodes_that_it_selects() -> None:
     assert Greedy.log == ["Greedy balance n2"]
 
 
-def test_a_cluster_of_one_node_is_left_alone() -> None:
+def test_a_cluster_of_one_node_is_not_descheduled() -> None:
     current = run(descheduler(profile(balance=["Greedy"]), cluster=cluster_of(node("n1"))))
     assert current.error.startswith("cluster size is 0 or 1")
     assert Greedy.log == []

@@ -1,4 +1,4 @@
-"""The HTTP client against servers that behave, and against servers that do not."""
+"""The HTTP client against correct and misbehaving servers."""
 
 import asyncio
 import gzip
@@ -246,7 +246,7 @@ async def test_second_response_to_one_request_is_never_taken_for_the_next() -> N
     assert server.connections == 2
 
 
-async def test_gzip_is_decompressed_when_asked_for() -> None:
+async def test_gzip_is_decompressed_on_request() -> None:
     async def compressed(exchange: Exchange) -> None:
         assert exchange.request.headers["accept-encoding"] == "gzip"
         await exchange.reply(200, gzip.compress(b"text" * 1000), "content-encoding: gzip\r\n")
@@ -427,7 +427,7 @@ async def test_proxy_tunnels_tls_with_its_credentials(
     assert b"proxy-authorization: Basic bWU6czNjcmV0" in heads[0]
 
 
-async def test_proxy_is_asked_for_whole_urls_over_plain_http() -> None:
+async def test_proxy_gets_whole_urls_over_plain_http() -> None:
     async with RawServer(echo) as proxy, HttpClient("http://svc.example/base", proxy=proxy.url) as client:
         await client.request("GET", "/x")
     assert proxy.requests[0].target == "http://svc.example/base/x"

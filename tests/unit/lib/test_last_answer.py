@@ -3,7 +3,7 @@ import pytest
 from koordpy.lib.last_answer import LastAnswer
 
 
-def test_questions_in_a_row_are_answered_once():
+def test_equal_queries_in_a_row_are_answered_once():
     asked = []
 
     def answer(number):
@@ -15,7 +15,7 @@ def test_questions_in_a_row_are_answered_once():
     assert asked == [1, 2, 1]
 
 
-def test_what_cannot_be_answered_is_not_remembered():
+def test_errors_are_not_cached():
     last: LastAnswer[int, int] = LastAnswer(lambda number: 1 // number, lambda old, new: old == new)
     assert last.of(1) == 1
     for _ in range(2):

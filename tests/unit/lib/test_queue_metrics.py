@@ -1,4 +1,4 @@
-"""What is measured of queues."""
+"""Metrics of queues."""
 
 from datetime import UTC, datetime
 

@@ -1,7 +1,7 @@
 from koordpy.lib.short_cache import LONGEST, short_cache
 
 
-def test_short_texts_are_asked_about_once_and_long_ones_every_time():
+def test_short_texts_are_cached_and_long_ones_are_not():
     asked = []
 
     @short_cache(10)

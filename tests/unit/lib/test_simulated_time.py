@@ -1,4 +1,4 @@
-"""Simulated time: timers fire in order, waits take no time, and what can never happen is told."""
+"""Simulated time: timers fire in order, waits take no time, and stalls are errors."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

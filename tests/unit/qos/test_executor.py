@@ -50,7 +50,7 @@ def test_a_value_is_written_once_and_again_after_the_force_update_age(v1):
     assert v1.text("cpu.cfs_quota_us", "a") == "5000"
 
 
-def test_an_uncached_update_always_looks_at_the_file(v1):
+def test_an_uncached_update_always_reads_the_file(v1):
     v1.put("cpu.cfs_quota_us", "a", "-1")
     v1.update("cpu.cfs_quota_us", "a", "5000", cached=False)
     v1.put("cpu.cfs_quota_us", "a", "1")
@@ -80,7 +80,7 @@ def test_equal_cpu_sets_are_not_rewritten(v1):
     assert v1.text("cpuset.cpus", "a") == "0,1,2\n"
 
 
-def test_v2_says_max_for_unlimited_and_weights_for_shares(v2):
+def test_v2_has_max_for_unlimited_and_weights_for_shares(v2):
     v2.put("cpu.cfs_quota_us", "a", "5000 100000")
     v2.put("cpu.shares", "a", "100")
     v2.update("cpu.cfs_quota_us", "a", "-1")

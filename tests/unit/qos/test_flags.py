@@ -9,7 +9,7 @@ from koordpy.qos.interface import FlagError, FlagSet, FlagValue
 def flags() -> FlagSet:
     declared = FlagSet()
     declared.declare("rounds", 3, "how many rounds")
-    declared.declare("share", 0.5, "the share that is left")
+    declared.declare("share", 0.5, "the remaining share")
     declared.declare("only-evict-by-api", False, "whether containers may be killed")
     declared.declare("root", "/sys", "where files are")
     declared.declare("cool-time", timedelta(seconds=4), "time between two evictions")
@@ -67,7 +67,7 @@ def test_a_wrong_value_is_named(flags: FlagSet, name: str, given: FlagValue, mes
         flags.set(name, given)
 
 
-def test_a_flag_is_asked_for_by_its_type(flags: FlagSet) -> None:
+def test_a_flag_is_read_by_its_type(flags: FlagSet) -> None:
     with pytest.raises(FlagError, match="flag share is no int"):
         flags.integer("share")
     with pytest.raises(FlagError, match="'nothing' was not declared"):

@@ -21,12 +21,12 @@ JOB = "example.com/job"
 
 
 class Planner(Plugin, PreFilter, FindOneNode, Filter, Reserve):
-    """Gives each pending pod of a job a node of its own, by name; `order` is the order of the nodes."""
+    """Plans a separate node for each pending pod of a job, by name; `order` is the order of the nodes."""
 
     name = "Planner"
     order: ClassVar[tuple[str, ...]] = ("a", "b", "c")
     planned_for: ClassVar[list[str]] = []
-    """The pods for which the plugin was asked."""
+    """The pods for which the plugin was called."""
     allows: ClassVar[frozenset[str] | None] = None
     """What PreFilter leaves."""
     refuses: ClassVar[set[str]] = set()

@@ -1,4 +1,4 @@
-"""Errors that are logged during a simulation are told with its result."""
+"""Errors logged during a simulation are reported with its result."""
 
 import logging
 
@@ -7,7 +7,7 @@ from koordpy.simulation.errors import LoggedErrors
 log = logging.getLogger("koordpy.somewhere")
 
 
-def test_each_kind_of_error_is_told_once_with_its_number() -> None:
+def test_each_kind_of_error_is_reported_once_with_its_count() -> None:
     with LoggedErrors() as errors:
         for number in range(3):
             log.error("pod %s broke", number)

@@ -98,7 +98,7 @@ def test_a_limit_takes_the_first_rows_of_a_trace(tmp_path: Path) -> None:
         ("a,0,5,65,lots,1,0,0,,LS", "milli: got 'lots', expected a number"),
     ],
 )
-def test_a_wrong_row_is_told_by_file_and_line(tmp_path: Path, row: str, expected: str) -> None:
+def test_an_invalid_row_is_reported_by_file_and_line(tmp_path: Path, row: str, expected: str) -> None:
     (tmp_path / "pods.csv").write_text(TRACE.splitlines()[0] + "\n" + row + "\n")
     with pytest.raises(ConfigError) as told:
         planned(tmp_path, workloads=[{"name": "t", "trace": {"file": "pods.csv", "columns": COLUMNS}}])

@@ -34,7 +34,7 @@ def test_tables_have_a_column_for_each_scheduler(results: list[Result]) -> None:
     assert any(line.startswith("cpu requested") for line in lines)
 
 
-def test_the_document_is_plain_and_lists_placements_only_if_asked(results: list[Result]) -> None:
+def test_the_document_is_plain_and_lists_placements_only_on_request(results: list[Result]) -> None:
     document = json.loads(json.dumps(report.document(results)))
     assert [result["scheduler"] for result in document["results"]] == ["one", "other"]
     assert "placements" not in document["results"][0]
@@ -65,7 +65,7 @@ def test_a_plot_of_another_format_is_refused() -> None:
         plots.check(Path("a.gif"))
 
 
-def test_without_matplotlib_it_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(plots.PlotError, match=r"pip install 'koordpy\[plots\]'"):
         plots.check(Path("a.png"))

@@ -1,4 +1,4 @@
-"""Scenario files: what they may say, and that a wrong one is told with path and expectation."""
+"""Scenario files: valid contents, and errors with path and expectation."""
 
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,9 @@ def test_a_minimal_scenario_has_defaults(tmp_path: Path) -> None:
         ({"schedulers": [{"name": "a"}, {"name": "a"}]}, "schedulers: the name 'a' is given twice"),
     ],
 )
-def test_a_wrong_field_is_told_by_its_path(tmp_path: Path, changes: dict[str, Any], expected: str) -> None:
+def test_an_invalid_field_is_reported_by_its_path(
+    tmp_path: Path, changes: dict[str, Any], expected: str
+) -> None:
     with pytest.raises(ConfigError) as told:
         load(tmp_path, **changes)
     assert expected in str(told.value)
@@ -81,7 +83,7 @@ def test_a_configuration_with_extenders_is_kube_schedulers(tmp_path: Path) -> No
     assert setup.profiles is None
 
 
-def test_files_of_a_setup_are_beside_it(tmp_path: Path) -> None:
+def test_files_of_a_setup_are_relative_to_it(tmp_path: Path) -> None:
     path = setup_file(
         tmp_path, apiVersion=setups.API_VERSION, kind="SchedulerSetup", profiles={"file": "profiles.yaml"}
     )

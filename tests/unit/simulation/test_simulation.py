@@ -1,4 +1,4 @@
-"""Whole simulations of small clusters: what happens in them, in simulated time."""
+"""Whole simulations of small clusters, in simulated time."""
 
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,7 @@ def test_the_same_seed_gives_the_same_result(tmp_path: Path) -> None:
     assert msgspec.json.encode(first) == msgspec.json.encode(second)
 
 
-def test_pods_wait_for_room_and_take_it_when_it_comes(tmp_path: Path) -> None:
+def test_pods_wait_for_free_resources(tmp_path: Path) -> None:
     pods = {"count": 4, "duration": "10m", "requests": {"cpu": 3}}
     result = run(tmp_path, workloads=[{"name": "big", "pods": pods}])
     waits = sorted(round((pod.bound or 0) - pod.created) for pod in result.placements)
@@ -169,7 +169,7 @@ def test_the_descheduler_moves_pods_away_from_hot_nodes(tmp_path: Path) -> None:
     assert result.series.evicted[-1] == result.pods.evicted
 
 
-def test_webhooks_change_pods_and_koordpys_extender_is_asked(tmp_path: Path) -> None:
+def test_webhooks_change_pods_and_koordpys_extender_is_called(tmp_path: Path) -> None:
     profile = {
         "apiVersion": "config.koordinator.sh/v1alpha1",
         "kind": "ClusterColocationProfile",
@@ -217,7 +217,7 @@ def test_load_aware_scheduling_keeps_pods_off_hot_nodes(tmp_path: Path) -> None:
     assert beside_the_hog({"name": "koordpy"}) == 0
 
 
-def test_what_is_refused_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_rejections_are_reported_and_the_rest_continues(tmp_path: Path) -> None:
     template = {"spec": {"containers": [{"name": "Not A Name"}]}}
     bad = {"name": "bad", "pods": {"count": 1, "duration": "1m", "template": template}}
     good = {"name": "good", "pods": {"count": 1, "duration": "1m", "requests": {"cpu": 1}}}
@@ -228,7 +228,7 @@ def test_what_is_refused_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     assert any("default/bad-0" in problem for problem in result.problems)
 
 
-def test_a_configuration_that_cannot_run_is_told_with_its_scheduler(tmp_path: Path) -> None:
+def test_an_invalid_configuration_is_reported_with_its_scheduler(tmp_path: Path) -> None:
     manifest = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",

@@ -12,7 +12,7 @@ from koordpy.api.config_model import ConfigError
 from koordpy.simulation import tables
 
 
-def test_rows_of_csv_and_json_lines_are_alike(tmp_path: Path) -> None:
+def test_rows_of_csv_and_json_lines_are_equal(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("name,cpu\nx,1\ny,2\n")
     (tmp_path / "a.jsonl").write_text('{"name": "x", "cpu": "1"}\n\n{"name": "y", "cpu": "2"}\n')
     with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
@@ -33,7 +33,7 @@ def test_rows_of_csv_and_json_lines_are_alike(tmp_path: Path) -> None:
         ("a.csv.gz", "no gzip", "not a table"),
     ],
 )
-def test_what_is_no_table_is_told(tmp_path: Path, name: str, text: str, expected: str) -> None:
+def test_an_invalid_table_is_reported(tmp_path: Path, name: str, text: str, expected: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError) as told:
         list(tables.rows(tmp_path / name))
@@ -75,7 +75,7 @@ def test_amounts_are_products_of_columns_units_and_numbers(expression: str, expe
         ("1.0001", "n", "finer than a thousandth"),
     ],
 )
-def test_a_wrong_cell_is_told_by_place_and_column(cell: str, expression: str, expected: str) -> None:
+def test_an_invalid_cell_is_reported_by_place_and_column(cell: str, expression: str, expected: str) -> None:
     with pytest.raises(ConfigError) as told:
         tables.amount({"n": cell, "x": "1"}, expression, "here")
     assert "here" in str(told.value)

@@ -1,4 +1,4 @@
-"""What pods use over time, and what that makes of nodes."""
+"""Usage of pods over time, and the resulting usage of nodes."""
 
 from typing import Any
 

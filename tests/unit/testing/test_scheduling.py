@@ -1,4 +1,4 @@
-"""The kit runs what production runs, and says clearly what a test did not expect."""
+"""The kit runs production code, and reports clearly what a test did not expect."""
 
 import pytest
 
@@ -33,7 +33,7 @@ from koordpy.testing.scheduling import (
 
 
 class Cold(Plugin, Filter, Score, Reserve, Permit, PreBind):
-    """Refuses hot nodes, likes long names, counts what it hands out."""
+    """Rejects hot nodes, prefers long names, counts its allocations."""
 
     name = "Cold"
 
@@ -89,12 +89,12 @@ def test_expectations_that_fail_say_why() -> None:
         assert_prefers(found, "a", over="hot")
 
 
-def test_a_plugin_that_breaks_fails_the_test() -> None:
+def test_a_plugin_that_raises_fails_the_test() -> None:
     with pytest.raises(AttemptFailed, match="oh no"):
         Scheduling(cluster(node("a")), Broken).find(pod("p"))
 
 
-async def test_a_placed_pod_is_in_the_cluster_with_what_was_written() -> None:
+async def test_a_placed_pod_is_in_the_cluster_with_its_annotations() -> None:
     known = cluster(node("a", cpu=4))
     scheduling = Scheduling(known, Cold)
     placed = await scheduling.place(pod("p", cpu=3))
@@ -106,7 +106,7 @@ async def test_a_placed_pod_is_in_the_cluster_with_what_was_written() -> None:
     assert scheduling.plugin("Cold").taken == ["p"]  # type: ignore[attr-defined]
 
 
-async def test_a_pod_that_waits_is_given_back() -> None:
+async def test_a_waiting_pod_is_rolled_back() -> None:
     known = cluster(node("a"))
     scheduling = Scheduling(known, Cold)
     placed = await scheduling.place(pod("installation"))

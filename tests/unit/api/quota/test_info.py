@@ -1,4 +1,4 @@
-"""What an ElasticQuota says."""
+"""The contents of an ElasticQuota."""
 
 import pytest
 

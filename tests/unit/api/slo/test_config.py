@@ -39,7 +39,7 @@ def test_text_of_another_shape_is_refused(section: Section[Any], text: str) -> N
         section.read(text)
 
 
-def test_names_match_whatever_their_case_and_the_last_counts() -> None:
+def test_names_match_in_any_case_and_the_last_counts() -> None:
     found = config.THRESHOLD.read('{"ClusterStrategy": {"ENABLE": true, "enable": null, "Enable": false}}')
     assert found.cluster is not None
     assert found.cluster.enable is False

@@ -1,4 +1,4 @@
-"""Strategies laid over each other."""
+"""Merged strategies."""
 
 from typing import Any
 

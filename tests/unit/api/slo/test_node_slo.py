@@ -1,4 +1,4 @@
-"""What holds on a node: a NodeSLO and the defaults."""
+"""The effective NodeSLO of a node: its spec and the defaults."""
 
 from typing import Any
 

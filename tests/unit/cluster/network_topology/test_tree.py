@@ -1,4 +1,4 @@
-"""The network's tree: layers, places, and what the status says."""
+"""The network tree: layers, places, and the status."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tables: revisions, order, history and what it no longer reaches."""
+"""Tables: revisions, order, history and its limits."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def test_range_of_a_namespace_leaves_out_its_neighbours() -> None:
     assert keys_at(one, namespace="a") == ["a/x"]
 
 
-def test_range_goes_on_behind_a_key_that_is_gone() -> None:
+def test_range_continues_after_a_deleted_key() -> None:
     one = table()
     for key in ("a/1", "a/2", "a/3"):
         put(one, key)
@@ -54,7 +54,7 @@ def test_range_goes_on_behind_a_key_that_is_gone() -> None:
     assert keys_at(one, namespace="a", after="a/2") == ["a/3"]
 
 
-def test_listeners_hear_of_every_write_until_they_leave() -> None:
+def test_listeners_get_every_write_until_they_are_removed() -> None:
     one, seen = table(), list[Event]()
     leave = one.subscribe(seen.append)
     put(one, "a/x")

@@ -61,7 +61,7 @@ async def test_numpy_values_are_shown_as_numbers() -> None:
     assert answer.json() == {"amount": 5, "column": [1, 2], "yes": True}
 
 
-async def test_what_a_plugin_does_not_find_is_not_found() -> None:
+async def test_lookup_errors_of_plugins_are_404() -> None:
     answer = await client(telling()).get("/apis/v1/plugins/Echo/missing/thing")
     assert (answer.status_code, answer.json()) == (404, {"message": "no thing here"})
 

@@ -1,4 +1,4 @@
-"""What the webhook server answers besides the webhooks."""
+"""Endpoints of the webhook server besides the webhooks."""
 
 import json
 from typing import Any

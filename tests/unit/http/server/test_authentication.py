@@ -91,7 +91,7 @@ async def test_without_a_bearer_token_the_api_server_is_not_called(world: World,
     assert world.reviews == []
 
 
-async def test_a_token_that_the_api_server_does_not_know_is_refused(world: World) -> None:
+async def test_an_unknown_token_is_rejected(world: World) -> None:
     answer = await world.get(token="guessed")
     assert (answer.status_code, answer.text) == (401, "the token is not accepted\n")
     assert [review["kind"] for review in world.reviews] == ["TokenReview"]

@@ -86,7 +86,7 @@ class Caller:
 
 
 @pytest.mark.parametrize(("path", "body"), [("/plain", b"plain"), ("/direct", b"hi")])
-async def test_connections_last_until_the_listener_takes_leave(path: str, body: bytes) -> None:
+async def test_connections_last_until_the_listener_drains(path: str, body: bytes) -> None:
     async with listening(Held()) as listener:
         caller = await Caller.to(listener)
         for _ in range(2):
@@ -114,7 +114,7 @@ async def test_new_connections_are_still_served_after_that() -> None:
         caller.close()
 
 
-async def test_what_is_under_way_is_answered_before_the_end() -> None:
+async def test_requests_in_flight_are_answered_before_the_end() -> None:
     held = Held()
     async with listening(held) as listener:
         caller = await Caller.to(listener)

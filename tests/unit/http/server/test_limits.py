@@ -1,4 +1,4 @@
-"""The limits of a connection, on a transport that the test feeds and reads."""
+"""The limits of a connection, on a transport controlled by the test."""
 
 import asyncio
 from typing import Any
@@ -172,7 +172,7 @@ async def test_endless_trailers_are_cut_off_and_never_kept():
     assert len(connection.protocol.headers) == 2
 
 
-async def test_a_body_of_single_bytes_takes_the_room_of_its_bytes():
+async def test_a_body_of_single_bytes_takes_the_memory_of_its_bytes():
     connection = Connection()
     connection.send(CHUNKED)
     for _ in range(50):

@@ -1,4 +1,4 @@
-"""What of uvicorn's insides the listeners build on.
+"""The internals of uvicorn that the listeners depend on.
 
 `koordpy.http.server` subclasses uvicorn's protocol and server, which uvicorn does not promise to keep. Its
 version is capped in `pyproject.toml`; these tests say what a newer one must still do, and fail with the name
@@ -131,7 +131,7 @@ def test_the_end_of_an_answer_does_what_our_own_version_of_it_replaces() -> None
 
 
 def test_uvicorn_reads_nothing_of_a_direct_request_that_an_exchange_lacks() -> None:
-    """A direct request is `self.cycle` to uvicorn's code, wherever we do not answer ourselves."""
+    """A direct request is `self.cycle` to uvicorn's code wherever that is not overridden."""
     ours_alone = ("on_body", "on_message_complete")  # not called on for direct requests
     known = {name for name in dir(Exchange) if not name.startswith("__")}
     for name in PROTOCOL.keys() - set(ours_alone):
@@ -148,7 +148,7 @@ def _attributes_of_cycle(function: Callable[..., Any]) -> set[str]:
     }
 
 
-# --- the life of a connection ----------------------------------------------------------------------
+# --- the lifecycle of a connection -----------------------------------------------------------------
 
 
 class Wire(asyncio.Transport):
@@ -345,7 +345,7 @@ async def test_the_application_is_called_as_it_was_given() -> None:
     expect(given.ws_protocol_class, None)
 
 
-# --- the life of a server --------------------------------------------------------------------------
+# --- the lifecycle of a server ---------------------------------------------------------------------
 
 
 class Listening:

@@ -1,4 +1,4 @@
-"""The fence on simulated time: who may write, until when, and what waits."""
+"""The fence on simulated time: which writes may start, until when, and which callers wait."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,12 +19,12 @@ LIMITS = Limits(begin=10.0, end=12.5, lease=15.0)
 
 
 class Scene:
-    """A fence that was put up, and writes."""
+    """A fence with a Lease, and writes."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self.clock = SimulatedClock(loop, START)
         self.fence = Fence(self.clock)
-        self.fence.put_up(LIMITS, lambda: "somebody else has it")
+        self.fence.put_up(LIMITS, lambda: "another process holds it")
         self.written: list[float] = []
 
     @property
@@ -32,7 +32,7 @@ class Scene:
         return self.clock.monotonic()
 
     def win(self) -> int:
-        """Win the Lease, and begin a term."""
+        """Acquire the Lease, and begin a term."""
         self.fence.confirm(self.now)
         self.fence.open()
         return self.fence.term
@@ -67,7 +67,7 @@ def test_without_a_lease_it_is_always_open() -> None:
     simulated_time.run(program)
 
 
-def test_writes_begin_while_the_last_renewal_is_young_and_the_term_outlasts_a_late_one() -> None:
+def test_writes_start_while_the_last_renewal_is_recent_and_the_term_survives_a_late_one() -> None:
     async def scene(it: Scene) -> None:
         assert not it.fence.term
         term = it.win()
@@ -85,7 +85,7 @@ def test_writes_begin_while_the_last_renewal_is_young_and_the_term_outlasts_a_la
     play(scene)
 
 
-def test_what_was_taken_in_one_term_is_not_written_in_another() -> None:
+def test_an_allocation_of_one_term_is_not_written_in_another() -> None:
     async def scene(it: Scene) -> None:
         first = it.win()
         it.fence.shut()
@@ -100,12 +100,12 @@ def test_what_was_taken_in_one_term_is_not_written_in_another() -> None:
 
 def test_a_term_needs_a_renewal_and_to_be_opened() -> None:
     async def scene(it: Scene) -> None:
-        it.fence.confirm(it.now)  # the Lease is held, but not yet seen what others wrote
+        it.fence.confirm(it.now)  # the Lease is held, but earlier writes are not observed yet
         assert not it.fence.term
         it.fence.open()
         first = it.fence.term
         it.fence.shut()
-        it.fence.confirm(it.now)  # a renewal that was under way
+        it.fence.confirm(it.now)  # a renewal that was in flight
         assert not it.fence.term
         it.fence.open()
         assert it.fence.term > first > 0
@@ -118,7 +118,7 @@ def test_a_term_needs_a_renewal_and_to_be_opened() -> None:
     play(unconfirmed)
 
 
-def test_a_write_is_broken_off_before_another_process_can_have_the_lease() -> None:
+def test_a_write_is_cancelled_before_another_process_can_hold_the_lease() -> None:
     async def scene(it: Scene) -> None:
         term = it.win()
         await asyncio.sleep(5)
@@ -136,7 +136,7 @@ def test_a_write_is_broken_off_before_another_process_can_have_the_lease() -> No
     play(scene)
 
 
-def test_a_write_is_broken_off_at_once_when_its_time_is_over_already() -> None:
+def test_a_write_past_its_deadline_is_cancelled_at_once() -> None:
     async def scene(it: Scene) -> None:
         await asyncio.sleep(100)
         writing = it.write(it.win(), seconds=60)
@@ -187,7 +187,7 @@ def test_a_task_whose_write_was_cancelled_continues_and_can_be_cancelled_later()
     play(scene)
 
 
-def test_quiet_comes_at_once_where_everything_was_answered() -> None:
+def test_quiet_returns_at_once_if_everything_was_answered() -> None:
     async def scene(it: Scene) -> None:
         assert (await it.write(it.win(), seconds=1)).is_success
         it.fence.shut()
@@ -197,7 +197,7 @@ def test_quiet_comes_at_once_where_everything_was_answered() -> None:
     play(scene)
 
 
-def test_quiet_waits_for_writes_under_way() -> None:
+def test_quiet_waits_for_writes_in_flight() -> None:
     async def scene(it: Scene) -> None:
         writing = it.write(it.win(), seconds=2)
         await asyncio.sleep(1)
@@ -209,7 +209,7 @@ def test_quiet_waits_for_writes_under_way() -> None:
     play(scene)
 
 
-def test_quiet_breaks_off_what_takes_long_and_gives_the_api_server_time_to_notice() -> None:
+def test_quiet_cancels_slow_writes_and_gives_the_api_server_time_to_notice() -> None:
     async def scene(it: Scene) -> None:
         writing = it.write(it.win(), seconds=60)
         await asyncio.sleep(1)
@@ -221,7 +221,7 @@ def test_quiet_breaks_off_what_takes_long_and_gives_the_api_server_time_to_notic
     play(scene)
 
 
-def test_quiet_waits_after_an_answer_that_says_nothing() -> None:
+def test_quiet_waits_after_an_inconclusive_answer() -> None:
     async def scene(it: Scene) -> None:
         lost = Status.failed(ConnectionFailed("POST", "/binding", TimeoutError(), sent=True))
         await it.write(it.win(), status=lost)
@@ -233,7 +233,7 @@ def test_quiet_waits_after_an_answer_that_says_nothing() -> None:
     play(scene)
 
 
-def test_who_waits_gets_the_next_term() -> None:
+def test_a_waiting_caller_gets_the_next_term() -> None:
     async def scene(it: Scene) -> None:
         entering = [asyncio.create_task(it.fence.entered()) for _ in range(3)]
         await asyncio.sleep(1)
@@ -245,9 +245,9 @@ def test_who_waits_gets_the_next_term() -> None:
     play(scene)
 
 
-def test_who_waits_is_told_why_it_was_for_nothing() -> None:
+def test_a_caller_that_waits_in_vain_gets_the_reason() -> None:
     async def scene(it: Scene) -> None:
-        with pytest.raises(Closed, match="somebody else has it"):
+        with pytest.raises(Closed, match="another process holds it"):
             await it.fence.entered()
         assert it.now == LIMITS.patience
 
@@ -271,7 +271,7 @@ def test_no_call_waits_for_a_caller_that_has_disconnected() -> None:
     play(scene)
 
 
-def test_when_there_will_be_no_term_nobody_waits() -> None:
+def test_no_caller_waits_after_the_last_term() -> None:
     async def scene(it: Scene) -> None:
         entering = asyncio.create_task(it.fence.entered())
         await asyncio.sleep(1)

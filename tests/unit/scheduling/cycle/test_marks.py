@@ -57,7 +57,7 @@ async def stage() -> Stage:
     return made
 
 
-async def test_only_labels_that_are_not_so_yet_are_written(stage: Stage) -> None:
+async def test_only_labels_that_differ_are_written(stage: Stage) -> None:
     assert (await stage.marks(await stage.live(), app="web").set()).is_success
     assert stage.writes == 0
     assert (await stage.marks(await stage.live(), app="web", tier="new").set()).is_success
@@ -65,7 +65,7 @@ async def test_only_labels_that_are_not_so_yet_are_written(stage: Stage) -> None
     assert await stage.labels() == {"app": "web", "tier": "new"}
 
 
-async def test_what_was_set_is_taken_back(stage: Stage) -> None:
+async def test_marks_are_reverted(stage: Stage) -> None:
     marks = stage.marks(await stage.live(), tier="new", extra="yes")
     await marks.set()
     assert await stage.labels() == {"app": "web", "tier": "new", "extra": "yes"}
@@ -75,7 +75,7 @@ async def test_what_was_set_is_taken_back(stage: Stage) -> None:
     assert stage.writes == 2
 
 
-async def test_a_write_whose_answer_is_lost_is_taken_back_too(stage: Stage) -> None:
+async def test_a_write_with_a_lost_answer_is_reverted_too(stage: Stage) -> None:
     stage.faults = [Fault(status=403, after=True)]
     marks = stage.marks(await stage.live(), extra="yes")
     assert not (await marks.set()).is_success
@@ -83,7 +83,7 @@ async def test_a_write_whose_answer_is_lost_is_taken_back_too(stage: Stage) -> N
     assert await stage.labels() == {"app": "web", "tier": "old"}
 
 
-async def test_what_was_changed_since_stays(stage: Stage) -> None:
+async def test_later_changes_are_kept(stage: Stage) -> None:
     marks = stage.marks(await stage.live(), tier="new", extra="yes")
     await marks.set()
     await stage.client.patch(Pod, "default", "p", {"metadata": {"labels": {"tier": "newer"}}})
@@ -100,7 +100,7 @@ async def test_a_bound_pod_keeps_its_labels(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("node", ["", "n"])
-async def test_labels_of_a_reservation_are_taken_back_unless_it_is_bound(stage: Stage, node: str) -> None:
+async def test_labels_of_a_reservation_are_reverted_unless_it_is_bound(stage: Stage, node: str) -> None:
     spec = {"template": {"spec": {"containers": []}}, "owners": [{"labelSelector": {}}], "ttl": "1h"}
     resource = resource_of(Reservation)
     document = {"apiVersion": resource.api_version, "kind": "Reservation", "metadata": {"name": "r"}}
@@ -115,7 +115,7 @@ async def test_labels_of_a_reservation_are_taken_back_unless_it_is_bound(stage: 
     assert labels == ({"extra": "yes"} if node else {})
 
 
-async def test_a_pod_in_the_place_of_another_is_not_marked(stage: Stage) -> None:
+async def test_a_replacement_pod_is_not_marked(stage: Stage) -> None:
     old = await stage.live()
     await stage.client.delete(Pod, "default", "p", grace_period_seconds=0)
     document = pod_document("p", uid="")
@@ -132,7 +132,7 @@ async def test_without_a_client_labels_cannot_be_set() -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault(status=409), Fault(cut=True), Fault(cut=True, after=True)], ids=str)
-async def test_a_write_that_fails_for_the_moment_is_tried_again(stage: Stage, fault: Fault) -> None:
+async def test_a_write_that_fails_temporarily_is_retried(stage: Stage, fault: Fault) -> None:
     weather = Weather(stage.server, lambda *_: None)
     marks = Marks(await stage.live(), {"extra": "yes"}, {}, Client(weather, attempts=1), random.Random(1))
     weather.troubles.append(("PATCH", "/pods/p", fault))
@@ -144,21 +144,21 @@ async def test_a_write_that_fails_for_the_moment_is_tried_again(stage: Stage, fa
     assert await stage.labels() == {"app": "web", "tier": "old"}
 
 
-async def test_a_refused_write_says_why(stage: Stage) -> None:
+async def test_a_rejected_write_has_a_reason(stage: Stage) -> None:
     stage.faults = [Fault(status=403)]
     status = await stage.marks(await stage.live(), extra="yes").set()
     assert isinstance(status.error, Forbidden)
     assert status.message == str(status.error)
 
 
-async def test_a_pod_that_is_being_deleted_is_not_to_be_bound(stage: Stage) -> None:
+async def test_a_pod_that_is_being_deleted_is_not_marked(stage: Stage) -> None:
     marks = stage.marks(await stage.live(), extra="yes")
     await stage.client.patch(Pod, "default", "p", {"metadata": {"finalizers": ["example.com/kept"]}})
     await stage.client.delete(Pod, "default", "p", grace_period_seconds=0)
     assert (await marks.set()).message == "pod is being deleted"
 
 
-async def test_what_another_has_set_is_not_taken_back(stage: Stage) -> None:
+async def test_labels_set_by_others_are_not_reverted(stage: Stage) -> None:
     marks = stage.marks(await stage.live(), extra="yes")
     await stage.client.patch(Pod, "default", "p", {"metadata": {"labels": {"extra": "yes"}}})
     await marks.take_back()  # nothing was set yet
@@ -166,11 +166,11 @@ async def test_what_another_has_set_is_not_taken_back(stage: Stage) -> None:
     await marks.set()
     await marks.take_back()
     await stage.client.patch(Pod, "default", "p", {"metadata": {"labels": {"extra": "yes"}}})
-    await marks.take_back()  # that was done already
+    await marks.take_back()  # that was already reverted
     assert (await stage.labels())["extra"] == "yes"
 
 
-async def test_a_change_while_marks_are_taken_back_stays(stage: Stage) -> None:
+async def test_a_change_during_the_revert_is_kept(stage: Stage) -> None:
     marks = stage.marks(await stage.live(), tier="new", extra="yes")
     await marks.set()
     stage.faults = [Fault(held=asyncio.Event())]
@@ -185,7 +185,7 @@ async def test_a_change_while_marks_are_taken_back_stays(stage: Stage) -> None:
     assert await stage.labels() == {"app": "web", "tier": "newer"}
 
 
-async def test_an_annotation_that_was_there_before_is_not_taken_back(stage: Stage) -> None:
+async def test_an_annotation_that_existed_before_is_not_reverted(stage: Stage) -> None:
     await stage.client.patch(Pod, "default", "p", {"metadata": {"annotations": {"a": "1", "b": "1"}}})
     marks = Marks(await stage.live(), {}, {"a": "1", "b": "2"}, stage.client, random.Random(1))
     await marks.set()

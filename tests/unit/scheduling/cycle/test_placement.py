@@ -33,7 +33,7 @@ from ..worlds import Binder, configuration, node, pod, pod_document, world
 
 
 class Records(Plugin, ReservationNominator, ResizePod, Reserve, Permit, PreBind, PostBind):
-    """Answers what the test wants, and notes its calls."""
+    """Returns what the test configures, and records its calls."""
 
     name = "Records"
     answers: ClassVar[dict[str, Status | Exception]] = {}
@@ -109,7 +109,7 @@ class World:
         return Placement(self.framework, self.framework.new_state(), pod("p"), node_name)
 
     async def placed(self, placement: Placement) -> Status:
-        """Take all steps, without going back."""
+        """Take all steps, without rolling back."""
         status = placement.reserve()
         if status.is_success:
             status = placement.permit()
@@ -144,7 +144,7 @@ async def test_a_placement_takes_the_steps_of_a_cycle_in_order(answers: Any) -> 
     assert w.handle.nodes.placed_on("uid-p") == "a"
 
 
-async def test_every_plugin_is_told_the_pod_the_node_and_the_state_of_the_cycle(answers: Any) -> None:
+async def test_every_plugin_gets_the_pod_the_node_and_the_state_of_the_cycle(answers: Any) -> None:
     w = World()
     w.cluster.store(Pod).discard("default/p")
     for ends in ("bound", "given back"):
@@ -179,7 +179,7 @@ async def test_every_plugin_is_told_the_pod_the_node_and_the_state_of_the_cycle(
         ("pre_bind", [*TAKEN, "permit", "pre_bind", *BACK]),
     ],
 )
-async def test_a_failure_gives_back_what_was_taken_until_then(
+async def test_a_failure_rolls_back_what_was_allocated(
     answers: Any, point: str, calls: list[str], how: str
 ) -> None:
     answers[point] = {
@@ -204,7 +204,7 @@ async def test_a_rejection_before_the_pod_is_assumed_is_an_error(answers: Any, p
 
 
 @pytest.mark.parametrize("point", ["nominate", "resize"])
-async def test_what_broke_before_the_pod_is_assumed_is_kept(answers: Any, point: str) -> None:
+async def test_an_error_before_the_pod_is_assumed_is_kept(answers: Any, point: str) -> None:
     answers[point] = error = RuntimeError("no")
     assert World().placement().reserve().error is error
 
@@ -227,7 +227,7 @@ async def test_without_the_gate_no_pod_is_resized(answers: Any) -> None:
     assert "resize" not in w.records.calls
 
 
-async def test_a_pod_that_is_on_a_node_already_keeps_what_it_has_there(answers: Any) -> None:
+async def test_a_pod_that_is_already_on_a_node_keeps_its_allocations(answers: Any) -> None:
     w = World()
     first, second = w.placement(), w.placement("b")
     assert first.reserve().is_success
@@ -256,7 +256,7 @@ async def test_a_pod_that_a_plugin_has_placed_meanwhile_stays_there(answers: Any
     assert w.handle.nodes.placed_on("uid-p") == "b"
 
 
-async def test_giving_back_twice_gives_back_once(answers: Any) -> None:
+async def test_rolling_back_twice_rolls_back_once(answers: Any) -> None:
     w = World()
     placement = w.placement()
     placement.reserve()
@@ -266,7 +266,7 @@ async def test_giving_back_twice_gives_back_once(answers: Any) -> None:
     assert w.records.calls == calls == [*TAKEN, *BACK]
 
 
-async def test_plugins_and_handlers_that_raise_keep_nothing_from_the_rest(answers: Any) -> None:
+async def test_plugins_and_handlers_that_raise_do_not_stop_the_others(answers: Any) -> None:
     answers["unreserve"] = RuntimeError("unreserve")
     answers["delete nomination"] = RuntimeError("nomination")
     w = World()
@@ -278,7 +278,7 @@ async def test_plugins_and_handlers_that_raise_keep_nothing_from_the_rest(answer
     assert w.is_clean()
 
 
-async def test_a_waiting_pod_is_known_as_soon_as_permit_has_answered(answers: Any) -> None:
+async def test_a_waiting_pod_is_registered_as_soon_as_permit_has_answered(answers: Any) -> None:
     answers["permit"] = Status.wait(60)
     w = World()
     placement = w.placement()
@@ -309,7 +309,7 @@ async def test_a_rejection_of_a_waiting_pod_is_a_failure(answers: Any) -> None:
     assert placement.ended == ""
 
 
-async def test_the_way_back_ends_the_wait_in_no_plugins_name(answers: Any) -> None:
+async def test_the_rollback_ends_the_wait_without_naming_a_plugin(answers: Any) -> None:
     answers["permit"] = Status.wait(60)
     w = World()
     placement = w.placement()
@@ -322,7 +322,7 @@ async def test_the_way_back_ends_the_wait_in_no_plugins_name(answers: Any) -> No
     assert (status.is_rejected, status.plugin, status.message) == (True, "", "the plan was dropped")
 
 
-async def test_a_permit_that_comes_after_the_way_back_is_too_late(answers: Any) -> None:
+async def test_permit_after_the_rollback_is_too_late(answers: Any) -> None:
     answers["permit"] = Status.wait(60)
     w = World()
     with w.placement() as placement:
@@ -330,7 +330,7 @@ async def test_a_permit_that_comes_after_the_way_back_is_too_late(answers: Any) 
         await asyncio.sleep(0)
         waiting = w.handle.waiting_pods.get("uid-p")
         assert waiting is not None
-        waiting.allow("Records")  # the task has not heard of it yet
+        waiting.allow("Records")  # the task has not been resumed yet
         assert placement.give_back("the plan was dropped")
         status = await task
     assert (status.code, status.message) == (Code.ERROR, "the plan was dropped")
@@ -338,7 +338,7 @@ async def test_a_permit_that_comes_after_the_way_back_is_too_late(answers: Any) 
     assert w.is_clean()
 
 
-async def test_a_cancelled_wait_gives_back(answers: Any) -> None:
+async def test_a_cancelled_wait_rolls_back(answers: Any) -> None:
     answers["permit"] = Status.wait(60)
     w = World()
 
@@ -355,7 +355,7 @@ async def test_a_cancelled_wait_gives_back(answers: Any) -> None:
     assert w.is_clean()
 
 
-async def test_what_is_being_written_is_given_back_by_nobody_else(answers: Any) -> None:
+async def test_a_write_in_flight_is_rolled_back_only_by_its_caller(answers: Any) -> None:
     w = World()
     placement = w.placement()
     placement.reserve()
@@ -396,7 +396,7 @@ async def test_an_ended_placement_takes_no_further_step(answers: Any) -> None:
     assert not w.records.calls
 
 
-async def test_several_placements_of_a_plan_are_held_and_given_back_together(answers: Any) -> None:
+async def test_several_placements_of_a_plan_are_held_and_rolled_back_together(answers: Any) -> None:
     answers["permit"] = Status.wait(60)
     w = World()
     names = ("p", "q", "r")
@@ -410,7 +410,9 @@ async def test_several_placements_of_a_plan_are_held_and_given_back_together(ans
     assert w.is_clean()
 
 
-async def test_a_nomination_ends_with_the_assumption_and_comes_back_with_it(answers: Any) -> None:
+async def test_a_nomination_ends_when_the_pod_is_assumed_and_is_restored_when_it_is_forgotten(
+    answers: Any,
+) -> None:
     w = World()
     pods, nominator = w.cluster.store(Pod), w.handle.nominator
     nominated = pod("p", status={"nominatedNodeName": "a"})
@@ -441,7 +443,7 @@ class Marking(World):
         return self.faults.pop() if self.faults else None
 
     async def marked(self) -> Placement:
-        """Return a placement of the pod as it is on the server, a label and an annotation wanted."""
+        """Return a placement of the pod on the server, with a label and an annotation to set."""
         await self.server.load()
         document = pod_document("p")
         document["spec"]["containers"][0]["image"] = "i"
@@ -457,7 +459,7 @@ class Marking(World):
         return dict(meta.labels), dict(meta.annotations)
 
 
-async def test_labels_are_set_once_before_the_pod_is_bound_and_taken_back() -> None:
+async def test_labels_are_set_once_before_the_pod_is_bound_and_reverted() -> None:
     w = Marking()
     placement = await w.marked()
     placement.binding.labels["extra"] = "yes"
@@ -472,7 +474,7 @@ async def test_labels_are_set_once_before_the_pod_is_bound_and_taken_back() -> N
     assert await w.live() == ({}, {})
 
 
-async def test_annotations_are_set_where_what_binds_does_not_carry_them() -> None:
+async def test_annotations_are_set_if_the_binding_does_not_carry_them() -> None:
     w = Marking()
     placement = await w.marked()
     assert (await placement.mark(placement.pod)).is_success

@@ -1,4 +1,4 @@
-"""Whatever is asked and whatever happens, plans are about pods and nodes that are there, and bounded."""
+"""After any calls and events, plans are bounded and refer to existing pods and nodes."""
 
 import asyncio
 import json

@@ -28,7 +28,7 @@ def popped(queue):
     return None if item is None else item.pod.metadata.name
 
 
-def test_higher_priority_goes_first_then_the_earlier_one(queue, clock):
+def test_higher_priority_comes_first_then_the_earlier_pod(queue, clock):
     for name, priority in (("a", 1), ("b", 5), ("c", 1)):
         queue.add(pod(name, priority))
         clock.advance(1)
@@ -64,7 +64,7 @@ def test_backoff_doubles_up_to_the_maximum(queue, clock):
     assert waits == [1, 2, 4, 8, 10, 10]
 
 
-def test_an_unschedulable_pod_is_tried_again_after_five_minutes(queue, clock):
+def test_an_unschedulable_pod_is_retried_after_five_minutes(queue, clock):
     queue.add(pod("a"))
     queue.requeue(queue.pop(), rejected=True)
     assert queue.ready_in() == FLUSH_AFTER
@@ -105,7 +105,7 @@ def test_a_placed_pod_is_forgotten(queue):
     assert queue.pool_of("a") is None
 
 
-def test_a_placement_brings_back_only_pods_that_it_may_help(queue, clock):
+def test_a_placement_moves_back_only_pods_that_it_may_help(queue, clock):
     for name, helped in (("a", False), ("b", True)):
         queue.add(pod(name))
         queue.requeue(queue.pop(), rejected=True, placements_help=helped)
@@ -114,7 +114,7 @@ def test_a_placement_brings_back_only_pods_that_it_may_help(queue, clock):
     assert [queue.pool_of(name) for name in "ab"] == ["unschedulable", "active"]
 
 
-def test_a_pod_that_changed_in_flight_is_tried_again(queue, clock):
+def test_a_pod_that_changed_in_flight_is_retried(queue, clock):
     queue.add(pod("a"))
     item = queue.pop()
     queue.add(pod("a"))
@@ -122,7 +122,7 @@ def test_a_pod_that_changed_in_flight_is_tried_again(queue, clock):
     assert queue.pool_of("a") == "backoff"
 
 
-def test_a_gated_pod_is_asked_about_again_when_something_changes(clock):
+def test_a_gated_pod_is_checked_again_when_something_changes(clock):
     gates = {"a"}
     queue = SchedulingQueue(clock, admits=lambda pod: pod.metadata.name not in gates)
     queue.add(pod("a"))
@@ -139,7 +139,7 @@ def test_an_active_pod_can_be_picked_ahead_of_its_turn(queue):
     assert [popped(queue), popped(queue)] == ["a", None]
 
 
-def test_a_pod_for_which_anything_may_help_is_tried_again_when_it_is_touched(queue):
+def test_a_pod_that_any_change_may_help_is_retried_when_it_is_touched(queue):
     for name, anything_helps in (("a", True), ("b", False)):
         queue.add(pod(name))
         queue.requeue(queue.pop(), rejected=True, anything_helps=anything_helps)
@@ -148,7 +148,7 @@ def test_a_pod_for_which_anything_may_help_is_tried_again_when_it_is_touched(que
     assert queue.pool_of("b") == "unschedulable"
 
 
-def test_a_pod_that_is_touched_in_flight_is_tried_again_where_anything_may_help(queue):
+def test_a_pod_that_is_touched_in_flight_is_retried_if_any_change_may_help(queue):
     queue.add(pod("a"))
     item = queue.pop()
     queue.touch(pod("a"))
@@ -165,7 +165,7 @@ def test_an_activated_pod_is_tried_at_once_whatever_it_waits_for(queue):
     assert popped(queue) is None
 
 
-def test_a_pod_activated_in_flight_is_tried_again_should_it_fail(queue, clock):
+def test_a_pod_activated_in_flight_is_retried_if_it_fails(queue, clock):
     queue.add(pod("a"))
     item = queue.pop()
     queue.activate("a")

@@ -1,4 +1,4 @@
-"""What is logged of attempts when somebody asks for it."""
+"""What is logged of attempts on request."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ LOG = "koordpy.scheduling.explain.attempt_log"
 
 
 class Fit(Plugin, Filter):
-    """Refuses nodes whose name begins with full."""
+    """Rejects nodes whose name begins with full."""
 
     name = "Fit"
 
@@ -29,7 +29,7 @@ class Fit(Plugin, Filter):
 
 
 class Taste(Plugin, Score):
-    """Likes nodes by the number at the end of their names."""
+    """Scores nodes by the number at the end of their names."""
 
     name = "Taste"
 
@@ -55,7 +55,7 @@ def heard(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, LOG)
 
 
-def test_nothing_is_logged_unless_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_logged_by_default(caplog: pytest.LogCaptureFixture) -> None:
     made, _ = logging_extender()
     attempt(made, "a1", "a2", "full3")
     attempt(made, "full3")
@@ -77,7 +77,7 @@ def test_the_best_nodes_are_shown_as_a_table(caplog: pytest.LogCaptureFixture) -
     assert len(caplog.messages[0].splitlines()) == 5
 
 
-def test_refusals_are_shown_by_plugin_and_reason(caplog: pytest.LogCaptureFixture) -> None:
+def test_rejections_are_shown_by_plugin_and_reason(caplog: pytest.LogCaptureFixture) -> None:
     made, _ = logging_extender(filter_failures=True)
     attempt(made, "a1", "full3")
     assert caplog.messages == [
@@ -85,7 +85,7 @@ def test_refusals_are_shown_by_plugin_and_reason(caplog: pytest.LogCaptureFixtur
     ]
 
 
-def test_a_diagnosis_is_written_at_once_where_that_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_diagnosis_is_written_immediately_in_blocking_mode(caplog: pytest.LogCaptureFixture) -> None:
     made, listener = logging_extender(diagnosis=True, diagnosis_blocking=True)
     seen: list[Diagnosis] = []
     listener.processors["seen"] = seen.append
@@ -118,7 +118,7 @@ async def test_diagnoses_are_written_by_workers_and_dropped_beyond_the_queue(
     await listener.close()
 
 
-def test_a_listener_that_breaks_holds_nothing_up(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_listener_that_raises_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
     made, _ = logging_extender()
 
     def broken(decision: Decision, step: str) -> None:

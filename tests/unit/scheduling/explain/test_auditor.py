@@ -1,4 +1,4 @@
-"""The life of a workload as the auditor measures it."""
+"""The records of workloads in the auditor."""
 
 import logging
 from typing import Any
@@ -33,7 +33,7 @@ def pod(name: str = "p", node: str = "", gates: int = 0, **meta: Any) -> Pod:
 
 
 class Audit:
-    """An auditor with a registry of its own."""
+    """An auditor with a separate registry."""
 
     def __init__(self, **settings: Any) -> None:
         self.settings = AuditorSettings(enabled=True, **settings)
@@ -48,7 +48,7 @@ class Audit:
         return self.registry.get_sample_value(f"{PREFIX}{name}", {"priority": "koord-prod", **labels})
 
     def attempt(self, subject: Pod, audit: RecordType | None = None) -> None:
-        """One attempt that fails, after a plugin noted something, or not."""
+        """One attempt that fails, optionally after a plugin recorded a finding."""
         decision = Decision(subject, "default-scheduler", NOW, {})
         self.decisions.begin(decision)
         state = decision.state = CycleState()
@@ -77,7 +77,7 @@ def test_events_are_counted_until_the_pod_is_scheduled() -> None:
     assert counts == {"create": 1, "scheduleFailure": 2, "scheduled": 1}
 
 
-def test_a_pod_that_goes_without_a_node_ends_as_deleted_and_one_that_others_bind_as_scheduled() -> None:
+def test_a_pod_deleted_without_a_node_ends_as_deleted_and_one_bound_by_others_as_scheduled() -> None:
     audit = Audit()
     for name in ("gone", "bound", "taken"):
         audit.auditor.pod_added(pod(name))
@@ -151,7 +151,7 @@ def test_a_failure_after_a_nomination_invalidates_it_once() -> None:
     assert audit.value("preemption_cycle_interrupted_seconds_count") == 3
 
 
-def test_an_attempt_of_which_a_plugin_noted_more_is_no_plain_failure() -> None:
+def test_an_attempt_with_a_plugins_finding_is_not_a_plain_failure() -> None:
     audit = Audit()
     audit.auditor.pod_added(pod())
     audit.attempt(pod(), RecordType.PREEMPT_NOMINATED)
@@ -196,7 +196,7 @@ def test_pods_of_gangs_are_in_the_record_of_their_group(meta: dict[str, Any]) ->
     assert audit.events("preemptFailure", "gangScheduled") == 1
 
 
-def test_a_gang_that_is_deleted_ends_so() -> None:
+def test_a_deleted_gang_ends_as_deleted() -> None:
     audit = Audit()
     audit.auditor.gang_added("d/g", 3)
     audit.auditor.gang_deleted("d/g")
@@ -211,7 +211,7 @@ EVENTS = st.sampled_from(["add", "gate", "ungate", "fail", "bind", "delete", *Re
 
 
 @given(st.lists(st.tuples(EVENTS, st.integers(0, 100)), max_size=40))
-def test_no_order_of_events_leaves_a_record_behind_or_measures_less_than_nothing(
+def test_no_order_of_events_leaks_a_record_or_measures_a_negative_time(
     happened: list[tuple[Any, int]],
 ) -> None:
     audit = Audit()
@@ -239,7 +239,7 @@ def test_no_order_of_events_leaves_a_record_behind_or_measures_less_than_nothing
         assert all(sample.value >= 0 for sample in metric.samples if sample.name.endswith("_sum"))
 
 
-def test_a_plugin_notes_what_happened_to_a_pod_that_waits() -> None:
+def test_a_plugin_records_what_happened_to_a_waiting_pod() -> None:
     audit = Audit()
     waiting, gone = pod(), pod("gone")
     audit.auditor.pod_added(waiting)
@@ -254,7 +254,7 @@ def test_a_plugin_notes_what_happened_to_a_pod_that_waits() -> None:
     assert len(audit.auditor) == 0
 
 
-def test_groups_that_are_never_ended_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_that_never_end_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auditor, "MOST_GROUPS", 2)
     audit = Audit()
     for number in range(3):

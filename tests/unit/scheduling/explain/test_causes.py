@@ -1,4 +1,4 @@
-"""Why a pod waits that nobody asked us about: each cause is found in the world that has it."""
+"""Why a pod waits that kube-scheduler never sent: each cause is found in a matching cluster."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -101,7 +101,7 @@ def test_the_gates_of_plugins_are_explained_one_by_one() -> None:
     assert found[2].message.startswith("spec.schedulingGates: a.io/x:")
 
 
-def test_a_pod_that_is_being_deleted_is_told_with_what_holds_it() -> None:
+def test_a_pod_that_is_being_deleted_is_reported_with_its_finalizers() -> None:
     document = pod_document("p", **OURS)
     document["metadata"] |= {"deletionTimestamp": OLD, "finalizers": ["keep.io/me"]}
     [cause] = causes(made(), decode(Pod, document))
@@ -109,7 +109,7 @@ def test_a_pod_that_is_being_deleted_is_told_with_what_holds_it() -> None:
     assert "keep.io/me" in cause.message
 
 
-def test_a_pod_that_somebody_else_bound_is_told() -> None:
+def test_a_pod_bound_by_another_scheduler_is_reported() -> None:
     it = made()
     ask(it)
     it.handle.cluster.store(Pod).apply(waiting())
@@ -118,7 +118,7 @@ def test_a_pod_that_somebody_else_bound_is_told() -> None:
     assert "node b" in cause.message
 
 
-def test_of_a_pod_that_went_by_it_is_told_when_all_of_its_scheduler_do() -> None:
+def test_an_unconfigured_extender_is_reported_if_no_pod_of_the_scheduler_is_sent() -> None:
     it = made()
     it.handle.cluster.store(Pod).apply(waiting())
     assert names(causes(it, waiting(nodeName="b"))) == [
@@ -127,21 +127,21 @@ def test_of_a_pod_that_went_by_it_is_told_when_all_of_its_scheduler_do() -> None
     ]
 
 
-def test_a_bound_pod_that_we_were_asked_about_needs_no_cause() -> None:
+def test_a_bound_pod_that_was_filtered_needs_no_cause() -> None:
     it = made()
     it.handle.cluster.store(Pod).apply(waiting())
     ask(it, "p")
     assert causes(it, waiting(nodeName="a")) == []
 
 
-def test_a_pod_that_we_were_asked_to_bind_but_not_to_filter_is_no_strangers() -> None:
+def test_a_pod_with_a_bind_call_but_no_filter_call_is_not_foreign() -> None:
     it = made()
     it.handle.cluster.store(Pod).apply(waiting())
     it.histories.binding("uid-p", "a")
     assert causes(it, waiting(nodeName="a")) == []
 
 
-def test_kube_schedulers_own_words_are_the_best_witness() -> None:
+def test_kube_schedulers_own_message_is_the_best_evidence() -> None:
     told_so = told("Unschedulable", "0/2 nodes are available: 2 node(s) had untolerated taint {x: y}.")
     [cause] = causes(made(), waiting(**told_so))
     assert (cause.cause, cause.certainty) == ("RefusedInTree", Certainty.CERTAIN)
@@ -158,13 +158,13 @@ def test_kube_schedulers_own_words_are_the_best_witness() -> None:
         ("running PreFilter plugin VolumeBinding: no such storage class", "SchedulerError"),
     ],
 )
-def test_a_broken_attempt_is_the_extenders_fault_or_not(message: str, expected: str) -> None:
+def test_a_failed_attempt_is_attributed_to_the_extender_or_not(message: str, expected: str) -> None:
     [cause] = causes(made(), waiting(**told("SchedulerError", message)))
     assert (cause.cause, cause.certainty) == (expected, Certainty.CERTAIN)
     assert message in cause.message
 
 
-def test_what_in_tree_filters_would_refuse_is_found_without_kube_schedulers_words() -> None:
+def test_in_tree_rejections_are_found_without_kube_schedulers_message() -> None:
     tainted = node("a", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
     it = made(tainted, node("b", cpu="1"))
     ask(it)
@@ -174,7 +174,7 @@ def test_what_in_tree_filters_would_refuse_is_found_without_kube_schedulers_word
     assert "1 node(s) had untolerated taint" in cause.message
 
 
-def test_a_cluster_without_nodes_refuses_every_pod_in_tree() -> None:
+def test_a_cluster_without_nodes_rejects_every_pod_in_tree() -> None:
     it = made()
     for name in ("a", "b"):
         it.handle.cluster.store(Node).discard(name)
@@ -182,7 +182,7 @@ def test_a_cluster_without_nodes_refuses_every_pod_in_tree() -> None:
     assert names(causes(it, waiting())) == [("RefusedInTree", "likely")]
 
 
-def test_others_are_placed_and_nobody_ever_asked_so_the_extender_is_not_configured() -> None:
+def test_pods_bound_without_any_call_mean_that_the_extender_is_not_configured() -> None:
     it = made()
     pods = it.handle.cluster.store(Pod)
     pods.apply(waiting("other"))
@@ -192,7 +192,7 @@ def test_others_are_placed_and_nobody_ever_asked_so_the_extender_is_not_configur
     assert "1 pod with schedulerName koord-scheduler" in found[0].message
 
 
-def test_others_of_another_scheduler_prove_nothing_about_ours() -> None:
+def test_pods_of_another_scheduler_are_no_evidence() -> None:
     it = made()
     pods = it.handle.cluster.store(Pod)
     pods.apply(waiting("other", schedulerName="volcano"))
@@ -200,13 +200,13 @@ def test_others_of_another_scheduler_prove_nothing_about_ours() -> None:
     assert names(causes(it, waiting())) == [("SchedulerNotRunning", "likely")]
 
 
-def test_silence_about_everybody_means_that_no_scheduler_runs() -> None:
+def test_no_calls_for_any_pod_mean_that_no_scheduler_runs() -> None:
     found = causes(made(), waiting())
     assert names(found) == [("SchedulerNotRunning", "likely")]
     assert "a profile koord-scheduler" in found[0].fix
 
 
-def test_when_others_are_asked_about_managed_resources_remain() -> None:
+def test_if_other_pods_are_sent_managed_resources_are_the_cause() -> None:
     it = made()
     ask(it)
     [cause] = causes(it, waiting())
@@ -233,7 +233,7 @@ def test_a_young_pod_may_just_not_have_had_its_turn() -> None:
     assert names(causes(it, subject)) == [("NotManaged", "possible")]
 
 
-def test_a_pod_that_was_sent_waits_for_its_next_turn() -> None:
+def test_a_filtered_pod_waits_for_its_next_turn() -> None:
     it = made()
     it.handle.cluster.store(Pod).apply(waiting())
     ask(it, "p")

@@ -1,4 +1,4 @@
-"""Readers of decisions are told of attempts that got further, and dropped when they fall behind."""
+"""Readers of decisions receive attempts that have progressed, and are dropped when they fall behind."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ def begun(decisions: Decisions, name: str) -> Decision:
     return decision
 
 
-async def test_steps_that_follow_each_other_fast_are_told_as_one() -> None:
+async def test_quick_steps_are_merged() -> None:
     decisions = Decisions()
     stream = DecisionStreams(decisions).open()
     first, second = begun(decisions, "a"), begun(decisions, "b")
@@ -35,14 +35,14 @@ async def test_steps_that_follow_each_other_fast_are_told_as_one() -> None:
     ]
 
 
-async def test_an_attempt_that_has_only_begun_is_no_news() -> None:
+async def test_an_attempt_that_has_only_begun_is_not_reported() -> None:
     decisions = Decisions()
     stream = DecisionStreams(decisions).open()
     begun(decisions, "a")
     assert await stream.take(0.01) == ()
 
 
-async def test_a_reader_that_falls_behind_is_dropped_and_nobody_waits_for_it() -> None:
+async def test_a_reader_that_falls_behind_is_dropped_without_blocking() -> None:
     decisions = Decisions()
     stream = DecisionStreams(decisions).open()
     for number in range(MOST_BEHIND + 5):
@@ -64,7 +64,7 @@ async def test_a_reader_that_waits_is_woken_when_the_process_stops() -> None:
     assert len(streams) == 0
 
 
-def test_only_so_many_may_listen_and_one_that_leaves_makes_room() -> None:
+def test_the_number_of_readers_is_limited_and_a_leaving_one_frees_its_place() -> None:
     streams = DecisionStreams(Decisions())
     opened = [streams.open() for _ in range(MOST_STREAMS)]
     with pytest.raises(TooManyStreams):
@@ -73,7 +73,7 @@ def test_only_so_many_may_listen_and_one_that_leaves_makes_room() -> None:
     streams.open()
 
 
-def test_decisions_that_are_wanted_are_picked_before_they_are_counted() -> None:
+def test_decisions_are_selected_before_the_limit_applies() -> None:
     decisions = Decisions()
     for number in range(5):
         begun(decisions, f"p{number}").become("bound" if number % 2 else "failed", "n")

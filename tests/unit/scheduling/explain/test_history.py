@@ -1,4 +1,4 @@
-"""The life of a pod: what is noted of it, in which order, and how much is kept."""
+"""The history of a pod: what is recorded, in which order, and how much is kept."""
 
 import asyncio
 import json
@@ -78,7 +78,7 @@ def whats(of: Extender, name: str = "p") -> list[str]:
     return [step.what for step in steps(of, name)]
 
 
-async def test_from_the_first_sight_to_the_binding_every_step_is_there_with_its_time() -> None:
+async def test_every_step_from_the_first_observation_to_the_binding_is_recorded_with_its_time() -> None:
     it = made()
     show(it, pod("p", **GATE))
     clock(it).advance(3)
@@ -97,7 +97,7 @@ async def test_from_the_first_sight_to_the_binding_every_step_is_there_with_its_
     assert found[0].time == "2026-03-01T12:00:00.000000Z"
 
 
-def test_a_refusal_says_why_and_the_gap_to_the_next_attempt_shows_the_backoff() -> None:
+def test_a_rejection_has_a_reason_and_the_gap_to_the_next_attempt_shows_the_backoff() -> None:
     it = made()
     show(it, pod("p"))
     it.filter(filter_body(pod_document("p"), ["b"]))
@@ -111,7 +111,7 @@ def test_a_refusal_says_why_and_the_gap_to_the_next_attempt_shows_the_backoff() 
     assert seen.what == "seen"
 
 
-def test_attempts_that_say_the_same_again_are_counted_in_one_step() -> None:
+def test_repeated_attempts_are_counted_in_one_step() -> None:
     it = made()
     show(it, pod("p"))
     for _ in range(1000):
@@ -135,7 +135,7 @@ def test_what_kube_scheduler_reports_between_attempts_is_counted_with_them() -> 
     assert "too small" in steps(it)[2].message
 
 
-async def test_a_wait_at_permit_and_its_end_are_there() -> None:
+async def test_a_wait_at_permit_and_its_end_are_recorded() -> None:
     it = made(Holds)
     show(it, pod("p"))
     it.filter(filter_body(pod_document("p"), ["a", "b"]))
@@ -152,7 +152,7 @@ async def test_a_wait_at_permit_and_its_end_are_there() -> None:
     assert steps(it)[4].after_seconds == 30
 
 
-async def test_an_error_of_a_bind_is_told_and_the_next_try_follows() -> None:
+async def test_a_bind_error_is_recorded_and_the_next_attempt_follows() -> None:
     it = made(OnlyA, Refuses)
     show(it, pod("p"))
     it.filter(filter_body(pod_document("p"), ["a"]))
@@ -164,7 +164,7 @@ async def test_an_error_of_a_bind_is_told_and_the_next_try_follows() -> None:
     assert "on fire" in failed.message
 
 
-def test_a_pod_of_no_profile_is_remembered_with_the_refusal() -> None:
+def test_a_pod_without_a_profile_is_recorded_with_the_rejection() -> None:
     it = made()
     document = pod_document("p", schedulerName="other")
     it.filter(filter_body(document, ["a"]))
@@ -172,7 +172,7 @@ def test_a_pod_of_no_profile_is_remembered_with_the_refusal() -> None:
     assert "no profile for schedulerName 'other'" in steps(it)[1].message
 
 
-def test_a_binding_that_we_were_not_asked_for_is_somebody_elses() -> None:
+def test_a_binding_without_a_bind_call_is_foreign() -> None:
     it = made()
     show(it, pod("never"), pod("asked"))
     it.filter(filter_body(pod_document("asked"), ["a"]))
@@ -195,7 +195,7 @@ def test_in_light_mode_kube_schedulers_own_binding_is_the_expected_end() -> None
     assert not histories.bound_elsewhere
 
 
-def test_nominations_and_deletions_are_there() -> None:
+def test_nominations_and_deletions_are_recorded() -> None:
     it = made()
     show(it, pod("p"))
     show(it, pod("p", status={"nominatedNodeName": "b"}))
@@ -208,14 +208,14 @@ def test_nominations_and_deletions_are_there() -> None:
     assert whats(it) == ["seen", "nominated", "deleting", "deleted"]
 
 
-def test_pods_that_were_bound_before_we_looked_have_no_life() -> None:
+def test_pods_bound_before_the_start_have_no_history() -> None:
     it = made()
     show(it, pod("old", node_name="a"))
     assert it.histories.lives("default", "old") == []
     assert len(it.histories) == 0
 
 
-def test_a_pod_that_takes_anothers_name_has_a_life_of_its_own() -> None:
+def test_a_pod_that_reuses_a_name_has_a_separate_history() -> None:
     it = made()
     show(it, pod("p", uid="one"))
     clock(it).advance(1)
@@ -223,7 +223,7 @@ def test_a_pod_that_takes_anothers_name_has_a_life_of_its_own() -> None:
     assert [found.pod.metadata.uid for found in it.histories.lives("default", "p")] == ["two", "one"]
 
 
-def test_no_more_steps_than_the_limit_are_kept_and_the_first_sight_is_not_lost() -> None:
+def test_steps_are_limited_and_the_first_observation_is_kept() -> None:
     it = made()
     show(it, pod("p"))
     began = clock(it).now()
@@ -236,7 +236,7 @@ def test_no_more_steps_than_the_limit_are_kept_and_the_first_sight_is_not_lost()
     assert life(it).cycles == 200
 
 
-def test_no_more_pods_than_the_limit_are_kept_and_those_that_wait_go_last() -> None:
+def test_pods_are_limited_and_waiting_ones_are_dropped_last() -> None:
     cluster = world([node("a")])
     histories = Histories(Handle(cluster), pods=10)
     pods = cluster.store(Pod)
@@ -265,7 +265,7 @@ def test_pods_that_the_watch_never_showed_are_forgotten_before_those_that_wait()
     assert early.is_over
 
 
-def test_a_limit_of_none_remembers_nothing() -> None:
+def test_a_limit_of_zero_records_nothing() -> None:
     cluster = world([node("a")])
     histories = Histories(Handle(cluster), pods=0)
     cluster.store(Pod).apply(pod("p"))
@@ -275,7 +275,7 @@ def test_a_limit_of_none_remembers_nothing() -> None:
 
 
 @pytest.mark.parametrize("what", [What.BOUND, What.BOUND_BY_OTHERS, What.DELETED])
-def test_a_life_is_over_after_its_last_step(what: What) -> None:
+def test_a_history_ends_with_its_last_step(what: What) -> None:
     it = made()
     show(it, pod("p"))
     found = life(it)
@@ -295,9 +295,7 @@ EVENTS = st.lists(
 
 @given(events=EVENTS, limit=st.integers(0, 3))
 @example(events=[("refuse", 0), ("report", 0), ("refuse", 0)], limit=1)
-def test_whatever_happens_lives_stay_bounded_in_order_and_complete(
-    events: list[tuple[str, int]], limit: int
-) -> None:
+def test_histories_stay_bounded_ordered_and_complete(events: list[tuple[str, int]], limit: int) -> None:
     cluster = world([node("a"), node("b")])
     histories = Histories(Handle(cluster), pods=limit)
     pods = cluster.store(Pod)

@@ -14,7 +14,7 @@ from tests.unit.scheduling.worlds import NOW, pod
 
 
 class Watch:
-    """A monitor, and what it listens to. `profile` has the metric to itself."""
+    """A monitor, and the decisions that it observes. `profile` is unique, for its metric."""
 
     def __init__(self, profile: str) -> None:
         self.clock = FakeClock(NOW)
@@ -75,7 +75,7 @@ def test_an_attempt_for_which_no_node_is_chosen_is_forgotten() -> None:
     assert (watch.timeouts, len(watch.monitor)) == (0, 0)
 
 
-def test_one_that_was_forgotten_counts_from_its_beginning_when_it_goes_on() -> None:
+def test_a_forgotten_attempt_that_continues_counts_from_its_start() -> None:
     watch = Watch("m4")
     decision = watch.begin()
     watch.clock.advance(20)
@@ -86,7 +86,7 @@ def test_one_that_was_forgotten_counts_from_its_beginning_when_it_goes_on() -> N
     assert watch.timeouts == 1
 
 
-def test_a_new_attempt_of_the_pod_takes_the_place_of_the_earlier_one() -> None:
+def test_a_new_attempt_of_the_pod_replaces_the_earlier_one() -> None:
     watch = Watch("m5")
     earlier = watch.begin()
     watch.clock.advance(31)

@@ -1,4 +1,4 @@
-"""What is told of Reservations that keep a pod waiting: which one, what is the matter, what to do."""
+"""Reservations that keep a pod waiting: which one, its problem, and the fix."""
 
 import json
 from typing import Any
@@ -34,7 +34,7 @@ def test_a_reservation_that_does_not_exist_is_named() -> None:
     assert "Reservation 'gone', which does not exist" in cause.message
 
 
-def test_labels_that_no_reservation_has_are_told() -> None:
+def test_labels_that_no_reservation_has_are_reported() -> None:
     [cause] = told(asking(), reservation("r", on="n", labels={"team": "b"}))
     assert cause.cause == "ReservationMissing"
     assert "labels that none of the 1 Reservations has" in cause.message
@@ -63,37 +63,37 @@ def test_labels_that_no_reservation_has_are_told() -> None:
         ),
     ],
 )
-def test_what_is_the_matter_with_a_reservation_is_told(made: Reservation, message: str) -> None:
+def test_the_problem_of_a_reservation_is_reported(made: Reservation, message: str) -> None:
     [cause] = told(asking("r", **{"reserved-by": "r"}), made)
     assert cause.cause == "ReservationNotUsable"
     assert cause.message.startswith(f"Reservation r {message}")
     assert cause.fix
 
 
-def test_a_reservation_that_may_be_used_is_no_cause() -> None:
+def test_a_usable_reservation_is_not_a_cause() -> None:
     assert told(asking("r", **{"reserved-by": "r"}), reservation("r", on="n")) == []
 
 
-def test_an_affinity_that_cannot_be_read_is_told() -> None:
+def test_an_invalid_affinity_is_reported() -> None:
     [cause] = told(pod("web", annotations={ASKS: "{"}), reservation("r", on="n"))
     assert cause.cause == "ReservationAffinityUnreadable"
 
 
-def test_of_many_reservations_some_are_told_and_the_rest_counted() -> None:
+def test_of_many_reservations_some_are_named_and_the_rest_counted() -> None:
     made = [reservation(f"r{i}", on="n", labels={"team": "a"}) for i in range(5)]
     *each, rest = told(asking(), *made)
     assert [cause.message.split()[1] for cause in each] == ["r0", "r1", "r2"]
     assert rest.message.startswith("2 more")
 
 
-def test_a_reservation_that_holds_the_room_is_named_with_what_it_holds() -> None:
+def test_a_reservation_that_holds_resources_is_named_with_its_amounts() -> None:
     held = reservation("held", cpu=6, memory="8Gi", on="n")
     [cause] = told(pod("web", cpu="3500m", memory="1Gi"), held)
     assert cause.cause == "HeldByReservation"
     assert cause.message.startswith("Reservation held holds cpu 6, memory 8192Mi of node n for other pods")
 
 
-def test_a_reservation_is_not_blamed_for_what_others_take() -> None:
+def test_a_reservation_is_not_blamed_for_requests_of_pods() -> None:
     held, full = reservation("held", cpu=6, on="n"), pod("full", cpu=6, on="n")
     assert told(pod("web", cpu=3), held, pods=(full,)) == []
     assert told(pod("web", cpu=1), reservation("small", cpu=1, on="n")) == []
@@ -103,5 +103,5 @@ def test_an_owner_is_not_kept_out_by_its_reservation() -> None:
     assert told(pod("web", cpu=3, labels={"reserved-by": "held"}), reservation("held", cpu=6, on="n")) == []
 
 
-def test_where_reservations_are_not_followed_nothing_is_told() -> None:
+def test_without_followed_reservations_there_is_no_cause() -> None:
     assert list(reservation_causes(cluster(node("n")), asking("r"), SERVED)) == []

@@ -1,4 +1,4 @@
-"""What a pod is told about reservations."""
+"""Events on pods about reservations."""
 
 import pytest
 

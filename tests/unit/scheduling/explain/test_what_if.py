@@ -1,4 +1,4 @@
-"""Whole cycles, one after the other, that only tell."""
+"""Whole cycles, one after the other, without side effects."""
 
 from datetime import timedelta
 from typing import Any
@@ -42,7 +42,7 @@ async def tell(cluster: Cluster, framework: Framework, pods: list[Pod]) -> Forec
     return await forecast(framework, cluster, pods)
 
 
-async def test_pods_fill_the_nodes_and_the_rest_is_told_why_not() -> None:
+async def test_pods_fill_the_nodes_and_the_rest_get_the_reason() -> None:
     cluster = world([node("a", cpu="2"), node("b", cpu="3")])
     found = await tell(cluster, whole(cluster), copies(7, cpu="1"))
     assert found.by_node == {"b": 3, "a": 2}
@@ -81,7 +81,7 @@ def _pairs(found: Forecast) -> list[tuple[PlacedPod, PlacedPod]]:
     return list(zip(found.placed[::2], found.placed[1::2], strict=True))
 
 
-async def test_load_that_the_pods_before_would_make_counts() -> None:
+async def test_the_load_of_earlier_pods_counts() -> None:
     cluster = world([])
     made = whole(
         cluster, "LoadAwareScheduling", args={"LoadAwareScheduling": {"usageThresholds": {"cpu": 50}}}
@@ -118,7 +118,7 @@ class Waits(Plugin, PreEnqueue, Score):
 
 
 class Refuses(Plugin, PreFilter):
-    """Refuses every pod."""
+    """Rejects every pod."""
 
     name = "Refuses"
 
@@ -136,7 +136,7 @@ class Breaks(Plugin, Filter):
 
 
 class Spies(Plugin, Filter):
-    """Sees which pods were placed before."""
+    """Records which pods were placed before."""
 
     name = "Spies"
     seen: list[list[str]]
@@ -160,7 +160,7 @@ class Spies(Plugin, Filter):
         (Breaks, "Filter", 'Breaks: running Filter plugin "Breaks": ValueError: broken'),
     ],
 )
-async def test_the_stage_that_stops_a_pod_is_told(plugin: type[Plugin], stage: str, message: str) -> None:
+async def test_the_stage_that_stops_a_pod_is_reported(plugin: type[Plugin], stage: str, message: str) -> None:
     cluster = world([node("a")])
     found = await tell(cluster, framework(cluster, plugin), copies(2))
     assert found.stopped is not None
@@ -168,7 +168,7 @@ async def test_the_stage_that_stops_a_pod_is_told(plugin: type[Plugin], stage: s
     assert (found.stopped.pods, found.placed) == (2, [])
 
 
-async def test_plugins_with_books_of_their_own_are_told_of_the_pods_before() -> None:
+async def test_plugins_with_their_own_state_see_earlier_pods() -> None:
     cluster = world([node("a")])
     made = framework(cluster, Spies)
     await tell(cluster, made, copies(3))
@@ -185,7 +185,7 @@ async def test_a_what_if_that_takes_too_long_ends(monkeypatch: pytest.MonkeyPatc
     assert (found.stopped.stage, found.stopped.pods) == ("limit", 3)
 
 
-async def test_what_happens_in_the_cluster_meanwhile_counts_for_the_next_pod() -> None:
+async def test_cluster_changes_meanwhile_count_for_the_next_pod() -> None:
     cluster = world([node("a", cpu="3")])
     rehearsal = Rehearsal(whole(cluster), cluster)
     first = rehearsal.try_pod(pod("p0", cpu="1"))
@@ -202,7 +202,7 @@ def important(name: str, cpu: str = "4", **spec: Any) -> Pod:
     return pod(name, cpu=cpu, priority=1000, **spec)
 
 
-async def test_the_node_where_evictions_cost_least_is_told_with_the_victims() -> None:
+async def test_the_node_with_the_cheapest_evictions_is_reported_with_the_victims() -> None:
     placed = [
         pod("a1", cpu="3", node_name="a", priority=5),
         pod("a2", cpu="3", node_name="a", priority=7),
@@ -228,7 +228,7 @@ async def test_pods_of_the_same_what_if_are_no_victims() -> None:
 
 
 @pytest.mark.parametrize("spec", [{"preemptionPolicy": "Never"}, {"nodeSelector": {"no": "where"}}])
-async def test_no_room_is_looked_for_where_evictions_are_not_allowed_or_do_not_help(spec: Any) -> None:
+async def test_no_evictions_are_searched_if_not_allowed_or_not_helpful(spec: Any) -> None:
     cluster = world([node("a", cpu="4")], [pod("low", cpu="4", node_name="a")])
     found = await tell(cluster, whole(cluster), [important("p", **spec)])
     assert found.stopped is not None
@@ -266,7 +266,7 @@ def test_an_explanation_names_possible_victims() -> None:
     ]
 
 
-async def test_owners_use_what_is_reserved_and_others_keep_off() -> None:
+async def test_owners_use_reserved_resources_and_other_pods_do_not() -> None:
     cluster = make_cluster()
     framework = whole(cluster, "Reservation")
     cluster.store(Node).apply(node("n", cpu="8"))

@@ -1,4 +1,4 @@
-"""One look at the nodes serves pods that are the same, and none of them is placed worse for it."""
+"""One pass over the nodes serves identical pods, and none of them is placed worse for it."""
 
 import asyncio
 import io
@@ -43,7 +43,7 @@ BUSY = [node(f"n{i}", cpu="16", memory="64Gi") for i in range(4)]
 
 
 class Looks(Plugin, SignPlugin, Filter):
-    """Counts how many nodes it was asked about, call by call."""
+    """Counts the nodes of each call."""
 
     name = "Looks"
     seen: list[int]
@@ -61,7 +61,7 @@ class Unsigned(Plugin, Score):
 
 
 class Restores(Plugin, ReservationRestore, PostBind):
-    """Leaves something in the state of every pod, though it neither filters nor scores."""
+    """Stores something in the state of every pod, but neither filters nor scores."""
 
     name = "Restores"
 
@@ -103,7 +103,7 @@ class Breaks(Unsigned, SignPlugin):
 
 
 class Labelled(Unsigned, SignPlugin):
-    """Looks at one label, and wants pods with another one for itself."""
+    """Uses one label, and evaluates pods with another one alone."""
 
     name = "Labelled"
 
@@ -158,10 +158,10 @@ def evaluated_for(extender: Extender, name: str) -> str:
     return decision.evaluated_for
 
 
-# --- one look for many -------------------------------------------------------------------------------
+# --- one pass for many -------------------------------------------------------------------------------
 
 
-def test_the_second_pod_of_a_kind_is_looked_at_with_all_nodes_and_the_next_ones_not_at_all() -> None:
+def test_the_second_identical_pod_is_evaluated_on_all_nodes_and_later_ones_on_none() -> None:
     nodes = [node(f"n{i}") for i in range(20)]
     made = extender(nodes)
     names = names_of(nodes)
@@ -172,7 +172,7 @@ def test_the_second_pod_of_a_kind_is_looked_at_with_all_nodes_and_the_next_ones_
     assert [evaluated_for(made, f"p{i}") for i in range(4)] == ["", "", "default/p1", "default/p1"]
 
 
-def test_what_is_told_of_such_a_pod() -> None:
+def test_the_decision_of_such_a_pod_is_explained() -> None:
     nodes = [node(f"n{i}") for i in range(20)]
     made = extender(nodes)
     for i in range(3):
@@ -187,7 +187,7 @@ def test_what_is_told_of_such_a_pod() -> None:
     assert [step.what for step in life.steps] == ["seen", "filtered", "binding", "bound"]
 
 
-def test_the_chosen_node_is_told_of_also_where_many_that_were_not_offered_are_better() -> None:
+def test_the_chosen_node_is_reported_even_if_many_nodes_that_were_no_candidates_are_better() -> None:
     nodes = [*(node(f"large{i}", cpu="64", memory="256Gi") for i in range(20)), node("s0"), node("s1")]
     made = extender(nodes)
     for i in range(2):
@@ -201,7 +201,7 @@ def test_the_chosen_node_is_told_of_also_where_many_that_were_not_offered_are_be
     assert lines[lines.index(chosen) - 1].startswith("large")
 
 
-def test_names_of_volumes_and_labels_that_nobody_reads_make_no_difference() -> None:
+def test_unused_volume_names_and_labels_make_no_difference() -> None:
     made = extender(BUSY, Labelled)
     for i in range(3):
         document = pod_document(f"p{i}", volumes=[{"name": f"kube-api-access-{i}", "projected": {}}])
@@ -213,7 +213,7 @@ def test_names_of_volumes_and_labels_that_nobody_reads_make_no_difference() -> N
 @pytest.mark.parametrize(
     ("label", "looks"), [({"kind": "a"}, [4, 4, 4]), ({"alone": "yes"}, [4, 4, 4]), ({"other": "a"}, [4, 4])]
 )
-def test_a_plugin_says_what_counts_of_a_pod(label: dict[str, str], looks: list[int]) -> None:
+def test_a_plugin_decides_what_is_signed(label: dict[str, str], looks: list[int]) -> None:
     made = extender(BUSY, Labelled)
     for i in range(3):
         document = pod_document(f"p{i}")
@@ -233,7 +233,7 @@ def test_pods_with_other_specs_are_not_the_same(other: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("namespace", ["default", "other"])
-def test_namespaces_keep_pods_apart(namespace: str) -> None:
+def test_pods_of_different_namespaces_differ(namespace: str) -> None:
     made = extender(BUSY)
     for i in range(3):
         document = pod_document(f"p{i}")
@@ -243,7 +243,7 @@ def test_namespaces_keep_pods_apart(namespace: str) -> None:
 
 
 @pytest.mark.parametrize("volume", [{"image": {"reference": "model"}}, {"emptyDir": {"medium": "Memory"}}])
-def test_what_is_known_of_volumes_beside_their_names_counts(volume: dict[str, Any]) -> None:
+def test_other_fields_of_volumes_than_their_names_count(volume: dict[str, Any]) -> None:
     made = extender(BUSY)
     for i in range(3):
         volumes = [{"name": "data", **(volume if i == 2 else {"projected": {}})}]
@@ -251,7 +251,7 @@ def test_what_is_known_of_volumes_beside_their_names_counts(volume: dict[str, An
     assert Looks.seen == [4, 4, 4]
 
 
-# --- pods that are cases of their own ----------------------------------------------------------------
+# --- pods that are evaluated alone -------------------------------------------------------------------
 
 SPREAD: dict[str, Any] = {
     "topologySpreadConstraints": [
@@ -270,14 +270,14 @@ APART: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("spec", [{"priority": 10**30}, {"volumes": [{"emptyDir": {"sizeLimit": 10**30}}]}])
-def test_numbers_that_no_api_server_lets_pass_do_no_harm(spec: dict[str, Any]) -> None:
+def test_numbers_that_no_api_server_accepts_are_harmless(spec: dict[str, Any]) -> None:
     made = extender(BUSY)
     for i in range(4):
         named(made, pod_document(f"p{i}", **spec), names_of(BUSY))
     assert Looks.seen == [4] * 4
 
 
-def test_pods_with_a_status_of_containers_are_looked_at_one_by_one() -> None:
+def test_pods_with_container_statuses_are_evaluated_one_by_one() -> None:
     made = extender(BUSY)
     status = {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]}
     for i in range(4):
@@ -286,14 +286,14 @@ def test_pods_with_a_status_of_containers_are_looked_at_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("spec", [SPREAD, APART, {"resourceClaims": [{"name": "gpu"}]}])
-def test_pods_that_depend_on_all_nodes_are_looked_at_one_by_one(spec: dict[str, Any]) -> None:
+def test_pods_that_depend_on_all_nodes_are_evaluated_one_by_one(spec: dict[str, Any]) -> None:
     made = extender(BUSY)
     for i in range(4):
         made.filter(filter_body(pod_document(f"p{i}", **spec), names_of(BUSY)))
     assert Looks.seen == [4] * 4
 
 
-def test_pods_that_somebody_wants_to_be_far_from_are_looked_at_one_by_one() -> None:
+def test_pods_matched_by_anti_affinity_are_evaluated_one_by_one() -> None:
     shy = pod("shy", node_name="n0", **APART)
     made = extender(BUSY, pods=[shy])
     for i in range(4):
@@ -304,39 +304,39 @@ def test_pods_that_somebody_wants_to_be_far_from_are_looked_at_one_by_one() -> N
 
 
 @pytest.mark.parametrize("plugin", [Unsigned, Restores, Raises, Unhashable])
-def test_a_plugin_that_does_not_vouch_switches_it_off(plugin: type[Plugin]) -> None:
+def test_a_plugin_that_does_not_sign_pods_disables_it(plugin: type[Plugin]) -> None:
     made = extender(BUSY, plugin)
     for i in range(4):
         named(made, pod_document(f"p{i}"), names_of(BUSY))
     assert Looks.seen == [4] * 4
 
 
-def test_the_gate_switches_it_off() -> None:
+def test_the_gate_disables_it() -> None:
     made = extender(BUSY, enabled=False)
     for i in range(4):
         named(made, pod_document(f"p{i}"), names_of(BUSY))
     assert Looks.seen == [4] * 4
 
 
-def test_nominated_pods_switch_it_off_while_there_are_any() -> None:
+def test_nominated_pods_disable_it() -> None:
     made = extender(BUSY)
     waiting = pod("waiting", status={"nominatedNodeName": "n0"})
     made.handle.cluster.store(Pod).apply(waiting)
     for i in range(4):
         named(made, pod_document(f"p{i}"), names_of(BUSY))
-    assert len(Looks.seen) == 4 + 4  # n0 is tried without the nominated pod too
+    assert len(Looks.seen) == 4 + 4  # n0 is also filtered without the nominated pod
 
 
 # --- nodes that change -------------------------------------------------------------------------------
 
 
-def test_a_node_that_took_a_pod_is_passed_over_by_the_next() -> None:
+def test_a_node_that_received_a_pod_is_skipped_by_the_next() -> None:
     made = extender(BUSY)
     found = [named(made, pod_document(f"p{i}"), names_of(BUSY)) for i in range(4)]
     assert sorted(found[1:]) == sorted(set(found[1:]))
 
 
-def test_a_node_that_is_gone_is_not_named() -> None:
+def test_a_deleted_node_is_not_chosen() -> None:
     nodes = [node(f"n{i}") for i in range(3)]
     made = extender(nodes)
     for i in range(2):
@@ -347,7 +347,7 @@ def test_a_node_that_is_gone_is_not_named() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_rows_that_nobody_has_any_more_are_passed_over(seed: int) -> None:
+def test_released_rows_are_skipped(seed: int) -> None:
     nodes = [node(f"n{i}") for i in range(6)]
     made = extender(nodes, seed=seed)
     for i in range(2):
@@ -357,7 +357,7 @@ def test_rows_that_nobody_has_any_more_are_passed_over(seed: int) -> None:
     assert named(made, pod_document("p2"), names_of(nodes)) == "n5"
 
 
-def test_a_promise_that_is_taken_back_leaves_its_node_to_others() -> None:
+def test_a_withdrawn_promise_frees_its_node() -> None:
     nodes = [node("large", cpu="64", memory="256Gi"), *(node(f"s{i}", cpu="4") for i in range(3))]
     made = extender(nodes)
     names = names_of(nodes)
@@ -369,7 +369,7 @@ def test_a_promise_that_is_taken_back_leaves_its_node_to_others() -> None:
     assert named(made, pod_document("p3"), names) == "large"
 
 
-def test_the_nodes_are_looked_at_again_after_a_while() -> None:
+def test_the_nodes_are_evaluated_again_after_a_while() -> None:
     made = extender(BUSY)
     clock = made.clock
     assert isinstance(clock, FakeClock)
@@ -380,14 +380,14 @@ def test_the_nodes_are_looked_at_again_after_a_while() -> None:
     assert Looks.seen == [4, 4, 4]
 
 
-def test_where_a_changed_node_may_be_the_best_all_are_looked_at_again() -> None:
+def test_if_a_changed_node_may_be_the_best_all_are_evaluated_again() -> None:
     large, small = node("large", cpu="64", memory="256Gi"), [node(f"s{i}", cpu="4") for i in range(3)]
     made = extender([large, *small])
     for i in range(6):
         assert placed(made, pod_document(f"p{i}"), ["large", "s0", "s1", "s2"]) == "large"
 
 
-def test_a_look_that_serves_one_pod_only_is_not_repeated_for_a_while() -> None:
+def test_a_pass_that_serves_only_one_pod_is_not_repeated_for_a_while() -> None:
     nodes = [node("large", cpu="64"), *(node(f"s{i}", cpu="4") for i in range(40))]
     made = extender(nodes)
     for i in range(LEFT_ALONE):
@@ -395,7 +395,7 @@ def test_a_look_that_serves_one_pod_only_is_not_repeated_for_a_while() -> None:
     assert Looks.seen.count(len(nodes)) == 1
 
 
-def test_a_bind_looks_again_at_a_node_that_has_changed_since() -> None:
+def test_a_bind_filters_a_node_again_that_has_changed_since() -> None:
     made = extender(BUSY, args={"NodeResourcesFit": {}})
     for i in range(2):
         placed(made, pod_document(f"p{i}"), names_of(BUSY))
@@ -409,7 +409,7 @@ def test_a_bind_looks_again_at_a_node_that_has_changed_since() -> None:
 # --- candidates --------------------------------------------------------------------------------------
 
 
-def test_only_candidates_are_named_also_few_among_many() -> None:
+def test_only_candidates_are_chosen_even_few_among_many() -> None:
     nodes = [node(f"n{i:03}") for i in range(8 * LOOKED_FOR)]
     made = extender(nodes)
     names = names_of(nodes)
@@ -421,7 +421,7 @@ def test_only_candidates_are_named_also_few_among_many() -> None:
     assert Looks.seen == [len(nodes)] * 2
 
 
-def test_other_nodes_than_the_named_one_may_be_prioritized_also_when_scoring_breaks() -> None:
+def test_other_nodes_than_the_chosen_one_can_be_prioritized_even_if_scoring_fails() -> None:
     made = extender(BUSY, Breaks)
     for i in range(3):
         named(made, pod_document(f"p{i}"), names_of(BUSY))
@@ -430,7 +430,7 @@ def test_other_nodes_than_the_named_one_may_be_prioritized_also_when_scoring_bre
         assert answer == [{"Host": name, "Score": 0} for name in ("n0", "n1", "nowhere")]
 
 
-def test_candidates_that_come_as_whole_nodes() -> None:
+def test_candidates_as_full_node_objects() -> None:
     made = extender(BUSY)
     for i in range(3):
         items = [{"metadata": {"name": name}} for name in names_of(BUSY)]
@@ -440,7 +440,7 @@ def test_candidates_that_come_as_whole_nodes() -> None:
     assert Looks.seen == [4, 4]
 
 
-# --- as good as a look of one's own ------------------------------------------------------------------
+# --- as good as a separate pass ----------------------------------------------------------------------
 
 
 def least_allocated(cpu: int) -> dict[str, Any]:
@@ -458,7 +458,7 @@ def most_allocated(cpu: int) -> dict[str, Any]:
     strategy=st.sampled_from([least_allocated(1), most_allocated(1)]),
     seed=st.integers(0, 99),
 )
-def test_no_pod_is_placed_worse_than_by_a_look_of_its_own(
+def test_no_pod_is_placed_worse_than_by_a_separate_pass(
     sizes: list[int], demands: list[str], strategy: dict[str, Any], seed: int
 ) -> None:
     nodes = [node(f"n{i}", cpu=str(size)) for i, size in enumerate(sizes)]
@@ -481,7 +481,7 @@ def test_no_pod_is_placed_worse_than_by_a_look_of_its_own(
         asyncio.run(made.bind(bind_body(document, kept)))
 
 
-def test_pods_that_are_packed_are_looked_at_one_by_one() -> None:
+def test_packed_pods_are_evaluated_one_by_one() -> None:
     nodes = [node(f"n{i}") for i in range(10)]
     made = extender(nodes, args={"NodeResourcesFit": {"scoringStrategy": most_allocated(9)}})
     packed = {placed(made, pod_document(f"p{i}", cpu="1", memory="1Mi"), names_of(nodes)) for i in range(8)}
@@ -500,7 +500,7 @@ def prefers(**weights: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("is_ranked", [True, False])
-def test_what_others_than_the_candidates_are_worth_makes_no_difference(is_ranked: bool) -> None:
+def test_scores_of_other_nodes_than_the_candidates_make_no_difference(is_ranked: bool) -> None:
     nodes = [
         *(node(f"a{i}", labels={"zone": "a"}, cpu="16") for i in range(5)),
         *(node(f"b{i}", labels={"zone": "b"}) for i in range(8)),
@@ -515,7 +515,7 @@ def test_what_others_than_the_candidates_are_worth_makes_no_difference(is_ranked
     assert (Looks.seen.count(len(names)) == 1) is is_ranked
 
 
-def test_looks_that_are_too_old_are_let_go() -> None:
+def test_old_rankings_are_dropped() -> None:
     made = extender(BUSY)
     clock, batches = made.clock, made._batches
     assert isinstance(clock, FakeClock)

@@ -1,4 +1,4 @@
-"""What changes between one look at the nodes and the pods that it serves is seen; nothing else spoils it."""
+"""Changes between a pass over the nodes and the pods that it serves are noticed; others do not matter."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ BY_CPU = {"NodeResourcesFit": {"scoringStrategy": least_allocated(1)}}
 
 
 class Notes(Plugin, SignPlugin, Reserve):
-    """Leaves a note in the state of each pod; `found` is what was there before."""
+    """Stores a value in the state of each pod; `found` is the former one."""
 
     name = "Notes"
     found: list[str | None]
@@ -31,11 +31,11 @@ class Notes(Plugin, SignPlugin, Reserve):
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Nothing was taken."""
+        """Nothing was allocated."""
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_nodes_that_have_shrunk_are_not_named(which: int) -> None:
+def test_nodes_that_have_shrunk_are_not_chosen(which: int) -> None:
     made = extender(BUSY, args={"NodeResourcesFit": {}})
     names = names_of(BUSY)
     used = [placed(made, pod_document(f"p{i}", cpu="8"), names) for i in range(2)]
@@ -45,7 +45,7 @@ def test_nodes_that_have_shrunk_are_not_named(which: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_nodes_that_are_named_for_pods_of_another_kind_are_passed_over(seed: int) -> None:
+def test_nodes_chosen_for_other_pods_are_skipped(seed: int) -> None:
     nodes = [node(f"n{i}") for i in range(8)]
     made = extender(nodes, seed=seed)
     names = names_of(nodes)
@@ -55,7 +55,7 @@ def test_nodes_that_are_named_for_pods_of_another_kind_are_passed_over(seed: int
     assert sorted(found) == names
 
 
-def test_a_pod_that_comes_again_does_not_stand_in_its_own_way() -> None:
+def test_a_retried_pod_does_not_block_itself() -> None:
     nodes = [node("best", cpu="17"), *(node(f"s{i}", cpu="16") for i in range(2))]
     made = extender(nodes, args=BY_CPU)
     clock = made.clock
@@ -67,7 +67,7 @@ def test_a_pod_that_comes_again_does_not_stand_in_its_own_way() -> None:
     assert Looks.seen == [2, 3, 3]
 
 
-def test_a_node_that_is_worth_less_for_the_pod_that_it_took_needs_no_other_look() -> None:
+def test_a_node_whose_score_dropped_with_its_pod_needs_no_new_pass() -> None:
     nodes = [node("best", cpu="17"), *(node(f"s{i}", cpu="16") for i in range(3))]
     made = extender(nodes, args=BY_CPU)
     named(made, pod_document("p0", cpu="2"), ["s0", "s1"])
@@ -76,7 +76,7 @@ def test_a_node_that_is_worth_less_for_the_pod_that_it_took_needs_no_other_look(
     assert Looks.seen == [2, 4]
 
 
-def test_a_changed_node_that_is_no_candidate_needs_no_other_look() -> None:
+def test_a_changed_node_that_is_no_candidate_needs_no_new_pass() -> None:
     nodes = [node("large", cpu="64"), *(node(f"s{i}", cpu="16") for i in range(3))]
     made = extender(nodes, args=BY_CPU)
     named(made, pod_document("p0"), ["s0", "s1"])
@@ -85,7 +85,7 @@ def test_a_changed_node_that_is_no_candidate_needs_no_other_look() -> None:
     assert Looks.seen == [2, 4]
 
 
-def test_all_nodes_are_looked_at_again_when_there_are_more_than_the_table_had_room_for() -> None:
+def test_all_nodes_are_evaluated_again_when_the_table_has_grown() -> None:
     nodes = [node(f"n{i}") for i in range(60)]
     made = extender(nodes)
     for i in range(2):
@@ -98,7 +98,7 @@ def test_all_nodes_are_looked_at_again_when_there_are_more_than_the_table_had_ro
     assert named(made, pod_document("p2"), names_of([*nodes, *more])).startswith("m")
 
 
-def test_few_candidates_that_took_a_pod_are_passed_over_too() -> None:
+def test_few_candidates_that_received_a_pod_are_skipped_too() -> None:
     nodes = [node(f"n{i:03}") for i in range(8 * LOOKED_FOR)]
     made = extender(nodes)
     named(made, pod_document("p0"), names_of(nodes))
@@ -108,7 +108,7 @@ def test_few_candidates_that_took_a_pod_are_passed_over_too() -> None:
     assert len(set(found)) == 3
 
 
-def test_equal_nodes_are_named_at_random() -> None:
+def test_equal_nodes_are_chosen_at_random() -> None:
     found = set()
     for seed in range(10):
         made = extender(BUSY, seed=seed)
@@ -117,7 +117,7 @@ def test_equal_nodes_are_named_at_random() -> None:
     assert found >= {"n2", "n3"}
 
 
-def test_pods_that_share_a_look_share_nothing_that_plugins_leave_in_their_states() -> None:
+def test_pods_that_share_a_pass_have_separate_states() -> None:
     Notes.found = []
     made = extender(BUSY, Notes)
     for i in range(4):
@@ -126,7 +126,7 @@ def test_pods_that_share_a_look_share_nothing_that_plugins_leave_in_their_states
     assert Notes.found == [None] * 4
 
 
-def test_a_bind_to_another_node_that_has_changed_since_the_look_is_looked_at_again() -> None:
+def test_a_bind_to_another_node_that_has_changed_since_the_pass_is_filtered_again() -> None:
     made = extender(BUSY)
     names = names_of(BUSY)
     used = {placed(made, pod_document(f"p{i}"), names) for i in range(2)}
@@ -140,7 +140,7 @@ def test_a_bind_to_another_node_that_has_changed_since_the_look_is_looked_at_aga
     assert Looks.seen == [4, 4, 1]
 
 
-def test_kinds_of_pods_that_have_not_come_for_long_are_forgotten() -> None:
+def test_signatures_that_were_not_used_for_long_are_forgotten() -> None:
     nodes = [node(f"n{i}") for i in range(2 * WORKLOADS)]
     made = extender(nodes)
 

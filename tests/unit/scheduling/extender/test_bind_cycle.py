@@ -13,7 +13,7 @@ from ..worlds import bind_body, extender, filter_body, node, pod, pod_document, 
 
 
 class Ledger(Plugin, Filter, Reserve, PreBind, PostBind):
-    """Hands out one token a node, and writes which one into the pod."""
+    """Allocates one token per node, and writes it into the pod."""
 
     name = "Ledger"
 
@@ -44,7 +44,7 @@ class Ledger(Plugin, Filter, Reserve, PreBind, PostBind):
 
 
 class Holds(Plugin, Permit):
-    """Lets every pod wait for a minute."""
+    """Makes every pod wait for a minute."""
 
     name = "Holds"
 
@@ -62,7 +62,7 @@ class Refuses(Plugin, Bind):
 
 
 class Blocks(Plugin, PreBind):
-    """Is busy until it is let go."""
+    """Blocks until it is released."""
 
     name = "Blocks"
     go: asyncio.Event
@@ -126,7 +126,7 @@ async def test_a_pod_is_bound_with_the_annotations_of_pre_bind() -> None:
     assert w.extender.decisions.of("default", "p0")[0].outcome == "bound"
 
 
-async def test_what_filter_saw_is_looked_at_again_before_anything_is_handed_out() -> None:
+async def test_filters_run_again_before_anything_is_allocated() -> None:
     w = World(Ledger)
     w.filter(0)
     w.filter(1)
@@ -135,7 +135,7 @@ async def test_what_filter_saw_is_looked_at_again_before_anything_is_handed_out(
     assert w.nodes.placed_on("uid-p1") is None
 
 
-async def test_a_bind_that_comes_after_many_other_filter_calls_filters_its_node_again() -> None:
+async def test_a_bind_after_many_other_filter_calls_filters_its_node_again() -> None:
     w = World(Ledger, pods=3)
     w.extender.attempts.nodes_in_full = 2
     for index in range(3):
@@ -145,7 +145,7 @@ async def test_a_bind_that_comes_after_many_other_filter_calls_filters_its_node_
     assert await w.bind(2, "b") == ""
 
 
-async def test_a_failed_bind_gives_everything_back() -> None:
+async def test_a_failed_bind_rolls_everything_back() -> None:
     w = World(Ledger, Refuses)
     w.filter(0)
     assert "the API server said no" in await w.bind(0)
@@ -219,7 +219,7 @@ async def test_a_pod_that_is_being_deleted_is_not_bound() -> None:
     assert w.is_clean()
 
 
-async def test_a_rejected_wait_gives_everything_back() -> None:
+async def test_a_rejected_wait_rolls_everything_back() -> None:
     w = World(Ledger, Holds)
     task = await w.held(0)
     assert w.ledger.held == {"a": "uid-p0"}
@@ -242,7 +242,7 @@ async def test_a_wait_times_out() -> None:
     assert w.is_clean()
 
 
-async def test_a_wait_needs_every_plugin_that_let_the_pod_wait() -> None:
+async def test_a_wait_needs_every_plugin_that_made_the_pod_wait() -> None:
     class HoldsToo(Holds):
         name = "HoldsToo"
 
@@ -267,7 +267,7 @@ async def test_a_pod_deleted_while_it_waits_frees_its_place_at_once() -> None:
     assert w.is_clean()
 
 
-async def test_a_new_filter_call_ends_the_wait_before_it_looks_at_nodes() -> None:
+async def test_a_new_filter_call_ends_the_wait_before_it_filters_nodes() -> None:
     w = World(Ledger, Holds)
     task = await w.held(0)
     assert w.filter(0)["NodeNames"] == ["a", "b"]
@@ -276,7 +276,7 @@ async def test_a_new_filter_call_ends_the_wait_before_it_looks_at_nodes() -> Non
     assert len(w.extender.attempts) == 1
 
 
-async def test_a_new_filter_call_while_binding_is_told_to_come_again() -> None:
+async def test_a_new_filter_call_while_binding_fails_the_attempt() -> None:
     Blocks.go = asyncio.Event()
     w = World(Ledger, Blocks)
     w.filter(0)

@@ -15,7 +15,7 @@ from ..worlds import extender, filter_body, node, pod, pod_document, world
 
 
 class NoB(Plugin, Filter, Score):
-    """Refuses b for good and c for now; prefers long names."""
+    """Rejects b as unresolvable and c as unschedulable; prefers long names."""
 
     name = "NoB"
 
@@ -37,7 +37,7 @@ def filtered(made: Extender, names: list[str], document: dict[str, Any] | None =
     return answer
 
 
-def test_refused_nodes_are_told_apart_by_whether_preemption_helps() -> None:
+def test_rejected_nodes_are_separated_by_whether_preemption_helps() -> None:
     assert filtered(abc(), ["aa", "b", "c", "a"]) == {
         "NodeNames": ["aa", "a"],
         "FailedNodes": {"c": "is c"},
@@ -52,7 +52,7 @@ def test_a_node_that_is_not_known_yet_is_answered_clearly() -> None:
     assert "not known" in answer["FailedAndUnresolvableNodes"]["ghost"]
 
 
-def test_full_nodes_come_back_as_they_came() -> None:
+def test_full_nodes_are_returned_unchanged() -> None:
     items = [{"metadata": {"name": name}, "custom": {"kept": name}} for name in ("a", "b")]
     body = json.dumps({"Pod": pod_document("p"), "Nodes": {"items": items}, "NodeNames": None}).encode()
     answer = json.loads(abc().filter(body)[0])
@@ -98,7 +98,7 @@ def test_prioritize_scores_other_nodes_when_another_extender_dropped_some() -> N
     assert json.loads(made.prioritize(filter_body(document, ["aa"]))) == [{"Host": "aa", "Score": 2}]
 
 
-def test_prioritize_without_a_filter_call_scores_all_the_same() -> None:
+def test_prioritize_without_a_filter_call_still_scores() -> None:
     answer = abc().prioritize(filter_body(pod_document("p"), ["aa", "ghost"]))
     assert json.loads(answer) == [{"Host": "aa", "Score": 2}, {"Host": "ghost", "Score": 0}]
 
@@ -187,7 +187,7 @@ def occupied(*classes: type[Plugin]) -> Extender:
     return extender(world([node("a"), node("b")], pods), *classes)
 
 
-def test_a_proposal_is_accepted_as_it_is_when_no_plugin_minds() -> None:
+def test_a_proposal_is_accepted_unchanged_if_no_plugin_objects() -> None:
     agreed = preempted(occupied(NoB), {"a": ["uid-old", "uid-new"]})
     assert agreed == {"a": {"Pods": [{"UID": "uid-old"}, {"UID": "uid-new"}], "NumPDBViolations": 1}}
 
@@ -201,7 +201,7 @@ def test_a_node_with_a_victim_that_is_gone_is_dropped() -> None:
     assert preempted(occupied(), {"a": ["uid-gone"], "b": ["uid-x"]}).keys() == {"b"}
 
 
-def test_a_node_that_our_filters_refuse_whoever_goes_is_dropped() -> None:
+def test_a_node_that_filters_reject_regardless_of_victims_is_dropped() -> None:
     assert preempted(occupied(NoB), {"a": ["uid-old"], "b": ["uid-x"]}).keys() == {"a"}
 
 

@@ -1,4 +1,4 @@
-"""What plugins show of a node does not make room where pods have taken it."""
+"""Free resources that plugins show do not override what pods on the node have taken."""
 
 import json
 
@@ -18,7 +18,7 @@ from ..worlds import Binder, bind_body, configuration, filter_body, node, pod, p
 
 
 class ShowsEmptyNodes(Plugin, BeforeFilter):
-    """Shows every node as if nothing were on it."""
+    """Shows every node as empty."""
 
     name = "ShowsEmptyNodes"
     reruns = ("NodeResourcesFit",)
@@ -29,7 +29,7 @@ class ShowsEmptyNodes(Plugin, BeforeFilter):
         return pod, NodeSet(nodes.table, nodes.names, nodes.rows, empty), PASS
 
 
-async def test_a_bind_looks_at_the_pods_that_are_really_there() -> None:
+async def test_a_bind_counts_the_pods_that_are_actually_on_the_node() -> None:
     cluster = world([node("full", cpu="2")], [pod("first", cpu="2", node_name="full")])
     classes = dict(installed()) | {"DefaultBinder": Binder, "ShowsEmptyNodes": ShowsEmptyNodes}
     handle = Handle(cluster)

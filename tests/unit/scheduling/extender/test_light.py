@@ -1,4 +1,4 @@
-"""Light mode: who may run in it, and what ends an attempt that nobody binds through us."""
+"""Light mode: which plugins may run in it, and what ends an attempt without a bind call."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ class LightBinder(Binder):
 
 
 class Counts(Plugin, Filter, Reserve):
-    """Notes what runs where; the watch tells it too."""
+    """Records which pods run where, which also follows from the watch."""
 
     name = "Counts"
     watch_suffices = True
@@ -39,7 +39,7 @@ class Counts(Plugin, Filter, Reserve):
 
 
 class Allocates(Counts, Permit, PostBind):
-    """Hands something out."""
+    """Allocates something."""
 
     name = "Allocates"
     watch_suffices = False
@@ -126,7 +126,7 @@ def test_an_attempt_ends_when_the_watch_shows_its_pod_on_a_node() -> None:
     assert "total" in decision.milliseconds
 
 
-def test_a_pod_that_this_process_was_asked_about_says_who_is_asked() -> None:
+def test_a_filtered_pod_shows_that_this_process_is_called() -> None:
     made = light(Counts)
     asked: list[str] = []
     made.binds.on_asked = lambda: asked.append("here")

@@ -1,4 +1,4 @@
-"""Where koordpy chooses the node, it is the one that kube-scheduler would have chosen."""
+"""If koordpy chooses the node, it is the one that kube-scheduler would have chosen."""
 
 import json
 import random
@@ -17,7 +17,7 @@ from ..worlds import Binder, configuration, filter_body, node, pod_document, wor
 
 
 class Likes(Plugin, Score):
-    """Likes nodes by the digits in their names."""
+    """Scores nodes by the digits in their names."""
 
     name = "Likes"
 
@@ -83,7 +83,7 @@ def test_where_scoring_fails_kube_scheduler_chooses() -> None:
     assert kept(extender, pod_document("p"), ["n1", "n2"]) == ["n1", "n2"]
 
 
-def test_refusals_are_told_beside_the_chosen_node() -> None:
+def test_rejections_are_reported_besides_the_chosen_node() -> None:
     extender = chooser(node("n1"), node("n9"))
     answer = json.loads(extender.filter(filter_body(pod_document("p"), ["n1", "n9", "n7"]))[0])
     assert answer["NodeNames"] == ["n9"]
@@ -96,7 +96,7 @@ def chosen(extender: Extender, name: str) -> str:
 
 
 def test_a_pod_counts_on_its_node_before_it_is_bound() -> None:
-    extender = chooser(node("n1"), node("n01"))  # as good as each other, until one has a pod
+    extender = chooser(node("n1"), node("n01"))  # equally good, until one has a pod
     for pair in range(5):
         assert {chosen(extender, f"p{pair}"), chosen(extender, f"q{pair}")} == {"n1", "n01"}
 
@@ -114,6 +114,6 @@ def test_a_pod_that_is_never_bound_is_forgotten() -> None:
     assert first in again
 
 
-def test_a_pod_that_is_tried_again_is_not_in_its_own_way() -> None:
+def test_a_retried_pod_does_not_count_against_itself() -> None:
     extender = chooser(node("n1", cpu="4"), node("n01", cpu="8"))
     assert [chosen(extender, "p") for _ in range(3)] == ["n01"] * 3

@@ -164,7 +164,7 @@ async def test_a_plan_leaves_out_what_is_on_its_way_to_a_node() -> None:
 
 
 class Signing(Planner, SignPlugin):
-    """Vouches that pods of a job are the same."""
+    """Signs pods by their job."""
 
     name = "Signing"
 
@@ -183,7 +183,7 @@ def test_no_ranking_is_made_of_planned_pods_where_koordpy_chooses_the_node() -> 
 
 
 class TestDropped:
-    """A plan does not hold any more: the pods that are left are planned anew."""
+    """A plan becomes invalid: the remaining pods are planned again."""
 
     @pytest.fixture
     def caller(self) -> Caller:
@@ -287,7 +287,7 @@ def test_plans_of_several_jobs_hold_side_by_side() -> None:
 
 
 class Wrong(Plugin, FindOneNode):
-    """Answers with plans that cannot be."""
+    """Returns impossible plans."""
 
     name = "Wrong"
 

@@ -27,7 +27,7 @@ from ..worlds import extender, filter_body, framework, node, pod_document, world
 
 
 class Team(Plugin, PreEnqueue):
-    """Lets a team's pods go once there are two of them."""
+    """Allows a team's pods once there are two of them."""
 
     name = "Team"
 
@@ -41,7 +41,7 @@ class Team(Plugin, PreEnqueue):
 
 
 class Opening(Plugin, PreEnqueue):
-    """Lets pods go once there is a ConfigMap named open."""
+    """Allows pods once there is a ConfigMap named open."""
 
     name = "Opening"
     pre_enqueue_events: ClassVar[tuple[type[KubeObject], ...]] = (ConfigMap,)
@@ -62,7 +62,7 @@ class Broken(Plugin, PreEnqueue):
 
 
 class Stage:
-    """An API server with pods, and a cluster view that is told by hand."""
+    """An API server with pods, and a cluster view that the test feeds."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -108,7 +108,7 @@ async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_gate_goes_when_its_plugin_has_no_objection_any_more(stage: Stage) -> None:
+async def test_a_gate_is_removed_when_its_plugin_no_longer_rejects_the_pod(stage: Stage) -> None:
     await stage.add_pod("a", gate_of("Team"), team="x")
     await until_condition(stage, "a", ("NotReadyForScheduling", "Team: 1 of 2 pods of x"))
     assert await stage.gates_of("a") == [gate_of("Team")]
@@ -137,7 +137,7 @@ async def test_the_gate_of_a_plugin_that_does_not_run_is_removed(stage: Stage) -
 
 
 async def test_a_pod_that_was_replaced_keeps_its_gates(stage: Stage) -> None:
-    """The patch names the UID: what was decided for one pod is not done to another one of its name."""
+    """The patch names the UID: a decision for one pod is not applied to another one of its name."""
     old = await stage.add_pod("a", gate_of("Opening"))
     await stage.client.delete(Pod, "default", "a", grace_period_seconds=0)
     document = pod_document("a", schedulingGates=[{"name": gate_of("Opening")}])
@@ -191,7 +191,7 @@ def new_pod(**labels: str) -> Pod:
     return Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u", labels=labels))
 
 
-def test_a_new_pod_gets_the_gates_of_plugins_that_may_refuse_it() -> None:
+def test_a_new_pod_gets_the_gates_of_plugins_that_may_reject_it() -> None:
     made = framework(world([]), Team, Opening)
     gates = gates_for(Profiles(frameworks={"default-scheduler": made}))
     assert gates is not None
@@ -200,7 +200,7 @@ def test_a_new_pod_gets_the_gates_of_plugins_that_may_refuse_it() -> None:
     assert gates("other", lambda: pytest.fail("a pod of another scheduler is not even read")) == []
 
 
-def test_without_plugins_that_refuse_there_are_no_gates() -> None:
+def test_without_rejecting_plugins_there_are_no_gates() -> None:
     assert gates_for(Profiles(frameworks={"default-scheduler": framework(world([]))})) is None
 
 

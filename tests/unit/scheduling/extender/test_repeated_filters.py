@@ -18,7 +18,7 @@ SCORED: StateKey[list[str]] = StateKey("scored")
 
 
 class Even(Plugin, Filter, PreScore, Score):
-    """Lets pods go to nodes with an even number, unless the test says otherwise; scores by number."""
+    """Passes nodes with an even number, unless the test changes that; scores by number."""
 
     name = "Even"
     odd_too = False
@@ -64,7 +64,7 @@ def test_a_node_that_the_last_filter_refused_is_not_bound_to() -> None:
     assert extender.handle.nodes.placed_on("uid-p") is None
 
 
-def test_a_node_that_the_last_filter_was_not_asked_about_is_filtered_at_the_bind() -> None:
+def test_a_node_that_was_no_candidate_of_the_last_filter_is_filtered_at_the_bind() -> None:
     extender = made()
     assert filtered(extender, "n2") == ["n2"]
     assert bound(extender, "n1") == "Even: odd"
@@ -80,7 +80,7 @@ def test_a_filter_that_finds_nothing_leaves_nothing_of_the_one_before() -> None:
     assert bound(extender, "n0") == ""
 
 
-def test_scores_of_other_nodes_between_do_not_take_the_place_of_those_of_the_kept_ones() -> None:
+def test_scores_of_other_nodes_do_not_replace_those_of_the_kept_ones() -> None:
     extender = made()
     assert filtered(extender, "n0", "n1", "n2") == ["n0", "n2"]
     assert scores(extender, "n2") == {"n2": 2}
@@ -89,7 +89,7 @@ def test_scores_of_other_nodes_between_do_not_take_the_place_of_those_of_the_kep
     assert scores(extender, "n0", "n2") == {"n0": 0, "n2": 2}
 
 
-def test_scores_of_other_nodes_leave_the_state_of_the_attempt_alone() -> None:
+def test_scores_of_other_nodes_do_not_change_the_state_of_the_attempt() -> None:
     extender = made()
     filtered(extender, "n0", "n2")
     assert scores(extender, "n0", "n2") == {"n0": 0, "n2": 2}
@@ -99,7 +99,7 @@ def test_scores_of_other_nodes_leave_the_state_of_the_attempt_alone() -> None:
     assert attempt.state.read(SCORED) == ["n0", "n2"]
 
 
-def test_filters_of_one_pod_leave_one_attempt_and_one_life() -> None:
+def test_filters_of_one_pod_leave_one_attempt_and_one_history() -> None:
     extender = made()
     for _ in range(300):
         filtered(extender, "n0", "n2")
@@ -112,10 +112,10 @@ def test_filters_of_one_pod_leave_one_attempt_and_one_life() -> None:
     assert len(life.steps) <= 48
 
 
-# --- where koordpy chooses the node ------------------------------------------------------------------
+# --- koordpy chooses the node ------------------------------------------------------------------------
 
 
-def test_a_pod_that_is_filtered_again_gets_the_same_node_and_takes_none_from_the_next() -> None:
+def test_a_pod_that_is_filtered_again_gets_the_same_node_and_blocks_no_other() -> None:
     nodes = [node(f"n{i}") for i in range(6)]
     made = extender(nodes)
     names = names_of(nodes)
@@ -128,7 +128,7 @@ def test_a_pod_that_is_filtered_again_gets_the_same_node_and_takes_none_from_the
     assert named(made, pod_document("p2"), names) == second
 
 
-def test_pods_of_a_group_that_is_tried_twice_get_the_nodes_of_the_first_time() -> None:
+def test_pods_of_a_group_that_is_tried_twice_get_the_same_nodes() -> None:
     nodes = [node(f"n{i}") for i in range(8)]
     made = extender(nodes)
     names = names_of(nodes)
@@ -137,7 +137,7 @@ def test_pods_of_a_group_that_is_tried_twice_get_the_nodes_of_the_first_time() -
     assert [sorted(each) for each in tries] == [sorted(tries[0])] * 3
 
 
-def test_a_pod_whose_other_candidates_are_tried_counts_on_no_node_of_before() -> None:
+def test_a_pod_tried_with_other_candidates_no_longer_counts_on_its_former_node() -> None:
     nodes = [node("best", cpu="64", memory="256Gi"), node("s0"), node("s1")]
     made = extender(nodes, enabled=False)
     assert named(made, pod_document("p0"), names_of(nodes)) == "best"

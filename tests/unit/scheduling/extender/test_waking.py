@@ -37,7 +37,7 @@ from ..worlds import framework, node, pod_document, world
 
 
 class Withholds(Plugin, Filter, EnqueueExtensions):
-    """Shows nodes with less on them."""
+    """Shows nodes with fewer pods."""
 
     name = "Withholds"
     reruns = ("NodeResourcesFit",)
@@ -50,7 +50,7 @@ class Withholds(Plugin, Filter, EnqueueExtensions):
 
 
 class Quota(Plugin, Filter, EnqueueExtensions):
-    """Lets pods pass that are named by the label of a node that changed."""
+    """Passes pods that are named by the label of a changed node."""
 
     name = "Quota"
 
@@ -138,7 +138,7 @@ async def test_a_refused_pod_is_woken_when_a_reservation_goes(stage: Stage) -> N
     assert await stage.woken() == ["p"]
 
 
-async def test_a_pod_is_left_alone_that_others_refused_or_that_is_bound_by_now(stage: Stage) -> None:
+async def test_a_pod_rejected_by_others_or_already_bound_is_not_woken(stage: Stage) -> None:
     stage.refuse(await stage.add_pod("other"), "LoadAwareScheduling")
     bound = await stage.add_pod("bound")
     stage.refuse(bound, "Withholds")
@@ -156,7 +156,7 @@ async def test_a_plugin_chooses_which_of_its_pods_a_change_may_help(stage: Stage
     assert await stage.woken() == ["b"]
 
 
-async def test_what_happened_before_a_pod_was_refused_does_not_wake_it(stage: Stage) -> None:
+async def test_changes_before_a_rejection_do_not_wake_the_pod(stage: Stage) -> None:
     stage.cluster.store(NodeMetric).apply(NodeMetric(metadata=ObjectMeta(name="a", uid="uid-a")))
     stage.refuse(await stage.add_pod("a"), "Quota")
     assert await stage.woken() == []
@@ -174,7 +174,7 @@ async def test_an_event_of_a_plugin_counts_as_one_of_the_cluster(stage: Stage) -
         stage.refuse(await stage.add_pod(name), "Quota")
     stage.refuse(await stage.add_pod("other"), "Withholds")
     queue = stage.framework.handle.queue
-    queue.move_all(ClusterEvent(Reservation, placed(), placed()))  # frees nothing, says Withholds
+    queue.move_all(ClusterEvent(Reservation, placed(), placed()))  # frees nothing according to Withholds
     queue.move_all(ClusterEvent(Pod, new=await stage.see("other")))  # a kind that no plugin registered
     assert await stage.woken() == []
     metric = NodeMetric(metadata=ObjectMeta(name="b", uid="uid-b"))
@@ -184,7 +184,7 @@ async def test_an_event_of_a_plugin_counts_as_one_of_the_cluster(stage: Stage) -
     assert await stage.woken() == ["b", "other"]
 
 
-async def test_a_change_that_frees_nothing_wakes_nobody(stage: Stage) -> None:
+async def test_a_change_that_frees_nothing_wakes_no_pod(stage: Stage) -> None:
     stage.refuse(await stage.add_pod("p"), "Withholds")
     stage.change(placed(), placed())
     assert await stage.woken() == []

@@ -8,7 +8,7 @@ from koordpy.scheduling.extender import wire
 from koordpy.scheduling.extender.wire import BadBody
 
 
-def test_members_are_read_whatever_their_case() -> None:
+def test_members_are_read_in_any_case() -> None:
     body = json.dumps({"pod": {"metadata": {"name": "p", "uid": "u"}}, "nodenames": ["a", "b"]}).encode()
     args = wire.EXTENDER_ARGS.decode(body, "pod")
     assert args.pod is not None
@@ -16,7 +16,7 @@ def test_members_are_read_whatever_their_case() -> None:
     assert wire.node_names(args.node_names) == ["a", "b"]
 
 
-def test_victims_are_read_whatever_their_case() -> None:
+def test_victims_are_read_in_any_case() -> None:
     body = json.dumps(
         {
             "POD": {"metadata": {"uid": "u"}},

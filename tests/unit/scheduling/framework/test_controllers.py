@@ -26,7 +26,7 @@ class Ticks:
 
 
 class Provides(Plugin, PostBind, ControllerProvider):
-    """Brings two controllers of one name, and another one."""
+    """Provides two controllers of one name, and another one."""
 
     name = "Provides"
 
@@ -44,11 +44,11 @@ def test_every_controller_of_every_plugin_is_taken_once() -> None:
 
 
 @pytest.mark.parametrize("selection", [["*", "-Provides"], [], ["Other"]])
-def test_a_list_switches_them_off(selection: list[str]) -> None:
+def test_a_list_disables_them(selection: list[str]) -> None:
     assert not PluginControllers([provider()], selection)
 
 
-async def test_one_that_fails_is_run_again_and_holds_up_no_other() -> None:
+async def test_a_failing_controller_is_restarted_without_affecting_others() -> None:
     found = PluginControllers([provider()], ["*"])
     running = asyncio.create_task(found.run())
     try:

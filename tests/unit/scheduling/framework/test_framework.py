@@ -30,7 +30,7 @@ from ..worlds import framework, node, pod, world
 
 
 class ByName(Plugin, Filter):
-    """Refuses the nodes whose name contains a letter."""
+    """Rejects the nodes whose name contains a letter."""
 
     letter = "b"
 
@@ -109,7 +109,7 @@ def test_a_plugin_that_raises_fails_the_attempt_and_is_named() -> None:
     assert "boom" in error.message
 
 
-def test_a_refused_node_is_not_asked_about_again() -> None:
+def test_a_rejected_node_is_not_filtered_again() -> None:
     class BreaksOnB(Plugin, Filter):
         name = "BreaksOnB"
 
@@ -120,14 +120,14 @@ def test_a_refused_node_is_not_asked_about_again() -> None:
     assert outcome_of(framework(world(map(node, abc())), NoB, BreaksOnB)).error is None
 
 
-def test_pre_filter_restricts_the_nodes_that_are_looked_at() -> None:
+def test_pre_filter_restricts_the_nodes_that_are_filtered() -> None:
     outcome = outcome_of(framework(world(map(node, abc())), Only))
     assert sorted(outcome.nodes.names) == ["a", "c"]
     assert sorted(outcome.absent) == ["b", "bc"]
     assert outcome.absent_status.reasons == ("node(s) didn't satisfy plugin(s) [Only]",)
 
 
-def test_pre_filters_that_exclude_each_other_refuse_the_pod() -> None:
+def test_pre_filters_that_exclude_each_other_reject_the_pod() -> None:
     status = outcome_of(framework(world(map(node, abc())), Only, OnlyB)).prefilter
     assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     assert status.message == "node(s) didn't satisfy plugin(s) [Only OnlyB] simultaneously"

@@ -1,4 +1,4 @@
-"""How the answers of several PostFilter plugins combine, and what else is said of a pod that fits nowhere."""
+"""How the answers of several PostFilter plugins combine, and further reasons of an unschedulable pod."""
 
 from collections.abc import Sequence
 
@@ -75,12 +75,12 @@ async def test_answers_combine(
     assert (final.code, final.message, final.plugin) == status
 
 
-async def test_whether_a_profile_makes_room_for_anybody() -> None:
+async def test_whether_a_profile_preempts() -> None:
     assert answering((None, NO)).has_post_filter
     assert not answering().has_post_filter
 
 
-def test_plugins_explain_a_failure_and_one_that_cannot_is_passed_over() -> None:
+def test_plugins_explain_a_failure_and_one_that_raises_is_skipped() -> None:
     class Explains(Plugin, PostFilter, ExplainsFailure):
         name = "Explains"
 

@@ -33,7 +33,7 @@ def reservation(name: str) -> ReservationInfo:
 
 
 class ByName(Plugin, ReservationFilter, ReservationScore, ReservationPreBind):
-    """Refuses the reservation x, scores by the length of the name."""
+    """Rejects the reservation x, scores by the length of the name."""
 
     name = "ByName"
 
@@ -111,7 +111,7 @@ def test_the_scores_of_each_node_are_scaled_among_themselves(by_node: list[list[
 
 
 class AtOnce(Plugin, ReservationFilter, ReservationScore):
-    """Refuses the reservation x and scores by the length of the name, all at once."""
+    """Rejects the reservation x and scores by the length of the name, in batch form."""
 
     name = "AtOnce"
 
@@ -130,7 +130,7 @@ class AtOnce(Plugin, ReservationFilter, ReservationScore):
         return normalize_of_nodes(scores, first)
 
 
-def test_one_reservation_is_asked_about_by_the_form_for_many() -> None:
+def test_the_single_form_is_derived_from_the_batch_form() -> None:
     cluster = world([node("a")])
     plugin, state = AtOnce(NoArgs(), Handle(cluster)), CycleState()
     node_a, x, long = NodeInfo(cluster.nodes.all(), 0), reservation("x"), reservation("long")
@@ -140,7 +140,7 @@ def test_one_reservation_is_asked_about_by_the_form_for_many() -> None:
     assert plugin.normalize_reservation_scores(state, pod("p"), [1, 4]) == [25, 100]
 
 
-def test_a_node_that_is_gone_cannot_be_asked_about() -> None:
+def test_a_deleted_node_raises_lookup_error() -> None:
     plugin = AtOnce(NoArgs(), Handle(world([])))
     with pytest.raises(LookupError, match="node a is gone"):
         plugin.score_reservation(CycleState(), pod("p"), reservation("x"), "a")

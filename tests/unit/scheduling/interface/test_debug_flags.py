@@ -1,4 +1,4 @@
-"""What `/debug/flags` takes and answers."""
+"""Values and answers of `/debug/flags`."""
 
 import pytest
 
@@ -49,7 +49,9 @@ def test_values_that_go_programs_take_are_set(flag: str, value: str, answer: str
         ("db", "2", 'failed set debugFilterFailure 2: strconv.ParseBool: parsing "2": invalid syntax'),
     ],
 )
-def test_other_values_are_refused_in_gos_words_and_change_nothing(flag: str, value: str, answer: str) -> None:
+def test_other_values_are_rejected_with_gos_messages_and_change_nothing(
+    flag: str, value: str, answer: str
+) -> None:
     flags = DebugFlags(top_scores=7)
     with pytest.raises(BadFlag) as refusal:
         flags.setters()[flag](value)
@@ -57,7 +59,7 @@ def test_other_values_are_refused_in_gos_words_and_change_nothing(flag: str, val
     assert flags == DebugFlags(top_scores=7, set_verbosity=flags.set_verbosity)
 
 
-def test_each_flag_switches_its_own_thing() -> None:
+def test_each_flag_changes_only_its_setting() -> None:
     levels: list[int] = []
     flags = DebugFlags(set_verbosity=levels.append)
     for flag, value in (("s", "5"), ("f", "true"), ("d", "true"), ("db", "true"), ("v", "2")):

@@ -32,7 +32,7 @@ def outcome(**refused: Status) -> FilterOutcome:
     )
 
 
-def test_nodes_are_gathered_by_plugin_reason_and_hope_and_sorted() -> None:
+def test_nodes_are_grouped_by_plugin_reason_and_code_and_sorted() -> None:
     cpu = Status(Code.UNSCHEDULABLE, ("Insufficient cpu",), "NodeResourcesFit")
     hopeless = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("Insufficient cpu",), "NodeResourcesFit")
     taint = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("taint",), "A")
@@ -50,7 +50,7 @@ def test_nodes_are_gathered_by_plugin_reason_and_hope_and_sorted() -> None:
     ]
 
 
-def test_an_empty_diagnosis_has_the_members_that_always_stand() -> None:
+def test_an_empty_diagnosis_has_the_mandatory_members() -> None:
     assert json.dumps(Diagnosis().document()) == (
         '{"timestamp": null, "isRootCausePod": true, "scheduleDiagnosis": null, "preemptionDiagnosis": null}'
     )
@@ -92,7 +92,7 @@ def test_a_full_diagnosis_has_its_members_in_koordinators_order() -> None:
     assert found.document()["suggestion"] == {"type": "EvictWorkloadSelf", "message": "go"}
 
 
-def test_a_refusal_of_the_whole_pod_stands_for_those_of_nodes() -> None:
+def test_a_rejection_of_the_pod_replaces_those_of_nodes() -> None:
     refused = outcome(a=Status(Code.UNSCHEDULABLE, ("full",), "Fit"))
     refused.prefilter = Status(Code.UNSCHEDULABLE, ("no quota",), "ElasticQuota")
     found = Diagnosis()
@@ -101,7 +101,7 @@ def test_a_refusal_of_the_whole_pod_stands_for_those_of_nodes() -> None:
     assert found.document()["scheduleDiagnosis"] == {"alreadyWaitForBound": 0}
 
 
-def test_what_a_plugin_said_of_nodes_is_kept() -> None:
+def test_statuses_set_by_a_plugin_are_kept() -> None:
     known = {"b": Status(Code.UNSCHEDULABLE, ("by the plugin",), "Coscheduling")}
     found = Diagnosis(schedule=ScheduleDiagnosis(known))
     found.record(outcome(a=Status(Code.UNSCHEDULABLE, ("full",), "Fit")))

@@ -1,4 +1,4 @@
-"""What each extension point may return and how results combine, where it is Koordinator's rule.
+"""What each extension point may return and how results combine by Koordinator's rules.
 
 Source: Koordinator, `pkg/scheduler/frameworkext/framework_extender.go` and what its tests pin.
 """
@@ -48,7 +48,7 @@ Names = frozenset[str] | None
 
 
 class Hooks(Plugin, BeforePreFilter, PreFilter, AfterPreFilter):
-    """Notes what it sees; what `says` holds for a point is its answer there."""
+    """Records its calls; `says` has its answers by point."""
 
     seen: ClassVar[list[str]] = []
     says: ClassVar[dict[str, Status]] = {}
@@ -155,7 +155,7 @@ class TestPreFilter:
         assert (status.code, status.message, status.plugin) == (code, message, "Prefers")
         assert not any(line.startswith("after") for line in Hooks.seen)
 
-    def test_a_node_that_was_found_is_the_only_one_and_others_are_told_without_a_plugin(self) -> None:
+    def test_a_found_node_is_the_only_one_and_others_are_rejected_without_a_plugin(self) -> None:
         Hooks.says["find Changes"] = Status.unschedulable("")
         fw = abc(Changes, Prefers)
         outcome = fw.find_feasible(fw.new_state(), pod("p"), fw.handle.nodes.all())
@@ -191,7 +191,7 @@ class TestPreFilter:
         Prefers.wants = ("b", "c")
         assert pre_filtered(abc(Prefers, NotA), "a", "c")[0] == frozenset("c")
 
-    def test_the_first_of_two_plugins_that_prefer_nodes_is_asked(self) -> None:
+    def test_the_first_of_two_plugins_that_prefer_nodes_is_called(self) -> None:
         class AlsoPrefers(Prefers):
             name = "AlsoPrefers"
             wants = ("c",)
@@ -286,7 +286,7 @@ class TestPermit:
             ([SUCCESS, SUCCESS], Code.SUCCESS, {}),
         ],
     )
-    def test_any_wait_makes_the_pod_wait_unless_somebody_refuses(
+    def test_any_wait_makes_the_pod_wait_unless_a_plugin_rejects(
         self, answers: list[Status], code: Code, waits: dict[str, float]
     ) -> None:
         def answering(place: int, answer: Status) -> type[Plugin]:
@@ -327,7 +327,7 @@ def test_reserve_sees_its_phase_and_the_first_failure_stops_it() -> None:
 
 
 class Prepares(Plugin, PreBind, ReservationPreBind):
-    """Fails for pods, and notes that it was asked about a Reservation."""
+    """Fails for pods, and records that it was called for a Reservation."""
 
     asked: ClassVar[list[str]] = []
 

@@ -1,4 +1,4 @@
-"""What failed attempts lead to: who is told, who may claim them, what becomes of a nomination."""
+"""Failed attempts: which handlers are called, which may claim them, and the resulting nomination."""
 
 import pytest
 
@@ -40,14 +40,14 @@ def test_plugins_that_reject_a_job_decide_about_nominations(
         (PostFilterResult(), "n", False),
     ],
 )
-def test_whether_a_pod_is_promised_a_node_after_a_failure(
+def test_whether_a_pod_is_nominated_after_a_failure(
     nomination: PostFilterResult | None, nominated_before: str, keeps_none: bool
 ) -> None:
     failed = pod("p", status={"nominatedNodeName": nominated_before})
     assert Failure(failed, REJECTED, nomination).keeps_no_node == keeps_none
 
 
-def test_the_first_who_claims_a_failure_has_it_and_observers_are_told_all_the_same() -> None:
+def test_the_first_claim_of_a_failure_wins_and_observers_are_still_called() -> None:
     handle = Handle(world([]))
     told: list[str] = []
 

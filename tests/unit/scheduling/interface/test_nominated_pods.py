@@ -1,4 +1,4 @@
-"""Pods that were promised a node count there against less important ones."""
+"""Nominated pods count on their node against less important ones."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def test_only_their_own_node_is_concerned_and_the_reasons_are_those_with_them() 
 
 
 @pytest.mark.parametrize(("gate", "fits"), [(False, False), (True, True)])
-def test_with_a_gate_what_fits_with_them_is_not_tried_without(gate: bool, fits: bool) -> None:
+def test_with_a_gate_nodes_that_fit_with_them_are_not_filtered_without(gate: bool, fits: bool) -> None:
     gates = scheduling_gates()
     gates.set({"SkipFilterWithNominatedPods": gate})
     cluster = world([node("a")])
@@ -78,7 +78,7 @@ def test_with_a_gate_what_fits_with_them_is_not_tried_without(gate: bool, fits: 
     assert looked_at(fw, pod("p")).feasible.all() == fits
 
 
-def test_a_plugin_that_cannot_take_them_in_fails_the_attempt() -> None:
+def test_a_plugin_that_fails_to_add_them_fails_the_attempt() -> None:
     class Confused(Plugin, PreFilter):
         name = "Confused"
 
@@ -135,7 +135,7 @@ def names_on(nominator: Nominator, node_name: str) -> list[str]:
     return [pod.metadata.name for pod in nominator.pods_on(node_name)]
 
 
-def test_promises_follow_what_the_api_server_says() -> None:
+def test_nominations_follow_the_api_server() -> None:
     cluster = world([])
     nominator = cluster.shared(Nominator)
     pods = cluster.store(Pod)
@@ -153,7 +153,7 @@ def test_promises_follow_what_the_api_server_says() -> None:
     assert not nominator
 
 
-def test_a_promise_made_here_stands_until_the_api_server_has_heard_of_it() -> None:
+def test_a_local_nomination_stands_until_the_api_server_has_it() -> None:
     cluster = world([], [pod("p")])
     nominator = cluster.shared(Nominator)
     nominator.add(pod("p"), "a")
@@ -165,7 +165,7 @@ def test_a_promise_made_here_stands_until_the_api_server_has_heard_of_it() -> No
     assert not nominator
 
 
-def test_a_pod_that_is_bound_loses_a_promise_made_here() -> None:
+def test_a_bound_pod_loses_a_local_nomination() -> None:
     cluster = world([], [pod("p")])
     nominator = cluster.shared(Nominator)
     nominator.add(pod("p"), "a")
@@ -173,7 +173,7 @@ def test_a_pod_that_is_bound_loses_a_promise_made_here() -> None:
     assert not nominator
 
 
-def test_the_handles_of_a_process_share_promises_and_waiting_pods_from_the_first_one_on() -> None:
+def test_the_handles_of_a_process_share_nominations_and_waiting_pods() -> None:
     cluster = world([])
     nominator, waiting_pods = cluster.shared(Nominator), WaitingPods()
     handle = Handle(cluster, nominator=nominator, waiting_pods=waiting_pods)

@@ -1,4 +1,4 @@
-"""`handle.queue`: what plugins ask for reaches every queue in which pods of the profile wait."""
+"""`handle.queue`: requests of plugins reach every queue with pending pods of the profile."""
 
 import re
 

@@ -20,7 +20,7 @@ def reservation(held: dict[str, str], annotations: dict[str, str] | None = None,
     )
 
 
-def test_what_pods_use_is_not_capped_but_what_is_left_is() -> None:
+def test_allocated_is_not_capped_but_the_rest_is() -> None:
     info = ReservationInfo(reservation({"cpu": "2", "memory": "2Gi"}, allocateOnce=False))
     assert info.nonzero_allocated == (0, 0)
     info.assign(AssignedPod.of(pod("a", "3", "1Gi")))
@@ -38,7 +38,7 @@ def test_a_pod_is_counted_once_as_it_was_when_it_came() -> None:
     assert info.allocated == {"cpu": parse("1")}
 
 
-def test_only_a_restricted_reservation_looks_at_its_options() -> None:
+def test_only_a_restricted_reservation_uses_its_options() -> None:
     options = {"scheduling.koordinator.sh/reservation-restricted-options": '{"resources":["cpu"]}'}
     held = {"cpu": "1", "memory": "1Gi"}
     assert ReservationInfo(reservation(held, options)).resource_names == ("cpu", "memory")
@@ -52,7 +52,7 @@ def test_only_a_restricted_reservation_looks_at_its_options() -> None:
     assert not broken.has_owner(pod("a"))
 
 
-def test_what_is_reserved_inside_is_for_nobody() -> None:
+def test_node_reservation_within_a_reservation_is_unusable() -> None:
     inner = {"node.koordinator.sh/reservation": '{"resources":{"cpu":"500m","x.io/other":"1"}}'}
     info = ReservationInfo(reservation({"cpu": "2"}, inner))
     assert info.available == {"cpu": 1500, "x.io/other": 0}

@@ -14,7 +14,7 @@ statuses = st.lists(
 
 
 @given(statuses)
-def test_a_verdict_gives_back_the_statuses_that_it_was_made_of(given_statuses: list[Status]) -> None:
+def test_a_verdict_returns_the_statuses_it_was_made_of(given_statuses: list[Status]) -> None:
     verdict = Verdict.of(given_statuses)
     assert [verdict.status(index) for index in range(len(given_statuses))] == given_statuses
 
@@ -24,7 +24,7 @@ def test_reject_gives_every_refused_node_the_same_reason() -> None:
     assert [verdict.status(i).reasons for i in range(3)] == [("full",), (), ("full",)]
 
 
-def test_reject_of_nobody_passes() -> None:
+def test_rejecting_no_node_passes() -> None:
     assert Verdict.reject(np.zeros(3, np.bool_), "full") is PASS
 
 

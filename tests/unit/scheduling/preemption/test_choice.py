@@ -1,4 +1,4 @@
-"""Whose loss is the smallest, and who would violate a budget."""
+"""Which candidate costs least, and which pods would violate a budget."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -49,11 +49,11 @@ def test_importance_is_priority_then_age() -> None:
     ],
     ids=["budgets", "highest", "sum", "number", "latest start", "not started"],
 )
-def test_the_smaller_loss_is_chosen(better: Victims, worse: Victims) -> None:
+def test_the_candidate_with_the_lowest_cost_is_chosen(better: Victims, worse: Victims) -> None:
     assert least_loss({"worse": worse, "better": better}, NOW) == "better"
 
 
-def test_of_equal_losses_the_first_is_chosen() -> None:
+def test_the_first_of_equal_candidates_is_chosen() -> None:
     assert least_loss({"n2": Victims([pod("a")]), "n1": Victims([pod("b")])}, NOW) == "n2"
     assert least_loss({}, NOW) == ""
 
@@ -104,7 +104,7 @@ def test_disruptions_already_counted_cost_nothing() -> None:
     ],
     ids=["no selector", "empty selector", "bad selector", "other labels", "other namespace", "no budget"],
 )
-def test_some_budgets_cover_nobody(budgets: Budgets) -> None:
+def test_some_budgets_cover_no_pod(budgets: Budgets) -> None:
     assert violating(budgets, pod("p", app="a")) == ""
 
 

@@ -1,4 +1,4 @@
-"""Who has to go: the same answer for many nodes at once as for each by itself, and as thinking it through."""
+"""Victims: the same answer for many nodes at once as for each alone, and as a naive search."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -43,7 +43,7 @@ _COUNTS: StateKey[Counts] = StateKey("counts")
 
 
 class Elsewhere(Plugin, PreFilter, Filter):
-    """Lets a pod in only where at most two pods labelled app=a are left in the whole cluster."""
+    """Passes a pod only if at most two pods labelled app=a are left in the whole cluster."""
 
     name = "Elsewhere"
 
@@ -71,7 +71,7 @@ class Elsewhere(Plugin, PreFilter, Filter):
 
 
 class Sociable(Elsewhere):
-    """Looks at pods of other nodes, and lets everybody in."""
+    """Depends on pods of other nodes, and passes every pod."""
 
     name = "Sociable"
 
@@ -136,7 +136,7 @@ def build(described: Sequence[Sequence[tuple[int, int, str]]]) -> tuple[list[Nod
 
 
 def think(pods: Sequence[Pod], preemptor: Pod) -> tuple[list[str], int] | None:
-    """The victims on a node of 8 CPU and the budgets violated; None where the pod cannot fit."""
+    """The victims on a node of 8 CPU and the violated budgets; None if the pod cannot fit."""
 
     def cpu(some: Sequence[Pod]) -> int:
         return sum(int(p.spec.containers[0].resources.requests["cpu"]) for p in some)
@@ -157,7 +157,7 @@ def think(pods: Sequence[Pod], preemptor: Pod) -> tuple[list[str], int] | None:
 
 
 @given(clusters, st.integers(1, 8))
-def test_victims_are_those_that_one_finds_by_thinking_it_through(
+def test_victims_equal_those_of_a_naive_search(
     described: list[list[tuple[int, int, str]]], wants: int
 ) -> None:
     nodes, pods = build(described)
@@ -174,7 +174,7 @@ def test_victims_are_those_that_one_finds_by_thinking_it_through(
 
 
 @given(clusters, st.integers(1, 8))
-def test_many_nodes_at_once_get_the_answers_that_each_gets_by_itself(
+def test_a_batch_of_nodes_gets_the_same_answers_as_each_node_alone(
     described: list[list[tuple[int, int, str]]], wants: int
 ) -> None:
     nodes, pods = build(described)
@@ -196,20 +196,20 @@ def test_what_is_taken_off_one_node_counts_for_it_alone() -> None:
     assert findings.refused["n2"] == Status.unschedulable("too many").by("Elsewhere")
 
 
-def test_nodes_without_anybody_less_important_are_beyond_help() -> None:
+def test_nodes_without_less_important_pods_cannot_help() -> None:
     pods = [pod("same", cpu="8", node_name="n1", priority=3)]
     findings = search(framework(world([node("n1"), node("empty")], pods), Fit), pod("p", priority=3))
     assert findings.refused == {"n1": NO_VICTIMS, "empty": NO_VICTIMS}
 
 
-def test_where_nobody_has_to_go_something_is_wrong() -> None:
+def test_no_victims_at_all_is_an_error() -> None:
     pods = [pod("low", cpu="1", node_name="n1", priority=0)]
     findings = search(framework(world([node("n1")], pods), Fit), pod("p", priority=3))
     assert findings.errors == ['expected at least one victim pod on node "n1"']
 
 
 def full(count: int, labels: str) -> tuple[list[Node], list[Pod]]:
-    """Nodes taken by one pod each; `labels` gives the pods' app labels in turn."""
+    """Nodes with one pod each; `labels` are the pods' app labels in turn."""
     nodes = [node(f"n{i}") for i in range(count)]
     pods = [
         labelled(pod(f"low-{i}", cpu="8", node_name=f"n{i}", priority=0), labels[i % len(labels)])
@@ -225,7 +225,7 @@ def test_the_search_stops_when_enough_candidates_are_found() -> None:
     assert not findings.refused
 
 
-def test_the_search_goes_on_until_a_candidate_violates_no_budget() -> None:
+def test_the_search_continues_until_a_candidate_violates_no_budget() -> None:
     BUDGET.status.disruptions_allowed = 0
     try:
         nodes, pods = full(101, "a")
@@ -244,7 +244,7 @@ def test_the_order_of_the_nodes_is_the_order_of_the_search() -> None:
     assert list(findings.candidates) == ["n3", "n4", "n0", "n1", "n2"]
 
 
-def test_what_breaks_on_one_node_is_no_other_ones_misfortune() -> None:
+def test_an_error_on_one_node_does_not_affect_the_others() -> None:
     class Breaks(Plugin, Filter):
         name = "Breaks"
 

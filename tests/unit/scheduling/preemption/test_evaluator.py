@@ -1,4 +1,4 @@
-"""Who may preempt, on which nodes it is tried, and what a pod is told."""
+"""Which pods may preempt, on which nodes, and the resulting messages."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ CLEARED = PostFilterResult("", override=True)
 
 
 class NotHere(Plugin, Filter):
-    """Keeps pods off nodes whose names begin with x, for good."""
+    """Rejects nodes whose names begin with x as unresolvable."""
 
     name = "NotHere"
 
@@ -89,7 +89,7 @@ BY_SCHEDULER: dict[str, Any] = {"status": "True", "reason": "PreemptionBySchedul
     ],
     ids=["preempted", "condition is false", "evicted otherwise", "deleted", "running"],
 )
-async def test_a_pod_waits_for_those_that_went_for_it(victim: Pod, waits: bool) -> None:
+async def test_a_pod_waits_for_its_terminating_victims(victim: Pod, waits: bool) -> None:
     cluster = world([node("n1", cpu="2")], [victim])
     preemptor = wanting(cluster, status={"nominatedNodeName": "n1"})
     fw = profile(cluster)
@@ -100,7 +100,7 @@ async def test_a_pod_waits_for_those_that_went_for_it(victim: Pod, waits: bool) 
 
 
 @pytest.mark.parametrize("name", ["x1", "gone"])
-async def test_a_pod_does_not_wait_where_its_node_is_of_no_use_any_more(name: str) -> None:
+async def test_a_pod_does_not_wait_if_its_node_no_longer_helps(name: str) -> None:
     victims = [terminating("v", "x1", **BY_SCHEDULER)]
     cluster = world([node("x1", cpu="2"), node("x2", cpu="2")], victims)
     preemptor = wanting(cluster, status={"nominatedNodeName": name})
@@ -118,7 +118,7 @@ async def test_the_message_counts_what_was_tried_and_what_was_not() -> None:
     )
 
 
-async def test_a_pod_that_prefilter_refuses_is_tried_everywhere_or_nowhere() -> None:
+async def test_a_pod_that_prefilter_rejects_is_tried_everywhere_or_nowhere() -> None:
     class Refuses(Plugin, PreFilter):
         name = "Refuses"
         answer = Status.unschedulable("not now")
@@ -135,13 +135,13 @@ async def test_a_pod_that_prefilter_refuses_is_tried_everywhere_or_nowhere() -> 
     assert "2 Preemption is not helpful" in status.message
 
 
-async def test_a_pod_that_is_gone_evicts_nobody() -> None:
+async def test_a_deleted_pod_evicts_no_pod() -> None:
     nomination, status = await preempted(profile(full("n1")), pod("p", cpu="2", priority=5))
     assert nomination is None
     assert (status.code, status.message) == (Code.ERROR, 'preemption: pod "p" not found')
 
 
-async def test_the_pod_of_a_reservation_is_left_to_those_who_know_it() -> None:
+async def test_a_reserve_pod_is_handled_by_the_reservation_scheduler() -> None:
     reserve_pod = pod("p", cpu="2", priority=5)
     reserve_pod.metadata.annotations = {"scheduling.koordinator.sh/reserve-pod": "true"}
     assert await preempted(profile(full("n1")), reserve_pod) == (
@@ -154,7 +154,7 @@ async def test_the_pod_of_a_reservation_is_left_to_those_who_know_it() -> None:
     ("percentage", "absolute", "nodes", "wanted"),
     [(10, 100, 50, 50), (10, 100, 500, 100), (10, 100, 5000, 500), (100, 0, 7, 7), (0, 1, 9, 1)],
 )  # fmt: skip
-def test_how_many_candidates_are_wanted(percentage: int, absolute: int, nodes: int, wanted: int) -> None:
+def test_the_number_of_candidates_to_search(percentage: int, absolute: int, nodes: int, wanted: int) -> None:
     assert Rules(percentage, absolute, latest=lambda pod: pod).candidates_wanted(nodes) == wanted
 
 

@@ -1,4 +1,4 @@
-"""kube-scheduler's victims, looked at again with all that kube-scheduler does not see."""
+"""kube-scheduler's victims, checked against everything that kube-scheduler does not see."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ from tests.unit.scheduling.worlds import framework, node, pod, world
 
 
 class Withholds(Plugin, Filter):
-    """Keeps CPUs back that kube-scheduler knows nothing of: as many as the node's label says."""
+    """Withholds CPUs that kube-scheduler does not know of: as many as the node's label says."""
 
     name = "Withholds"
 
@@ -28,7 +28,7 @@ class Withholds(Plugin, Filter):
 
 
 class Entangled(Plugin, PreFilter, Filter):
-    """Wants to hear of pods that move, whatever the node; breaks on a node labelled broken."""
+    """Tracks removed and added pods of all nodes; raises on a node labelled broken."""
 
     name = "Entangled"
 
@@ -71,7 +71,7 @@ def looked_at(
 
 
 @pytest.mark.parametrize("more", [(), (Entangled,)], ids=["at once", "one by one"])
-def test_a_proposal_that_is_enough_stays_as_it_is(more: tuple[type[Plugin], ...]) -> None:
+def test_a_sufficient_proposal_stays_unchanged(more: tuple[type[Plugin], ...]) -> None:
     made = cluster(a="0", b="1", c="3")
     proposal = proposed(made, c=["c-2"], b=["b-1"], a=["a-2"])
     assert looked_at(made, proposal, *more) == {
@@ -80,12 +80,12 @@ def test_a_proposal_that_is_enough_stays_as_it_is(more: tuple[type[Plugin], ...]
     }
 
 
-def test_more_pods_go_only_where_they_are_less_important() -> None:
+def test_more_pods_are_evicted_only_if_they_are_less_important() -> None:
     made = cluster(b="1")
     assert looked_at(made, proposed(made, b=["b-1"]), priority=2) == {}
 
 
-def test_a_pod_that_is_refused_before_any_node_is_looked_at_evicts_nobody() -> None:
+def test_a_pod_rejected_by_prefilter_evicts_no_pod() -> None:
     class Never(Plugin, PreFilter):
         name = "Never"
 
@@ -107,7 +107,7 @@ def test_nodes_that_prefilter_leaves_out_are_dropped() -> None:
     assert looked_at(made, proposed(made, a=["a-1"], b=["b-1"]), OnlyB).keys() == {"b"}
 
 
-def test_what_breaks_on_one_node_drops_that_one_only() -> None:
+def test_an_error_on_one_node_drops_only_that_node() -> None:
     made = cluster(a="0", b="0")
     broken = made.nodes.node(made.nodes.all().rows[0])
     assert broken is not None

@@ -85,7 +85,7 @@ def test_wrong_fields_are_refused_with_their_path(text: str, expected: str) -> N
 
 
 @pytest.mark.parametrize("text", ["", "[]", "a: b: c", "kind: KubeSchedulerConfiguration"])
-def test_what_is_no_configuration_is_refused(text: str) -> None:
+def test_an_invalid_document_is_rejected(text: str) -> None:
     assert problems(text)
 
 

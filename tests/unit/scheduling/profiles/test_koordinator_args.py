@@ -1,4 +1,4 @@
-"""Files written for a koord-scheduler: they load as they are, and what is wrong in them is named."""
+"""Files written for a koord-scheduler load unchanged, and errors in them are named."""
 
 import json
 from typing import Any
@@ -81,7 +81,7 @@ def read(name: str, document: dict[str, Any] | None = None) -> PluginArgs:
     return read_args(KOORDINATOR_ARGS[name], document, "args", api_version=API_VERSION, kind=f"{name}Args")
 
 
-def test_a_file_for_a_whole_koord_scheduler_loads_and_the_missing_plugins_are_told() -> None:
+def test_a_file_for_a_whole_koord_scheduler_loads_and_missing_plugins_are_listed() -> None:
     profiles = load(FILE)
     framework = profiles.frameworks["koord-scheduler"]
     enabled = {
@@ -213,7 +213,7 @@ def test_empty_amounts_and_an_empty_namespace_mean_the_default() -> None:
         ),
     ],
 )
-def test_what_koordinator_refuses_is_refused(name: str, document: dict[str, Any], problem: str) -> None:
+def test_what_koordinator_rejects_is_rejected(name: str, document: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read(name, document)
     assert str(caught.value) == problem

@@ -39,7 +39,7 @@ def built(*, skip_missing: bool) -> Profiles:
 
 
 @pytest.mark.parametrize("skip_missing", [True, False])
-def test_the_shipped_file_runs_the_plugins_that_are_there_in_its_order(skip_missing: bool) -> None:
+def test_the_shipped_file_runs_the_installed_plugins_in_its_order(skip_missing: bool) -> None:
     profiles = built(skip_missing=skip_missing)
     assert set(profiles.missing) == set(KOORDINATOR_ARGS)
     enabled = profiles.frameworks["koord-scheduler"].enabled
@@ -50,7 +50,7 @@ def test_the_shipped_file_runs_the_plugins_that_are_there_in_its_order(skip_miss
     assert weights == {"LoadAwareScheduling": 1, "Reservation": 5000}
 
 
-def test_the_shipped_file_names_what_decides_nothing_beside_kube_scheduler() -> None:
+def test_fields_of_the_shipped_file_without_effect_are_named() -> None:
     assert list(without_effect(config.load(SHIPPED), config.EXTENDER)) == [
         "leaderElection has no effect: the settings extender.leaderElect and extender.lease decide"
     ]
@@ -66,7 +66,7 @@ def test_every_place_that_names_a_plugin_that_is_missing_is_listed() -> None:
     ]
 
 
-def test_a_plugin_that_koordinator_does_not_have_either_refuses_the_file(tmp_path: Path) -> None:
+def test_an_unknown_plugin_makes_the_file_invalid(tmp_path: Path) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_text(SHIPPED.read_text().replace("name: DeviceShare", "name: DeviceShares"))
     with pytest.raises(ConfigError) as caught:

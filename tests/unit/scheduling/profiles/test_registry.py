@@ -90,12 +90,12 @@ def test_explicit_order_comes_first_then_multi_point_then_the_rest() -> None:
     assert order(made(config)) == ["B", "A", "C"]
 
 
-def test_a_star_switches_multi_point_off_at_a_point() -> None:
+def test_a_star_disables_multi_point_at_a_point() -> None:
     config = configuration(["A", "B"], filter={"enabled": [{"name": "C"}], "disabled": [{"name": "*"}]})
     assert order(made(config)) == ["C"]
 
 
-def test_one_plugin_is_taken_out_of_a_point_by_name() -> None:
+def test_one_plugin_is_disabled_at_a_point_by_name() -> None:
     assert order(made(configuration(["A", "B"], filter={"disabled": [{"name": "A"}]}))) == ["B"]
 
 
@@ -172,7 +172,7 @@ def test_a_plugin_that_cannot_be_imported_is_refused_where_it_is_named() -> None
     ) == ["A"]
 
 
-def test_missing_plugins_are_left_out_and_listed_when_that_is_wanted() -> None:
+def test_missing_plugins_are_left_out_and_listed_on_request() -> None:
     profiles = made(
         configuration([], filter={"enabled": [{"name": "Nope"}, {"name": "A"}]}), skip_missing=True
     )
@@ -180,12 +180,12 @@ def test_missing_plugins_are_left_out_and_listed_when_that_is_wanted() -> None:
     assert profiles.missing == {"Nope": ["profiles[0].plugins.filter.enabled[0].name"]}
 
 
-def test_kube_schedulers_own_plugins_are_left_to_it_beside_it() -> None:
+def test_kube_schedulers_own_plugins_are_left_to_it() -> None:
     profiles = made(configuration([], postFilter={"enabled": [{"name": "DefaultPreemption"}]}))
     assert profiles.left_to_kube_scheduler == ["DefaultPreemption"]
 
 
-def test_a_plugin_cannot_be_enabled_where_it_has_nothing_to_say() -> None:
+def test_a_plugin_cannot_be_enabled_at_a_point_that_it_does_not_implement() -> None:
     with pytest.raises(ConfigError, match='plugin "A" does not extend bind plugin'):
         made(configuration([], bind={"enabled": [{"name": "A"}]}))
 
@@ -200,12 +200,12 @@ def test_arguments_of_the_wrong_kind_are_refused() -> None:
         made(configuration(["A"], {"A": {"kind": "BArgs"}}))
 
 
-def test_arguments_that_a_plugin_does_not_take_are_refused() -> None:
+def test_unknown_arguments_are_rejected() -> None:
     with pytest.raises(ConfigError, match=r"pluginConfig\[0\]\.args\.x: unknown field"):
         made(configuration(["A"], {"A": {"x": 1}}))
 
 
-def test_a_scheduler_of_its_own_needs_a_queue_order_and_a_binder() -> None:
+def test_a_standalone_scheduler_needs_a_queue_order_and_a_binder() -> None:
     with pytest.raises(ConfigError, match="exactly one queue sort plugin"):
         made(
             configuration([], queueSort={"disabled": [{"name": "*"}]}),
@@ -251,7 +251,7 @@ def test_the_whole_framework_has_the_same_plugins_and_those_in_tree() -> None:
     assert own.handle.framework is whole
 
 
-def test_a_scheduler_of_its_own_is_whole_already() -> None:
+def test_a_standalone_scheduler_is_already_whole() -> None:
     profiles = made(configuration(["A"]), place=Place.SCHEDULER, skip_missing=True)
     assert profiles.whole_of("") is profiles.of("") is not None
 

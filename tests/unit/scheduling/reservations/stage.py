@@ -46,7 +46,7 @@ Document = dict[str, Any]
 
 
 class OneANode(Plugin, Filter, Reserve, ReservationPreBind, Bind, Permit, PostFilter, ReservationNominator):
-    """Lets each node hold one Reservation."""
+    """Allows one Reservation per node."""
 
     name = "Reservation"
 
@@ -142,7 +142,7 @@ def reservation(name: str, cpu: str = "1", **spec: Any) -> Document:
 
 
 class Stage:
-    """A cluster, and whoever schedules its Reservations."""
+    """A cluster, and the scheduler of its Reservations."""
 
     def __init__(self, server: ApiServer) -> None:
         self.server = server
@@ -203,7 +203,7 @@ class Stage:
         return self.cluster.store(Reservation).by_key(name)
 
     async def message_of(self, name: str) -> str:
-        """Wait until a Reservation says why it is not scheduled."""
+        """Wait until a Reservation's status shows why it is not scheduled."""
         await self.until(lambda: self.known(name) is not None and bool(self.known(name).status.conditions))
         return str(self.known(name).status.conditions[0].message)
 

@@ -28,7 +28,7 @@ class Waiting:
         return self.queue.pool_of("uid-waits") != "unschedulable"
 
 
-def test_a_new_node_gives_another_chance() -> None:
+def test_a_new_node_moves_pods_back() -> None:
     cluster = world([node("n1")])
     waiting = Waiting(cluster)
     with waiting.cluster_events:
@@ -38,7 +38,7 @@ def test_a_new_node_gives_another_chance() -> None:
 
 
 @pytest.mark.parametrize(("changed", "chance"), [(node("n1", cpu="16"), True), (node("n1"), False)])
-def test_a_node_gives_another_chance_when_it_changes_in_what_matters(changed: Node, chance: bool) -> None:
+def test_a_node_moves_pods_back_when_it_changes_in_relevant_fields(changed: Node, chance: bool) -> None:
     cluster = world([node("n1")])
     waiting = Waiting(cluster)
     with waiting.cluster_events:
@@ -46,7 +46,7 @@ def test_a_node_gives_another_chance_when_it_changes_in_what_matters(changed: No
     assert waiting.has_another_chance is chance
 
 
-def test_a_pod_that_goes_gives_another_chance() -> None:
+def test_a_deleted_pod_moves_pods_back() -> None:
     cluster = world([node("n1")], [pod("p", node_name="n1")])
     waiting = Waiting(cluster)
     with waiting.cluster_events:
@@ -55,7 +55,7 @@ def test_a_pod_that_goes_gives_another_chance() -> None:
 
 
 @pytest.mark.parametrize("helped", [True, False])
-def test_a_pod_that_is_placed_gives_another_chance_to_those_who_look_at_pods(helped: bool) -> None:
+def test_a_placed_pod_moves_back_pods_that_depend_on_pods(helped: bool) -> None:
     cluster = world([node("n1")], [pod("p")])
     waiting = Waiting(cluster, placements_help=helped)
     with waiting.cluster_events:
@@ -63,7 +63,7 @@ def test_a_pod_that_is_placed_gives_another_chance_to_those_who_look_at_pods(hel
     assert waiting.has_another_chance is helped
 
 
-async def test_metrics_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_metrics_are_batched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_events, "GATHERED_SECONDS", 0.01)
     cluster = world([node("n1")])
     cluster.store(NodeMetric)

@@ -44,7 +44,7 @@ class Follower:
         return self.queue.pool_of(UID)
 
     def park(self) -> None:
-        """Let the attempt that is due fail."""
+        """Fail the next attempt."""
         item = self.queue.pop()
         assert item is not None
         self.queue.requeue(item, rejected=True)
@@ -70,7 +70,7 @@ FAILED, SUCCEEDED = of("n1", "Failed"), of("n1", "Succeeded")
         (msgspec.structs.replace(PENDING, spec=msgspec.structs.replace(PENDING.spec, template=None)), False),
     ],
 )
-def test_what_is_queued_when_it_is_seen_first(added: Reservation, queued: bool) -> None:
+def test_which_new_reservations_are_queued(added: Reservation, queued: bool) -> None:
     follower = Follower()
     follower.reserve_pods.added(added)
     assert (follower.pool == "active") is queued
@@ -89,7 +89,7 @@ def test_what_is_queued_when_it_is_seen_first(added: Reservation, queued: bool) 
         (FAILED, SUCCEEDED, False),
     ],
 )
-def test_what_is_queued_after_a_change(old: Reservation, new: Reservation, queued: bool) -> None:
+def test_which_changed_reservations_are_queued(old: Reservation, new: Reservation, queued: bool) -> None:
     follower = Follower()
     follower.reserve_pods.added(old)
     follower.reserve_pods.updated(old, new)
@@ -116,14 +116,14 @@ def test_a_changed_spec_leads_to_another_attempt() -> None:
     assert follower.pool in ("active", "backoff")
 
 
-def test_what_is_being_bound_is_not_queued_again() -> None:
+def test_a_reservation_being_bound_is_not_queued_again() -> None:
     follower = Follower()
     follower.in_hand.add(UID)
     follower.reserve_pods.updated(PENDING, of(annotations={"a": "b"}))
     assert follower.pool is None
 
 
-def test_a_reservation_that_goes_makes_room_for_another() -> None:
+def test_a_deleted_reservation_frees_resources_for_another() -> None:
     follower = Follower()
     follower.reserve_pods.added(PENDING)
     follower.park()

@@ -28,7 +28,7 @@ async def test_a_reservation_becomes_available_on_a_node() -> None:
         assert stage.scheduler.queue.pool_of(found.metadata.uid) is None
 
 
-async def test_each_reservation_gets_a_node_of_its_own_and_the_last_one_waits() -> None:
+async def test_each_reservation_gets_a_separate_node_and_the_last_one_waits() -> None:
     async with staged("n1", "n2") as stage:
         for name in ("a", "b", "c"):
             await stage.add(name)
@@ -44,7 +44,7 @@ async def test_each_reservation_gets_a_node_of_its_own_and_the_last_one_waits() 
 
 
 @pytest.mark.parametrize("all_pods", [False, True])
-async def test_a_plugin_can_have_reservations_tried_again(all_pods: bool) -> None:
+async def test_a_plugin_can_make_reservations_be_retried(all_pods: bool) -> None:
     async with staged("n1") as stage:
         stage.plugin.held["n1"] = "held by what no object shows"
         await stage.add("r")
@@ -97,7 +97,7 @@ async def test_what_preemption_frees_is_held_for_the_next_attempt() -> None:
         assert not nominator
 
 
-async def test_no_room_is_held_for_a_reservation_that_is_gone() -> None:
+async def test_nothing_is_held_for_a_deleted_reservation() -> None:
     async with staged("n1") as stage:
         stage.plugin.held["n1"] = "somebody"
         stage.plugin.promises = "n1"
@@ -116,7 +116,7 @@ async def test_a_reservation_of_another_scheduler_is_left_alone() -> None:
         assert (await stage.get("r")).status == ReservationStatus()
 
 
-async def test_a_reservation_that_becomes_ours_is_scheduled() -> None:
+async def test_a_reservation_that_gets_a_profile_is_scheduled() -> None:
     async with staged("n1") as stage:
         await stage.add("r", pod={"schedulerName": "another"})
         patch = {"spec": {"template": {"spec": {"schedulerName": "default-scheduler"}}}}
@@ -152,7 +152,7 @@ async def test_labels_of_pre_bind_are_written_in_the_same_patch() -> None:
         assert (patches[0], patches.count("r")) == ("r", 1)
 
 
-async def test_what_pre_bind_has_written_is_taken_back_when_the_bind_fails() -> None:
+async def test_writes_of_pre_bind_are_reverted_when_the_bind_fails() -> None:
     async with staged("n1") as stage:
         stage.plugin.writes, stage.plugin.labels = {"test/a": "1"}, {"test/l": "2"}
         stage.plugin.refuses_binds = True
@@ -165,7 +165,7 @@ async def test_what_pre_bind_has_written_is_taken_back_when_the_bind_fails() -> 
         assert (meta.annotations, meta.labels) == ({}, {"test/l": "before"})
 
 
-async def test_conflicts_and_a_busy_server_are_tried_again() -> None:
+async def test_conflicts_and_a_busy_server_are_retried() -> None:
     failures = iter((409, 429, 409))
 
     def faults(method: str, path: str) -> Fault | None:
@@ -180,7 +180,7 @@ async def test_conflicts_and_a_busy_server_are_tried_again() -> None:
         assert stage.plugin.held == {"n1": stage.known("r").metadata.uid}
 
 
-async def test_a_write_that_was_carried_out_unheard_counts() -> None:
+async def test_a_write_with_a_lost_answer_counts() -> None:
     cut = iter((True, True, True, True))
 
     def faults(method: str, path: str) -> Fault | None:
@@ -196,7 +196,7 @@ async def test_a_write_that_was_carried_out_unheard_counts() -> None:
         assert (await stage.get("r")).status.phase == AVAILABLE
 
 
-async def test_a_failed_bind_gives_everything_back_and_is_tried_again() -> None:
+async def test_a_failed_bind_rolls_everything_back_and_is_retried() -> None:
     refusals = iter((True,))
 
     def faults(method: str, path: str) -> Fault | None:
@@ -209,7 +209,7 @@ async def test_a_failed_bind_gives_everything_back_and_is_tried_again() -> None:
         assert await stage.node_of("r") == "n1"
 
 
-async def test_a_reservation_that_waits_is_let_go_when_it_is_deleted() -> None:
+async def test_a_waiting_reservation_is_dropped_when_it_is_deleted() -> None:
     async with staged("n1") as stage:
         stage.plugin.waits = 60
         await stage.add("r")
@@ -222,7 +222,7 @@ async def test_a_reservation_that_waits_is_let_go_when_it_is_deleted() -> None:
         assert await stage.node_of("next") == "n1"
 
 
-async def test_a_reservation_that_waited_goes_on_when_it_is_allowed() -> None:
+async def test_a_waiting_reservation_proceeds_when_it_is_allowed() -> None:
     async with staged("n1") as stage:
         stage.plugin.waits = 60
         await stage.add("r")
@@ -232,7 +232,7 @@ async def test_a_reservation_that_waited_goes_on_when_it_is_allowed() -> None:
         assert await stage.node_of("r") == "n1"
 
 
-async def test_nothing_is_bound_that_changed_hands_while_it_waited() -> None:
+async def test_a_reservation_that_changed_schedulers_while_waiting_is_not_bound() -> None:
     async with staged("n1") as stage:
         stage.plugin.waits = 60
         await stage.add("r")
@@ -243,7 +243,7 @@ async def test_nothing_is_bound_that_changed_hands_while_it_waited() -> None:
         assert (await stage.get("r")).node_name == ""
 
 
-async def test_what_was_under_way_is_given_back_when_the_lead_is_lost() -> None:
+async def test_attempts_in_progress_are_rolled_back_when_leadership_is_lost() -> None:
     async with staged("n1") as stage:
         stage.plugin.waits = 60
         await stage.add("r")
@@ -255,7 +255,7 @@ async def test_what_was_under_way_is_given_back_when_the_lead_is_lost() -> None:
         assert await stage.node_of("r") == "n1"
 
 
-async def test_what_is_being_written_when_the_lead_is_lost_is_ended() -> None:
+async def test_writes_in_flight_are_finished_when_leadership_is_lost() -> None:
     slow = iter((True,))
 
     def faults(method: str, path: str) -> Fault | None:

@@ -1,4 +1,4 @@
-"""Table cells: what people read in `kubectl get`."""
+"""Table cells, as shown by `kubectl get`."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""The defaults of built-in kinds, and what is wrong with their documents."""
+"""Defaults and validation of built-in kinds."""
 
 from typing import Any
 

@@ -58,7 +58,7 @@ def test_force_takes_the_field_over() -> None:
     assert state["spec"]["containers"] == [{"name": "main", "image": "y"}]
 
 
-def test_argument_is_left_alone() -> None:
+def test_argument_is_not_changed() -> None:
     state = apply(live(), "one", spec={"nodeSelector": {"a": "1"}})
     before = repr(state)
     apply(state, "one", spec={"nodeSelector": {"b": "1"}})

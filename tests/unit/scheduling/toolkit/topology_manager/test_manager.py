@@ -17,7 +17,7 @@ RESTRICTED = NUMATopologyPolicy.RESTRICTED
 
 
 class Provider(NUMATopologyHintProvider):
-    """Offers what it was given and remembers what it was asked to allocate."""
+    """Provides the given hints and records requested allocations."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ def test_a_kept_affinity_is_used_again_also_in_a_what_if() -> None:
     assert len(provider.allocated) == 2
 
 
-def test_while_pods_are_preempted_the_affinity_is_worked_out_afresh() -> None:
+def test_during_preemption_the_affinity_is_computed_again() -> None:
     state, provider = fresh_state(), Provider()
     admit(state, provider)
     state.write(SCHEDULING_PHASE, "PostFilter")
@@ -85,14 +85,14 @@ def test_while_pods_are_preempted_the_affinity_is_worked_out_afresh() -> None:
     assert affinity_of(state, "n") == HINTS[0]
 
 
-def test_what_providers_refuse_is_unschedulable_with_all_their_messages() -> None:
+def test_rejections_of_providers_are_unschedulable_with_all_messages() -> None:
     failing = Provider(offers=Status.failed("no topology"))
     lacking = Provider(offers=Status.unresolvable("a", "b"))
     status = admit(fresh_state(), failing, Provider(), lacking)
     assert status == Status.unschedulable("no topology", "a, b")
 
 
-def test_what_the_policy_refuses_is_unschedulable_and_nothing_is_allocated() -> None:
+def test_a_rejection_by_the_policy_is_unschedulable_and_nothing_is_allocated() -> None:
     provider = Provider([])
     status = admit(fresh_state(), provider)
     assert status == Status.unschedulable("Unsatisfied NUMA cpu")

@@ -1,4 +1,4 @@
-"""Merging hints: the rule's examples, its texts, and the search against trying every choice."""
+"""Merging hints: the rule's examples, its messages, and the search against trying every combination."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -30,7 +30,7 @@ def hint(mask: int | None, preferred: bool = True, score: int = 0) -> NUMATopolo
 def by_trying_everything(
     everything: int, lists: Sequence[Sequence[NUMATopologyHint]], exclusive: Exclusive
 ) -> NUMATopologyHint:
-    """The rule as it is written: all choices in order, the best so far."""
+    """The rule as specified: all combinations in order, the best so far."""
     best = NUMATopologyHint(everything)
     for choice in product(*lists):
         affinities = [item.affinity for item in choice if item.affinity is not None]
@@ -82,7 +82,7 @@ def test_the_search_finds_what_trying_every_choice_finds(
     st.lists(st.dictionaries(st.sampled_from("abc"), st.none() | st.lists(hints, max_size=4)), max_size=3),
     exclusives,
 )
-def test_for_admission_only_the_hint_of_what_is_refused_may_differ(
+def test_for_admission_only_the_hint_of_rejected_pods_may_differ(
     policy: NUMATopologyPolicy,
     providers: list[dict[str, list[NUMATopologyHint] | None]],
     exclusive: Exclusive,
@@ -135,7 +135,7 @@ class TestPolicies:
         )
         assert not merged.admit
 
-    def test_best_effort_gives_up_when_not_everybody_is_satisfied(self) -> None:
+    def test_best_effort_gives_up_if_not_all_are_satisfied(self) -> None:
         merged = merge_hints(BEST_EFFORT, range(4), self.unaligned)
         assert merged.hint == NUMATopologyHint(15)
         assert merged.admit
@@ -145,7 +145,7 @@ class TestPolicies:
         assert merged.hint == NUMATopologyHint(None)
         assert merged.reasons == ("Unaligned NUMA Hint cause cpu prefer [11] among [11]",)
 
-    def test_single_leaves_a_machine_with_one_numa_node_alone(self) -> None:
+    def test_single_accepts_a_machine_with_one_numa_node(self) -> None:
         merged = merge_hints(SINGLE, [0], [{"cpu": [hint(1)]}])
         assert merged.hint == hint(None)
         assert merged.admit
