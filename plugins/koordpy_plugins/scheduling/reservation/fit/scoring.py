@@ -59,7 +59,7 @@ def scores(wanted: Int64, most: Int64) -> Int64:
 
 def of_many(taken: int) -> int:
     """Return the score of a node where a Reservation would take over so many pods: the fewer, the better."""
-    return MOST if taken == 0 else int64.quotient(MOST, 1 + taken)
+    return MOST // (1 + taken)
 
 
 def normalize(scores: Int64) -> Int64:
