@@ -135,8 +135,8 @@ def _parse_small(
     """Parse a number into small form, or return None if it needs the big one."""
     signed = -unscaled if text[0] == "-" else unscaled
     if format is Format.BINARY_SI:
-        # An upper estimate of the decimal digits of the product.
-        if decimals or len(number) > 14 - exponent * 3 // 10 or not int64.fits(unscaled << exponent):
+        # An upper estimate of the decimal digits of the product: what passes fits 64 bits.
+        if decimals or len(number) > 14 - exponent * 3 // 10:
             return None
         return Quantity(signed << exponent, 0, format, kept=text if unscaled & 0x07 else "")
     scale = exponent - decimals

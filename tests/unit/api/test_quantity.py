@@ -175,6 +175,48 @@ def test_texts_are_kept_or_written_canonically(text: str, again: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("1Ki", Quantity(1024, 0, Format.BINARY_SI, kept="1Ki")),
+        ("-9Ki", Quantity(-9216, 0, Format.BINARY_SI, kept="-9Ki")),
+        ("8Ki", Quantity(8192, 0, Format.BINARY_SI)),
+        ("99Ti", Quantity(99 << 40, 0, Format.BINARY_SI, kept="99Ti")),
+        ("100Ti", Quantity((100 << 40) * 10**9, NANO, Format.BINARY_SI, big=True)),
+        ("7Ei", Quantity((7 << 60) * 10**9, NANO, Format.BINARY_SI, big=True)),
+        ("8Ei", Quantity(int64.MAX, 0, Format.BINARY_SI, big=True)),
+        ("-9Ei", Quantity(-int64.MAX, 0, Format.BINARY_SI, big=True)),
+        (
+            "9007199254740991.9990234375Ki",  # exactly the largest 64-bit integer
+            Quantity(int64.MAX * 10**9, NANO, Format.BINARY_SI, big=True),
+        ),
+        ("0.0Ki", Quantity(0, -1, Format.BINARY_SI, big=True)),
+        ("0.0009765625Ki", Quantity(10**9, NANO, Format.BINARY_SI, big=True)),
+        ("0.0001Ki", Quantity(102_400_000, NANO, Format.DECIMAL_SI, big=True)),
+        ("0.002Ki", Quantity(2_048_000_000, NANO, Format.BINARY_SI, big=True)),
+        ("1n", Quantity(1, NANO, Format.DECIMAL_SI, kept="1n")),
+        ("123456789012345678", Quantity(123456789012345678, 0, Format.DECIMAL_SI, kept="123456789012345678")),
+        ("1234567890123456789", Quantity(1234567890123456789 * 10**9, NANO, Format.DECIMAL_SI, big=True)),
+        ("0e5000", Quantity(0, 4000, Format.DECIMAL_EXPONENT)),
+    ],
+)
+def test_amounts_are_small_where_their_texts_are_short(text: str, read: Quantity) -> None:
+    assert parse(text).has_same_form(read)
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (Quantity.of(1024, Format.BINARY_SI), "1Ki"),
+        (Quantity.of(-1024, Format.BINARY_SI), "-1Ki"),
+        (Quantity.of(1023, Format.BINARY_SI), "1023"),
+        (Quantity.of_scaled(2048, 3, Format.BINARY_SI), "2000Ki"),
+    ],
+)
+def test_binary_amounts_are_written_with_their_largest_suffix(amount: Quantity, text: str) -> None:
+    assert amount.canonical() == text
+
+
+@pytest.mark.parametrize(
     "text", ["", " 1", "1 ", "1e", "1e+", "1Ki3", "1m-3", "Ei", ".e-14", "1x", "x", "1.2.3", "１"]
 )
 def test_what_is_no_quantity_is_refused(text: str) -> None:

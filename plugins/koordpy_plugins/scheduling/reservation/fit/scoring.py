@@ -31,7 +31,6 @@ def score(
         allocated = {
             name: max(allocated.get(name, ZERO) - preemptible.get(name, ZERO), ZERO)
             for name in info.resource_names
-            if name in allocated or name in preemptible
         }
     total = count = 0
     for name, most in info.allocatable.items():

@@ -68,6 +68,11 @@ class TestInsideAReservation:
         ]
         assert self.lacking(info, ignored="cpu", cpu="5", memory="5Gi") == ["Insufficient memory"]
 
+    def test_the_number_of_its_pods_counts_without_preemption_too(self) -> None:
+        info = holding(pods=2, cpu="4")
+        info.allocatable = {**info.allocatable, **amounts(pods="2")}
+        assert self.lacking(info, cpu="1") == ["Too many pods"]
+
     def test_reasons_have_numbers_where_they_are_wanted(self) -> None:
         info = holding(amounts(cpu="500m", memory="1Gi"), cpu="4", memory="4Gi")
         info.reserved = amounts(cpu="1")
@@ -160,6 +165,11 @@ class TestOnANode:
         found = lacking_on_node({"cpu": 1}, node, none_ignored, leaving=leaving)
         assert found == (["pods"] if crowded else [])
 
+    def test_a_full_node_and_one_that_takes_no_pods_lack_a_place(self) -> None:
+        for allocatable in ({"cpu": 4000, "pods": 3}, {"cpu": 4000}):
+            node = NodeAmounts(allocatable, {}, 3 if "pods" in allocatable else 0, {})
+            assert lacking_on_node({"cpu": 1}, node, none_ignored) == ["pods"]
+
     def test_ignored_resources_are_not_compared_unless_every_node_has_them(self) -> None:
         wanted = {"cpu": 4000, GPU: 5}
         assert lacking_on_node(wanted, self.NODE, lambda name: name in (GPU, "cpu")) == ["cpu"]
@@ -207,9 +217,9 @@ class TestScore:
         assert scoring.score(wanted, info, amounts(memory="1Gi")) == 50
 
     def test_many_at_once_score_the_same(self) -> None:
-        wanted = np.array([[2, 0], [3, 5], [5, 1], [3, 0], [0, 0]])
-        most = np.array([[4, 0], [4, 10], [4, 4], [4, 4], [0, 0]])
-        assert scoring.scores(wanted, most).tolist() == [50, 62, 12, 37, 0]
+        wanted = np.array([[2, 0], [3, 5], [5, 1], [3, 0], [0, 0], [4, 0], [1, 2], [1, 0]])
+        most = np.array([[4, 0], [4, 10], [4, 4], [4, 4], [0, 0], [4, 0], [3, 3], [1, 0]])
+        assert scoring.scores(wanted, most).tolist() == [50, 62, 12, 37, 0, 100, 49, 100]
 
     def test_the_fewer_pods_are_taken_over_the_better(self) -> None:
         assert [scoring.of_many(taken) for taken in (0, 1, 2, 3, 99, 100)] == [100, 50, 33, 25, 1, 0]
@@ -225,4 +235,5 @@ class TestScore:
         ],
     )
     def test_the_highest_of_all_nodes_is_a_hundred(self, scores: list[int], normal: list[int]) -> None:
-        assert scoring.normalize(np.array(scores, np.int64)).tolist() == normal
+        with np.errstate(all="raise"):
+            assert scoring.normalize(np.array(scores, np.int64)).tolist() == normal
