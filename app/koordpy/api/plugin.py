@@ -1,6 +1,6 @@
 """The base of plugins of every kind: a name, arguments, feature gates and needs.
 
-Each kind (admission handlers, scheduling plugins, controllers, ...) has a base class of its own below
+Each kind (admission handlers, scheduling plugins, controllers, ...) has its own base class below
 `BasePlugin`, which adds the methods that a plugin implements and the handle that it is given. All of them are
 found by `koordpy.api.catalogue` and constructed in the same way, as `PluginClass(args, handle)`.
 """

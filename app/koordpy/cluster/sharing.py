@@ -58,13 +58,13 @@ class Sharing:
         _share_empty(meta, _METADATA_LISTS)
         belonging = meta.namespace, meta.labels, meta.owner_references
         key = _encode(belonging)
-        alike = self._belongings.get(key)
-        if alike is None:
+        shared = self._belongings.get(key)
+        if shared is None:
             meta.namespace = text(meta.namespace, meta.namespace)
             self._share_parts(meta, _METADATA)
             self._belongings[key] = meta.namespace, meta.labels, meta.owner_references
         else:
-            meta.namespace, meta.labels, meta.owner_references = alike
+            meta.namespace, meta.labels, meta.owner_references = shared
 
     def _share_pod(self, pod: Pod) -> None:
         self._share_object(pod)
@@ -88,12 +88,12 @@ class Sharing:
         node, volumes = spec.node_name, spec.volumes
         spec.node_name, spec.volumes = "", _EMPTY
         key = _encode(spec)
-        alike = self._specs.get(key)
-        if alike is None:
+        shared = self._specs.get(key)
+        if shared is None:
             self._share_parts(spec, _POD_SPEC)
             _share_empty(spec, _POD_SPEC_LISTS)
-            alike = self._specs[key] = spec
-        own = copy(alike)
+            shared = self._specs[key] = spec
+        own = copy(shared)
         own.node_name = self._texts.setdefault(node, node)
         if volumes:
             own.volumes = volumes

@@ -69,7 +69,7 @@ class ExtenderElection(Election):
         self._catch_up, self._fence = catch_up, self._binds.fence
         duration = self.elector.duration
         end = (self._lease.renew_deadline + duration) / 2
-        self._fence.put_up(Limits(self._lease.renew_deadline, end, duration), self._why_shut)
+        self._fence.enable(Limits(self._lease.renew_deadline, end, duration), self._why_shut)
 
     def begin(self, when: Callable[[], Awaitable[None]]) -> None:
         """Campaign after `when` has returned."""

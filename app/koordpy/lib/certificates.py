@@ -160,7 +160,7 @@ def can_sign(ca: KeyPair, until: datetime, key_types: Sequence[KeyType] = tuple(
         [cert] = x509.load_pem_x509_certificates(ca.cert)
         cert.verify_directly_issued_by(cert)
         is_ca = cert.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except Exception:  # whatever the error, it cannot sign
+    except Exception:  # with any error it cannot sign
         return False
     types = tuple(_KEY_CLASSES[type_] for type_ in key_types)
     fits = isinstance(key, types) and key.public_key() == cert.public_key()

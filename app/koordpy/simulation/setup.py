@@ -35,7 +35,7 @@ class SchedulerSetup(ConfigModel):
     kube_scheduler: Source | None = None
     """A KubeSchedulerConfiguration; by default the shipped one (without extenders where `koordpy` is off)."""
     koordpy: bool = True
-    """Whether kube-scheduler asks koordpy's extender."""
+    """Whether kube-scheduler calls koordpy's extender."""
     profiles: Source | None = None
     """The KubeSchedulerConfiguration of the extender; by default the shipped one."""
     webhooks: bool = True

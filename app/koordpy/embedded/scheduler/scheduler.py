@@ -62,10 +62,10 @@ class _Attempt:
     def node_name(self) -> str:
         return "" if self.placement is None else self.placement.node_name
 
-    def give_back(self) -> None:
+    def roll_back(self) -> None:
         """Roll back what was allocated, if anything."""
         if self.placement is not None:
-            self.placement.give_back()
+            self.placement.roll_back()
 
 
 class Scheduler:
@@ -217,7 +217,7 @@ class Scheduler:
             status = await self._place(attempt)
         except Exception as error:
             log.exception("scheduling pod %s failed", pod.metadata.key)
-            attempt.give_back()
+            attempt.roll_back()
             status = Status.failed(error)
             await self._failed(attempt, status, CLEARED)
         if status.is_success and attempt.placement is not None:
@@ -252,7 +252,7 @@ class Scheduler:
             status = placement.permit()
             if status.is_success or status.code is Code.WAIT:
                 return SUCCESS
-        placement.give_back()
+        placement.roll_back()
         await self._failed(attempt, _on_one_node(status), CLEARED)
         return status
 
@@ -285,7 +285,7 @@ class Scheduler:
 
     def _bind_ended(self, attempt: _Attempt, task: asyncio.Task[None]) -> None:
         """Clean up after a task, which may have been cancelled before it started."""
-        attempt.give_back()
+        attempt.roll_back()
         self._binding.discard(task)
 
     async def _permitted_and_bound(self, placement: Placement) -> Status:

@@ -99,7 +99,7 @@ class NodeSearch:
             left, _ = await asked.filter(outcome.nodes.pick(index))
         except ExtenderError as error:
             log.warning(
-                "cannot tell whether pod %s fits its nominated node: %s", asked.pod.metadata.key, error
+                "cannot check whether pod %s fits its nominated node: %s", asked.pod.metadata.key, error
             )
             return None
         return left if len(left) else None

@@ -67,7 +67,7 @@ FOR_EVER = Limits(math.inf, math.inf, math.inf)
 
 
 class Fence:
-    """Always open until `put_up` is called; then open from each `open` to the next `shut`."""
+    """Always open until `enable` is called; then open from each `open` to the next `shut`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -90,7 +90,7 @@ class Fence:
 
     @property
     def term(self) -> int:
-        """The number of the term, 0 while nothing may be given away."""
+        """The number of the term, 0 while nothing may be allocated."""
         return self._number if self._clock.monotonic() < self._until else 0
 
     @property
@@ -158,7 +158,7 @@ class Fence:
 
     # --- the holder of the Lease -----------------------------------------------------------------
 
-    def put_up(self, limits: Limits, why: Callable[[], str]) -> None:
+    def enable(self, limits: Limits, why: Callable[[], str]) -> None:
         """Keep the fence shut outside terms from now on; `why` is the reason. Call this first."""
         self._limits, self._why = limits, why
         self._number = 0

@@ -4,7 +4,7 @@ The steps are kube-scheduler's and Koordinator's, in their order: a reservation 
 pod is assumed on its node, Reserve, Permit and its wait, PreBind, the write, PostBind. The caller chooses the
 node, supplies the write and handles failures.
 
-There is one rollback: `give_back`. It undoes exactly what was done, once, and may be called at any time:
+There is one rollback: `roll_back`. It undoes exactly what was done, once, and may be called at any time:
 after any step, from outside while the pod waits in Permit, repeatedly, after a cancellation. A placement that
 was rolled back takes no further step, however late Permit's answer arrives. Used as a context manager, a
 placement rolls back on exit unless the pod is bound.
@@ -37,14 +37,14 @@ from koordpy.scheduling.interface.waiting_pods import WaitingPod
 
 from .marks import Marked, Marks
 
-GIVEN_BACK = "the pod's placement was rolled back"
+ROLLED_BACK = "the pod's placement was rolled back"
 """The default reason why a placement takes no further step."""
 
 
 class Placement:
     """A pod, its chosen node, and what has been allocated for it so far.
 
-    Each step returns Success or the failure; after a failure only `give_back` may follow.
+    Each step returns Success or the failure; after a failure only `roll_back` may follow.
     """
 
     __slots__ = (
@@ -91,7 +91,7 @@ class Placement:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self._bound:
-            self.give_back()
+            self.roll_back()
 
     @property
     def is_waiting(self) -> bool:
@@ -225,7 +225,7 @@ class Placement:
 
     # --- roll back -------------------------------------------------------------------------------
 
-    def give_back(self, why: str = GIVEN_BACK) -> bool:
+    def roll_back(self, why: str = ROLLED_BACK) -> bool:
         """Release everything allocated so far; return whether nothing is held now.
 
         This has no effect on a bound pod, or while the write is in flight: if that fails, its caller rolls

@@ -1,15 +1,16 @@
-"""Plans of FindOneNode for several pods, kept from the attempt that makes one to those of its other pods.
+"""Plans of FindOneNode for several pods, kept from the attempt that makes one for those of its other pods.
 
-While a plan holds, its pods are tried on their planned nodes alone, and the plugin is not asked again. A plan
-holds no room: other pods may take it, and then the placement fails. It is dropped as a whole
+While a plan is valid, its pods are tried only on their planned nodes, and the plugin is not called again. A
+plan reserves nothing: other pods may take the resources, and then the placement fails. It is dropped as a
+whole
 
-- when an attempt of one of its pods fails, whatever the reason, or finds another node;
+- when an attempt of one of its pods fails for any reason, or finds another node;
 - when a planned pod is being deleted, ends, or is bound elsewhere, and when a planned node is deleted;
-- when its node is not among the candidates of an attempt: the plugin is asked in the same attempt then;
+- when its node is not among the candidates of an attempt: the plugin is then called in the same attempt;
 - when it is too old, or too many pods are planned.
 
-Only an attempt that found a node keeps the plan it made: what-ifs and refused attempts leave nothing behind,
-and a filter call that no bind follows leaves a plan that ages.
+Only an attempt that found a node keeps its plan: what-ifs and rejected attempts leave nothing behind, and a
+filter call without a bind leaves a plan that expires.
 
 Koordinator's plugins keep plans themselves; its inline batch engine (gate `EnableInlineBatchSchedule`), which
 binds all planned pods at once, does not exist here.
@@ -29,14 +30,14 @@ from koordpy.scheduling.interface.plan import PLAN, PLANNED_NODE, PlacementPlan
 log = logging.getLogger(__name__)
 
 KEPT_SECONDS = 300.0
-"""As long as kube-scheduler lets an unschedulable pod rest: what was planned before is not worth keeping."""
+"""As long as kube-scheduler keeps an unschedulable pod waiting: older plans are not worth keeping."""
 
 MOST_PODS = 10_000
-"""Planned pods of all plans together."""
+"""The most planned pods of all plans together."""
 
 
 class _Kept:
-    """A plan that holds: the pods that are on no node yet, by UID, with their nodes."""
+    """A valid plan: the pods that are on no node yet, by UID, with their nodes."""
 
     __slots__ = ("nodes", "since")
 
@@ -47,7 +48,7 @@ class _Kept:
 class Plans:
     """The plans of a process, of all its profiles.
 
-    Nothing is followed, and every method returns at once, where no profile has a FindOneNode plugin.
+    If no profile has a FindOneNode plugin, nothing is followed and every method returns at once.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Plans:
         self._clock, self._nodes = handle.clock, handle.nodes
         self._of: dict[str, _Kept] = {}
         self._kept: dict[_Kept, None] = {}
-        """The oldest first."""
+        """Plans, the oldest first."""
         self._used = any(framework.enabled.having(FindOneNode) for framework in frameworks)
         if self._used:
             self._pods = handle.cluster.store(Pod)
@@ -70,18 +71,18 @@ class Plans:
             handle.on(Node, delete=self._node_deleted)
 
     def __len__(self) -> int:
-        """How many pods are planned."""
+        """The number of planned pods."""
         return len(self._of)
 
     def node_of(self, pod: Pod) -> str:
-        """Return the node that is planned for a pod; empty when none is."""
+        """Return the node that is planned for a pod; empty if there is none."""
         kept = self._of.get(pod.metadata.uid)
         return "" if kept is None else kept.nodes[pod.metadata.uid]
 
-    # --- an attempt ------------------------------------------------------------------------------
+    # --- attempts --------------------------------------------------------------------------------
 
     def begin(self, state: CycleState, pod: Pod, nodes: NodeSet) -> None:
-        """Tell an attempt which node is planned for its pod; to be called before PreFilter."""
+        """Set the planned node of an attempt's pod; call it before PreFilter."""
         if not self._of:
             return
         self._forget_old()
@@ -95,7 +96,7 @@ class Plans:
             self._drop(kept, f"node {node_name} of pod {pod.metadata.key} is no candidate")
 
     def found(self, state: CycleState, pod: Pod) -> None:
-        """Keep the plan that an attempt has made, if any: it has found a node."""
+        """Keep the plan of an attempt that has found a node, if it made one."""
         if not self._used:
             return
         plan = state.read(PLAN)
@@ -109,7 +110,7 @@ class Plans:
         if self._of:
             self._drop_of(pod, "was not placed")
 
-    # --- what is kept ----------------------------------------------------------------------------
+    # --- storage ---------------------------------------------------------------------------------
 
     def _keep(self, plan: PlacementPlan) -> None:
         nodes: dict[str, str] = {}
@@ -131,7 +132,7 @@ class Plans:
         self._of.update(dict.fromkeys(nodes, kept))
 
     def _can_hold(self, plan: PlacementPlan) -> bool:
-        """Return whether all pods and nodes of a plan are there. A pod that no watch has shown yet counts."""
+        """Return whether all pods and nodes of a plan exist. A pod that no watch has shown yet does."""
         for planned in plan.pods:
             meta = planned.pod.metadata
             live, row = self._pods.by_key(meta.key), self._nodes.row_of(planned.node_name)
@@ -159,7 +160,7 @@ class Plans:
             del self._of[uid]
         log.debug("a plan for %d more pods is dropped: %s", len(kept.nodes), why)
 
-    # --- the cluster changes ---------------------------------------------------------------------
+    # --- cluster events --------------------------------------------------------------------------
 
     def _pod_updated(self, _: Pod, pod: Pod) -> None:
         uid = pod.metadata.uid

@@ -223,7 +223,7 @@ class SchedulingQueue:
             self._reactivate(self._entries[uid])
 
     def activate(self, uid: str) -> None:
-        """Retry a waiting pod at once, whatever it waits for; a pod in flight, if its attempt fails."""
+        """Retry a waiting pod at once, regardless of its reason; a pod in flight, if its attempt fails."""
         entry = self._entries.get(uid)
         if entry is None or entry.pool == ACTIVE:
             return

@@ -308,7 +308,7 @@ class Histories:
             self._end(uid, life, Step(now, What.BOUND, pod.spec.node_name))
             return
         self.bound_elsewhere[pod.spec.scheduler_name or "default-scheduler"] += 1
-        message = "koordpy was not asked to bind it" if life.cycles else "koordpy was never asked about it"
+        message = "koordpy was not called to bind it" if life.cycles else "koordpy was never called for it"
         self._end(uid, life, Step(now, What.BOUND_BY_OTHERS, pod.spec.node_name, message))
 
     def _deleted(self, pod: Pod) -> None:

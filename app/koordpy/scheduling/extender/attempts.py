@@ -148,7 +148,9 @@ class Attempts:
         while self._nodes > self.nodes_in_full and len(self._in_full) > 1:
             _, (attempt, nodes) = self._in_full.popitem(last=False)
             self._nodes -= nodes
-            if attempt.placement is None:  # else it has let go of its nodes, and its plugins need the state
+            if (
+                attempt.placement is None
+            ):  # else its nodes are dropped already, and its plugins need the state
                 attempt.condense()
 
     def _is_old(self, attempt: Attempt) -> bool:

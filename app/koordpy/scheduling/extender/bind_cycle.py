@@ -133,7 +133,7 @@ class BindCycle:
 
     def end(self, attempt: Attempt, why: str) -> None:
         """End an attempt whose pod is waiting in Permit, at once."""
-        if attempt.placement is not None and attempt.placement.give_back(why):
+        if attempt.placement is not None and attempt.placement.roll_back(why):
             attempt.is_superseded = True
 
     def close(self, why: str) -> None:

@@ -1,6 +1,6 @@
-"""What plugins tell the workload auditor: the life of gangs, and what happens to pods beside their attempts.
+"""What plugins report to the workload auditor: the lifecycle of gangs, and events of pods besides attempts.
 
-The auditor follows ordinary pods and attempts by itself; pods of gangs are in the record of their group,
+The auditor follows ordinary pods and attempts itself; pods of gangs are in the record of their group,
 which only the plugin that coordinates gangs can keep. Source: Koordinator's `WorkloadAuditor`
 (`pkg/scheduler/frameworkext/workloadauditor`).
 """
@@ -28,19 +28,19 @@ class RecordType(StrEnum):
 
 
 class Auditor(Protocol):
-    """Records of workloads: a pod, or a group of gangs by its ID. What is not recorded is no error."""
+    """Records of workloads: a pod, or a group of gangs by its ID. Unknown workloads are ignored."""
 
     @property
     def enabled(self) -> bool:
-        """Whether anything is recorded: spares a plugin the work for what it would only tell the auditor."""
+        """Whether anything is recorded, so that a plugin can skip work that is only for the auditor."""
         ...
 
     def happened(self, pod: Pod, event: RecordType, message: str = "") -> None:
-        """Note what happened to a pod that waits for a node; pods of gangs are left to the gang methods."""
+        """Record what happened to a pod that waits for a node; for pods of gangs use the gang methods."""
         ...
 
     def gang_added(self, group: str, min_member: int) -> None:
-        """Begin the record of a group, unless there is one. Every record is to be ended by its plugin."""
+        """Start the record of a group, unless there is one. The plugin must end every record."""
         ...
 
     def gang_deleted(self, group: str) -> None:
@@ -48,24 +48,24 @@ class Auditor(Protocol):
         ...
 
     def gang_happened(self, group: str, pod: Pod | None, event: RecordType, message: str = "") -> None:
-        """Note what happened to a group; `pod` is a member that tells the labels of the metrics."""
+        """Record what happened to a group; `pod` is a member from which the metrics' labels are taken."""
         ...
 
     def gang_gated(self, group: str, pod: Pod | None, gated: bool) -> None:
-        """Note whether a group is held back by scheduling gates."""
+        """Record whether a group is held back by scheduling gates."""
         ...
 
     def gang_result(self, group: str, event: RecordType, message: str = "") -> None:
-        """Note how an attempt of a whole group ended; SCHEDULED ends its record."""
+        """Record how an attempt of a whole group ended; SCHEDULED ends its record."""
         ...
 
 
 class NoAuditor(Auditor):
-    """Records nothing: the auditor is switched off."""
+    """Records nothing: the auditor is disabled."""
 
     @property
     def enabled(self) -> bool:
-        """Return that nothing is recorded."""
+        """Return false."""
         return False
 
     def happened(self, pod: Pod, event: RecordType, message: str = "") -> None:

@@ -69,7 +69,7 @@ class ScheduleDiagnosis:
 
 @dataclass(slots=True)
 class PreemptionDiagnosis:
-    """Why no room could be made."""
+    """Why preemption found no victims."""
 
     dry_run_filter_diagnosis: ScheduleDiagnosis | None = None
     other_diagnosis: Any = None

@@ -23,7 +23,7 @@ OMIT_NODE_LABELS_FOR_RESERVATION = "OmitNodeLabelsForReservation"
 """Reservations are chosen by their own labels alone, not by their nodes' too."""
 
 SKIP_RESERVATION_FITS_NODE = "SkipReservationFitsNode"
-"""If only one reservation matches the pod, NodeResourcesFit alone decides whether the node has room."""
+"""If only one reservation matches the pod, NodeResourcesFit alone checks the node."""
 
 CLEAN_EXPIRED_RESERVATION_ALLOCATED = "CleanExpiredReservationAllocated"
 """When a Reservation is deleted, the annotation that names it is removed from its pods."""

@@ -157,7 +157,7 @@ class Handle:
         return self._framework
 
     def attach(self, framework: WhatIf) -> None:
-        """Set the framework that plugins ask. Raises RuntimeError when there is one already."""
+        """Set the framework of the plugins' profile. Raises RuntimeError if there is one already."""
         if self._framework is not None:
             raise RuntimeError("the handle has a framework already: a handle belongs to one profile")
         self._framework = framework
@@ -168,7 +168,7 @@ class Handle:
     def reservations(self) -> ReservationCache:
         """The reservations, to read; there are none in a profile in which no plugin owns them.
 
-        Plugins are made one after the other: ask in an extension point, not in `__init__`.
+        Plugins are created one after the other: use it in an extension point, not in `__init__`.
         """
         return self._reservations or _NO_RESERVATIONS
 

@@ -1,4 +1,4 @@
-"""Where the pods of a job are to go together: what FindOneNode may answer with.
+"""A plan for the pods of a job: what FindOneNode may return.
 
 Source: Koordinator's `BatchScheduleResult` (`pkg/scheduler/frameworkext/interface.go`).
 """
@@ -13,7 +13,7 @@ from .cycle_state import StateKey
 
 @dataclass(frozen=True, slots=True)
 class PlannedPod:
-    """A pod and the node that it is to go to."""
+    """A pod and its planned node."""
 
     pod: Pod
     node_name: str
@@ -22,8 +22,8 @@ class PlannedPod:
 class PlacementPlan:
     """The pods of a job with the node of each, the pod of the attempt among them.
 
-    A plan holds no room and hands nothing out: it says which node each pod is tried on. Raises ValueError for
-    a pod without a node, and for one that is planned twice.
+    A plan reserves and allocates nothing: it only names the node on which each pod is tried. Raises
+    ValueError for a pod without a node, and for one that is planned twice.
     """
 
     __slots__ = ("node_of", "pods")
@@ -39,7 +39,7 @@ class PlacementPlan:
                 raise ValueError(f"placement plan: pod {meta.key} is planned twice")
             node_of[meta.uid] = planned.node_name
         self.node_of: Mapping[str, str] = node_of
-        """The nodes by UID of the pods."""
+        """The nodes by the pods' UIDs."""
 
     def __repr__(self) -> str:
         nodes = ", ".join(f"{each.pod.metadata.key} on {each.node_name}" for each in self.pods)
@@ -47,7 +47,7 @@ class PlacementPlan:
 
 
 PLAN: StateKey[PlacementPlan] = StateKey("koordpy.dev/placement-plan")
-"""The plan that FindOneNode has made in this attempt."""
+"""The plan that FindOneNode made in this attempt."""
 
 PLANNED_NODE: StateKey[str] = StateKey("koordpy.dev/planned-node")
-"""The node that an earlier plan, which still holds, has for the pod of this attempt."""
+"""The node that an earlier, still valid plan has for the pod of this attempt."""

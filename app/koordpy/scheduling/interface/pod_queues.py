@@ -1,8 +1,8 @@
-"""The queues in which pods wait for their next attempt, as far as plugins may act on them.
+"""The operations of plugins on the queues in which pods wait for their next attempt.
 
 Koordinator's plugins reach the scheduling queue through its adapter (`pkg/scheduler/frameworkext/
-scheduler_adapter.go`); they activate pods, and give refused ones another chance after an event. Adding and
-removing pods is the affair of whatever keeps a queue.
+scheduler_adapter.go`); they activate pods, and move rejected ones back after an event. Only the owner of a
+queue adds and removes pods.
 """
 
 from collections.abc import Iterable
@@ -15,9 +15,10 @@ from koordpy.api.meta import KubeObject
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """A change that may let refused pods pass.
+    """A change that may let rejected pods pass.
 
-    An object of a kind before (None: it is new) and after (None: it is gone). Raises ValueError without both.
+    An object of a kind before (None if it is new) and after (None if it is gone). Raises ValueError without
+    both.
     """
 
     kind: type[KubeObject]
@@ -36,14 +37,14 @@ class ClusterEvent:
 
 
 class PodQueue(Protocol):
-    """Pods that wait for something."""
+    """A queue of pending pods."""
 
     def activate(self, pod: Pod) -> None:
-        """Try a pod again soon, whatever it waits for; a pod that does not wait here is no error."""
+        """Retry a pod soon, regardless of what it waits for; a pod that does not wait here is ignored."""
         ...
 
     def move_all(self, event: ClusterEvent) -> None:
-        """Give the pods another chance that an event may help."""
+        """Move the pods back that an event may help."""
         ...
 
 
@@ -51,34 +52,34 @@ class PodQueues:
     """All queues in which pods of a profile may wait.
 
     What the methods can do depends on the scheduler. In the embedded scheduler, and for Reservations, the
-    queue is koordpy's own. Beside kube-scheduler it is kube-scheduler's, which nothing outside can reach: a
-    pod is tried again because an annotation of it changes, where a plugin of the process is an
-    `EnqueueExtensions`, within seconds and so many pods at a time; a pod with the gate of a PreEnqueue plugin
-    is checked again. Only the process that holds the lease does so.
+    queue is koordpy's own. Beside kube-scheduler it is kube-scheduler's, which cannot be accessed from
+    outside: if a plugin of the process is an `EnqueueExtensions`, a pod is annotated so that kube-scheduler
+    retries it, within seconds and a limited number of pods at a time; a pod with the gate of a PreEnqueue
+    plugin is checked again. Only the process that holds the Lease does so.
     """
 
     def __init__(self) -> None:
         self._queues: list[PodQueue] = []
 
     def join(self, queue: PodQueue) -> None:
-        """Have a queue take part."""
+        """Add a queue."""
         self._queues.append(queue)
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        """Ask for another attempt for waiting pods, now.
+        """Request another attempt for waiting pods, now.
 
-        A pod that is bound, gone, or held back by a gate by then is left alone.
+        A pod that is bound, gone, or gated by then is ignored.
         """
         for pod in pods:
             for queue in self._queues:
                 queue.activate(pod)
 
     def move_all(self, event: ClusterEvent) -> None:
-        """Have refused pods tried again as if the event had just come from the API server.
+        """Retry rejected pods as if the event had just come from the API server.
 
-        For changes that show before, or elsewhere than, in the objects that plugins follow. Beside
-        kube-scheduler only plugins that registered the kind (`EnqueueExtensions.events_to_register`) have
-        their pods tried again, those for which they judge that it may help.
+        Use it for changes that are known before they show in the objects that plugins follow, or do not show
+        there. Beside kube-scheduler only pods of plugins that registered the kind
+        (`EnqueueExtensions.events_to_register`) are retried, if the plugin considers that the event may help.
         """
         for queue in self._queues:
             queue.move_all(event)

@@ -1,4 +1,4 @@
-"""The reservations of a cluster as plugins read them that do not own them: NUMA, devices, gangs, quotas.
+"""The reservations of a cluster for plugins that only read them: NUMA, devices, gangs, quotas.
 
 Source: Koordinator's `ReservationCache` and the reads of its `ReservationNominator`
 (`pkg/scheduler/frameworkext/reservation_cache.go`, `interface.go`).
@@ -14,10 +14,10 @@ from .reservation_info import ReservationInfo
 
 
 class ReservationCache(Protocol):
-    """What there is, who uses it, and what an attempt may use.
+    """Reservations, the pods that use them, and those that an attempt may use.
 
-    The answers are the cache's own objects, true until the next event: read them, `clone` what is to be kept
-    or changed.
+    The results are the cache's own objects, valid until the next event: only read them, and `clone` what is
+    to be kept or changed.
     """
 
     def get(self, uid: str) -> ReservationInfo | None:
@@ -25,33 +25,34 @@ class ReservationCache(Protocol):
         ...
 
     def on_node(self, node_name: str) -> Sequence[ReservationInfo]:
-        """Return all that is placed on a node, available or not, by name; assumed Reservations too."""
+        """Return all reservations on a node, available or not, by name; assumed Reservations too."""
         ...
 
     def used_by(self, pod: Pod, node_name: str) -> ReservationInfo | None:
         """Return the reservation on a node that a bound or assumed pod uses, while pods can still match it.
 
-        One that serves a single pod is matched by no other one: it is not found here once it is used up.
+        An allocate-once reservation matches no further pod: it is not found here once it is used up.
         """
         ...
 
     def matched(self, state: CycleState, node_name: str) -> Sequence[ReservationInfo]:
         """Return the reservations of a node that the pod of an attempt may use, by name.
 
-        Known from the BeforePreFilter of the plugin that owns reservations; none before.
+        Known from BeforePreFilter of the plugin that owns reservations on; empty before.
         """
         ...
 
     def nominated(self, pod: Pod, node_name: str, state: CycleState | None = None) -> ReservationInfo | None:
-        """Return the reservation that a pod without a node is going to use on a node; None if none is chosen.
+        """Return the reservation nominated for an unbound pod on a node; None if there is none.
 
-        What earlier attempts have left is known of any pod. With its `state`, what this attempt has chosen is
-        known too: of all nodes once PreScore has run, in Reserve and later of the node that was taken.
+        Nominations of earlier attempts are known for any pod. With its `state`, those of this attempt are
+        known too: of all nodes once PreScore has run, and in Reserve and later of the chosen node.
         """
         ...
 
     def taken_over(self, state: CycleState, node_name: str) -> Sequence[Pod]:
-        """Return the running pods whose share a Reservation takes over on a node, as this attempt has chosen.
+        """Return the running pods whose resources a Reservation takes over on a node, as chosen in this
+        attempt.
 
         None for an ordinary pod, and for a Reservation that takes over no pods.
         """
@@ -59,7 +60,7 @@ class ReservationCache(Protocol):
 
 
 class NoReservations(ReservationCache):
-    """What a profile knows of reservations where no plugin owns them."""
+    """The empty cache of a profile without a plugin that owns reservations."""
 
     def get(self, uid: str) -> ReservationInfo | None:
         """Return none."""

@@ -41,7 +41,7 @@ class Attempt:
         """The node that was found; empty if there is none yet."""
         return "" if self.placement is None else self.placement.node_name
 
-    def give_back(self) -> None:
+    def roll_back(self) -> None:
         """Roll back what was allocated, if anything."""
         if self.placement is not None:
-            self.placement.give_back()
+            self.placement.roll_back()

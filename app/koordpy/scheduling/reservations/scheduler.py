@@ -223,7 +223,7 @@ class ReservationScheduler:
             self._binding[attempt.uid] = task
             task.add_done_callback(partial(self._bind_ended, attempt))
         else:
-            attempt.give_back()
+            attempt.roll_back()
             failure = Failure(attempt.pod, status, nomination, attempt.node_name, attempt.state, outcome)
             await self._failed(attempt, failure)
 
@@ -289,7 +289,7 @@ class ReservationScheduler:
 
     def _bind_ended(self, attempt: Attempt, task: asyncio.Task[None]) -> None:
         """Clean up after a task, which may have been cancelled before it started."""
-        attempt.give_back()
+        attempt.roll_back()
         if self._binding.get(attempt.uid) is task:
             del self._binding[attempt.uid]
 

@@ -24,7 +24,7 @@ class Scene:
     def __init__(self, loop: SimulatedLoop) -> None:
         self.clock = SimulatedClock(loop, START)
         self.fence = Fence(self.clock)
-        self.fence.put_up(LIMITS, lambda: "another process holds it")
+        self.fence.enable(LIMITS, lambda: "another process holds it")
         self.written: list[float] = []
 
     @property

@@ -158,7 +158,7 @@ async def test_every_plugin_gets_the_pod_the_node_and_the_state_of_the_cycle(ans
             placement.post_bind()
             w.handle.nodes.forget("uid-p")
         else:
-            placement.give_back()
+            placement.roll_back()
         ended = ["permit", "pre_bind", "post_bind"] if ends == "bound" else BACK
         assert [each[0] for each in w.records.given] == [*TAKEN, *ended]
         of_cycle = [each for each in w.records.given if each[0] not in ("delete nomination", "forget")]
@@ -233,7 +233,7 @@ async def test_a_pod_that_is_already_on_a_node_keeps_its_allocations(answers: An
     assert first.reserve().is_success
     taken = list(w.records.calls)
     assert second.reserve().message == "pod default/p cannot be assumed on b: it is on a"
-    assert second.give_back()
+    assert second.roll_back()
     assert w.records.calls == taken
     assert w.handle.nodes.placed_on("uid-p") == "a"
 
@@ -251,7 +251,7 @@ async def test_a_pod_that_a_plugin_has_placed_meanwhile_stays_there(answers: Any
     w = World(Places)
     placement = w.placement()
     assert placement.reserve().message == "pod default/p cannot be assumed on a: it is on b"
-    assert placement.give_back()
+    assert placement.roll_back()
     assert w.records.calls == ["nominate", "resize", "delete nomination"]
     assert w.handle.nodes.placed_on("uid-p") == "b"
 
@@ -260,9 +260,9 @@ async def test_rolling_back_twice_rolls_back_once(answers: Any) -> None:
     w = World()
     placement = w.placement()
     placement.reserve()
-    assert placement.give_back()
+    assert placement.roll_back()
     calls = list(w.records.calls)
-    assert placement.give_back()
+    assert placement.roll_back()
     assert w.records.calls == calls == [*TAKEN, *BACK]
 
 
@@ -273,7 +273,7 @@ async def test_plugins_and_handlers_that_raise_do_not_stop_the_others(answers: A
     w.handle.on_forget(lambda pod, node_name: 1 / 0)  # type: ignore[arg-type]
     placement = w.placement()
     placement.reserve()
-    assert placement.give_back()
+    assert placement.roll_back()
     assert w.records.calls == [*TAKEN, *BACK]
     assert w.is_clean()
 
@@ -317,7 +317,7 @@ async def test_the_rollback_ends_the_wait_without_naming_a_plugin(answers: Any) 
     placement.permit()
     waiting = w.handle.waiting_pods.get("uid-p")
     assert waiting is not None
-    placement.give_back("the plan was dropped")
+    placement.roll_back("the plan was dropped")
     status = await waiting.outcome()
     assert (status.is_rejected, status.plugin, status.message) == (True, "", "the plan was dropped")
 
@@ -331,7 +331,7 @@ async def test_permit_after_the_rollback_is_too_late(answers: Any) -> None:
         waiting = w.handle.waiting_pods.get("uid-p")
         assert waiting is not None
         waiting.allow("Records")  # the task has not been resumed yet
-        assert placement.give_back("the plan was dropped")
+        assert placement.roll_back("the plan was dropped")
         status = await task
     assert (status.code, status.message) == (Code.ERROR, "the plan was dropped")
     assert w.records.calls == [*TAKEN, "permit", *BACK]
@@ -367,11 +367,11 @@ async def test_a_write_in_flight_is_rolled_back_only_by_its_caller(answers: Any)
 
     task = asyncio.ensure_future(placement.write(write()))
     await asyncio.sleep(0)
-    assert not placement.give_back()
+    assert not placement.roll_back()
     assert w.handle.nodes.placed_on("uid-p") == "a"
     go.set()
     assert (await task).message == "refused"
-    assert placement.give_back()
+    assert placement.roll_back()
     assert w.is_clean()
 
 
@@ -380,14 +380,14 @@ async def test_a_bound_pod_keeps_what_it_has(answers: Any) -> None:
     placement = w.placement()
     await w.placed(placement)
     assert placement.is_bound
-    assert not placement.give_back()
+    assert not placement.roll_back()
     assert w.handle.nodes.placed_on("uid-p") == "a"
 
 
 async def test_an_ended_placement_takes_no_further_step(answers: Any) -> None:
     w = World()
     placement = w.placement()
-    placement.give_back("too late")
+    placement.roll_back("too late")
     assert (await w.placed(placement)).message == "too late"
     assert placement.permit().message == "too late"
     assert (await placement.allowed()).message == "too late"
@@ -406,7 +406,7 @@ async def test_several_placements_of_a_plan_are_held_and_rolled_back_together(an
         assert placement.permit().code is Code.WAIT
     assert len(w.handle.waiting_pods) == 3
     for placement in reversed(plan):
-        assert placement.give_back("not all of them fit")
+        assert placement.roll_back("not all of them fit")
     assert w.is_clean()
 
 
@@ -422,7 +422,7 @@ async def test_a_nomination_ends_when_the_pod_is_assumed_and_is_restored_when_it
     assert not nominator
     pods.apply(pod("p", status={"nominatedNodeName": "a"}, priority=1))
     assert not nominator  # it is counted on its node
-    placement.give_back()
+    placement.roll_back()
     assert [each.metadata.name for each in nominator.pods_on("a")] == ["p"]
 
 

@@ -178,9 +178,9 @@ def test_a_binding_without_a_bind_call_is_foreign() -> None:
     it.filter(filter_body(pod_document("asked"), ["a"]))
     show(it, pod("never", node_name="b"), pod("asked", node_name="b"))
     assert whats(it, "never") == ["seen", "bound-by-others"]
-    assert "never asked" in steps(it, "never")[-1].message
+    assert "never called" in steps(it, "never")[-1].message
     assert whats(it, "asked") == ["seen", "filtered", "bound-by-others"]
-    assert "not asked to bind" in steps(it, "asked")[-1].message
+    assert "not called to bind" in steps(it, "asked")[-1].message
     assert it.histories.bound_elsewhere == {"default-scheduler": 2}
 
 

@@ -94,7 +94,7 @@ class Strategy:
         return columns.of(served.kind)
 
     def schema(self) -> Document | None:
-        """Return the kind's OpenAPI schema, if it has one of its own."""
+        """Return the kind's own OpenAPI schema, if it has one."""
         return None
 
     def prepare_create(self, document: Document) -> None:

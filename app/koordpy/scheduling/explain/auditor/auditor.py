@@ -31,7 +31,7 @@ def metric_labels(settings: AuditorSettings) -> list[str]:
 
 
 class WorkloadAuditor(Auditor):
-    """The records of all workloads. `is_ours` says whether a profile serves a scheduler name."""
+    """The records of all workloads. `is_ours` returns whether a profile serves a scheduler name."""
 
     def __init__(
         self,
