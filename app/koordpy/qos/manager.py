@@ -27,7 +27,7 @@ from .states import StatesInformer
 log = logging.getLogger(__name__)
 
 GROUP: Final = "koordpy.qos"
-_ARGS: Final = "worker.qos.args"
+_ARGS: Final = "agent.args"
 SYNC_TIMEOUT_SECONDS = 120.0
 NODE_INFO_SECONDS = 60.0
 

@@ -1,1 +1,1 @@
-"""In-tree qos plugins, one folder a plugin."""
+"""In-tree qos plugins, one folder per plugin."""

@@ -1,1 +1,1 @@
-"""In-tree scheduling plugins, one folder a plugin."""
+"""In-tree scheduling plugins, one folder per plugin."""

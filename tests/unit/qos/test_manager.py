@@ -210,10 +210,10 @@ def test_plugins_get_their_arguments(tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ({"Greeter": {"loud": 3}}, r"^worker\.qos\.args\.Greeter\.loud: got 3, expected a valid boolean$"),
+        ({"Greeter": {"loud": 3}}, r"^agent\.args\.Greeter\.loud: got 3, expected a valid boolean$"),
         (
             {"Greter": {}},
-            r'^worker\.qos\.args: got "Greter", .* koordpy\.qos: Greeter; did you mean Greeter\?$',
+            r'^agent\.args: got "Greter", .* koordpy\.qos: Greeter; did you mean Greeter\?$',
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Keep best-effort pods to the CPU that others leave over."""
+"""Limit best-effort pods to the CPU that other pods leave."""
 
 from .plugin import CPUSuppress
 

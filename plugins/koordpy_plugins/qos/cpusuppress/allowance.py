@@ -1,4 +1,4 @@
-"""How much CPU best-effort pods may have, and the CFS quota that gives it to them. Pure functions.
+"""The CPU that best-effort pods may use, and the corresponding CFS quota. Pure functions.
 
 Rules: Koordinator, pkg/koordlet/qosmanager/plugins/cpusuppress (calculateBESuppressCPU, adjustByCfsQuota).
 """
@@ -18,7 +18,7 @@ def suppress_milli(
     applications_used: float,
     system_used: float,
 ) -> int:
-    """Return the milli-cores left for best-effort work: may be negative.
+    """Return the milli-cores left for best-effort pods; may be negative.
 
     `*_used` are cores of latency-sensitive pods, latency-sensitive host applications and the system.
     """
@@ -28,10 +28,10 @@ def suppress_milli(
 
 
 def next_quota(suppress: int, current: int, capacity_cores: int) -> int | None:
-    """Return the CFS quota to write, None to leave things as they are.
+    """Return the CFS quota to write, None to change nothing.
 
-    Differences below 1 % of the node are not worth a write (but the floor always is); growth is limited to
-    10 % of the node a round, except from "unlimited".
+    Differences below 1 % of the node are not written (except for the minimum); growth is limited to 10 % of
+    the node per round, except from "unlimited".
     """
     whole = capacity_cores * CFS_PERIOD_US
     wanted = max(suppress * CFS_PERIOD_US // 1000, MIN_QUOTA_US)
@@ -43,6 +43,6 @@ def next_quota(suppress: int, current: int, capacity_cores: int) -> int | None:
 
 
 def step_limited(cpus: int, current: int, processors: int) -> int:
-    """Return how many CPUs a round may end with: growth is limited to a tenth of all processors."""
+    """Return the number of CPUs after a round: growth is limited to a tenth of all processors."""
     step = math.ceil(processors * 0.1)
     return current + step if cpus - current > step else cpus

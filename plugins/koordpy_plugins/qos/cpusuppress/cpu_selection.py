@@ -1,4 +1,4 @@
-"""Which CPUs best-effort pods run on. Pure functions.
+"""The choice of the CPUs for best-effort pods. Pure functions.
 
 Rules: Koordinator, pkg/koordlet/qosmanager/plugins/cpusuppress (adjustByCPUSet,
 calculateBESuppressCPUSetPolicy): spread over NUMA nodes, whole cores (hyper-thread pairs) first.
@@ -13,9 +13,9 @@ from koordpy.qos.interface import Processor
 def by_pool(
     processors: Iterable[Processor], pools: Mapping[int, str], excluded: Collection[int]
 ) -> tuple[list[Processor], list[Processor]]:
-    """Return the processors that LSR pods own and those that are shared, without LSE pods' and excluded ones.
+    """Return the processors of LSR pods and the shared ones, without those of LSE pods and excluded ones.
 
-    `pools` maps a CPU to the QoS class of the pod that it is bound to.
+    `pools` maps a CPU to the QoS class of the pod that is bound to it.
     """
     lsr: list[Processor] = []
     shared: list[Processor] = []
@@ -28,7 +28,7 @@ def by_pool(
 
 
 def choose(count: int, lsr: Sequence[Processor], shared: Sequence[Processor]) -> frozenset[int]:
-    """Return `count` CPUs, taken from both kinds in proportion; a kind with too few gives none."""
+    """Return `count` CPUs, taken from both kinds in proportion; none from a kind with too few."""
     total = len(lsr) + len(shared)
     if total == 0:
         return frozenset()
@@ -37,10 +37,10 @@ def choose(count: int, lsr: Sequence[Processor], shared: Sequence[Processor]) ->
 
 
 def pick(count: int, processors: Sequence[Processor]) -> list[int]:
-    """Return `count` CPUs in the order in which they are taken; none at all when there are fewer.
+    """Return `count` CPUs in the order of their choice; none when there are fewer.
 
-    One bucket a NUMA node and socket, the largest first. First, pairs of one core are taken from the buckets
-    in turn, then single CPUs, going on where the pairs ended.
+    One bucket per NUMA node and socket, the largest first. First, pairs of one core are taken from the
+    buckets in turn, then single CPUs, continuing with the bucket after the last pair.
     """
     if count <= 0 or len(processors) < count:
         return []
@@ -87,7 +87,7 @@ def _buckets(processors: Sequence[Processor]) -> list[list[Processor]]:
 
 
 def _free_pair(bucket: Sequence[Processor], used: Collection[int]) -> tuple[int, int] | None:
-    # Only the first of the two is tested: that is what Koordinator does, and what the vectors hold.
+    # Only the first of the two is checked, as in Koordinator (and in the parity vectors).
     for first, second in pairwise(bucket):
         if first.cpu not in used and first.core == second.core:
             return first.cpu, second.cpu

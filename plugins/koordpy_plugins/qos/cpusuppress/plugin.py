@@ -1,8 +1,8 @@
-"""CPUSuppress: keep best-effort pods to the CPU that latency-sensitive work leaves over.
+"""CPUSuppress: limit best-effort pods to the CPU that latency-sensitive pods leave.
 
-Every round computes what is left (`allowance`) and gives it to the besteffort cgroup, either as a set of CPUs
-(`cpu_selection`) or as a CFS quota, by NodeSLO `resourceUsedThresholdWithBE.cpuSuppressPolicy`; what the
-policy that is not in use left behind is undone.
+Every round computes the remaining CPU (`allowance`) and assigns it to the besteffort cgroup, either as a set
+of CPUs (`cpu_selection`) or as a CFS quota, by NodeSLO `resourceUsedThresholdWithBE.cpuSuppressPolicy`; the
+settings of the other policy are reset.
 
 Rules: Koordinator, pkg/koordlet/qosmanager/plugins/cpusuppress.
 """
@@ -54,7 +54,7 @@ LS_USED_CORES = Gauge("koordlet_be_suppress_ls_used_cpu_cores", "Cores used by o
 
 @dataclass(frozen=True)
 class Inputs:
-    """All that one round looks at. Usage is in cores; None where there is no sample."""
+    """The inputs of one round. Usage is in cores; None where there is no sample."""
 
     slo: NodeSLOSpec | None
     node: Node | None
@@ -67,7 +67,7 @@ class Inputs:
 
     @property
     def threshold(self) -> ResourceThresholdStrategy:
-        """The strategy, one that says nothing where there is none."""
+        """The strategy, an empty one where there is none."""
         section = self.slo.resource_used_threshold_with_be if self.slo is not None else None
         return section or ResourceThresholdStrategy()
 
@@ -80,20 +80,20 @@ class CPUSuppress(QOSPlugin):
     needs: ClassVar[Needs] = Needs(
         elsewhere=(
             "cgroup files of the node, writable",
-            "NodeSLOs with resourceUsedThresholdWithBE.enable (koord-manager makes them)",
+            "NodeSLOs with resourceUsedThresholdWithBE.enable (koord-manager creates them)",
         )
     )
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self.policies: dict[str, str] = {}
-        """Policy to `using` or `recovered`; empty after a restart, so that both are put right once."""
+        """Policy to `using` or `recovered`; empty after a restart, so that both are reset once."""
         self._best_effort = handle.layout.qos("BestEffort")
 
     @classmethod
     def init_flags(cls, flags: FlagSet) -> None:
         """Declare the interval between rounds."""
-        flags.declare(INTERVAL_FLAG, 1, "seconds between CPU suppress rounds; 0 or less switches it off")
+        flags.declare(INTERVAL_FLAG, 1, "seconds between CPU suppress rounds; 0 or less disables it")
 
     async def run(self) -> None:
         """Run rounds until cancelled."""
@@ -124,7 +124,7 @@ class CPUSuppress(QOSPlugin):
         )
 
     def round(self, inputs: Inputs) -> None:
-        """Adjust once, or undo what was adjusted when the strategy is off."""
+        """Adjust once, or reset the adjustments when the strategy is disabled."""
         try:
             disabled = is_feature_disabled(inputs.slo, BE_CPU_SUPPRESS)
         except ValueError as error:
@@ -201,7 +201,7 @@ class CPUSuppress(QOSPlugin):
         if policy is None:
             return
         if policy == "static":
-            # The kubelet writes the pods' own levels; only containers are ours.
+            # The kubelet writes the pod-level cgroups; koordpy writes only those of containers.
             self._recover_cpuset(inputs, depth=1)
             if new:
                 self._write_cpuset(new, self._directories(2, exactly=True))
@@ -259,7 +259,7 @@ class CPUSuppress(QOSPlugin):
 
 
 def suppress_milli(inputs: Inputs, node_name: str = "") -> int | None:
-    """Return the milli-cores that best-effort pods may have; None without node, usage or threshold."""
+    """Return the milli-cores that best-effort pods may use; None without node, usage or threshold."""
     percent = inputs.threshold.cpu_suppress_threshold_percent
     if inputs.node is None or inputs.node_used is None or inputs.slo is None or percent is None:
         return None
@@ -285,7 +285,7 @@ def suppress_milli(inputs: Inputs, node_name: str = "") -> int | None:
 
 
 def _share_pool(inputs: Inputs) -> frozenset[int] | None:
-    """Return the CPUs that best-effort pods may use when nothing suppresses them."""
+    """Return the CPUs that best-effort pods may use without suppression."""
     if inputs.cpus is None or inputs.topology is None:
         return None
     annotations = inputs.topology.metadata.annotations
@@ -295,7 +295,7 @@ def _share_pool(inputs: Inputs) -> frozenset[int] | None:
 
 
 def _pools(pods: Sequence[PodMeta], only: str | None = None) -> dict[int, str]:
-    """Return the QoS class of the pod that each bound CPU belongs to; later pods win."""
+    """Return the QoS class of the pod of each bound CPU; later pods take precedence."""
     pools: dict[int, str] = {}
     for meta in pods:
         pod_qos = qos.qos_class_raw(meta.pod)
@@ -333,7 +333,7 @@ def _cpus(document: Mapping[str, Any] | None, key: str) -> frozenset[int]:
 
 
 def _kubelet_policy(annotations: Mapping[str, str]) -> str | None:
-    """Return kubelet's CPU manager policy, "" when unknown, None when the annotation cannot be read."""
+    """Return kubelet's CPU manager policy, "" when unknown, None when the annotation is invalid."""
     if not annotations.get(extension.ANNOTATION_KUBELET_CPU_MANAGER_POLICY):
         return ""
     document = usage.json_annotation(annotations, extension.ANNOTATION_KUBELET_CPU_MANAGER_POLICY)

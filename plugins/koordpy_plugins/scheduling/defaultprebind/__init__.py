@@ -1,1 +1,1 @@
-"""DefaultPreBind: the last look at the pod before its annotations and its node are written."""
+"""DefaultPreBind: the last check of a pod before its annotations and its node are written."""

@@ -1,8 +1,8 @@
-"""The last look at a pod before it is written.
+"""The last check of a pod before it is bound.
 
-Koordinator's plugin writes what PreBind plugins changed in one patch, guarded by the pod's UID, and refuses
-pods that are being deleted. Here that patch is the Binding itself: its annotations and the node are one
-write, guarded by the UID in the same way. What is left is to refuse early. Source: Koordinator,
+Koordinator's plugin writes the changes of PreBind plugins in one patch, with the pod's UID as a precondition,
+and refuses pods that are being deleted. Here that patch is the Binding itself: its annotations and the node
+are one write, with the same precondition. Only the early refusal remains. Source: Koordinator,
 `pkg/scheduler/plugins/defaultprebind`.
 """
 
@@ -13,13 +13,13 @@ from koordpy.scheduling.interface.status import SUCCESS, Status
 
 
 class DefaultPreBind(Plugin, PreBind):
-    """Appended to every profile that does not disable it."""
+    """Added to every profile that does not disable it."""
 
     name = "DefaultPreBind"
     watch_suffices = True
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str, binding: Binding) -> Status:
-        """Refuse a pod that is being deleted, or in whose place another pod has come."""
+        """Refuse a pod that is being deleted, or that was replaced by another pod of the same name."""
         live = self.handle.cluster.store(Pod).get(pod.metadata.namespace, pod.metadata.name)
         if live is None:
             return SUCCESS

@@ -1,1 +1,1 @@
-"""LoadAwareScheduling: keep pods off nodes that are already hot."""
+"""LoadAwareScheduling: keep pods off nodes with high usage."""

@@ -1,6 +1,6 @@
-"""What users write into annotations of nodes and pods to change thresholds and estimates.
+"""Annotations of nodes and pods that change thresholds and estimates.
 
-A value that Go's decoder would refuse counts as not written.
+A value that Go's decoder would refuse is ignored.
 Source: Koordinator, `apis/extension/load_aware.go`.
 """
 
@@ -17,18 +17,18 @@ from koordpy.lib import duration, int64
 
 @dataclass(frozen=True, slots=True)
 class UsageThresholds:
-    """Percent of allocatable by resource; empty maps and an empty aggregation type mean "not given"."""
+    """Percent of allocatable by resource; empty maps and an empty aggregation type mean "not set"."""
 
     usage: Mapping[str, int] = field(default_factory=dict)
     prod: Mapping[str, int] = field(default_factory=dict)
     aggregated: Mapping[str, int] = field(default_factory=dict)
     aggregation_type: str = ""
     aggregated_duration: int = 0
-    """Nanoseconds; 0 means the longest that was reported."""
+    """Nanoseconds; 0 means the longest reported duration."""
 
 
 def usage_thresholds(node: Node) -> UsageThresholds | None:
-    """Return a node's own thresholds, None when it has none that can be read."""
+    """Return a node's own thresholds, None when it has no valid ones."""
     text = node.metadata.annotations.get(extension.ANNOTATION_CUSTOM_USAGE_THRESHOLDS)
     if text is None:
         return None
@@ -51,7 +51,7 @@ def usage_thresholds(node: Node) -> UsageThresholds | None:
 
 
 def scaling_factors(pod: Pod) -> Mapping[str, int]:
-    """Return a pod's own estimate percentages by resource, empty when it has none that can be read."""
+    """Return a pod's own estimate percentages by resource, empty when it has no valid ones."""
     text = pod.metadata.annotations.get(extension.ANNOTATION_LOAD_ESTIMATED_SCALING_FACTORS)
     if text is None:
         return {}
@@ -62,17 +62,17 @@ def scaling_factors(pod: Pod) -> Mapping[str, int]:
 
 
 def seconds_after_pod_scheduled(pod: Pod) -> int:
-    """Return for how long a scheduled pod counts with its estimate, -1 when it does not say."""
+    """Return for how long a scheduled pod counts with its estimate, -1 if it is not set."""
     return _seconds(pod, extension.ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED)
 
 
 def seconds_after_initialized(pod: Pod) -> int:
-    """Return for how long an initialized pod counts with its estimate, -1 when it does not say."""
+    """Return for how long an initialized pod counts with its estimate, -1 if it is not set."""
     return _seconds(pod, extension.ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED)
 
 
 def raw_allocatable(node: Node) -> ResourceList:
-    """Return what the node had before Koordinator amplified it, empty when it does not say."""
+    """Return the node's resources before amplification by Koordinator, empty if they are not set."""
     text = node.metadata.annotations.get(extension.ANNOTATION_NODE_RAW_ALLOCATABLE)
     if text is None:
         return {}
@@ -93,7 +93,7 @@ def _seconds(pod: Pod, annotation: str) -> int:
 
 
 def _fields(document: Any) -> dict[str, Any]:
-    """The members of an object by lower-case name: Go's decoder does not look at case. Null is empty."""
+    """The members of an object by lower-case name: Go's decoder ignores case. Null is empty."""
     if document is None:
         return {}
     if not isinstance(document, dict):

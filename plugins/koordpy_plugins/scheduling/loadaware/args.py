@@ -17,7 +17,7 @@ _DEFAULT_FACTORS = {"cpu": 85, "memory": 70}
 
 
 class LoadAwareSchedulingAggregatedArgs(ConfigModel):
-    """Which percentile of usage counts instead of the latest usage; duration 0 means the longest reported."""
+    """The percentile of usage that replaces the latest usage; duration 0 means the longest reported."""
 
     usage_thresholds: dict[str, int] = {}
     usage_aggregation_type: str = ""
@@ -49,7 +49,7 @@ class LoadAwareSchedulingArgs(PluginArgs):
     @model_validator(mode="before")
     @classmethod
     def _default(cls, given: Any) -> Any:
-        """Fill in what depends on other fields, as Koordinator's defaulter does."""
+        """Set the defaults that depend on other fields, as Koordinator's defaulter does."""
         if not isinstance(given, dict):
             return given
         fields = dict(given)
@@ -64,7 +64,7 @@ class LoadAwareSchedulingArgs(PluginArgs):
 
     @property
     def vector_names(self) -> tuple[str, ...]:
-        """The resources that are looked at, in order."""
+        """The evaluated resources, in order."""
         names = {"cpu", "memory", *self.supported_resources}
         for mapping in (
             self.usage_thresholds,
@@ -77,7 +77,7 @@ class LoadAwareSchedulingArgs(PluginArgs):
         return tuple(sorted(names))
 
     def problems(self) -> Iterable[FieldError]:
-        """Check as Koordinator does: the first offender of each map, in order of names."""
+        """Validate as Koordinator does: the first invalid entry of each map, in order of names."""
         if self.node_metric_expiration_seconds <= 0:
             yield invalid(
                 "nodeMetricExpiredSeconds", self.node_metric_expiration_seconds,

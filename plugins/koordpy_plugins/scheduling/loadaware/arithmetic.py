@@ -19,8 +19,8 @@ def any_resource(cells: NDArray[np.int64] | NDArray[np.bool_]) -> NDArray[np.boo
 def percent(used: Int64, capacity: Int64) -> Int64:
     """Return (n, r) usage in percent of capacity (both (n, r)), 0 where there is no capacity.
 
-    Divides first, multiplies then, and rounds halves away from zero; what does not fit 64 bits becomes the
-    smallest integer, as it does on amd64.
+    Divides first, then multiplies, and rounds halves away from zero; a value that overflows 64 bits becomes
+    the smallest integer, as on amd64.
     """
     has = capacity != 0
     exact = used.astype(np.float64) / np.where(has, capacity, 1) * 100
@@ -36,7 +36,7 @@ def percent(used: Int64, capacity: Int64) -> Int64:
 def least_used_score(used: Int64, capacity: Int64, weights: Int64, dominant: int) -> Int64:
     """Return (n,) scores 0..100 from used and capacity (n, r), weights (r,) and the dominant weight.
 
-    A resource scores the share that is left, 0 without capacity or when more is used than there is. The
+    A resource scores its free share, 0 without capacity or when usage exceeds capacity. The
     dominant weight multiplies the smallest of these scores, also of resources without a weight.
     """
     free = np.where((capacity == 0) | (used > capacity), 0, capacity - used) * 100

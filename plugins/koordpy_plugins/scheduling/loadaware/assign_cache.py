@@ -1,8 +1,8 @@
-"""What runs on a node and what of it the last NodeMetric has not seen yet.
+"""The pods of each node, and the estimated usage that the last NodeMetric does not include yet.
 
-A NodeMetric is up to a minute old and pods were bound since. Each pod on a node counts with what was measured
-of it and, while that cannot be trusted yet, with what its estimate exceeds the measurement by. The sums are
-kept current by events; rebuilding them from the same objects gives the same numbers.
+A NodeMetric is up to a minute old, and pods were bound since. Each pod on a node counts with its measured
+usage and, while that is not reliable yet, with the excess of its estimate over the measurement. The sums are
+updated by events; rebuilding them from the same objects gives the same numbers.
 
 Source: Koordinator, `pkg/scheduler/plugins/loadaware/pod_assign_cache.go`. Times are whole microseconds
 since 1970.
@@ -24,10 +24,10 @@ from .settings import LoadSettings
 
 
 class AssignCache(DerivedState):
-    """The loads of all nodes, and what each kind of event does to them.
+    """The loads of all nodes, and their event handlers.
 
-    Derived from pods and NodeMetrics, but for pods that are reserved and not yet seen bound. Without a
-    NodeMetric nobody reads the sums that the last one has left, and they are not part of the snapshot.
+    Derived from pods and NodeMetrics, except for reserved pods that are not yet observed as bound. Without a
+    NodeMetric the sums from the last one are not used, and they are not part of the snapshot.
     """
 
     def __init__(self, cluster: Cluster, settings: LoadSettings) -> None:
@@ -41,11 +41,11 @@ class AssignCache(DerivedState):
         self.follow(NodeMetric, self.set_metric, lambda _, new: self.set_metric(new), self.delete_metric)
 
     def snapshot(self) -> Snapshot:
-        """Return by node its pods with what is known of each, and where there is a NodeMetric the sums."""
+        """Return by node its pods and, where there is a NodeMetric, the sums."""
         return {name: load.snapshot() for name, load in self._loads.items()}
 
     def unconfirmed(self) -> Collection[str]:
-        """Return the UIDs of pods that are reserved on a node and not yet seen there."""
+        """Return the UIDs of pods that are reserved on a node and not yet observed there."""
         return [
             uid
             for load in self._loads.values()
@@ -61,13 +61,13 @@ class AssignCache(DerivedState):
         return lambda: self._on_change.remove(changed)
 
     def get(self, node_name: str) -> NodeLoad | None:
-        """Return what is known of a node."""
+        """Return the load of a node."""
         return self._loads.get(node_name)
 
     def assign(self, node_name: str, pod: Pod, estimate: Vector | None = None) -> None:
-        """Put a pod on a node; pods that have ended, reserve pods and an empty name are ignored.
+        """Add a pod to a node; pods that have ended, reserve pods and an empty name are ignored.
 
-        `estimate` is that of the pod, where it is known already.
+        `estimate` is the pod's estimate, if it is known already.
         """
         if not node_name or pod.is_terminal or _is_reserve_pod(pod):
             return
@@ -86,14 +86,14 @@ class AssignCache(DerivedState):
         self._tell(node_name)
 
     def unassign(self, node_name: str, uid: str) -> None:
-        """Take a pod off a node, if it is there."""
+        """Remove a pod from a node, if it is there."""
         load = self._loads.get(node_name)
         if load is not None and self._drop(load, uid):
             self._discard_if_empty(node_name, load)
             self._tell(node_name)
 
     def forget(self, node_name: str, uid: str) -> None:
-        """Take a reserved pod off its node again, unless it was seen bound there all the same."""
+        """Remove a reserved pod from its node, unless it was observed as bound there."""
         load = self._loads.get(node_name)
         assigned = load.pods.get(uid) if load is not None else None
         if assigned is not None and not assigned.pod.spec.node_name:
@@ -103,7 +103,7 @@ class AssignCache(DerivedState):
         for changed in self._on_change:
             changed(node_name)
 
-    # --- objects as the API server has them ------------------------------------------------------
+    # --- events ----------------------------------------------------------------------------------
 
     def add_pod(self, pod: Pod) -> None:
         """The API server has a new pod."""
@@ -112,8 +112,8 @@ class AssignCache(DerivedState):
     def update_pod(self, old: Pod, pod: Pod) -> None:
         """The API server has a changed pod; changes of metadata alone are ignored.
 
-        Only the pod itself leaves a node: stores tell of a pod that takes the name of another one as of a pod
-        that is gone and a new one.
+        Only the pod itself leaves a node: stores report a pod that reuses the name of another one as a
+        deletion and an addition.
         """
         uid, node_name = pod.metadata.uid, pod.spec.node_name
         if old.spec.node_name and old.spec.node_name != node_name:
@@ -132,7 +132,7 @@ class AssignCache(DerivedState):
         self.unassign(pod.spec.node_name, pod.metadata.uid)
 
     def set_metric(self, metric: NodeMetric) -> None:
-        """A NodeMetric came or changed."""
+        """A NodeMetric was added or changed."""
         name = metric.metadata.name
         load = self._loads.get(name)
         if load is None:
@@ -141,7 +141,7 @@ class AssignCache(DerivedState):
         self._tell(name)
 
     def delete_metric(self, metric: NodeMetric) -> None:
-        """A NodeMetric is gone; its time stays with the node as long as pods do."""
+        """A NodeMetric was deleted; its time is kept as long as the node has pods."""
         name = metric.metadata.name
         load = self._loads.get(name)
         if load is not None:

@@ -1,7 +1,7 @@
 """The assign cache and the nodes' annotations as columns of the node table.
 
-A row holds what Filter and Score compare; it is written again whenever its node, its NodeMetric or a pod on
-it changes, so that a query over 5,000 nodes reads arrays and nothing else.
+A row has the values that Filter and Score compare; it is updated whenever its node, its NodeMetric or a pod
+on it changes, so that a query over 5,000 nodes only reads arrays.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ Bool = NDArray[np.bool_]
 
 _ANY, _NONE = (1 << 63) - 1, -(1 << 63)
 _FAR = 1 << 62
-"""Beyond this, sums might wrap round."""
+"""Beyond this, sums might overflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class Profile:
 
     @property
     def is_aggregated(self) -> bool:
-        """Whether pods that are not judged by prod usage are judged by a percentile."""
+        """Whether pods that are not compared by prod usage are compared by a percentile."""
         return self.aggregated is not None
 
 
 class LoadColumns(DerivedState):
-    """Reads like the table: methods take a NodeSet and return arrays, (n, resources) or (n,)."""
+    """Has the table's interface: methods take a NodeSet and return arrays, (n, resources) or (n,)."""
 
     def __init__(self, cluster: Cluster, loads: LoadSettings, thresholds: ThresholdSettings) -> None:
         super().__init__(cluster)
@@ -93,10 +93,10 @@ class LoadColumns(DerivedState):
     # --- reading ---------------------------------------------------------------------------------
 
     def suspects(self, nodes: NodeSet, estimate: Int64, now: int | None, *, prod: bool) -> Bool | None:
-        """Return (n,) the nodes that must be looked at closely for this estimate, (r,) or (n, r).
+        """Return (n,) the nodes that need an exact check for this estimate, (r,) or (n, r).
 
-        All others surely stay below their thresholds and, at `now` (microseconds; None: never mind), have
-        been heard of lately. None when there is no suspect.
+        All others certainly stay below their thresholds and have an unexpired NodeMetric at `now`
+        (microseconds; None: not checked). None when no node needs a check.
         """
         room = (self._room_prod if prod else self._room).values.take(nodes.rows, axis=0)
         tight = estimate > room
@@ -107,7 +107,7 @@ class LoadColumns(DerivedState):
         return found if late is None else found | late
 
     def scored(self, nodes: NodeSet, now: int) -> Bool:
-        """(n,) whether a node was measured, and lately enough at `now` (microseconds)."""
+        """(n,) whether a node was measured, and not expired at `now` (microseconds)."""
         scored: Bool = self._scored_until.values.take(nodes.rows) > now
         return scored
 
@@ -122,12 +122,12 @@ class LoadColumns(DerivedState):
         return measured
 
     def expired(self, nodes: NodeSet, now: int) -> Bool:
-        """(n,) whether the NodeMetric is missing, has no time or is too old at `now` (microseconds)."""
+        """(n,) whether the NodeMetric is missing, has no time or has expired at `now` (microseconds)."""
         old: Bool = now - self._update_time.values.take(nodes.rows) >= self._expiration
         return old
 
     def allocatable(self, nodes: NodeSet) -> Int64:
-        """(n, r) what usage is compared with."""
+        """(n, r) the capacity with which usage is compared."""
         return self._allocatable.values.take(nodes.rows, axis=0)
 
     def thresholds(self, nodes: NodeSet, *, prod: bool) -> tuple[Int64, Int64, Bool]:
@@ -149,14 +149,14 @@ class LoadColumns(DerivedState):
         return thresholds, existing, aggregated
 
     def existing_for_score(self, nodes: NodeSet, *, prod: bool) -> Int64:
-        """(n, r) usage of what is there already, as Score takes it."""
+        """(n, r) the existing usage for Score."""
         column = self._existing_prod if prod else self._existing_score
         return column.values.take(nodes.rows, axis=0)
 
     # --- writing ---------------------------------------------------------------------------------
 
     def set_node(self, node: Node) -> None:
-        """A Node object came or changed."""
+        """A Node object was added or changed."""
         name = node.metadata.name
         custom = annotations.usage_thresholds(node)
         if custom is None:
@@ -174,7 +174,7 @@ class LoadColumns(DerivedState):
             self.refresh(name)
 
     def remove_node(self, node: Node) -> None:
-        """A Node object is gone; its row may live on with its pods."""
+        """A Node object was deleted; its row may stay as long as it has pods."""
         self._profiles.pop(node.metadata.name, None)
 
     def refresh(self, name: str) -> None:
@@ -261,9 +261,9 @@ _NAMES: Sequence[str] = (
 
 
 def _room(existing: Vector, capacity: Vector, thresholds: Vector | None) -> Vector | int:
-    """Return, by resource, how large an estimate surely keeps usage at or below its threshold.
+    """Return, by resource, an estimate that certainly keeps usage at or below its threshold.
 
-    It is a little less than the largest such estimate: rounding is left to those who look closely.
+    It is slightly below the largest such estimate; rounding is left to the exact check.
     """
     if not thresholds:
         return _ANY

@@ -1,6 +1,6 @@
-"""How much a pod will use before anybody has measured it, and what a node really has.
+"""The estimated usage of a pod before it is measured, and the unamplified capacity of a node.
 
-Pure functions. A vector is a list of integers in the order of the resource names that the arguments span:
+Pure functions. A vector is a list of integers in the order of the resource names in the arguments:
 milli for cpu, base units for everything else. Source: Koordinator,
 `pkg/scheduler/plugins/loadaware/estimator/default_estimator.go`.
 """
@@ -32,17 +32,17 @@ _WITHOUT_REQUEST = {
 
 
 class Estimator:
-    """Koordinator's `defaultEstimator`, which also stands for names that it does not know."""
+    """Koordinator's `defaultEstimator`, which is also used for unknown names."""
 
     def __init__(self, settings: LoadSettings) -> None:
         self.names: Sequence[str] = settings.names
         self._factors = settings.scaling_factors
         self._custom = settings.allow_customize_estimation
         self.of_pod = LastAnswer(self._of_pod, surely_alike).of
-        """Estimate a pod's usage (r,), never to be changed. Pods of a workload come one after the other."""
+        """Estimate a pod's usage (r,), which must not be changed; cached for the pods of a workload."""
 
     def vector(self, amounts: ResourceList) -> Vector:
-        """Put a resource list into a vector; missing resources are 0. Raises QuantityError."""
+        """Convert a resource list to a vector; missing resources are 0. Raises QuantityError."""
         return [quantity.resource_value(name, amounts[name]) if name in amounts else 0 for name in self.names]
 
     def _of_pod(self, pod: Pod) -> Vector:
@@ -71,12 +71,12 @@ class Estimator:
         return estimates
 
     def of_node(self, node: Node) -> Vector:
-        """Return what usage is compared with: allocatable, before amplification where the node says so."""
+        """Return the capacity for comparisons: allocatable, before amplification where the node has it."""
         return self.vector({**node.status.allocatable, **annotations.raw_allocatable(node)})
 
 
 def surely_alike(pod: Pod, other: Pod) -> bool:
-    """Return whether two versions of a pod surely have the same estimate and priority class."""
+    """Return whether two versions of a pod certainly have the same estimate and priority class."""
     if pod is other:
         return True
     meta, its_meta = pod.metadata, other.metadata

@@ -1,6 +1,6 @@
-"""What LoadAware cannot know of a cluster: nodes that nobody measures, or not any more.
+"""Missing measurements: nodes without a NodeMetric, or with an expired one.
 
-A node without a usable NodeMetric passes the filter whatever its load is, so missing ones go unnoticed.
+A node without a usable NodeMetric passes the filter whatever its load is, so missing ones are not noticed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ def lacks(nodes: Iterable[Node], metrics: Store[NodeMetric], now: int, expiratio
             stale.append(name)
     if absent:
         yield Lack(
-            f"{len(absent)} node(s) have no NodeMetric ({_some(absent)}): their load is not looked at",
+            f"{len(absent)} node(s) have no NodeMetric ({_some(absent)}): their load is ignored",
             "run koordlet (or another agent that reports NodeMetrics) on them, and koord-manager, which "
             "creates "
             "the objects",
@@ -40,13 +40,13 @@ def lacks(nodes: Iterable[Node], metrics: Store[NodeMetric], now: int, expiratio
             f"the NodeMetrics of {len(silent)} node(s) were never filled in ({_some(silent)}): their load is "
             "not "
             "looked at",
-            "see whether koordlet runs on these nodes and may write nodemetrics/status",
+            "check that koordlet runs on these nodes and may write nodemetrics/status",
         )
     if stale:
         yield Lack(
             f"the NodeMetrics of {len(stale)} node(s) are older than {expiration} s ({_some(stale)}): they "
             "are not believed any more",
-            "see why koordlet does not report there; compare the clocks of these nodes; or raise "
+            "check why koordlet does not report there; compare the clocks of these nodes; or raise "
             "nodeMetricExpirationSeconds",
         )
 

@@ -1,7 +1,7 @@
-"""The load of one node: its pods, its NodeMetric, and what of the pods the NodeMetric has not seen yet.
+"""The load of one node: its pods, its NodeMetric, and the usage that the NodeMetric does not include yet.
 
-Each pod counts with what was measured of it and, while that cannot be trusted yet, with what its estimate
-exceeds the measurement by. Times are whole microseconds since 1970. Source: Koordinator,
+Each pod counts with its measured usage and, while that is not reliable yet, with the excess of its estimate
+over the measurement. Times are whole microseconds since 1970. Source: Koordinator,
 `pkg/scheduler/plugins/loadaware/pod_assign_cache.go`.
 """
 
@@ -24,7 +24,7 @@ SECOND = 1_000_000
 """In microseconds."""
 
 ZERO_TIME = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
-"""Where no time is known: before everything."""
+"""Stands for an unknown time: before all others."""
 
 DEFAULT_REPORT_INTERVAL = 60
 
@@ -35,7 +35,7 @@ def micros(moment: datetime) -> int:
 
 
 def micros_of(text: str | None) -> int | None:
-    """Read an API object's time, None when it is absent or not readable."""
+    """Read an API object's time, None when it is absent or invalid."""
     if not text:
         return None
     try:
@@ -50,10 +50,10 @@ class AssignedPod:
 
     pod: Pod
     timestamp: int
-    """When it was bound, or else first seen."""
+    """When it was bound, or else first observed."""
     estimate: Vector | None
     deadline: int | None
-    """Until when its estimate counts even if it was measured."""
+    """The time until which its estimate counts even if it was measured."""
     prod: bool
 
 
@@ -65,9 +65,9 @@ class NodeLoad:
     pods: dict[str, AssignedPod] = field(default_factory=dict)
     metric: NodeMetric | None = None
     update_time: int = ZERO_TIME
-    """The latest time that a NodeMetric had; sums are kept by it."""
+    """The latest time of any NodeMetric; the sums are computed with it."""
     reported: int = ZERO_TIME
-    """The time that the present NodeMetric has."""
+    """The time of the present NodeMetric."""
     report_interval: int = DEFAULT_REPORT_INTERVAL * SECOND
     usage: Vector | None = None
     pod_usage: dict[str, Vector] = field(default_factory=dict)
@@ -79,17 +79,17 @@ class NodeLoad:
     prod_delta: Vector = field(default_factory=list)
     node_estimated: Vector = field(default_factory=list)
     node_delta_pods: Counter[str] = field(default_factory=Counter)
-    """By name: one that was replaced may be there for a moment beside the other."""
+    """By name: a replaced pod may be there for a moment besides the new one."""
     prod_delta_pods: Counter[str] = field(default_factory=Counter)
     node_estimated_pods: Counter[str] = field(default_factory=Counter)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is known any more."""
+        """Whether there are neither pods nor a NodeMetric."""
         return self.metric is None and not self.pods
 
     def existing(self, prod: bool, aggregation_type: str, aggregated_duration: int) -> Vector | None:
-        """Return the usage of what is there already; None when there is no NodeMetric."""
+        """Return the existing usage; None without a NodeMetric."""
         if self.metric is None:
             return None
         if prod:
@@ -102,7 +102,7 @@ class NodeLoad:
         return self.node_estimated if base is None else _plus(base, self.node_delta)
 
     def snapshot(self) -> Snapshot:
-        """Return the pods with what is known of each, and where there is a NodeMetric the sums."""
+        """Return the pods and, where there is a NodeMetric, the sums."""
         pods = {
             uid: (each.timestamp, each.estimate, each.deadline, each.prod) for uid, each in self.pods.items()
         }
@@ -115,7 +115,7 @@ class NodeLoad:
     # --- sums ------------------------------------------------------------------------------------
 
     def set_metric(self, metric: NodeMetric, estimator: Estimator, *, include_system: bool) -> None:
-        """Take a new NodeMetric and work the sums out again."""
+        """Take a new NodeMetric and compute the sums again."""
         status = metric.status
         self.metric = metric
         updated = micros_of(status.update_time)
@@ -159,7 +159,7 @@ class NodeLoad:
             self.count(assigned, 1)
 
     def count(self, assigned: AssignedPod, sign: int) -> None:
-        """Add a pod to the sums (sign 1), or take it out exactly (-1). Without a metric there are no sums."""
+        """Add a pod to the sums (sign 1), or subtract it exactly (-1). Without a metric there are no sums."""
         if self.metric is None:
             return
         key = assigned.pod.metadata.key

@@ -1,6 +1,6 @@
-"""Keep pods off nodes that are already hot, and prefer those with the most left.
+"""Keep pods off nodes with high usage, and prefer those with the lowest.
 
-Usage comes from NodeMetric; pods that it has not seen yet count with an estimate. Source: Koordinator,
+Usage comes from NodeMetric; pods that it does not include yet count with an estimate. Source: Koordinator,
 `pkg/scheduler/plugins/loadaware`.
 """
 
@@ -49,7 +49,7 @@ _ESTIMATE: StateKey[tuple[Pod, NDArray[np.int64]]] = StateKey("IncomingPodEstima
 class LoadAwareScheduling(
     Plugin, PreFilter, Filter, Score, Reserve, EnqueueExtensions, APIService, SignPlugin
 ):
-    """Refuses nodes on which the pod would lift a resource over its threshold; scores what is left."""
+    """Refuses nodes on which the pod would raise a resource over its threshold; scores the free share."""
 
     name = "LoadAwareScheduling"
     args: LoadAwareSchedulingArgs
@@ -75,7 +75,7 @@ class LoadAwareScheduling(
     # --- the incoming pod ------------------------------------------------------------------------
 
     def sign_pod(self, pod: Pod) -> Hashable | None:
-        """Sign what estimates, thresholds and exceptions follow from beside the spec."""
+        """Sign the inputs of estimates, thresholds and exceptions besides the spec."""
         of_daemon_set = any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
         factors = pod.metadata.annotations.get(extension.ANNOTATION_LOAD_ESTIMATED_SCALING_FACTORS)
         return qos.priority_class(pod), of_daemon_set, factors
@@ -94,9 +94,9 @@ class LoadAwareScheduling(
         return estimate
 
     def _added(self, state: CycleState, pod: Pod, nodes: NodeSet) -> NDArray[np.int64]:
-        """Estimate what comes to the nodes: (r,) the pod, or in a what-if (n, r) with those placed before it.
+        """Estimate the added usage: (r,) of the pod, or in a what-if (n, r) with those placed before it.
 
-        All pods of a what-if are of one kind, so those before count wherever this one does.
+        All pods of a what-if are equal, so the earlier ones count wherever this one does.
         """
         estimate = self._estimate(state, pod)
         placed = state.read(PLACED)
@@ -114,7 +114,7 @@ class LoadAwareScheduling(
     # --- filter ----------------------------------------------------------------------------------
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
-        """Compare the usage that each node would have, in percent, with its thresholds."""
+        """Compare the usage of each node with the pod, in percent, with its thresholds."""
         if any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references):
             return PASS
         prod = qos.priority_class(pod) is qos.PriorityClass.PROD
@@ -159,7 +159,7 @@ class LoadAwareScheduling(
     # --- score -----------------------------------------------------------------------------------
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> NDArray[np.int64]:
-        """Weigh what the pod would leave free; 0 where nothing recent is known of a node."""
+        """Score the free share with the pod; 0 for a node without an unexpired NodeMetric."""
         dominant = self.settings.dominant_resource_weight
         if dominant == 0 and not self._weights.any():
             return np.zeros(len(nodes), np.int64)
@@ -173,23 +173,23 @@ class LoadAwareScheduling(
     # --- reserve ---------------------------------------------------------------------------------
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
-        """Count the pod on its node from now on."""
+        """Add the pod to its node."""
         estimate = self._estimate(state, pod).tolist()
         self.cache.assign(node_name, pod, estimate)
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Stop counting it."""
+        """Remove it."""
         self.cache.forget(node_name, pod.metadata.uid)
 
-    # --- pods that were refused -------------------------------------------------------------------
+    # --- unschedulable pods ----------------------------------------------------------------------
 
     def events_to_register(self) -> Mapping[type[KubeObject], ChangeHelps]:
-        """Reports of nodes' usage; a node without one is no obstacle, so that its report's end may help."""
+        """NodeMetrics; a node without one is not refused, so a deletion may help too."""
         return {NodeMetric: lambda old, new: True}
 
     def may_pass(self, pods: Sequence[Pod], changed: Changed) -> list[bool]:
-        """Return which pods would pass on one of the nodes whose usage was reported."""
+        """Return the pods that would pass on one of the nodes with a new NodeMetric."""
         nodes, _ = self.handle.nodes.select(list(changed.get(NodeMetric, ())))
         now = self._now() if self.settings.filter_expired_node_metrics else None
         return [self._passes(pod, nodes, now) for pod in pods]
@@ -202,10 +202,10 @@ class LoadAwareScheduling(
         suspects = self.columns.suspects(nodes, estimate, now, prod=prod)
         return suspects is None or not suspects.all()
 
-    # --- beside the cycle -------------------------------------------------------------------------
+    # --- doctor ----------------------------------------------------------------------------------
 
     def lacks(self) -> Iterable[Lack]:
-        """Return the NodeMetrics that are missing or too old to be believed."""
+        """Return findings on missing and expired NodeMetrics."""
         cluster = self.handle.cluster
         expiration = self.settings.node_metric_expiration_seconds
         return lacks(cluster.store(Node), cluster.store(NodeMetric), self._now(), expiration)
@@ -213,7 +213,7 @@ class LoadAwareScheduling(
     # --- REST ------------------------------------------------------------------------------------
 
     def endpoints(self) -> Mapping[str, Callable[..., object]]:
-        """What the cache holds of one node."""
+        """The cache's contents for one node."""
         return {
             "node/{node_name}": lambda node_name: node_assign_info(
                 self.cache.get(node_name), self.estimator.names

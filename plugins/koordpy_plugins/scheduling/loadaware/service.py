@@ -1,4 +1,4 @@
-"""What `/apis/v1/plugins/LoadAwareScheduling/node/<name>` answers.
+"""The response of `/apis/v1/plugins/LoadAwareScheduling/node/<name>`.
 
 Source: Koordinator, `pkg/scheduler/plugins/loadaware/service.go`.
 """
@@ -18,7 +18,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def node_assign_info(load: NodeLoad | None, names: Sequence[str]) -> dict[str, Any]:
-    """Return the pods of a node by the time they came, and the sums if it has a NodeMetric; {} if unknown."""
+    """Return a node's pods by time of addition, and the sums if it has a NodeMetric; {} if unknown."""
     if load is None:
         return {}
     info: dict[str, Any] = {}
@@ -56,7 +56,7 @@ def _quantity(name: str, amount: int) -> Quantity:
 
 
 def _time(micros: int) -> str:
-    """Write a time as RFC 3339 with the fraction cut of its zeros."""
+    """Format a time as RFC 3339 without trailing zeros in the fraction."""
     moment = _EPOCH + timedelta(microseconds=micros)
     text = moment.strftime("%Y-%m-%dT%H:%M:%S.%f").rstrip("0").rstrip(".")
     return f"{text}Z"

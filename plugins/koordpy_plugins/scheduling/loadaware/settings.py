@@ -1,4 +1,4 @@
-"""Which arguments decide what is kept of loads: profiles that agree in these share it."""
+"""The arguments that determine the shared state: profiles with equal values share it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from .args import LoadAwareSchedulingAggregatedArgs, LoadAwareSchedulingArgs
 
 @dataclass(frozen=True)
 class LoadSettings:
-    """How pods are estimated, and for how long their estimates count."""
+    """The estimation of pods, and for how long their estimates count."""
 
     names: tuple[str, ...]
     """The resources of every vector, in order."""
@@ -22,7 +22,7 @@ class LoadSettings:
 
     @classmethod
     def of(cls, args: LoadAwareSchedulingArgs) -> Self:
-        """Return those of a plugin's arguments."""
+        """Return the settings in a plugin's arguments."""
         return cls(
             args.vector_names,
             args.estimated_scaling_factors,
@@ -35,7 +35,7 @@ class LoadSettings:
 
 @dataclass(frozen=True)
 class ThresholdSettings:
-    """The thresholds of nodes that have none of their own, in percent, and when a NodeMetric is too old."""
+    """The thresholds of nodes without their own, in percent, and the expiration of NodeMetrics."""
 
     usage: Mapping[str, int]
     prod_usage: Mapping[str, int]
@@ -44,7 +44,7 @@ class ThresholdSettings:
 
     @classmethod
     def of(cls, args: LoadAwareSchedulingArgs) -> Self:
-        """Return those of a plugin's arguments."""
+        """Return the settings in a plugin's arguments."""
         return cls(
             args.usage_thresholds,
             args.prod_usage_thresholds,

@@ -1,1 +1,1 @@
-"""NodeResourcesFitPlus: rank nodes by each resource in its own way."""
+"""NodeResourcesFitPlus: score each resource with its own strategy."""

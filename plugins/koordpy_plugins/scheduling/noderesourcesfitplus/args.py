@@ -8,13 +8,13 @@ from koordpy.lib import int64
 
 
 class ResourcesType(ConfigModel):
-    """How one resource ranks nodes (MostAllocated, LeastAllocated; any other type: 0), and how much."""
+    """The strategy of one resource (MostAllocated, LeastAllocated; any other type: 0), and its weight."""
 
     type: str = ""
     weight: int = Field(default=0, ge=int64.MIN, le=int64.MAX)
 
 
 class NodeResourcesFitPlusArgs(PluginArgs):
-    """The resources that count; with none every node scores 100."""
+    """The scored resources; with none every node scores 100."""
 
     resources: dict[str, ResourcesType] = {}

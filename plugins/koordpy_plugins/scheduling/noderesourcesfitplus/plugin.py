@@ -1,6 +1,6 @@
-"""Rank nodes by what the pod asks for, each resource by a strategy of its own.
+"""Score nodes by the requested resources, each with its own strategy.
 
-So pods that ask for GPUs can be packed while all others are spread. Source: Koordinator,
+So pods that request GPUs can be packed while all others are spread. Source: Koordinator,
 `pkg/scheduler/plugins/noderesourcefitplus`.
 """
 
@@ -30,11 +30,11 @@ from .args import NodeResourcesFitPlusArgs
 _COUNTED: StateKey[Mapping[str, int]] = StateKey("PreScoreNodeResourcesFitPlus")
 
 _DEFAULTS = {"cpu": DEFAULT_MILLI_CPU, "memory": DEFAULT_MEMORY}
-"""What a container that does not name a resource counts for."""
+"""The request of a container that does not name a resource."""
 
 
 class NodeResourcesFitPlus(Plugin, PreScore, Score, SignPlugin):
-    """Scores the weighted mean over the resources that are configured and that the pod asks for."""
+    """Scores the weighted mean over the resources that are configured and requested by the pod."""
 
     name = "NodeResourcesFitPlus"
     args: NodeResourcesFitPlusArgs
@@ -54,7 +54,7 @@ class NodeResourcesFitPlus(Plugin, PreScore, Score, SignPlugin):
         return {name: _amount(pod, name) for name in self._resources if requested.get(name, 0) > 0}
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
-        """Score by how full each counted resource would be."""
+        """Score the utilization of each counted resource with the pod."""
         counted = state.read(_COUNTED)
         if counted is None:
             raise LookupError(f'get state node "{nodes.names[0]}" from PreScore: not found')
@@ -81,10 +81,10 @@ class NodeResourcesFitPlus(Plugin, PreScore, Score, SignPlugin):
 
 
 def _amount(pod: Pod, name: str) -> int:
-    """Return what counts of one resource: cpu in milli, others in base units.
+    """Return the counted request of one resource: cpu in milli, others in base units.
 
-    Unlike Kubernetes' sum this one raises to an init container what has come before it in the list, and does
-    not look at requests of the pod as a whole.
+    Unlike Kubernetes' sum this one raises the sum of the preceding containers to an init container's request,
+    and ignores pod-level requests.
     """
     total = sum(_of_container(container, name) for container in pod.spec.containers)
     for container in pod.spec.init_containers:

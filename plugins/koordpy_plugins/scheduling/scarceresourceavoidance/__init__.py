@@ -1,1 +1,1 @@
-"""ScarceResourceAvoidance: leave nodes with rare resources to the pods that need these."""
+"""ScarceResourceAvoidance: keep nodes with scarce resources for the pods that need them."""

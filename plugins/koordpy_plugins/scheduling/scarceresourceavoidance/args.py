@@ -6,6 +6,6 @@ from koordpy.api.plugin import PluginArgs
 
 
 class ScarceResourceAvoidanceArgs(PluginArgs):
-    """The names of the resources that are rare."""
+    """The names of the scarce resources."""
 
     resources: tuple[str, ...] = Field(default=(), strict=False)

@@ -1,6 +1,6 @@
-"""Keep pods that do not need a rare resource away from nodes that have it.
+"""Keep pods that do not need a scarce resource away from nodes that have it.
 
-Of the resources that a node has and the pod does not ask for, the fewer are rare the better. Source:
+Of the resources that a node has and the pod does not request, the fewer are scarce the better. Source:
 Koordinator, `pkg/scheduler/plugins/scarceresourceavoidance`.
 """
 
@@ -28,11 +28,11 @@ _REQUESTED: StateKey[frozenset[str]] = StateKey("PreScoreScarceResourceAvoidance
 
 
 _SCORES_KEPT = 64
-"""Sets of requested resources for which the scores of all nodes are remembered."""
+"""The number of sets of requested resources for which the scores of all nodes are cached."""
 
 
 class ScarceResourceAvoidance(Plugin, PreScore, Score, SignPlugin):
-    """Scores the share of resources that are not rare among those that the pod leaves unused."""
+    """Scores the share of resources that are not scarce among those that the pod does not request."""
 
     name = "ScarceResourceAvoidance"
     args: ScarceResourceAvoidanceArgs
@@ -44,12 +44,12 @@ class ScarceResourceAvoidance(Plugin, PreScore, Score, SignPlugin):
         self._requested_of = LastAnswer(_requested, surely_alike).of  # workloads come in one go
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
-        """Read once what the pod asks for."""
+        """Read the pod's requests once."""
         state.write(_REQUESTED, self._requested_of(pod))
         return SUCCESS
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
-        """Count what each node has beside what the pod asks for."""
+        """Count the resources of each node that the pod does not request."""
         requested = state.read(_REQUESTED)
         if requested is None:
             raise LookupError(f'get state node "{nodes.names[0]}" from PreScore: not found')
@@ -62,7 +62,7 @@ class ScarceResourceAvoidance(Plugin, PreScore, Score, SignPlugin):
         return known[1].take(nodes.rows)
 
     def _by_row(self, table: NodeTable, requested: frozenset[str]) -> Int64:
-        """Return (rows,) the scores of all nodes; they hold until a Node object changes."""
+        """Return (rows,) the scores of all nodes; valid until a Node object changes."""
         unused, scarce = np.zeros(table.capacity, np.int64), np.zeros(table.capacity, np.int64)
         for column, name in enumerate(table.resources.names):
             if column == PODS or name in requested:

@@ -1,1 +1,1 @@
-"""SchedulingHint: pods that say where they want to be looked at first."""
+"""SchedulingHint: pods that name the nodes to try first."""

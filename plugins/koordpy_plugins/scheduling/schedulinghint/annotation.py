@@ -1,4 +1,4 @@
-"""The hint that a pod carries in an annotation.
+"""The hint in a pod's annotation.
 
 Source: Koordinator, `apis/extension/multi_scheduler.go`.
 """
@@ -16,7 +16,7 @@ _KEYS = (extension.ANNOTATION_SCHEDULING_HINT, extension.DEPRECATED_ANNOTATION_S
 
 
 class _Hint(msgspec.Struct, rename="lower"):
-    """Members as Go's decoder finds them: whatever their case."""
+    """The fields, matched without case, as in Go's decoder."""
 
     nodenames: tuple[str, ...] = ()
     preferrednodenames: tuple[str, ...] = ()
@@ -24,14 +24,14 @@ class _Hint(msgspec.Struct, rename="lower"):
 
 
 def has_hint(pod: Pod) -> bool:
-    """Return whether a pod carries the annotation, readable or not."""
+    """Return whether a pod has the annotation, valid or not."""
     return any(pod.metadata.annotations.get(key) for key in _KEYS)
 
 
 def hint_of(pod: Pod) -> SchedulingHintState | None:
     """Return a pod's hint, None when it has none or an empty one. Raises ValueError naming the annotation.
 
-    A hint under the current key hides one under the deprecated key, even if it cannot be read.
+    The current key takes precedence over the deprecated key, even if its value is invalid.
     """
     for key in _KEYS:
         text = pod.metadata.annotations.get(key)

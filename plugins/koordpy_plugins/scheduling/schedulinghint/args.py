@@ -7,11 +7,11 @@ from koordpy.api.plugin import PluginArgs
 
 
 class SchedulingHintArgs(PluginArgs):
-    """How many preferred nodes of a pod are tried at most."""
+    """The maximum number of preferred nodes that are tried for a pod."""
 
     max_hint_nodes: int = 100
 
     def problems(self) -> Iterable[FieldError]:
-        """Check as Koordinator does."""
+        """Validate as Koordinator does."""
         if self.max_hint_nodes <= 0:
             yield invalid("maxHintNodes", self.max_hint_nodes, "must be a positive value")

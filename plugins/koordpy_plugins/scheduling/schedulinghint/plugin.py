@@ -1,7 +1,7 @@
-"""Pods may say which nodes they are bound to, and which they want to be tried first.
+"""Pods may name the only nodes for them, and the nodes to try first.
 
-Another scheduler, or a batch that has planned ahead, leaves the hint; it saves looking at all other nodes.
-Source: Koordinator, `pkg/scheduler/plugins/schedulinghint`.
+Another scheduler, or a batch system that plans ahead, writes the hint; it saves the evaluation of other
+nodes. Source: Koordinator, `pkg/scheduler/plugins/schedulinghint`.
 """
 
 from collections.abc import Hashable, Sequence
@@ -33,7 +33,7 @@ class SchedulingHint(Plugin, BeforePreFilter, PreFilter, PreferNodes, SignPlugin
     needs = Needs(
         elsewhere=(
             "percentageOfNodesToScore: 100 in kube-scheduler's profile: "
-            "it may not ask about a hinted node otherwise",
+            "a hinted node may not be among the candidates otherwise",
         )
     )
 
@@ -42,11 +42,11 @@ class SchedulingHint(Plugin, BeforePreFilter, PreFilter, PreferNodes, SignPlugin
         self._most = args.max_hint_nodes
 
     def sign_pod(self, pod: Pod) -> Hashable | None:
-        """A pod with a hint wants nodes of its own."""
+        """A pod with a hint has its own nodes."""
         return None if has_hint(pod) else ()
 
     def before_pre_filter(self, state: CycleState, pod: Pod) -> tuple[Pod | None, Status]:
-        """Read the pod's annotation; it goes before a hint that somebody else has left for the attempt."""
+        """Read the pod's annotation, which takes precedence over a hint of another plugin for the attempt."""
         try:
             hint = hint_of(pod)
         except ValueError as error:
@@ -65,7 +65,7 @@ class SchedulingHint(Plugin, BeforePreFilter, PreFilter, PreferNodes, SignPlugin
     def prefer_nodes(
         self, state: CycleState, pod: Pod, node_names: frozenset[str] | None
     ) -> tuple[Sequence[str], Status]:
-        """Name the first so many preferred nodes, without those that PreFilter has ruled out."""
+        """Return the first preferred nodes, up to the maximum, without those that PreFilter excluded."""
         hint = state.read(SCHEDULING_HINT)
         preferred: Sequence[str] = () if hint is None else hint.preferred_nodes[: self._most]
         if node_names is not None:

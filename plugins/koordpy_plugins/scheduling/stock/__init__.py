@@ -1,1 +1,1 @@
-"""kube-scheduler's own plugins, with its own answers."""
+"""kube-scheduler's own plugins, with the same results."""

@@ -1,7 +1,7 @@
 """Binds by writing the pod's binding subresource. Source: Kubernetes, `framework/plugins/defaultbinder`.
 
-What PreBind plugins want on the pod travels as annotations of the Binding: the API server copies them in the
-same write that sets the node, so one call does both.
+The annotations of PreBind plugins are sent as annotations of the Binding: the API server copies them in the
+write that sets the node, so one call does both.
 """
 
 from koordpy.api.core import Pod
@@ -13,16 +13,16 @@ from koordpy.scheduling.interface.status import SUCCESS, Status
 
 
 class DefaultBinder(Plugin, Bind):
-    """Binds every pod it is asked to; a reserve pod is none that could be bound, and left to others."""
+    """Binds every pod except reserve pods, which do not exist in the API server."""
 
     name = "DefaultBinder"
     watch_suffices = True
     needs = Needs(rights=(Right("create", "pods/binding"),))
 
     async def bind(self, state: CycleState, pod: Pod, binding: Binding) -> Status:
-        """Write the Binding; what the API server answers is for the caller to understand.
+        """Write the Binding; errors of the API server are raised to the caller.
 
-        Of reserve pods the API server knows nothing: they are left to the next plugin.
+        Reserve pods do not exist in the API server: they are skipped for the next plugin.
         """
         if is_reserve_pod(pod):
             return Status.skip()

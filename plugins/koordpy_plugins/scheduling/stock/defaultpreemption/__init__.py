@@ -1,1 +1,1 @@
-"""DefaultPreemption: a pod that fits nowhere takes the place of less important ones."""
+"""DefaultPreemption: an unschedulable pod preempts less important ones."""

@@ -7,13 +7,13 @@ from koordpy.api.plugin import PluginArgs
 
 
 class DefaultPreemptionArgs(PluginArgs):
-    """How many candidates are looked for: so many percent of the nodes that may help, at least so many."""
+    """The number of candidates: a percentage of the nodes that may help, and a minimum."""
 
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
 
     def problems(self) -> Iterable[FieldError]:
-        """Check as kube-scheduler does."""
+        """Validate as kube-scheduler does."""
         percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
         if not 0 <= percentage <= 100:
             yield invalid("minCandidateNodesPercentage", percentage, "not in valid range [0, 100]")

@@ -1,8 +1,8 @@
-"""A pod that fits nowhere takes the place of less important ones.
+"""An unschedulable pod preempts less important ones.
 
-Victims are evicted beside the scheduling of other pods; until then the pod is kept out of the queue. Source:
-Kubernetes, `framework/plugins/defaultpreemption` (release 1.35, with the gate SchedulerAsyncPreemption as it
-is by default: on).
+Victims are evicted concurrently with the scheduling of other pods; until then the pod is not queued. Source:
+Kubernetes, `framework/plugins/defaultpreemption` (release 1.35, with the gate SchedulerAsyncPreemption at its
+default: on).
 """
 
 from koordpy.api.core import Pod
@@ -20,7 +20,7 @@ UNDER_WAY = Status.unresolvable("waiting for the preemption for this pod to be f
 
 
 class DefaultPreemption(Plugin, PreEnqueue, PostFilter):
-    """Finds the node where the least is lost, evicts there, and nominates the pod to it."""
+    """Chooses the node with the least important victims, evicts them, and nominates the pod to it."""
 
     name = "DefaultPreemption"
     args: DefaultPreemptionArgs
@@ -38,13 +38,13 @@ class DefaultPreemption(Plugin, PreEnqueue, PostFilter):
         )
 
     def pre_enqueue(self, pod: Pod) -> Status:
-        """Keep a pod out of the queue while its victims are evicted."""
+        """Keep a pod unqueued while its victims are evicted."""
         return UNDER_WAY if self.evaluator.executor.is_running(pod.metadata.uid) else SUCCESS
 
     async def post_filter(
         self, state: CycleState, pod: Pod, outcome: FilterOutcome
     ) -> tuple[PostFilterResult | None, Status]:
-        """Preempt. A Reservation's pod is no pod that evictions could be made for here."""
+        """Preempt, except for reserve pods."""
         if is_reserve_pod(pod):
             return None, Status.unschedulable()
         return await self.evaluator.preempt(state, pod, outcome)

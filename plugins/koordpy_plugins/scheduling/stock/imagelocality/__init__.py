@@ -1,1 +1,1 @@
-"""ImageLocality: nodes that hold a pod's images start it sooner."""
+"""ImageLocality: nodes with a pod's images start it sooner."""

@@ -1,7 +1,7 @@
-"""Which images are on which nodes.
+"""The images on the nodes.
 
-A node's status lists up to fifty images. The index is made when it is first asked and then follows those
-nodes whose objects have changed since it was last asked.
+A node's status lists up to fifty images. The index is created on the first query; each query updates it with
+the nodes whose objects have changed since the last one.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ class Image:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        """Bytes, as the first of the nodes tells them."""
+        """Bytes, from the status of the first node."""
         self._rows: dict[int, None] = {}
         self._array: Int64 | None = None
 
@@ -26,12 +26,12 @@ class Image:
         return len(self._rows)
 
     def add(self, row: int) -> None:
-        """Count a node."""
+        """Add a node."""
         self._rows[row] = None
         self._array = None
 
     def remove(self, row: int) -> None:
-        """Count a node no more; unknown ones are no error."""
+        """Remove a node; unknown ones are no error."""
         self._rows.pop(row, None)
         self._array = None
 
@@ -54,7 +54,7 @@ class Images:
         table.on_release(self._forget)
 
     def get(self, name: str) -> Image | None:
-        """Return an image that some node has."""
+        """Return an image that is on some node."""
         if self._seen != self._table.latest_generation:
             self._catch_up()
         return self._images.get(name)

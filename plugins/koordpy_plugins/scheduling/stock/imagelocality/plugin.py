@@ -1,4 +1,4 @@
-"""Nodes that hold a pod's images start it sooner. Source: Kubernetes, `framework/plugins/imagelocality`."""
+"""Nodes with a pod's images start it sooner. Source: Kubernetes, `framework/plugins/imagelocality`."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -20,23 +20,23 @@ from .images import Images
 
 _MEGABYTE = 1 << 20
 _SMALLEST = 23 * _MEGABYTE
-"""Bytes up to which it does not matter whether a node has the images."""
+"""Bytes up to which images make no difference."""
 _LARGEST = 1000 * _MEGABYTE
-"""Bytes an image from which on larger ones make no difference."""
+"""Bytes per image above which larger ones make no difference."""
 
 
 class ImageLocality(Plugin, Score, SignPlugin):
-    """Ranks by the bytes that need not be pulled, counted less for images that few nodes have: otherwise
-    these few would get all the pods."""
+    """Scores the bytes that need not be pulled, with a lower weight for images that few nodes have: otherwise
+    these few nodes would get all the pods."""
 
     name = "ImageLocality"
 
     @cached_property
     def _images(self) -> Images:
-        return Images(self.handle.nodes)  # made when a pod is scored: some processes never score one
+        return Images(self.handle.nodes)  # created when a pod is scored: some processes never score one
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
-        """Sum over the images that a node has: size times the share of nodes that have it."""
+        """Sum over the images on a node: size times the share of nodes that have it."""
         names = [normalized(name) for name in _images_of(pod)]
         if not any(self._images.get(name) is not None for name in names):
             return np.zeros(len(nodes), np.int64)
@@ -54,7 +54,7 @@ class ImageLocality(Plugin, Score, SignPlugin):
 
 
 def normalized(name: str) -> str:
-    """Return an image name with the tag that the container runtime assumes when there is none."""
+    """Return an image name with the container runtime's default tag if it has none."""
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
 
 

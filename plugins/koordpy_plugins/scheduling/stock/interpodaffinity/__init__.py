@@ -1,1 +1,1 @@
-"""InterPodAffinity: pods that are to be near other pods, or far from them."""
+"""InterPodAffinity: affinity and anti-affinity to other pods."""

@@ -1,7 +1,7 @@
-"""What the pods on the nodes demand of other pods.
+"""The affinity terms of the pods on the nodes.
 
-Pods with equal terms are kept together, with the rows they are on. A pod to be placed is compared only with
-terms that name one of its labels, and the few that name no label at all.
+Pods with equal terms are grouped, with their rows. A pod to be scheduled is compared only with terms that
+name one of its labels, and the few that name no label.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from koordpy.cluster.overlay import VisiblePods
 from .terms import PodTerms, Term, key_of, read, read_key
 
 Pick = Callable[[PodTerms], Sequence[Term]]
-"""Which of a pod's terms an index is about."""
+"""The kind of a pod's terms in an index."""
 
 
 class PodSource(Protocol):
@@ -26,22 +26,22 @@ class PodSource(Protocol):
     def on_pods(
         self, place: Callable[[int, Pod], None], displace: Callable[[int, Pod], None]
     ) -> Callable[[], None]:
-        """Call handlers when a pod comes to a row and when it leaves."""
+        """Call handlers when a pod is added to a row and when it is removed."""
         ...
 
 
 class MatchedTerm(NamedTuple):
-    """A term that matches the pod to be placed, and where the pods are that have it."""
+    """A term that matches the pod to be scheduled, and the nodes of the pods that have it."""
 
     term: Term
     rows: Int64
     """(k,) rows of the node table, each once."""
     pods: Int64
-    """(k,) how many such pods are there; less than 0 for pods that an attempt does not see."""
+    """(k,) the number of such pods; negative for pods that are hidden from an attempt."""
 
 
 class Holders:
-    """The pods with the same terms: how many are on which row."""
+    """The pods with the same terms: their number by row."""
 
     __slots__ = ("_arrays", "rows", "terms")
 
@@ -51,7 +51,7 @@ class Holders:
         self._arrays: tuple[Int64, Int64] | None = None
 
     def add(self, row: int, number: int) -> None:
-        """Count pods that come to a row, or leave it."""
+        """Add pods to a row, or remove them."""
         count = self.rows.get(row, 0) + number
         if count:
             self.rows[row] = count
@@ -73,7 +73,7 @@ def _arrays(counts: Mapping[int, int]) -> tuple[Int64, Int64]:
 
 
 class TermIndex:
-    """Terms of one sort, to be found by the labels of the pods that they may match."""
+    """Terms of one kind, indexed by the labels of the pods that they may match."""
 
     def __init__(self, pick: Pick) -> None:
         self._pick = pick
@@ -83,13 +83,13 @@ class TermIndex:
         return bool(self._by_label)
 
     def add(self, holders: Holders) -> None:
-        """Take in the terms of pods that have come."""
+        """Add the terms of pods."""
         for place, term in enumerate(self._pick(holders.terms)):
             if term.selector != NOTHING:
                 self._by_label.setdefault(term.label, {})[id(holders), place] = term, holders
 
     def remove(self, holders: Holders) -> None:
-        """Forget the terms of pods of which none is left."""
+        """Remove the terms that no pod has any more."""
         for place, term in enumerate(self._pick(holders.terms)):
             bucket = self._by_label.get(term.label)
             if bucket is not None:
@@ -116,7 +116,7 @@ class TermIndex:
             yield MatchedTerm(term, *holders.arrays)
 
     def moved(self, pod: Pod, of_namespace: Mapping[str, str], visible: VisiblePods) -> Iterator[MatchedTerm]:
-        """Yield the terms that match a pod of those pods that an attempt sees elsewhere, or not at all."""
+        """Yield the matching terms of pods that an attempt moves or hides."""
         found: dict[Term, dict[int, int]] = {}
         for row, other, sign in visible.moves():
             for term in self._pick(read(other)):

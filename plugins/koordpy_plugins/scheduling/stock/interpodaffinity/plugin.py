@@ -1,8 +1,8 @@
-"""Pods that are to be near other pods, or far from them.
+"""Affinity and anti-affinity to other pods.
 
-Source: Kubernetes, `framework/plugins/interpodaffinity`. Each domain of a label of the nodes gets numbers:
-how many pods there match the pod's terms, and how many there have terms that match the pod. Hidden pods count
-as any others; where kube-scheduler has filtered already, they alone are why the filter runs again.
+Source: Kubernetes, `framework/plugins/interpodaffinity`. For each domain of a node label it counts the pods
+that match the pod's terms, and those with terms that match the pod. Hidden pods count like others; where
+kube-scheduler has filtered already, they are the only reason to run the filter again.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ _Counts = dict[str, DomainCounts]
 
 @dataclass(slots=True)
 class _Filtered:
-    """What PreFilter counted."""
+    """The counts of PreFilter."""
 
     terms: PodTerms
     of_namespace: Mapping[str, str]
@@ -55,7 +55,7 @@ class _Filtered:
     near: _Counts
     """Pods that match all affinity terms of the pod."""
     far: _Counts
-    """Pods that match its anti-affinity terms, once a term."""
+    """Pods that match its anti-affinity terms, once per term."""
 
     def clone(self) -> "_Filtered":
         """Return a copy for a what-if."""
@@ -67,8 +67,8 @@ _PRE_SCORE: StateKey[_Counts] = StateKey("PreScoreInterPodAffinity")
 
 
 class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
-    """Refuses nodes that required terms rule out, the pod's own and those of pods that run; preferred terms
-    add and take away."""
+    """Refuses nodes by required terms of the pod and of running pods; preferred terms raise or lower the
+    score."""
 
     name = "InterPodAffinity"
     args: InterPodAffinityArgs
@@ -83,13 +83,13 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         self._namespaces = handle.cluster.store(Namespace)
 
     def _scored(self, terms: PodTerms) -> tuple[Term, ...]:
-        """The terms of a pod that runs which count for scores."""
+        """The terms of a running pod that count for scores."""
         if not self._hard_weight:
             return terms.preferred
         return terms.preferred + tuple(replace(term, weight=self._hard_weight) for term in terms.required)
 
     def sign_pod(self, pod: Pod) -> Hashable | None:
-        """Where a pod can go depends on the pods of all nodes if its terms, or theirs, are about others."""
+        """Feasibility depends on the pods of all nodes if the pod has terms, or if others' terms match it."""
         if read(pod) is not NO_TERMS:
             return None
         of_namespace = self._labels_of(pod.metadata.namespace)
@@ -103,7 +103,7 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     # --- filter ----------------------------------------------------------------------------------
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
-        """Count which pods match where. Skip pods without terms that no other pod's term matches."""
+        """Count the matching pods by domain. Skip pods without terms that no other pod's term matches."""
         terms = read(pod)
         if terms.problems:
             return None, Status.unresolvable(f"parsing pod: {'; '.join(terms.problems)}")
@@ -178,7 +178,7 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     def _is_near(counted: _Filtered, pod: Pod, nodes: NodeSet) -> Bool:
         """(n,) whether nodes have all the labels, and a matching pod in all their domains.
 
-        The first of pods that are to be near each other finds none; it may go anywhere.
+        The first of pods with affinity to each other matches none; it may run anywhere.
         """
         labelled = np.ones(len(nodes), np.bool_)
         met = np.ones(len(nodes), np.bool_)
@@ -192,11 +192,11 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         return labelled if is_first else labelled & met
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> Status:
-        """Count a pod that comes to a node."""
+        """Add a pod on a node."""
         return self._recount(state, pod, added, node, 1)
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node: NodeInfo) -> Status:
-        """Count a pod that leaves a node no more."""
+        """Remove a pod from a node."""
         return self._recount(state, pod, removed, node, -1)
 
     def _recount(self, state: CycleState, pod: Pod, other: Pod, node: NodeInfo, sign: int) -> Status:
@@ -218,7 +218,7 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     # --- score -----------------------------------------------------------------------------------
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
-        """Add up weights by domain. Skip when no term, of the pod or of one that runs, finds anything."""
+        """Add up weights by domain. Skip when no term, of the pod or of a running one, matches anything."""
         prefers = has_preferred(pod)
         if self._only_own_preferences and not prefers:
             return Status.skip()
@@ -243,14 +243,14 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         return SUCCESS
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
-        """Add up what the domains of a node have."""
+        """Sum the weights of a node's domains."""
         total = np.zeros(len(nodes), np.int64)
         for of_key in (state.read(_PRE_SCORE) or {}).values():
             total += of_key.at(of_key.domains.of(nodes))
         return total
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: Int64) -> Int64:
-        """Give 0 to the least and 100 to the most."""
+        """Scale the lowest sum to 0 and the highest to 100."""
         if not len(scores) or scores.min() == scores.max():
             return np.zeros_like(scores)
         least, most = int(scores.min()), int(scores.max())
@@ -263,7 +263,7 @@ class InterPodAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         return NO_LABELS if known is None else known.metadata.labels
 
     def _unrolled(self, term: Term) -> Term:
-        """Return a term of the pod to be placed with the namespaces that its selector finds now."""
+        """Return a term of the pod to be scheduled with the namespaces that its selector matches now."""
         if term.namespace_selector.is_empty or term.namespace_selector == NOTHING:
             return term
         return term.within(
@@ -311,7 +311,7 @@ def _copy(counts: _Counts) -> _Counts:
 
 
 def _has_more_pods(nodes: NodeSet) -> bool:
-    """Return whether an overlay shows pods that neither the table nor its hidden pods have."""
+    """Return whether an overlay has pods that are neither in the table nor hidden pods."""
     return nodes.overlay is not None and nodes.overlay.pods.has_more
 
 

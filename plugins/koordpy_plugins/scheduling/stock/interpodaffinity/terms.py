@@ -1,4 +1,4 @@
-"""What a pod demands of other pods, read once per workload.
+"""The affinity terms of a pod, parsed once per workload.
 
 Source: Kubernetes, `k8s.io/kube-scheduler/framework` (`PodInfo`, `AffinityTerm`).
 """
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Pods of some namespaces and labels, and the label of nodes that makes near and far."""
+    """A selector of pods and namespaces, and the topology key of nodes."""
 
     namespaces: frozenset[str]
     namespace_selector: Selector
@@ -66,7 +66,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class PodTerms:
-    """All terms of a pod. A list with a term that cannot be read is empty and has left a problem."""
+    """All terms of a pod. A list with an invalid term is empty, and its error is in `problems`."""
 
     required: tuple[Term, ...] = ()
     required_anti: tuple[Term, ...] = ()
@@ -79,7 +79,7 @@ NO_TERMS = PodTerms()
 
 
 def key_of(pod: Pod) -> bytes | None:
-    """Return what names a pod's terms: equal for pods with equal terms, None for pods without any."""
+    """Return the key of a pod's terms: equal for pods with equal terms, None for pods without any."""
     affinity = pod.spec.affinity
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return None
@@ -87,13 +87,13 @@ def key_of(pod: Pod) -> bytes | None:
 
 
 def read(pod: Pod) -> PodTerms:
-    """Return a pod's terms, as they stand in it."""
+    """Return a pod's terms as written."""
     key = key_of(pod)
     return NO_TERMS if key is None else read_key(key)
 
 
 def has_preferred(pod: Pod) -> bool:
-    """Return whether a pod has preferred terms, readable or not."""
+    """Return whether a pod has preferred terms, valid or not."""
     affinity = pod.spec.affinity
     return affinity is not None and any(
         kind is not None and kind.preferred_during_scheduling_ignored_during_execution
@@ -102,13 +102,13 @@ def has_preferred(pod: Pod) -> bool:
 
 
 def all_of(terms: Iterable[Term]) -> PodMatch:
-    """Return the question for pods that match all terms."""
+    """Return the query for pods that match all terms."""
     return PodMatch(tuple(term.condition for term in terms))
 
 
 @lru_cache(maxsize=1 << 12)
 def read_key(key: bytes) -> PodTerms:
-    """Return the terms that a key names."""
+    """Return the terms of a key."""
     namespace, near, far = _decode(key)
     problems: list[str] = []
 

@@ -12,7 +12,7 @@ from koordpy.api.plugin import PluginArgs
 
 
 class NodeAffinityArgs(PluginArgs):
-    """`addedAffinity` counts for every pod of the profile, beside what the pod itself asks for."""
+    """`addedAffinity` applies to every pod of the profile, in addition to the pod's own."""
 
     added_affinity: dict[str, Any] | None = None
 
@@ -25,7 +25,7 @@ class NodeAffinityArgs(PluginArgs):
         return PodSpec(affinity=Affinity(node_affinity=affinity))
 
     def problems(self) -> Iterable[FieldError]:
-        """Check the shape and the terms of the added affinity."""
+        """Validate the structure and the terms of the added affinity."""
         try:
             added = self.added
             if added is None:

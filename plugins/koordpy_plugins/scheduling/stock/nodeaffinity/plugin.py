@@ -1,6 +1,6 @@
 """Node selectors and node affinity. Source: Kubernetes, `framework/plugins/nodeaffinity`.
 
-A pod's terms are read once per workload, and what a matcher said of a node is remembered until the node
+A pod's terms are parsed once per workload, and the result of a matcher for a node is cached until the node
 changes.
 """
 
@@ -47,7 +47,7 @@ class NodeAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         self._preferred_answers = MemoCache(handle.nodes, np.int64)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
-        """Skip pods that do not care, and read node names out of terms that all name their nodes."""
+        """Skip pods without selector and affinity, and read the node names if all terms name nodes."""
         required = node_affinity.required(pod.spec)
         if required.terms is None and not pod.spec.node_selector and self._enforced is ANY_NODE:
             return None, Status.skip()
@@ -57,7 +57,7 @@ class NodeAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         return names, SUCCESS
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
-        """Try what the profile enforces, then what the pod requires."""
+        """Match the profile's added affinity, then the pod's."""
         refused = np.zeros((len(nodes), 2), np.bool_)
         for column, matcher in enumerate((self._enforced, node_affinity.required(pod.spec))):
             if matcher is not ANY_NODE:
@@ -72,7 +72,7 @@ class NodeAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         return self._required_answers.of(matcher, matcher.matches_node).of(nodes).astype(np.bool_)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
-        """Skip when nobody prefers anything; a term that cannot be read breaks the scoring of the pod."""
+        """Skip without preferred terms; an invalid term is an error for the pod's scoring."""
         try:
             preferred = node_affinity.preferred(pod.spec)
         except node_affinity.NodeAffinityError as error:
@@ -96,7 +96,7 @@ class NodeAffinity(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         return memo.of(nodes)
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give 100 to the largest sum."""
+        """Scale the largest sum to 100."""
         return default_normalize(scores)
 
 

@@ -1,1 +1,1 @@
-"""NodeName: a pod that names its node fits nowhere else."""
+"""NodeName: a pod with a node name fits only there."""

@@ -1,4 +1,4 @@
-"""A pod that names its node fits nowhere else. Source: Kubernetes, `framework/plugins/nodename`."""
+"""A pod with a node name fits only there. Source: Kubernetes, `framework/plugins/nodename`."""
 
 import numpy as np
 

@@ -1,1 +1,1 @@
-"""NodePorts: two pods cannot have the same port of a node."""
+"""NodePorts: two pods cannot use the same host port of a node."""

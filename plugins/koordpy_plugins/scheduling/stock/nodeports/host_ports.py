@@ -1,4 +1,4 @@
-"""Host ports, and when two of them are in each other's way.
+"""Host ports and their conflicts.
 
 Source: Kubernetes, `k8s.io/kube-scheduler/framework` (`HostPortInfo`).
 """
@@ -51,13 +51,13 @@ class UsedPorts:
         return self._ports.keys()
 
     def add(self, pod: Pod) -> None:
-        """Count a pod's ports."""
+        """Add a pod's ports."""
         for port in host_ports(pod):
             self._ports[port] += 1
             self._addresses[port.protocol, port.port] += 1
 
     def remove(self, pod: Pod) -> None:
-        """Take a pod's ports back."""
+        """Remove a pod's ports."""
         for port in host_ports(pod):
             self._ports[port] -= 1
             self._addresses[port.protocol, port.port] -= 1
@@ -65,7 +65,7 @@ class UsedPorts:
         self._addresses = +self._addresses
 
     def conflicts(self, wanted: HostPort) -> bool:
-        """Return whether a port is taken: the address 0.0.0.0 stands for all addresses."""
+        """Return whether a port is in use: the address 0.0.0.0 stands for all addresses."""
         if wanted.ip == ANY_IP:
             return (wanted.protocol, wanted.port) in self._addresses
         return wanted in self._ports or wanted._replace(ip=ANY_IP) in self._ports

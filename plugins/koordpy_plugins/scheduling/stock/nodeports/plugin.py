@@ -1,4 +1,4 @@
-"""Two pods cannot have the same port of a node. Source: Kubernetes, `framework/plugins/nodeports`."""
+"""Two pods cannot use the same host port of a node. Source: Kubernetes, `framework/plugins/nodeports`."""
 
 from collections import defaultdict
 
@@ -25,7 +25,7 @@ REASON = "node(s) didn't have free ports for the requested pod ports"
 
 
 class _Moved(dict[int, set[HostPort]]):
-    """The ports in use, by row, where pods were moved in thought."""
+    """The ports in use, by row, where pods were moved hypothetically."""
 
     def clone(self) -> "_Moved":
         return _Moved({row: set(ports) for row, ports in self.items()})
@@ -35,7 +35,7 @@ _MOVED: StateKey[_Moved] = StateKey("MovedNodePorts")
 
 
 class NodePorts(Plugin, PreFilter, Filter, SignPlugin):
-    """Refuses nodes on which a host port of the pod is taken."""
+    """Refuses nodes on which a host port of the pod is in use."""
 
     name = "NodePorts"
     node_local = True
@@ -63,7 +63,7 @@ class NodePorts(Plugin, PreFilter, Filter, SignPlugin):
         return None, SUCCESS
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> Status:
-        """Take the ports of another pod."""
+        """Add the ports of another pod."""
         self._move(state, node.row).update(host_ports(added))
         return SUCCESS
 
@@ -84,7 +84,7 @@ class NodePorts(Plugin, PreFilter, Filter, SignPlugin):
         return moved[row]
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
-        """Look at the ports in use on each node that has any."""
+        """Check the ports in use on each node that has any."""
         wanted = list(host_ports(pod))
         refused = np.zeros(len(nodes), np.bool_)
         shown = nodes.overlay.pods if nodes.overlay is not None else {}

@@ -1,1 +1,1 @@
-"""NodeResourcesBalancedAllocation: resources of a node should be used up evenly."""
+"""NodeResourcesBalancedAllocation: balance the utilization of a node's resources."""

@@ -10,14 +10,14 @@ from koordpy.api.plugin import PluginArgs
 
 
 class ResourceSpec(ConfigModel):
-    """A resource that counts. Its weight is 1, and may be left out."""
+    """A scored resource. Its weight is 1, and may be omitted."""
 
     name: str
     weight: int = 1
 
 
 class NodeResourcesBalancedAllocationArgs(PluginArgs):
-    """Which resources should be used evenly; cpu and memory unless something is said."""
+    """The resources to balance; cpu and memory by default."""
 
     resources: tuple[ResourceSpec, ...] = Field(default=(), strict=False)
 
@@ -27,7 +27,7 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs):
         return [spec.name for spec in self.resources] or ["cpu", "memory"]
 
     def problems(self) -> Iterable[FieldError]:
-        """Check as kube-scheduler does."""
+        """Validate as kube-scheduler does."""
         seen: set[str] = set()
         for index, spec in enumerate(self.resources):
             if spec.name in seen:

@@ -1,4 +1,4 @@
-"""Resources of a node should be used up evenly.
+"""Balance the utilization of a node's resources.
 
 Source: Kubernetes, `framework/plugins/noderesources` (`balanced_allocation.go`).
 """
@@ -32,7 +32,7 @@ _ALWAYS = ("cpu", "memory", "ephemeral-storage")
 
 
 class NodeResourcesBalancedAllocation(Plugin, PreScore, Score, SignPlugin):
-    """Ranks by how little the used shares of a node's resources would differ with the pod on it."""
+    """Scores how little the utilizations of a node's resources differ with the pod on it."""
 
     name = "NodeResourcesBalancedAllocation"
     args: NodeResourcesBalancedAllocationArgs
@@ -43,7 +43,7 @@ class NodeResourcesBalancedAllocation(Plugin, PreScore, Score, SignPlugin):
         self._requests_of = LastAnswer(self._requests, surely_alike).of  # workloads come in one go
 
     def sign_pod(self, pod: Pod) -> Hashable | None:
-        """What containers were given counts as well where a status tells it."""
+        """The allocated resources in a container's status count as well."""
         status = pod.status
         return None if status.container_statuses or status.init_container_statuses else ()
 
@@ -60,7 +60,7 @@ class NodeResourcesBalancedAllocation(Plugin, PreScore, Score, SignPlugin):
         return {name: vector.get(name, 0) for name in self._names}
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
-        """Give 100 to nodes that are used evenly; extended resources count if the pod requests them."""
+        """Score balanced nodes with 100; extended resources count if the pod requests them."""
         requests = state.read(_PRE_SCORE)
         if requests is None:
             requests = self._requests_of(pod)
@@ -73,10 +73,10 @@ class NodeResourcesBalancedAllocation(Plugin, PreScore, Score, SignPlugin):
 
 
 def balance(parts: Sequence[tuple[Int64, Int64]]) -> Int64:
-    """Return (n,) scores for (requested, allocatable) of several resources; who lacks one leaves it out.
+    """Return (n,) scores for (requested, allocatable) of several resources, without those that a node lacks.
 
-    The score is 100 times one less the standard deviation of the used shares, cut to an integer. The sums
-    are made in the order of the resources, because floating-point numbers depend on it.
+    The score is 100 times one minus the standard deviation of the utilizations, truncated to an integer. The
+    sums are computed in the order of the resources, because floating-point results depend on it.
     """
     if len(parts) == 2 and all(allocatable.all() for _, allocatable in parts):
         first, second = (np.minimum(requested / allocatable, 1.0) for requested, allocatable in parts)

@@ -1,1 +1,1 @@
-"""NodeResourcesFit: a node must have what a pod requests."""
+"""NodeResourcesFit: a node must have the resources that a pod requests."""

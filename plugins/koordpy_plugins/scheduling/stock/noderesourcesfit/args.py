@@ -11,27 +11,27 @@ from koordpy.api.plugin import PluginArgs
 
 
 class ResourceSpec(ConfigModel):
-    """A resource that counts in the score, and how much. Weight 0 means 1."""
+    """A scored resource and its weight. Weight 0 means 1."""
 
     name: str
     weight: int = 1
 
 
 class UtilizationShapePoint(ConfigModel):
-    """At a utilization of so many percent the score is so much, of 10."""
+    """A point of the shape: utilization in percent, score from 0 to 10."""
 
     utilization: int
     score: int
 
 
 class RequestedToCapacityRatioParam(ConfigModel):
-    """A broken line from utilization to score."""
+    """A piecewise linear function from utilization to score."""
 
     shape: tuple[UtilizationShapePoint, ...] = Field(default=(), strict=False)
 
 
 class ScoringStrategy(ConfigModel):
-    """How free or full nodes are ranked."""
+    """The scoring strategy."""
 
     type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = "LeastAllocated"
     resources: tuple[ResourceSpec, ...] = Field(default=(), strict=False)
@@ -46,14 +46,14 @@ class ScoringStrategy(ConfigModel):
 
 
 class NodeResourcesFitArgs(PluginArgs):
-    """Which resources are ignored while filtering, and how nodes are ranked."""
+    """The resources that Filter ignores, and the scoring strategy."""
 
     ignored_resources: tuple[str, ...] = Field(default=(), strict=False)
     ignored_resource_groups: tuple[str, ...] = Field(default=(), strict=False)
     scoring_strategy: ScoringStrategy = ScoringStrategy()
 
     def problems(self) -> Iterable[FieldError]:
-        """Check as kube-scheduler does."""
+        """Validate as kube-scheduler does."""
         for index, group in enumerate(self.ignored_resource_groups):
             if "/" in group:
                 yield invalid(

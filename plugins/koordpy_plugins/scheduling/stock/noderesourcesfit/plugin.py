@@ -1,4 +1,7 @@
-"""A node must have what a pod requests. Source: Kubernetes, `framework/plugins/noderesources` (`fit.go`)."""
+"""A node must have the requested resources.
+
+Source: Kubernetes, `framework/plugins/noderesources` (`fit.go`).
+"""
 
 from collections.abc import Mapping
 
@@ -35,7 +38,7 @@ _ALWAYS = ("cpu", "memory", "ephemeral-storage")
 
 
 class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
-    """Refuses nodes that lack a requested resource or a place for one more pod; ranks by what is left."""
+    """Refuses nodes that lack a requested resource or have too many pods; scores the free resources."""
 
     name = "NodeResourcesFit"
     args: NodeResourcesFitArgs
@@ -77,7 +80,7 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         return name in self._ignored or name.split("/", 1)[0] in self._ignored_groups
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
-        """Compare with what is free; more than the node ever had is not resolvable by preemption."""
+        """Compare with the free resources; a request above allocatable is not resolvable by preemption."""
         needs = state.read(_PRE_FILTER)
         if needs is None:
             needs = self._needs_of(pod)
@@ -94,7 +97,7 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
 
     @staticmethod
     def _refuse(nodes: NodeSet, needs: Mapping[str, int], free: NDArray[np.int64]) -> Verdict:
-        """Say what is lacking where."""
+        """Return the missing resources by node."""
         axis = nodes.table.resources
         everywhere = np.ones(len(nodes), np.bool_)
         lacking = [free[:, PODS] < 1]
@@ -117,7 +120,7 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         return SUCCESS
 
     def _counted(self, pod: Pod) -> dict[str, int]:
-        """Requests as they count in the score, which (Kubernetes' quirk) not those of the whole pod do."""
+        """The requests for the score, which (as in Kubernetes) exclude pod-level requests."""
         if (
             pod.spec.resources is not None
             or pod.status.container_statuses
@@ -129,7 +132,7 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         return {**pod_fit_vector(pod), "cpu": cpu, "memory": memory}
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> NDArray[np.int64]:
-        """Rank by what would be requested of each resource of the strategy."""
+        """Score the requests of each resource of the strategy with the pod."""
         counted = state.read(_PRE_SCORE)
         if counted is None:
             counted = self._counted_of(pod)

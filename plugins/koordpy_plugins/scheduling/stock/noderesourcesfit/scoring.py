@@ -1,4 +1,4 @@
-"""How full a node would be, as a score. Pure array functions.
+"""The utilization of a node as a score. Pure array functions.
 
 Source: Kubernetes, `framework/plugins/noderesources` (`least_allocated.go`, `most_allocated.go`,
 `requested_to_capacity_ratio.go`).
@@ -15,7 +15,7 @@ Scorer = Callable[[Int64, Int64], Int64]
 
 
 def least_allocated(requested: Int64, capacity: Int64) -> Int64:
-    """Score the free share, 0 when more is requested than there is."""
+    """Score the free share, 0 when the requests exceed the capacity."""
     return np.where(requested > capacity, 0, (capacity - requested) * 100 // capacity)
 
 
@@ -25,7 +25,7 @@ def most_allocated(requested: Int64, capacity: Int64) -> Int64:
 
 
 def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Scorer:
-    """Return a scorer along a broken line of (utilization 0..100, score 0..100) points."""
+    """Return a scorer that interpolates (utilization 0..100, score 0..100) points."""
     utilizations = np.array([utilization for utilization, _ in shape], np.int64)
     scores = np.array([score for _, score in shape], np.int64)
 
@@ -48,8 +48,8 @@ def weighted_mean(
 ) -> Int64:
     """Return (n,) the weighted mean over (requested, capacity, weight) of several resources.
 
-    Nodes without a resource leave it out. With `drop_zeros` (RequestedToCapacityRatio) scores of 0 are left
-    out too and the mean is rounded half up, otherwise it is cut.
+    A resource that a node lacks is omitted. With `drop_zeros` (RequestedToCapacityRatio) scores of 0 are
+    omitted too and the mean is rounded half up, otherwise it is truncated.
     """
     size = len(parts[0][0])
     total, weights = np.zeros(size, np.int64), np.zeros(size, np.int64)

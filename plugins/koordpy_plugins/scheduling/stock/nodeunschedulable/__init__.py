@@ -1,1 +1,1 @@
-"""NodeUnschedulable: cordoned nodes take only pods that tolerate it."""
+"""NodeUnschedulable: cordoned nodes accept only pods that tolerate it."""

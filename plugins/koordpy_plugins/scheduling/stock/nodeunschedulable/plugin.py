@@ -1,4 +1,4 @@
-"""Cordoned nodes take only pods that tolerate it.
+"""Cordoned nodes accept only pods that tolerate it.
 
 Source: Kubernetes, `framework/plugins/nodeunschedulable`.
 """
@@ -34,7 +34,7 @@ class NodeUnschedulable(Plugin, Filter, SignPlugin):
         self._cordoned = NodeMemo(handle.nodes, lambda node: node.spec.unschedulable, np.bool_)
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
-        """Look at the cordon, then at the tolerations."""
+        """Check the cordon, then the tolerations."""
         cordoned = self._cordoned.of(nodes).astype(np.bool_)
         if not cordoned.any() or tolerated(pod.spec.tolerations, _UNSCHEDULABLE):
             return PASS

@@ -1,1 +1,1 @@
-"""PodTopologySpread: pods of a workload should be spread evenly over zones, nodes and the like."""
+"""PodTopologySpread: spread the pods of a workload evenly over topology domains."""

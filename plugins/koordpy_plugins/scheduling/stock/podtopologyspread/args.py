@@ -23,7 +23,7 @@ SYSTEM_CONSTRAINTS = (
         max_skew=5, topology_key="topology.kubernetes.io/zone", when_unsatisfiable=SCHEDULE_ANYWAY
     ),
 )
-"""What kube-scheduler wants of pods that say nothing themselves."""
+"""kube-scheduler's default constraints."""
 
 
 class DefaultConstraint(ConfigModel):
@@ -40,12 +40,12 @@ class DefaultConstraint(ConfigModel):
 
     @property
     def constraint(self) -> TopologySpreadConstraint:
-        """The same as in a pod."""
+        """As in a pod."""
         return msgspec.convert(self.model_dump(by_alias=True, exclude_none=True), TopologySpreadConstraint)
 
 
 class PodTopologySpreadArgs(PluginArgs):
-    """How pods without constraints of their own are spread if Services or owners tell who their likes are."""
+    """How pods without their own constraints are spread if they have Services or owners with a selector."""
 
     default_constraints: tuple[DefaultConstraint, ...] = Field(default=(), strict=False)
     defaulting_type: Literal["System", "List"] = "System"
@@ -63,7 +63,7 @@ class PodTopologySpreadArgs(PluginArgs):
         return tuple(default.constraint for default in self.default_constraints)
 
     def problems(self) -> Iterable[FieldError]:
-        """Check as kube-scheduler does."""
+        """Validate as kube-scheduler does."""
         if self.is_system and self.default_constraints:
             yield invalid("defaultingType", self.defaulting_type, "when .defaultConstraints are not empty")
         seen: set[tuple[str, str]] = set()

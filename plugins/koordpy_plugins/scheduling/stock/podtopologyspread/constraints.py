@@ -1,4 +1,4 @@
-"""Spread constraints, read once per workload.
+"""Spread constraints, parsed once per workload.
 
 Source: Kubernetes, `framework/plugins/podtopologyspread` (`common.go`).
 """
@@ -24,7 +24,7 @@ _decode = msgspec.msgpack.Decoder(list[TopologySpreadConstraint]).decode
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """How evenly pods are to be spread over the domains of a label."""
+    """A constraint on the spread of pods over the domains of a node label."""
 
     max_skew: int
     topology_key: str
@@ -37,11 +37,11 @@ class Constraint:
 
     @property
     def is_per_node(self) -> bool:
-        """Whether every node is a domain of its own."""
+        """Whether every node is a separate domain."""
         return self.topology_key == HOSTNAME
 
     def match(self, namespace: str) -> PodMatch | None:
-        """Return which pods are counted: none by an empty selector."""
+        """Return the predicate of counted pods; an empty selector counts none."""
         if self.selector.is_empty or self.selector == NOTHING:
             return None
         return PodMatch(((frozenset((namespace,)), self.selector),), terminating=False)
@@ -50,7 +50,7 @@ class Constraint:
 def read(
     constraints: Sequence[TopologySpreadConstraint], pod: Pod, when_unsatisfiable: str
 ) -> tuple[Constraint, ...]:
-    """Return the constraints of one sort. Raises SelectorError when one of them cannot be read."""
+    """Return the constraints of one kind. Raises SelectorError when one of them is invalid."""
     wanted = [item for item in constraints if item.when_unsatisfiable == when_unsatisfiable]
     if not wanted:
         return ()

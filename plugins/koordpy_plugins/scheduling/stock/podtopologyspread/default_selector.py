@@ -1,4 +1,4 @@
-"""Which pods belong together with a pod that says nothing of it: those of its Services and of its owner.
+"""The default selector of a pod: the pods of its Services and of its owner.
 
 Source: Kubernetes, `framework/plugins/helper` (`DefaultSelector`).
 """
@@ -15,14 +15,14 @@ from koordpy.cluster.store import Store
 class DefaultSelectors:
     """Selectors by Services, ReplicationControllers, ReplicaSets and StatefulSets.
 
-    These are followed from the first question on: many processes never ask.
+    These are followed from the first query on: many processes never make one.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     def of(self, pod: Pod) -> Selector:
-        """Return the selector for a pod's likes; an empty one when nothing tells who they are."""
+        """Return a pod's default selector; an empty one if no Service and owner of it has a selector."""
         late = self._cluster.late_store
         services, controllers = late(Service), late(ReplicationController)
         workloads: dict[str, Store[ReplicaSet] | Store[StatefulSet]] = {
@@ -66,7 +66,7 @@ def _place(namespace: str, key: str, value: str) -> str:
 
 
 def _requirements(workload: ReplicaSet | None) -> tuple[Requirement, ...]:
-    """Return what a workload's selector asks for; nothing when there is none, or none that can be read."""
+    """Return the requirements of a workload's selector; none if it is absent or invalid."""
     if workload is None:
         return ()
     try:

@@ -1,4 +1,4 @@
-"""Pods of a workload should be spread evenly over zones, nodes and the like.
+"""Spread the pods of a workload evenly over topology domains.
 
 Source: Kubernetes, `framework/plugins/podtopologyspread`.
 """
@@ -48,7 +48,7 @@ _IGNORED = -1
 
 
 class _Spread:
-    """How the pods that a constraint means are spread now."""
+    """The present spread of the pods that a constraint selects."""
 
     __slots__ = ("_counted", "constraint", "counts")
 
@@ -57,14 +57,14 @@ class _Spread:
 
     @property
     def least(self) -> int:
-        """The pods in the domain that has fewest, 0 where there should be more domains than there are."""
+        """The minimum number of pods in a domain, 0 with fewer domains than `minDomains`."""
         counted = np.flatnonzero(self._counted)
         if len(counted) < self.constraint.min_domains:
             return 0
         return int(self.counts.values[counted].min()) if len(counted) else _NO_DOMAIN
 
     def add(self, number: int, amount: int) -> None:
-        """Count pods that come to a domain, or leave it."""
+        """Add pods to a domain, or remove them."""
         self.counts.add(number, amount)
         missing = len(self.counts.values) - len(self._counted)
         self._counted = np.concatenate([self._counted, np.zeros(missing, np.bool_)])
@@ -76,7 +76,7 @@ class _Spread:
 
 @dataclass(slots=True)
 class _Filtered:
-    """What PreFilter counted, a constraint each."""
+    """The counts of PreFilter, by constraint."""
 
     spreads: Sequence[_Spread]
 
@@ -87,11 +87,11 @@ class _Filtered:
 
 @dataclass(frozen=True, slots=True)
 class _Scored:
-    """What PreScore counted."""
+    """The counts of PreScore."""
 
     constraints: Sequence[Constraint]
     counts: Sequence[DomainCounts | Int64]
-    """By domain; by row where every node is a domain of its own."""
+    """By domain; by row where every node is a separate domain."""
     weights: Sequence[float]
     needs_all_labels: bool
 
@@ -101,7 +101,7 @@ _PRE_SCORE: StateKey[_Scored] = StateKey("PreScorePodTopologySpread")
 
 
 class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
-    """Refuses nodes where a pod would make the spread more uneven than it may be; less uneven is better."""
+    """Refuses nodes where a pod would exceed the maximum skew; lower skew scores higher."""
 
     name = "PodTopologySpread"
     needs = Needs(later=(ReplicaSet, ReplicationController, Service, StatefulSet))
@@ -117,13 +117,13 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         self._allowed = MemoCache(handle.nodes, np.bool_)
 
     def sign_pod(self, pod: Pod) -> Hashable | None:
-        """Where a pod that is to be spread can go depends on the pods of all nodes."""
+        """The feasible nodes of a pod with constraints depend on the pods of all nodes."""
         if pod.spec.topology_spread_constraints:
             return None
         return () if not self._defaults or self._selectors.of(pod).is_empty else None
 
     def _constraints(self, pod: Pod, when_unsatisfiable: str) -> Sequence[Constraint]:
-        """Return a pod's own constraints of one sort, or else the default ones. Raises SelectorError."""
+        """Return a pod's own constraints of one kind, or else the default ones. Raises SelectorError."""
         if pod.spec.topology_spread_constraints:
             return read(pod.spec.topology_spread_constraints, pod, when_unsatisfiable)
         defaults = read(self._defaults, pod, when_unsatisfiable)
@@ -135,7 +135,7 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     # --- filter ----------------------------------------------------------------------------------
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
-        """Count the pods that the constraints mean, by domain. Skip pods without such constraints."""
+        """Count the pods that the constraints select, by domain. Skip pods without such constraints."""
         try:
             constraints = self._constraints(pod, DO_NOT_SCHEDULE)
         except SelectorError as error:
@@ -174,7 +174,7 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         return _Filtered(spreads)
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Verdict:
-        """Compare a node's domain with the domain that has fewest pods, constraint by constraint."""
+        """Compare a node's domain with the minimum of all domains, constraint by constraint."""
         filtered = state.read(_PRE_FILTER)
         if filtered is None:
             filtered = self._count(self._constraints(pod, DO_NOT_SCHEDULE), pod, nodes)
@@ -192,11 +192,11 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         return Verdict.keyed(codes, keys, ((REASON,), (REASON_LABEL,)))
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> Status:
-        """Count a pod that comes to a node."""
+        """Add a pod on a node."""
         return self._recount(state, pod, added, node.node, 1)
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node: NodeInfo) -> Status:
-        """Count a pod that leaves a node no more."""
+        """Remove a pod from a node."""
         return self._recount(state, pod, removed, node.node, -1)
 
     def _recount(self, state: CycleState, pod: Pod, other: Pod, node: Node, sign: int) -> Status:
@@ -214,7 +214,7 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     # --- score -----------------------------------------------------------------------------------
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
-        """Count the pods in the domains that are left. Skip pods without such constraints."""
+        """Count the pods in the domains of the feasible nodes. Skip pods without such constraints."""
         try:
             constraints = self._constraints(pod, SCHEDULE_ANYWAY)
         except SelectorError as error:
@@ -250,14 +250,14 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
 
     @staticmethod
     def _domain_numbers(counts: DomainCounts, nodes: NodeSet) -> Int64:
-        """(n,) the domains of nodes; those without the label are one domain together."""
+        """(n,) the domains of nodes; those without the label form one domain."""
         numbers = counts.domains.of(nodes)
         if numbers.all():
             return numbers
         return np.where(numbers == 0, counts.domains.number(""), numbers)
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
-        """Add up what each constraint finds in a node's domain, smaller domains counting less."""
+        """Sum the counts of each constraint in a node's domain, weighted by the number of domains."""
         scored = state.read(_PRE_SCORE)
         if scored is None:
             return np.zeros(len(nodes), np.int64)
@@ -277,7 +277,7 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         return np.where(ranked, scores, _IGNORED) if scored.needs_all_labels else scores
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: Int64) -> Int64:
-        """Give most to the nodes where fewest pods were found, and 0 to those that lack a label."""
+        """Score the nodes with the fewest pods highest, and those that lack a label with 0."""
         ranked = scores != _IGNORED
         if not ranked.any():
             return np.zeros_like(scores)
@@ -289,7 +289,7 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     # --- nodes and pods --------------------------------------------------------------------------
 
     def _counts_nodes(self, constraint: Constraint, pod: Pod, nodes: NodeSet) -> Bool:
-        """(n,) whether a constraint takes nodes into account."""
+        """(n,) whether a constraint counts nodes."""
         counting = np.ones(len(nodes), np.bool_)
         required = node_affinity.required(pod.spec)
         if constraint.honors_affinity and required is not ANY_NODE:
@@ -304,13 +304,13 @@ class PodTopologySpread(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         return counting
 
     def _pods(self, constraint: Constraint, pod: Pod, nodes: NodeSet) -> Int64 | None:
-        """(rows of the table,) the pods that a constraint means; None when it means none."""
+        """(rows of the table,) the pods that a constraint selects; None when it selects none."""
         match = constraint.match(pod.metadata.namespace)
         return None if match is None else self.handle.cluster.shared(PodCounts).by_row(match, nodes)
 
 
 def _counts_node(constraint: Constraint, pod: Pod, node: Node) -> bool:
-    """Return whether a constraint takes a node into account."""
+    """Return whether a constraint counts a node."""
     if constraint.honors_affinity and not node_affinity.required(pod.spec).matches_node(node):
         return False
     return not constraint.honors_taints or find_untolerated(node.spec.taints, pod.spec.tolerations) is None

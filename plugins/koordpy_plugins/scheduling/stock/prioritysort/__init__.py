@@ -1,1 +1,1 @@
-"""PrioritySort: the more important pod first, then the older."""
+"""PrioritySort: pods with higher priority first, then the older."""

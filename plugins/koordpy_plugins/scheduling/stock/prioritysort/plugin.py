@@ -1,4 +1,4 @@
-"""The more important pod first, then the one queued earlier.
+"""Pods with higher priority first, then those queued earlier.
 
 Source: Kubernetes, `framework/plugins/queuesort`.
 """

@@ -6,7 +6,7 @@ from koordpy.scheduling.interface.status import SUCCESS, Status
 
 
 class SchedulingGates(Plugin, PreEnqueue):
-    """Waits until every gate is gone."""
+    """Waits until every gate is removed."""
 
     name = "SchedulingGates"
 

@@ -1,1 +1,1 @@
-"""TaintToleration: taints keep pods away that do not tolerate them."""
+"""TaintToleration: pods avoid nodes with taints that they do not tolerate."""

@@ -1,4 +1,4 @@
-"""Taints keep pods away that do not tolerate them.
+"""Pods avoid nodes with taints that they do not tolerate.
 
 Source: Kubernetes, `framework/plugins/tainttoleration`.
 """
@@ -65,5 +65,5 @@ class TaintToleration(Plugin, Filter, PreScore, Score, SignPlugin):
         )
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give 0 to the most taints and 100 to none."""
+        """Score the most taints with 0 and none with 100."""
         return default_normalize(scores, reverse=True)
