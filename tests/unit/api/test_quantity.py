@@ -429,6 +429,7 @@ def test_a_negated_amount_keeps_its_form() -> None:
         (Quantity(int64.MAX), 2, Quantity(2 * int64.MAX, big=True), False),
         (Quantity(int64.MIN), -1, Quantity(-int64.MIN, big=True), False),
         (Quantity(1500, MILLI), 2, Quantity(3000, MILLI), True),
+        (Quantity(int64.MAX, MILLI), 1000, Quantity(int64.MAX * 1000, MILLI, big=True), False),
         (Quantity(1500, MILLI), 1, Quantity(1500, MILLI, big=True), True),
         (Quantity(5, 3), 2, Quantity(10, 3), True),
         (Quantity(9 * 10**14, 3), 10, Quantity(9 * 10**15, 3), True),
