@@ -114,7 +114,7 @@ class Decision:
         self.allocated_reservation = ""
         self.milliseconds: dict[str, float] = {}
         self._condensed: _Facts | None = None
-        self._tell: Listener = _nobody
+        self._tell: Listener = _ignore
 
     @property
     def reservation(self) -> str:
@@ -265,5 +265,5 @@ class Decisions:
         ]
 
 
-def _nobody(decision: Decision, step: Step) -> None:
+def _ignore(decision: Decision, step: Step) -> None:
     """Ignore all steps."""

@@ -140,7 +140,7 @@ class ScheduleExplanations:
             return
         rehearsal = Rehearsal(framework, self._handle.cluster)
         trial = rehearsal.try_pod(pod)
-        room = rehearsal.find_room(pod, trial)
+        room = rehearsal.find_evictions(pod, trial)
         status = answer(pod, trial, room, self._clock.now(), self.settings.nodes)
         meta = pod.metadata
         asking = [item for item in self._known if self._asked(item) == meta.key]

@@ -22,7 +22,7 @@ from koordpy.scheduling.interface.cycle_state import PLACED, CycleState
 from koordpy.scheduling.interface.outcome import FilterOutcome
 from koordpy.scheduling.interface.status import Code, Status
 from koordpy.scheduling.preemption.dry_run import Findings
-from koordpy.scheduling.preemption.suggestions import Room, best_room, find_room
+from koordpy.scheduling.preemption.suggestions import Room, best_eviction, find_evictions
 
 from .explained import Best, NodeScore, Rejection, rejected, rejections
 
@@ -142,11 +142,11 @@ class Rehearsal:
             return Trial(status, "Score", outcome)
         return Trial(status, "", outcome, Best.of(scores, max(top, 1)))
 
-    def find_room(self, pod: Pod, trial: Trial) -> Findings:
+    def find_evictions(self, pod: Pod, trial: Trial) -> Findings:
         """Search for evictions that would let a pod fit that found no node."""
         if trial.outcome is None or trial.state is None:
             return Findings()
-        return find_room(self.framework, self.cluster, trial.state, pod, trial.outcome)
+        return find_evictions(self.framework, self.cluster, trial.state, pod, trial.outcome)
 
     def place(self, pod: Pod, node_name: str) -> None:
         """Place a pod on a node in the view of the next cycles."""
@@ -179,7 +179,7 @@ async def forecast(
         trial = rehearsal.try_pod(pod, top)
         if trial.outcome is None or trial.best is None:
             stopped = _stop(name, left, trial)
-            stopped.room = best_room(rehearsal.find_room(pod, trial), cluster)
+            stopped.room = best_eviction(rehearsal.find_evictions(pod, trial), cluster)
             break
         rehearsal.place(pod, trial.node)
         placed.append(_placed(name, trial, trial.outcome, trial.best))

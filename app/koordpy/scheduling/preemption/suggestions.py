@@ -44,7 +44,7 @@ class Room(BaseModel):
     candidates: int
 
 
-def find_room(
+def find_evictions(
     framework: Framework, cluster: Cluster, state: CycleState, pod: Pod, outcome: FilterOutcome
 ) -> Findings:
     """Return which evictions of less important pods would let a pod fit, and on which nodes.
@@ -75,7 +75,7 @@ def find_room(
     return run.run(outcome.nodes.pick(at[:NODES_TRIED]), CANDIDATES)
 
 
-def best_room(findings: Findings, cluster: Cluster) -> Room | None:
+def best_eviction(findings: Findings, cluster: Cluster) -> Room | None:
     """Return the candidate that preemption would choose; None if there is none."""
     node = least_loss(findings.candidates, cluster.clock.now())
     if not node:

@@ -255,7 +255,7 @@ def test_an_explanation_names_possible_victims() -> None:
     cluster = world([node("a", cpu="4")], [pod("low", cpu="4", node_name="a")])
     rehearsal = Rehearsal(whole(cluster), cluster)
     trial = rehearsal.try_pod(important("p"))
-    status = answer(important("p"), trial, rehearsal.find_room(important("p"), trial), NOW, 100)
+    status = answer(important("p"), trial, rehearsal.find_evictions(important("p"), trial), NOW, 100)
     assert (status["schedulable"], status["schedulableAfterPreemption"]) == (False, True)
     [domain] = status["detailedExplanation"]
     assert domain["nodePossibleVictims"] == [
