@@ -1,4 +1,4 @@
-"""A process that follows nodes and pods of an API server and tells what that took.
+"""A process that follows nodes and pods of an API server and reports what that took.
 
 `python -m bench.follower URL EVENTS` lists, waits for EVENTS updates of pods, and prints one JSON object.
 """

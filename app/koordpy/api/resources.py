@@ -267,7 +267,7 @@ def pod_fit_vector(pod: Pod) -> Vector:
     }
 
 
-def surely_alike(pod: Pod, other: Pod) -> bool:
+def surely_same(pod: Pod, other: Pod) -> bool:
     """Return whether two versions of a pod certainly have equal requests. False means unknown."""
     if pod is other:
         return True

@@ -303,9 +303,7 @@ class NodeTable(DerivedState):
         uid = pod.metadata.uid
         row = self._claim(node_name)
         old = self._placements.get(uid)
-        share = (
-            old.share if old is not None and resources.surely_alike(old.pod, pod) else self._shares.of(pod)
-        )
+        share = old.share if old is not None and resources.surely_same(old.pod, pod) else self._shares.of(pod)
         placement = _Placement(pod, row, share, assumed)
         self._placements[uid] = placement
         self._pods[row][uid] = pod

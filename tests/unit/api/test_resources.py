@@ -226,7 +226,7 @@ def test_versions_of_a_pod_have_equal_requests_only_if_nothing_relevant_differs(
 ) -> None:
     pod, again = decode(Pod, {"spec": ASKING}), decode(Pod, {"spec": ASKING})
     other = decode(Pod, {"spec": ASKING | changed, "status": status})
-    assert resources.surely_alike(pod, again)
-    assert not resources.surely_alike(pod, other)
-    assert not resources.surely_alike(other, pod)
-    assert resources.surely_alike(other, other)
+    assert resources.surely_same(pod, again)
+    assert not resources.surely_same(pod, other)
+    assert not resources.surely_same(other, pod)
+    assert resources.surely_same(other, other)

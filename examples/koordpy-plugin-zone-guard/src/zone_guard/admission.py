@@ -1,4 +1,4 @@
-"""The admission side: pods get the zones of their namespace, and may ask for fewer but not for others."""
+"""The admission side: pods get the zones of their namespace, and may request fewer but not others."""
 
 from typing import ClassVar
 

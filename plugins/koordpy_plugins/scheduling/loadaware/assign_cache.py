@@ -18,7 +18,7 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.derived_state import DerivedState, Snapshot
 
 from . import annotations
-from .estimator import Estimator, Vector, surely_alike
+from .estimator import Estimator, Vector, surely_same
 from .node_load import SECOND, AssignedPod, NodeLoad, micros, micros_of
 from .settings import LoadSettings
 
@@ -78,7 +78,7 @@ class AssignCache(DerivedState):
         known = load.pods.get(uid)
         if known is not None:
             self._drop(load, uid)
-            if estimate is None and surely_alike(known.pod, pod):
+            if estimate is None and surely_same(known.pod, pod):
                 estimate = known.estimate or self._zero
         assigned = self._assigned(pod, estimate)
         load.pods[pod.metadata.uid] = assigned

@@ -38,7 +38,7 @@ class Estimator:
         self.names: Sequence[str] = settings.names
         self._factors = settings.scaling_factors
         self._custom = settings.allow_customize_estimation
-        self.of_pod = LastAnswer(self._of_pod, surely_alike).of
+        self.of_pod = LastAnswer(self._of_pod, surely_same).of
         """Estimate a pod's usage (r,), which must not be changed; cached for the pods of a workload."""
 
     def vector(self, amounts: ResourceList) -> Vector:
@@ -75,7 +75,7 @@ class Estimator:
         return self.vector({**node.status.allocatable, **annotations.raw_allocatable(node)})
 
 
-def surely_alike(pod: Pod, other: Pod) -> bool:
+def surely_same(pod: Pod, other: Pod) -> bool:
     """Return whether two versions of a pod certainly have the same estimate and priority class."""
     if pod is other:
         return True
@@ -86,7 +86,7 @@ def surely_alike(pod: Pod, other: Pod) -> bool:
         and pod.spec.priority == other.spec.priority
         and pod.spec.priority_class_name == other.spec.priority_class_name
         and pod.status.qos_class == other.status.qos_class
-        and resources.surely_alike(pod, other)
+        and resources.surely_same(pod, other)
     )
 
 

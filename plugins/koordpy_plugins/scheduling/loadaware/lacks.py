@@ -32,20 +32,18 @@ def lacks(nodes: Iterable[Node], metrics: Store[NodeMetric], now: int, expiratio
         yield Lack(
             f"{len(absent)} node(s) have no NodeMetric ({_some(absent)}): their load is ignored",
             "run koordlet (or another agent that reports NodeMetrics) on them, and koord-manager, which "
-            "creates "
-            "the objects",
+            "creates the objects",
         )
     if silent:
         yield Lack(
             f"the NodeMetrics of {len(silent)} node(s) were never filled in ({_some(silent)}): their load is "
-            "not "
-            "looked at",
+            "ignored",
             "check that koordlet runs on these nodes and may write nodemetrics/status",
         )
     if stale:
         yield Lack(
             f"the NodeMetrics of {len(stale)} node(s) are older than {expiration} s ({_some(stale)}): they "
-            "are not believed any more",
+            "are ignored",
             "check why koordlet does not report there; compare the clocks of these nodes; or raise "
             "nodeMetricExpirationSeconds",
         )

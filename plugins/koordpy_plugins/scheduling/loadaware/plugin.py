@@ -35,7 +35,7 @@ from . import arithmetic
 from .args import LoadAwareSchedulingArgs
 from .assign_cache import AssignCache
 from .columns import LoadColumns
-from .estimator import surely_alike
+from .estimator import surely_same
 from .lacks import lacks
 from .node_load import micros
 from .service import node_assign_info
@@ -87,7 +87,7 @@ class LoadAwareScheduling(
 
     def _estimate(self, state: CycleState, pod: Pod) -> NDArray[np.int64]:
         known = state.read(_ESTIMATE)
-        if known is not None and surely_alike(known[0], pod):
+        if known is not None and surely_same(known[0], pod):
             return known[1]
         estimate = np.array(self.estimator.of_pod(pod), np.int64)
         state.write(_ESTIMATE, (pod, estimate))
@@ -107,8 +107,8 @@ class LoadAwareScheduling(
             row = nodes.table.row_of(name)
             if row is not None:
                 for other in pods:
-                    alike = surely_alike(pod, other)
-                    added[row] += estimate if alike else np.array(self.estimator.of_pod(other), np.int64)
+                    same = surely_same(pod, other)
+                    added[row] += estimate if same else np.array(self.estimator.of_pod(other), np.int64)
         return added[nodes.rows]
 
     # --- filter ----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 
 from koordpy.api.core import Container, Pod
 from koordpy.api.quantity import resource_value
-from koordpy.api.resources import DEFAULT_MEMORY, DEFAULT_MILLI_CPU, pod_fit_vector, surely_alike
+from koordpy.api.resources import DEFAULT_MEMORY, DEFAULT_MILLI_CPU, pod_fit_vector, surely_same
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.last_answer import LastAnswer
@@ -42,7 +42,7 @@ class NodeResourcesFitPlus(Plugin, PreScore, Score, SignPlugin):
     def __init__(self, args: NodeResourcesFitPlusArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._resources = args.resources
-        self._counted_of = LastAnswer(self._counted, surely_alike).of  # workloads come in one go
+        self._counted_of = LastAnswer(self._counted, surely_same).of  # workloads come in one go
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
         """Add up the pod's requests once."""

@@ -1,1 +1,1 @@
-"""Reservation: resources that are set aside on nodes, and the pods that may use them."""
+"""Reservation: reserved resources of nodes, and the pods that may use them."""

@@ -1,9 +1,9 @@
-"""Reservation: pods use what was set aside for them, and no other pods do.
+"""Reservation: reserved resources are used by their owners, and by no other pods.
 
-Before PreFilter the plugin finds the reservations that are for the pod; from then on the attempt sees nodes
-with what the other reservations hold. Filter compares the pod with the reservations of a node, Score prefers
-nodes whose reservation the pod would fill, Reserve takes it. Reservations themselves are scheduled as reserve
-pods. What each point does is in `points`, for pods and for reserve pods.
+Before PreFilter the plugin finds the reservations that match the pod; from then on the resources of the other
+reservations are withheld in the attempt's nodes. Filter compares the pod with the reservations of a node,
+Score prefers nodes whose reservation the pod would fill, Reserve allocates it. Reservations themselves are
+scheduled as reserve pods. What each point does is in `points`, for pods and for reserve pods.
 
 Source: Koordinator, `pkg/scheduler/plugins/reservation`.
 """
@@ -110,7 +110,7 @@ class Reservation(
     ControllerProvider,
     APIService,
 ):
-    """Finds, withholds, scores and hands out reservations; schedules Reservations."""
+    """Matches, withholds, scores and allocates reservations; schedules Reservations."""
 
     name = "Reservation"
     needs = Needs(leads=True, rights=RIGHTS)
@@ -206,16 +206,16 @@ class Reservation(
         return nodes if prepared is None else self._view.of(prepared, nodes)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeSet) -> tuple[frozenset[str] | None, Status]:
-        """Leave only nodes that can do to a pod that must use a reservation; skip pods without any."""
+        """Restrict a pod that must use a reservation to its possible nodes; skip pods without any."""
         prepared = state.read(PREPARED)
         return (None, Status.skip()) if prepared is None else self._points(pod).pre_filter(prepared)
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node: NodeInfo) -> Status:
-        """Count a pod that a preemption dry run puts back."""
+        """Add a pod in a preemption dry run."""
         return self._count_moved(state, added, node, -1)
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node: NodeInfo) -> Status:
-        """Count what a pod frees that a preemption dry run evicts."""
+        """Remove a pod in a preemption dry run."""
         return self._count_moved(state, removed, node, 1)
 
     def _count_moved(self, state: CycleState, moved: Pod, node: NodeInfo, sign: int) -> Status:
@@ -254,7 +254,7 @@ class Reservation(
     async def post_filter(
         self, state: CycleState, pod: Pod, outcome: FilterOutcome
     ) -> tuple[PostFilterResult | None, Status]:
-        """Preempt if that is enabled, and add what reservations had to do with it."""
+        """Preempt if that is enabled, and add the reasons that concern reservations."""
         if self._preemption is None:
             return None, Status.unschedulable(*self.reasons(state, pod, outcome))
         result, status = await self._preemption.post_filter(state, pod, outcome)
@@ -263,12 +263,12 @@ class Reservation(
         return result, Status.unschedulable(*status.reasons, *self.reasons(state, pod, outcome))
 
     def reasons(self, state: CycleState, pod: Pod, outcome: FilterOutcome) -> list[str]:
-        """Return the reasons that are about reservations; none for most pods."""
+        """Return the reasons that concern reservations; none for most pods."""
         prepared = state.read(PREPARED)
         return [] if prepared is None else self._points(pod).reasons(prepared, outcome)
 
     def _attempt_failed(self, failure: Failure) -> bool:
-        """Forget the nominations of a pod that is promised no node: it may find another one."""
+        """Drop the nominations of a pod without a nominated node: it may find another one."""
         if failure.keeps_no_node:
             self.nominations.discard(failure.pod)
         return False
@@ -281,14 +281,14 @@ class Reservation(
         return Status.skip() if prepared is None else self._points(pod).pre_score(state, prepared, pod, nodes)
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Int64:
-        """Rank nodes by what was nominated there."""
+        """Score nodes by the nominated reservations."""
         prepared = state.read(PREPARED)
         if prepared is None:
             return np.zeros(len(nodes), np.int64)
         return self._points(pod).score(prepared, nodes)
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: Int64) -> Int64:
-        """Bring the highest score of a pod to 100; those of Reservations stay."""
+        """Scale a pod's highest score to 100; scores of Reservations stay."""
         return self._points(pod).normalize(scores)
 
     def score_reservation(
@@ -302,23 +302,23 @@ class Reservation(
     def nominate_reservation(
         self, state: CycleState, pod: Pod, node_name: str
     ) -> tuple[ReservationInfo | None, Status]:
-        """Choose what is taken on the node that was chosen."""
+        """Nominate on the chosen node."""
         prepared = self._prepared(state, pod)
         if prepared is None:
             return None, SUCCESS
         return self._points(pod).nominate(state, prepared, pod, node_name)
 
     def delete_nominated_reservation(self, pod: Pod) -> None:
-        """Forget the nominations of a pod."""
+        """Drop the nominations of a pod."""
         self.nominations.discard(pod)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
-        """Count the pod in its reservation, the Reservation on its node."""
+        """Allocate the reservation to the pod, or the node to the Reservation."""
         prepared = self._prepared(state, pod)
         return SUCCESS if prepared is None else self._points(pod).reserve(state, prepared, pod, node_name)
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Give back what Reserve took."""
+        """Roll back Reserve."""
         self._points(pod).unreserve(state.read(PREPARED), pod, node_name)
 
     def _forgotten(self, pod: Pod, node_name: str) -> None:
@@ -345,19 +345,19 @@ class Reservation(
             return Status.skip()
         return await self._reservation_commit.bind(pod, binding.node_name)
 
-    # --- beside the cycle ------------------------------------------------------------------------
+    # --- outside the cycle -----------------------------------------------------------------------
 
     def events_to_register(self) -> Mapping[type[KubeObject], ChangeHelps]:
         """Reservations that become available, end, or offer something else to other pods."""
         return {ReservationObject: may_help_pods}
 
     def controllers(self) -> Sequence[Controller]:
-        """The one that keeps the status of placed Reservations true."""
+        """The controller of the status of placed Reservations."""
         assert isinstance(self.args, ReservationArgs)
         return (ReservationController(self.handle, self.args),)
 
     def endpoints(self) -> Mapping[str, Callable[..., object]]:
-        """The reservations of a node, and what the index by labels holds."""
+        """The reservations of a node, and the contents of the label index."""
         return {
             "nodeReservations/{node_name}": self._node_reservations,
             "reservationSelectorIndex": self._selector_index,

@@ -1,4 +1,4 @@
-"""Pods, and Reservations, take the place of less important pods that are not marked as protected.
+"""Preemption of less important, unprotected pods by pods and Reservations.
 
 With `enablePreemption` the plugin makes a `ReservationPreemption` and calls it first in its PostFilter:
 
@@ -6,8 +6,8 @@ With `enablePreemption` the plugin makes a `ReservationPreemption` and calls it 
     if not (status.is_rejected and status.code is Code.UNSCHEDULABLE):
         return result, status
 
-A plain Unschedulable goes on: its reasons come before those that the plugin has to give itself, and `result`
-is what it returns with them.
+A plain Unschedulable continues: its reasons come before those that the plugin has to give itself, and
+`result` is what it returns with them.
 
 Source: Koordinator, `pkg/scheduler/plugins/reservation/preemption.go`.
 """
@@ -28,7 +28,7 @@ from .args import ReservationArgs
 class ReservationPreemption:
     """Preempts like DefaultPreemption, also for reserve pods, and waits until victims are evicted.
 
-    Reservations are never victims: what they hold is no pod.
+    Reservations are never victims, because they are not pods.
     """
 
     def __init__(self, args: ReservationArgs, handle: Handle) -> None:

@@ -7,7 +7,7 @@ Koordinator, `pkg/scheduler/plugins/scarceresourceavoidance`.
 import numpy as np
 
 from koordpy.api.core import Pod
-from koordpy.api.resources import pod_fit_vector, surely_alike
+from koordpy.api.resources import pod_fit_vector, surely_same
 from koordpy.cluster.columns import PODS, Int64
 from koordpy.cluster.nodes import NodeSet, NodeTable
 from koordpy.lib.last_answer import LastAnswer
@@ -41,7 +41,7 @@ class ScarceResourceAvoidance(Plugin, PreScore, Score, SignPlugin):
         super().__init__(args, handle)
         self._scarce = frozenset(args.resources)
         self._scores: dict[frozenset[str], tuple[int, Int64]] = {}
-        self._requested_of = LastAnswer(_requested, surely_alike).of  # workloads come in one go
+        self._requested_of = LastAnswer(_requested, surely_same).of  # workloads come in one go
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeSet) -> Status:
         """Read the pod's requests once."""

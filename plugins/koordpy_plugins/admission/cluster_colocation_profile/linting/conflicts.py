@@ -70,9 +70,9 @@ def _sharing(writers: Sequence[_Writer]) -> Iterator[tuple[_Writer, _Writer]]:
     for number, writer in enumerate(writers):
         for place in {*writer.at, *writer.suffixes}:
             left = msgspec.json.encode(writer.at[place].value) if place in writer.at else b""
-            alike = left + writer.suffixes.get(place, "").encode()
-            alike += b"+%d" % number if place in writer.suffixes else b""  # suffixes add up, even equal ones
-            touching.setdefault(place, {}).setdefault(alike, []).append(number)
+            value = left + writer.suffixes.get(place, "").encode()
+            value += b"+%d" % number if place in writer.suffixes else b""  # suffixes add up, even equal ones
+            touching.setdefault(place, {}).setdefault(value, []).append(number)
     pairs = {
         (min(first, second), max(first, second))
         for groups in touching.values()

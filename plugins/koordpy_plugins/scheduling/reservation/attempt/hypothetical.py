@@ -1,7 +1,7 @@
-"""Reservations as they would be in a what-if that has placed pods before.
+"""Reservations in a what-if that has placed pods before.
 
-The cache knows nothing of such pods. Here they are put, in the order in which they were placed, into the
-reservations that they would have got: copies, which only this attempt sees.
+The cache does not have such pods. They are added, in the order of their placement, to copies of the
+reservations that they would have got, which only this attempt sees.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ class HypotheticalReservations:
     def place(
         self, row: int, node: Node, pods: Sequence[Pod], matchable: Mapping[str, ReservationInfo]
     ) -> None:
-        """Put pods that were placed on a node into its matchable reservations."""
+        """Add pods that were placed on a node to its matchable reservations."""
         infos = dict(matchable)
         for pod in pods:
             try:

@@ -37,8 +37,8 @@ def decide(
 ) -> Decision:
     """Return whether a pod may use a reservation on a node.
 
-    With `omit_node_labels` (gate OmitNodeLabelsForReservation) its affinity is about the reservation's labels
-    alone, not the node's too.
+    With `omit_node_labels` (gate OmitNodeLabelsForReservation) its affinity applies to the reservation's
+    labels alone, not the node's too.
     """
     if requirements.ignores_reservations:
         return Decision.IGNORED

@@ -1,4 +1,4 @@
-"""Nodes as an attempt sees them: what reservations hold that are not for the pod is taken.
+"""Nodes as an attempt sees them: the resources of reservations that do not match the pod are withheld.
 
 Source: Koordinator, `pkg/scheduler/plugins/reservation/transformer.go` (restoring).
 """

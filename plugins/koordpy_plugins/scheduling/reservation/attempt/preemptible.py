@@ -1,4 +1,4 @@
-"""What pods would free that a preemption dry run evicts."""
+"""The resources that evictions in a preemption dry run would free."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

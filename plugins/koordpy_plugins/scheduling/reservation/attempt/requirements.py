@@ -7,7 +7,7 @@ from koordpy.api import reservation_annotations as annotations
 from koordpy.api.core import Pod
 from koordpy.api.quantity import Quantity
 from koordpy.api.reservation_affinity import ReservationAffinity, affinity_of
-from koordpy.api.resources import Vector, counted, pod_requests, surely_alike, vector
+from koordpy.api.resources import Vector, counted, pod_requests, surely_same, vector
 from koordpy.lib.last_answer import LastAnswer
 from koordpy.scheduling.interface.reservation_info import ReservationInfo
 
@@ -52,4 +52,4 @@ class PodRequirements:
         return annotations.matches_exactly(self.exact, self.requests, info.allocatable)
 
 
-_AMOUNTS = LastAnswer(PodRequirements.amounts, surely_alike)  # the pods of a workload come together
+_AMOUNTS = LastAnswer(PodRequirements.amounts, surely_same)  # the pods of a workload come together

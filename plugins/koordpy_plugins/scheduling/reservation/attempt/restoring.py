@@ -1,6 +1,6 @@
-"""Letting other plugins give back to an attempt what is for it.
+"""ReservationRestore: other plugins restore the resources of an attempt's reservations.
 
-That is what its reservations, or the pods that it may take over, hold of things that only these plugins
+These are the resources of its reservations, or of the pods that it may take over, that only these plugins
 count.
 
 Source: Koordinator, `pkg/scheduler/plugins/reservation/transformer.go`.

@@ -1,1 +1,1 @@
-"""Taking reservations for pods and nodes for Reservations, giving them back, and writing it down."""
+"""Reserve, Unreserve and PreBind of reservations for pods, and of nodes for Reservations."""

@@ -1,4 +1,4 @@
-"""Taking a reservation for a pod, giving it back, and writing which one the pod uses.
+"""Reserve and unreserve reservations for pods, and record the reservation that a pod uses.
 
 Reserve counts a pod in its reservation at once; PreBind puts the annotation that names it on the pod, in the
 same write that binds it. Source: Koordinator, `pkg/scheduler/plugins/reservation/plugin.go` (`Reserve`,
@@ -24,13 +24,13 @@ log = logging.getLogger(__name__)
 
 
 class PodCommit:
-    """Takes and gives back reservations for the pods of one profile."""
+    """Reserves and unreserves reservations for the pods of one profile."""
 
     def __init__(self, handle: Handle, cache: ReservationCache, users: ReservationUsers) -> None:
         self._handle, self._cache, self._users = handle, cache, users
 
     def take(self, prepared: Prepared, pod: Pod, info: ReservationInfo) -> Status:
-        """Count a pod in a reservation."""
+        """Add a pod to a reservation."""
         try:
             prepared.assumed = self._cache.assume_pod(info.uid, pod).clone()
         except UnknownReservation as error:
@@ -46,7 +46,7 @@ class PodCommit:
             prepared.annotated = True
 
     def give_back(self, prepared: Prepared, pod: Pod) -> None:
-        """Take a pod out of its reservation again, unless it was bound all the same."""
+        """Remove a pod from its reservation, unless it was bound after all."""
         info, prepared.assumed = prepared.assumed, None
         if info is None or self._users.uses(pod, info.uid):
             return
@@ -56,7 +56,7 @@ class PodCommit:
             self._remove_annotation(pod, info.uid)
 
     def forget(self, pod: Pod) -> None:
-        """Stop counting a pod that was not bound."""
+        """Remove a pod that was not bound."""
         uid = self._cache.reservation_of(pod.metadata.uid)
         if uid and not self._users.uses(pod, uid):
             self._cache.forget_pod(uid, pod.metadata.uid)

@@ -1,4 +1,4 @@
-"""Taking a node for a Reservation, with the pods that it takes over, giving it back, and writing it.
+"""Reserve and unreserve nodes for Reservations, with the pods that they take over, and write the status.
 
 Bind writes the status of the Reservation. Source: Koordinator,
 `pkg/scheduler/plugins/reservation/plugin.go` (`Reserve`, `PreBind`, `Bind`, `Unreserve`).
@@ -33,14 +33,14 @@ class NotActive(ValueError):
 
 
 class ReservationCommit:
-    """Takes and gives back nodes for the Reservations of one profile."""
+    """Reserves and unreserves nodes for the Reservations of one profile."""
 
     def __init__(self, handle: Handle, cache: ReservationCache, users: ReservationUsers) -> None:
         self._handle, self._cache, self._users = handle, cache, users
         self._reservations = handle.cluster.store(Reservation)
 
     def take(self, prepared: Prepared, node_name: str, pods: Sequence[Pod]) -> Status:
-        """Count a Reservation on a node, with the running pods that it takes over."""
+        """Add a Reservation to a node, with the running pods that it takes over."""
         info = prepared.reservation
         if info is None or info.reservation is None:
             return Status.failed(prepared.problem)
@@ -60,7 +60,7 @@ class ReservationCommit:
         return SUCCESS
 
     def give_back(self, prepared: Prepared | None, pod: Pod) -> None:
-        """Take a Reservation off its node; running pods whose annotation names it stay in it."""
+        """Remove a Reservation from its node; running pods whose annotation names it stay in it."""
         if prepared is None:
             self._cache.forget(pod.metadata.uid)
             return

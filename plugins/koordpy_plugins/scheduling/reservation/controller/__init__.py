@@ -1,1 +1,1 @@
-"""What keeps the status of placed Reservations true: their owners, amounts and ends."""
+"""The controller of the status of placed Reservations: their owners, amounts and expiration."""

@@ -1,7 +1,7 @@
-"""The reservation controller: keeps the status of placed Reservations true, and clears away what has ended.
+"""The reservation controller: maintains the status of placed Reservations, and deletes ended ones.
 
-Koordinator runs it in the scheduler that leads. Work is keyed by `<name>/<uid>`; everything is worked out
-from the stores at that time, so it does not matter which event led to it. Source: Koordinator,
+Koordinator runs it in the leading scheduler. Keys are `<name>/<uid>`; a reconciliation uses the present
+stores only, so the triggering event does not matter. Source: Koordinator,
 `pkg/scheduler/plugins/reservation/controller`.
 """
 
@@ -35,7 +35,7 @@ NAME = "reservationController"
 
 
 class ReservationController:
-    """Runs in the one process that leads; what it follows is followed everywhere."""
+    """Runs in the leader; every process follows its objects."""
 
     name = NAME
 
@@ -55,7 +55,7 @@ class ReservationController:
         return self._handle.client
 
     async def run(self) -> None:
-        """Work until cancelled, on every Reservation to begin with."""
+        """Run until cancelled, starting with every Reservation."""
         self.queue = WorkQueue(NAME, self._clock)
         reservations = self._reservations.subscribe(self._add, self._updated, self._add)
         pods = self._pods.subscribe(self._pod_seen, self._pod_updated, self._pod_seen)
@@ -103,7 +103,7 @@ class ReservationController:
     # --- one Reservation -------------------------------------------------------------------------
 
     async def sync(self, key: str) -> float | None:
-        """Bring one Reservation up to date; return the seconds until the next time, None for never."""
+        """Reconcile one Reservation; return the seconds until the next time, None for never."""
         name, _, uid = key.rpartition("/")
         reservation = self._reservations.by_key(name)
         if reservation is None or reservation.metadata.uid != uid:
@@ -136,7 +136,7 @@ class ReservationController:
         return self._nodes.get("", name) is not None
 
     async def _release(self, uid: str) -> None:
-        """Take the annotation from the pods of a Reservation that is gone, if the gate says so."""
+        """Remove the annotation from the pods of a deleted Reservation, if the gate is enabled."""
         if not self._handle.gates.enabled(CLEAN_EXPIRED_RESERVATION_ALLOCATED):
             return
         failed = []
@@ -175,7 +175,7 @@ class ReservationController:
 
 
 def key_of(reservation: Reservation) -> str:
-    """Return the key under which a Reservation is worked on."""
+    """Return the work queue's key of a Reservation."""
     return f"{reservation.metadata.name}/{reservation.metadata.uid}"
 
 

@@ -1,4 +1,4 @@
-"""Which Reservations that have ended are to be deleted.
+"""The choice of ended Reservations to delete.
 
 Source: Koordinator, `pkg/scheduler/plugins/reservation/controller/garbage_collection.go`.
 """

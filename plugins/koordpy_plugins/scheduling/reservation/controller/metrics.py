@@ -1,4 +1,4 @@
-"""What the controller measures, under Koordinator's names.
+"""The controller's metrics, with Koordinator's names.
 
 Source: Koordinator, `pkg/scheduler/metrics` and `pkg/scheduler/plugins/reservation/controller`.
 """
@@ -26,7 +26,7 @@ RESOURCE = Gauge(
 
 
 def record_all(reservations: Iterable[Reservation]) -> None:
-    """Forget all series and record those of the Reservations that there are."""
+    """Replace all series with those of the existing Reservations."""
     forget()
     for reservation in reservations:
         for phase in PHASES:
@@ -48,7 +48,7 @@ def record_resources(reservation: Reservation) -> None:
 
 
 def forget() -> None:
-    """Forget all series."""
+    """Remove all series."""
     STATUS_PHASE.clear()
     RESOURCE.clear()
 

@@ -1,4 +1,4 @@
-"""What the status of a placed Reservation should say, worked out from the pods that use it.
+"""The status of a placed Reservation, computed from the pods that use it.
 
 Source: Koordinator, `pkg/scheduler/plugins/reservation/controller/controller.go` (`syncStatus`,
 `nextSyncTime`).

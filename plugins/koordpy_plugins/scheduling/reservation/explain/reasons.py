@@ -1,4 +1,4 @@
-"""What reservations had to do with it when a pod fits nowhere.
+"""The reasons that concern reservations of an unschedulable pod.
 
 Source: Koordinator, `pkg/scheduler/plugins/reservation/plugin.go` (`makePostFilterReasons`).
 """

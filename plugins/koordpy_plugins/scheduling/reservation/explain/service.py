@@ -1,4 +1,4 @@
-"""What `/apis/v1/plugins/Reservation/nodeReservations/<name>` answers.
+"""The response of `/apis/v1/plugins/Reservation/nodeReservations/<name>`.
 
 Source: Koordinator, `pkg/scheduler/plugins/reservation/service.go`.
 """

@@ -1,1 +1,1 @@
-"""What fits: pure rules and scores of a pod beside and inside reservations."""
+"""Pure rules and scores of fitting, outside and inside reservations."""

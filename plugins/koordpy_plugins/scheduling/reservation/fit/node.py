@@ -34,7 +34,7 @@ def lacking_on_node(
 ) -> list[str]:
     """Return the resources that a node lacks for a request.
 
-    `available` is what is left in the one reservation that the pod would use, `leaving` the number of pods
+    `available` is the free part of the one reservation that the pod would use, `leaving` the number of pods
     that make way, `preemptible` what they free.
     """
     lacking = []

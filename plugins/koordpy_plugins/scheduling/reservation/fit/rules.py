@@ -1,8 +1,8 @@
-"""The arithmetic of what fits, written once.
+"""The arithmetic of fitting.
 
 `left_on_node` and `left_in_reservation` take exact quantities, integers, or arrays of integers of any shape:
 Filter works on arrays for all nodes at once, and finds the reasons for one node with plain numbers. A request
-fits as long as it is not more than what is left. Pods are one more resource, of which a pod requests 1.
+fits if it is not more than the free amount. Pods are one more resource, of which a pod requests 1.
 
 Source: Koordinator, `pkg/scheduler/plugins/reservation/plugin.go` (`fitsNode`, `fitsReservation`).
 """

@@ -21,11 +21,11 @@ class Points(ABC):
 
     @abstractmethod
     def prepare(self, state: CycleState, pod: Pod) -> tuple[Prepared | None, Status]:
-        """Find what reservations have to do with a pod; None with the reason to stop."""
+        """Find the reservations that affect a pod; None with the reason to stop."""
 
     @abstractmethod
     def pre_filter(self, prepared: Prepared) -> tuple[frozenset[str] | None, Status]:
-        """Leave only the nodes that can do; Skip where reservations make no difference."""
+        """Restrict the nodes to the possible ones; Skip where reservations make no difference."""
 
     @abstractmethod
     def filter(self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet) -> Verdict:
@@ -33,7 +33,7 @@ class Points(ABC):
 
     @abstractmethod
     def reasons(self, prepared: Prepared, outcome: FilterOutcome) -> list[str]:
-        """Return what reservations had to do with it that no node was found."""
+        """Return the reasons that concern reservations when no node was found."""
 
     @abstractmethod
     def pre_score(self, state: CycleState, prepared: Prepared, pod: Pod, nodes: NodeSet) -> Status:
@@ -55,8 +55,8 @@ class Points(ABC):
 
     @abstractmethod
     def reserve(self, state: CycleState, prepared: Prepared, pod: Pod, node_name: str) -> Status:
-        """Take what was nominated."""
+        """Reserve what was nominated."""
 
     @abstractmethod
     def unreserve(self, prepared: Prepared | None, pod: Pod, node_name: str) -> None:
-        """Give it back; an attempt that was not prepared may have taken something before a restart."""
+        """Unreserve it; an unprepared attempt may have reserved something before a restart."""

@@ -70,7 +70,7 @@ class MatchableReservations:
         self.allocatable: Int64 = np.zeros((capacity, width), np.int64)
         """(slots, resources) what it holds, used or not."""
         self.names: Bool = np.zeros((capacity, width), np.bool_)
-        """(slots, resources) which resources it is about, its `resource_names`."""
+        """(slots, resources) its resources, `resource_names`."""
         self.order: Int64 = np.full(capacity, NO_ORDER, np.int64)
         self.exact: Bool = np.zeros(capacity, np.bool_)
         """Whether the arrays say all there is to say about what fits inside."""

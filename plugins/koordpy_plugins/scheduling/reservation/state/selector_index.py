@@ -15,12 +15,12 @@ from ..args import ReservationSelectorIndexConfig
 
 QUERIES = Counter(
     "scheduler_reservation_selector_index_query_total",
-    "Look-ups of reservations by selector that found an index (hit) or had to go through all nodes (miss).",
+    "Lookups of reservations by selector that found an index (hit) or had to check all nodes (miss).",
     ["result"],
 )
 CANDIDATES = Histogram(
     "scheduler_reservation_selector_index_candidates_count",
-    "Nodes that a look-up of reservations by selector left.",
+    "Nodes in the result of a lookup of reservations by selector.",
     buckets=[2**power for power in range(16)],
 )
 

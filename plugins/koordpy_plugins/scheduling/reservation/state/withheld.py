@@ -1,8 +1,8 @@
-"""What reservations withhold of their nodes, in columns beside the node table.
+"""The resources that reservations withhold, in columns besides the node table.
 
-Pods are in the table, reservations here: what a pod may not have of a node is what other pods request, and
-what reservations hold that are not for it. What the pods of a reservation use is part of both, so it is given
-back once. Most pods match no reservation; for them everything is one addition of two columns.
+Pods are in the table, reservations here: unavailable to a pod are the requests of other pods, and the
+resources of reservations that do not match it. The usage of a reservation's pods is part of both, so it is
+subtracted once. Most pods match no reservation; for them this is one addition of two columns.
 """
 
 import numpy as np

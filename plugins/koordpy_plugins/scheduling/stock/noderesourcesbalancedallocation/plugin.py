@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koordpy.api.core import Pod
-from koordpy.api.resources import pod_status_vector, surely_alike
+from koordpy.api.resources import pod_status_vector, surely_same
 from koordpy.cluster.columns import Int64
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.last_answer import LastAnswer
@@ -40,7 +40,7 @@ class NodeResourcesBalancedAllocation(Plugin, PreScore, Score, SignPlugin):
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._names = args.names
-        self._requests_of = LastAnswer(self._requests, surely_alike).of  # workloads come in one go
+        self._requests_of = LastAnswer(self._requests, surely_same).of  # workloads come in one go
 
     def sign_pod(self, pod: Pod) -> Hashable | None:
         """The allocated resources in a container's status count as well."""

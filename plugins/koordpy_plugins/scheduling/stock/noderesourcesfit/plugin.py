@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koordpy.api.core import Pod, PodStatus
-from koordpy.api.resources import pod_fit_vector, pod_score_request, surely_alike
+from koordpy.api.resources import pod_fit_vector, pod_score_request, surely_same
 from koordpy.cluster.columns import PODS
 from koordpy.cluster.nodes import NodeSet
 from koordpy.lib.last_answer import LastAnswer
@@ -47,8 +47,8 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
         super().__init__(args, handle)
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
-        self._needs_of = LastAnswer(self._needs, surely_alike).of  # workloads come in one go
-        self._counted_of = LastAnswer(self._counted, surely_alike).of
+        self._needs_of = LastAnswer(self._needs, surely_same).of  # workloads come in one go
+        self._counted_of = LastAnswer(self._counted, surely_same).of
         strategy = args.scoring_strategy
         self._weights = strategy.weights
         self._drop_zeros = strategy.type == "RequestedToCapacityRatio"
