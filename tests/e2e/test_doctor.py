@@ -31,7 +31,9 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
         # No kube-proxy runs here: kube-apiserver calls by URL.
         here = f"bindAddress: 127.0.0.1\n  port: {free_port()}\n  certificates:\n    host: 127.0.0.1"
         changes = {"/var/run/koordpy": "{folder}", "certificates:": here}
-        webhooks = made.component("koordpy-webhooks", {"koordpy-webhooks-config": changes})
+        webhooks = made.component(
+            "koordpy-webhooks", {"koordpy-webhooks-config": changes, "koordpy-scheduler-profiles": {}}
+        )
         webhooks.start("koordpy-webhooks")
         for name in ("n0", "n1"):
             add_node(made, name)

@@ -113,7 +113,9 @@ def test_with_cert_manager_no_secret_is_asked_for(tmp_path: Path) -> None:
         port = free_port()
         here = f"bindAddress: 127.0.0.1\n  port: {port}\n  certificates:\n    host: 127.0.0.1"
         changes = {"/var/run/koordpy/certs": "{folder}/tls", "certificates:": here}
-        webhooks = installation.component("koordpy-webhooks", {"koordpy-webhooks-config": changes})
+        webhooks = installation.component(
+            "koordpy-webhooks", {"koordpy-webhooks-config": changes, "koordpy-scheduler-profiles": {}}
+        )
         # What cert-manager puts into the Secret that is mounted, and its injector into the configurations.
         authority = Authority()
         authority.issue(webhooks.folder / "tls", "127.0.0.1")
@@ -151,7 +153,9 @@ def admit(installation: Installation) -> None:
         # No kube-proxy runs here: kube-apiserver calls by URL.
         here = f"bindAddress: 127.0.0.1\n  port: {free_port()}\n  certificates:\n    host: 127.0.0.1"
         changes = {"/var/run/koordpy": "{folder}", "certificates:": here}
-        replica = installation.component("koordpy-webhooks", {"koordpy-webhooks-config": changes})
+        replica = installation.component(
+            "koordpy-webhooks", {"koordpy-webhooks-config": changes, "koordpy-scheduler-profiles": {}}
+        )
         replica.start("koordpy-webhooks")
         replicas.append(replica)
     spoil_certificate(installation, replicas[-1])

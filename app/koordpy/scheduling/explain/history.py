@@ -198,6 +198,10 @@ class Histories:
         """Return the current time of the clock that steps are recorded with."""
         return self._clock.now()
 
+    def life(self, uid: str) -> Life | None:
+        """Return the recorded life of a pod, None if there is none."""
+        return self._known(uid)
+
     def lives(self, namespace: str, name: str) -> list[Life]:
         """Return the recorded lives of pods of that name, the latest first."""
         found = [

@@ -49,6 +49,7 @@ from .batching import Batches, Ranking
 from .bind_cycle import BindCycle, Gone
 from .candidates import Candidates
 from .node_choice import Chooser, NodeChoice
+from .pre_enqueue import UngatedPods
 from .scoring import score_kept, score_others
 from .victims import known_victims
 from .wire import BadBody
@@ -117,6 +118,7 @@ class Extender:
         self.attempts = Attempts(handle.clock)
         self.histories = Histories(handle, pods=histories, is_light=is_light)
         self._recheck = Recheck(handle)
+        self._ungated = UngatedPods(self.histories)
         self.plans = Plans(profiles.frameworks.values(), handle)
         self.binds = BindCycle(profiles, handle, self.attempts, self.decisions, self.histories, self.plans)
         handle.on(Pod, delete=self._pod_deleted)
@@ -172,6 +174,7 @@ class Extender:
             outcome = framework.find_feasible(attempt.state, pod, nodes)
         else:
             outcome = _not_enqueued(enqueued, nodes)
+            self._ungated.warn(pod, enqueued.plugin)
         self.decisions.filtered(decision, outcome, attempt.state)
         self._observe(framework.profile_name, began, outcome)
         decision.took("filter", time.perf_counter() - began)

@@ -17,6 +17,7 @@ from koordpy.api.pre_enqueue_gates import NOT_READY, gate_of, plugins_of
 from koordpy.cluster.client import Client, PatchType
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
 from koordpy.cluster.events import WARNING, Recorder, truncate
+from koordpy.scheduling.explain.history import Histories, What
 from koordpy.scheduling.framework.framework import pre_enqueue
 from koordpy.scheduling.framework.metrics import GATED_PODS, GATES_REMOVED, counter
 from koordpy.scheduling.interface.handle import Handle
@@ -71,6 +72,30 @@ def gates_for(profiles: Profiles) -> GatesFor | None:
         ]
 
     return gates
+
+
+class UngatedPods:
+    """Warns of pods that PreEnqueue plugins reject in filter because nothing has gated them before."""
+
+    def __init__(self, histories: Histories) -> None:
+        self._histories = histories
+        self._warned: set[str] = set()
+
+    def warn(self, pod: Pod, plugin: str) -> None:
+        """Warn once of each plugin that rejects a pod which never had its scheduling gate."""
+        life = self._histories.life(pod.metadata.uid)
+        if plugin in self._warned or (
+            life is not None and any(step.what is What.GATED for step in life.steps)
+        ):
+            return
+        self._warned.add(plugin)
+        log.warning(
+            "PreEnqueue plugin %s rejects pod %s, which never had the scheduling gate %s: the pod is older "
+            "than the webhooks, or they do not have the extender's profiles (--scheduler-config)",
+            plugin,
+            pod.metadata.key,
+            gate_of(plugin),
+        )
 
 
 class PreEnqueueGates:

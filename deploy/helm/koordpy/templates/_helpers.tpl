@@ -24,6 +24,14 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 {{- end }}
 
+{{/* The KubeSchedulerConfiguration with the extender's profiles, as text: $ */}}
+{{- define "koordpy.profiles" -}}
+{{- $values := .Values.scheduler }}
+{{- $shipped := ternary "files/koordpy-profiles-reservations.yaml" "files/koordpy-profiles.yaml" $values.reservations }}
+{{- if eq $values.mode "light" }}{{ $shipped = "files/koordpy-profiles-light.yaml" }}{{ end }}
+{{- $values.profiles | default (.Files.Get $shipped) | trim }}
+{{- end }}
+
 {{/* What values lay over a KoordpyConfiguration: dict "root" $ "config" MAP "gates" LIST of known gates. */}}
 {{- define "koordpy.over" -}}
 {{- $gates := dict }}

@@ -10,7 +10,7 @@ import pytest
 from koordpy.api.core import ConfigMap, Node, Pod
 from koordpy.api.meta import KubeObject, ObjectMeta
 from koordpy.api.pre_enqueue_gates import gate_of
-from koordpy.api.scheme import resource_of
+from koordpy.api.scheme import decode, resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.embedded.apiserver import ApiServer
@@ -221,3 +221,27 @@ def test_a_pod_whose_gate_is_gone_is_checked_again_by_filter(plugin: type[Plugin
     else:
         assert set(result["FailedAndUnresolvableNodes"]) == {"n1", "n2"}
         assert failure in result["FailedAndUnresolvableNodes"]["n1"]
+
+
+def test_a_pod_that_comes_ungated_is_warned_of_once_per_plugin(caplog: pytest.LogCaptureFixture) -> None:
+    made = extender(world([node("n1")]), Team, Opening)
+    team = pod_document("a")
+    team["metadata"]["labels"] = {"team": "x"}
+    for document in (team, team, pod_document("b")):
+        assert json.loads(made.filter(filter_body(document, ["n1"]))[0])["NodeNames"] == []
+    assert [record.getMessage().split(" rejects ")[0] for record in caplog.records] == [
+        "PreEnqueue plugin Team",
+        "PreEnqueue plugin Opening",
+    ]
+    assert f"never had the scheduling gate {gate_of('Team')}" in caplog.text
+
+
+def test_a_pod_that_had_its_gate_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    made = extender(world([node("n1")]), Opening)
+    pods = made.handle.cluster.store(Pod)
+    gated = decode(Pod, pod_document("a", schedulingGates=[{"name": gate_of("Opening")}]))
+    pods.apply(gated)
+    ungated = decode(Pod, pod_document("a"))
+    pods.apply(ungated)
+    assert json.loads(made.filter(filter_body(pod_document("a"), ["n1"]))[0])["NodeNames"] == []
+    assert caplog.text == ""
