@@ -83,6 +83,26 @@ VIOLATIONS = {
         "from koordpy.scheduling.extender import extender",
         "plugins import the public floors only",
     ),
+    "a QoS plugin imports the manager that runs it": (
+        "plugins/koordpy_plugins/qos/cpusuppress/planted.py",
+        "from koordpy.qos import manager",
+        "plugins import the public floors only",
+    ),
+    "a descheduling plugin imports the descheduler": (
+        "plugins/koordpy_plugins/descheduling/lownodeload/planted.py",
+        "from koordpy.descheduling import descheduler",
+        "plugins import the public floors only",
+    ),
+    "an admission handler imports the chain that calls it": (
+        "plugins/koordpy_plugins/admission/multi_quota_tree/planted.py",
+        "from koordpy.admission import chain",
+        "plugins import the public floors only",
+    ),
+    "a plugin imports an informer": (
+        "plugins/koordpy_plugins/scheduling/loadaware/planted.py",
+        "from koordpy.cluster import informer",
+        "plugins import the public floors only",
+    ),
     "a plugin imports the settings": (
         "plugins/koordpy_plugins/admission/multi_quota_tree/planted.py",
         "from koordpy import settings",

@@ -4,7 +4,6 @@
 LABEL_POD_QOS = "koordinator.sh/qosClass"
 LABEL_POD_PRIORITY = "koordinator.sh/priority"
 LABEL_POD_PRIORITY_CLASS = "koordinator.sh/priority-class"
-LABEL_POD_MUTATING_UPDATE = "pod.koordinator.sh/mutating-update"
 LABEL_SKIP_ENHANCED_VALIDATION = "pod.koordinator.sh/skip-enhanced-validation"
 LABEL_BINDING_ADMISSION_BYPASS = "koordinator.sh/binding-admission-bypass"
 LABEL_PREEMPTION_POLICY = "scheduling.koordinator.sh/preemption-policy"

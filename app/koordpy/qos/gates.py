@@ -1,6 +1,6 @@
 """The node agent's feature gates, with Koordinator's names and defaults (pkg/features/koordlet_features.go).
 
-Only gates of implemented features are known; other names are rejected.
+Gates of koordlet that are not implemented are accepted with a warning (`koordpy.gates`).
 """
 
 from koordpy.api.slo.node_slo import NodeSLOSpec

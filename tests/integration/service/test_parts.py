@@ -56,7 +56,7 @@ async def test_the_debug_api_alone_follows_nothing_and_says_so(tmp_path: Path) -
         answer = await stage.get("/apis/v1/nodes/n0")
         assert (answer.status_code, answer.json()["message"]) == (
             404,
-            "nodes are not followed: this process does not serve the extender",
+            "there is no node table: this process does not have the part extender",
         )
         answer = await stage.get("/apis/v1/decisions/default/p")
         assert (answer.status_code, answer.json()["message"]) == (

@@ -190,5 +190,5 @@ async def test_without_the_extender_door_there_is_nothing_to_ask(tmp_path: Path)
         answer = await ask(stage, deployment(1))
         assert (answer.status_code, answer.json()) == (
             404,
-            {"message": "nodes are not followed: this process does not serve the extender"},
+            {"message": "there is no node table: this process does not have the part extender"},
         )

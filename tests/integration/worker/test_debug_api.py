@@ -136,5 +136,5 @@ async def test_what_a_process_does_not_run_says_so(server: ApiServer, client: Cl
         answer = await http.get("/apis/v1/nodes/n1")
         assert (answer.status_code, answer.json()["message"]) == (
             404,
-            "nodes are not followed: this process does not serve the extender",
+            "there is no node table: this process does not have the part extender",
         )

@@ -4,8 +4,6 @@ Source: Koordinator, `apis/configuration/slo_controller_config.go` (`CPUNormaliz
 `ResourceAmplificationStrategy`).
 """
 
-from typing import Final
-
 from .strategy import Strategy
 
 
@@ -31,7 +29,3 @@ class ResourceAmplificationStrategy(Strategy, frozen=True):
 
     enable: bool | None = None
     resource_amplification_ratio: dict[str, float] = {}
-
-
-CPU_NORMALIZATION_DEFAULT: Final = CPUNormalizationStrategy(enable=False)
-RESOURCE_AMPLIFICATION_DEFAULT: Final = ResourceAmplificationStrategy(enable=False)

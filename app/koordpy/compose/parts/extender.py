@@ -27,7 +27,6 @@ from koordpy.scheduling.extender.waking import Waking
 from koordpy.scheduling.framework.controllers import PluginControllers
 from koordpy.scheduling.interface.debug_flags import DebugFlags
 from koordpy.scheduling.interface.handle import Handle
-from koordpy.scheduling.interface.nominator import Nominator
 from koordpy.scheduling.interface.waiting_pods import WaitingPods
 from koordpy.scheduling.profiles import config as scheduling_config
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
@@ -77,7 +76,7 @@ class ExtenderPart(Part):
         self.debug_flags = settings.debug_log.flags(set_verbosity)
         if settings.network_topology_manager:
             self.network_topology = TreeManager(process.cluster, process.client)
-        self._nominator, self._waiting_pods = process.cluster.shared(Nominator), WaitingPods()
+        self._waiting_pods = WaitingPods()
         try:
             self.profiles = build(
                 self.config,
@@ -107,14 +106,13 @@ class ExtenderPart(Part):
         self._prepare_election()
 
     def handle(self) -> Handle:
-        """Return a new handle; all have the same cluster, nominated pods and waiting pods."""
+        """Return a new handle; all have the same cluster and waiting pods."""
         process = self.process
         return Handle(
             process.cluster,
             client=process.client,
             clock=process.clock,
             rng=process.rng,
-            nominator=self._nominator,
             waiting_pods=self._waiting_pods,
             debug_flags=self.debug_flags,
             network_topology=self.network_topology,

@@ -140,7 +140,6 @@ class Scheduler:
             client=self._client,
             clock=self._clock,
             rng=self._rng,
-            nominator=self._nominator,
             waiting_pods=self._waiting_pods,
             events=self._events,
             extenders=self._extenders,

@@ -114,7 +114,7 @@ def router(sources: Sources) -> APIRouter:
 
     async def node(node_name: str) -> Response:
         if sources.cluster is None:
-            raise HTTPException(404, "nodes are not followed: this process does not serve the extender")
+            raise HTTPException(404, "there is no node table: this process does not have the part extender")
         _check_ready(sources)
         try:
             return _json(node_dump(sources.cluster.nodes, node_name))

@@ -92,7 +92,7 @@ def router(sources: Callable[[], Sources | None]) -> APIRouter:
         nonlocal waiting
         found = sources()
         if found is None:
-            raise HTTPException(404, "nodes are not followed: this process does not serve the extender")
+            raise HTTPException(404, "there is no node table: this process does not have the part extender")
         if not found.is_ready():
             raise HTTPException(503, "the cluster has not been listed yet, see /readyz")
         document = await read_object(request)

@@ -99,7 +99,6 @@ class Handle:
         client: Client | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
-        nominator: Nominator | None = None,
         waiting_pods: WaitingPods | None = None,
         events: Recorder | None = None,
         extenders: Sequence[PreemptExtender] = (),
@@ -111,8 +110,8 @@ class Handle:
         self.client = client
         self.clock: Clock = clock or cluster.clock
         self.rng = rng or random.Random()
+        self.nominator = cluster.shared(Nominator)
         # An empty one is false.
-        self.nominator = cluster.shared(Nominator) if nominator is None else nominator
         self.waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
         self.debug_flags = debug_flags or DebugFlags()
         self.gates = scheduling_gates()
@@ -139,7 +138,6 @@ class Handle:
             client=self.client,
             clock=self.clock,
             rng=self.rng,
-            nominator=self.nominator,
             waiting_pods=self.waiting_pods,
             events=self.events,
             extenders=self.extenders,

@@ -279,3 +279,9 @@ def test_a_refused_pod_may_pass_where_a_report_leaves_enough(
 def test_a_report_of_a_node_that_is_gone_helps_no_pod() -> None:
     plugin = made()
     assert plugin.may_pass([pod()], {NodeMetric: ["gone"]}) == [False]
+
+
+def test_node_metrics_wake_refused_pods() -> None:
+    [(type_, helps)] = made().events_to_register().items()
+    assert type_ is NodeMetric
+    assert helps(None, NodeMetric())

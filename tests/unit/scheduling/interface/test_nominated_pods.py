@@ -176,7 +176,7 @@ def test_a_bound_pod_loses_a_local_nomination() -> None:
 def test_the_handles_of_a_process_share_nominations_and_waiting_pods() -> None:
     cluster = world([])
     nominator, waiting_pods = cluster.shared(Nominator), WaitingPods()
-    handle = Handle(cluster, nominator=nominator, waiting_pods=waiting_pods)
+    handle = Handle(cluster, waiting_pods=waiting_pods)
     for each in (handle, handle.sibling()):
         assert each.nominator is nominator
         assert each.waiting_pods is waiting_pods

@@ -18,7 +18,6 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NATIVE = re.compile(
     r"(cpu|memory|ephemeral-storage|storage|pods|(requests|limits)\..*|hugepages-.*|[^/]*kubernetes\.io/.*)"
 )
-_MAX_GRACE = 1 << 62
 
 
 def validate(pod: Document) -> Iterator[Cause]:
