@@ -180,7 +180,7 @@ async def test_without_the_webhooks_the_pod_is_taken_as_it_is(tmp_path: Path) ->
         found = (await ask(stage, deployment(1, priorityClassName="high"))).json()
         assert not found["admission"]["ran"]
         assert "does not serve the webhooks" in found["admission"]["message"]
-        assert "priority class high is not known" in found["notes"][0]
+        assert "the value of priority class high is unknown" in found["notes"][0]
         answer = await ask(stage, deployment(1), "admission=true")
         assert answer.status_code == 400
 
