@@ -10,7 +10,7 @@ from koordpy.cluster.pod_counts import PodCounts
 from koordpy.lib.clock import Clock
 from koordpy.scheduling.extender.extender import Extender, create
 from koordpy.scheduling.profiles import config
-from koordpy.testing.rebuild import snapshots
+from koordpy.testing.rebuild import settle, snapshots
 from koordpy_plugins.scheduling.reservation.plugin import Reservation
 from tests.eventually import PATIENCE
 
@@ -18,11 +18,15 @@ Picture = dict[str, Any]
 
 
 async def rebuilt(document: Picture, client: Client, clock: Clock) -> Picture:
-    """Return the state of a new extender with the same configuration."""
+    """Return the state of a new extender with the same configuration.
+
+    It is settled: compare it with a cluster on which `koordpy.testing.rebuild.settle` was called.
+    """
     fresh = Cluster(clock)
     extender = create(config.read(document), fresh, None)
     async with Informers(fresh, client) as informers:
         await informers.wait_synced(PATIENCE)
+        settle(fresh)
         return memory(extender)
 
 

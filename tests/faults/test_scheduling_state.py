@@ -29,7 +29,7 @@ from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import Fault
 from koordpy.scheduling.extender.extender import Extender
 from koordpy.scheduling.framework.framework import Framework
-from koordpy.testing.rebuild import differences
+from koordpy.testing.rebuild import differences, settle
 from koordpy_plugins.scheduling.loadaware.plugin import LoadAwareScheduling
 from tests.faults.rebuilt import leftovers, memory, rebuilt
 from tests.faults.served_extender import CPUS, Document, ServedExtender, pod
@@ -503,6 +503,7 @@ class SchedulingMachine(ServedExtender, RuleBasedStateMachine):
         if self.strict:
             await self.assert_nothing_is_booked_twice()
         expected = await rebuilt(self.profiles, self.client, self.clock)
+        settle(self.extender.handle.cluster)
         assert differences(memory(self.extender), expected) == []
         assert leftovers(self.extender) == []
 
