@@ -1,4 +1,4 @@
-"""What every test may ask for on the command line."""
+"""Command line options and fixtures of all tests."""
 
 import logging
 import os
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # How long an example takes says how busy the machine is, not whether the code is right. And a change must not
-# be refused for what a throw of the dice finds in code that it does not touch: every run looks at the same
-# examples. HYPOTHESIS_PROFILE=explore looks at others, and at more of them.
+# fail because of a random example for code that it does not change: every run uses the same examples.
+# HYPOTHESIS_PROFILE=explore uses others, and more of them.
 settings.register_profile(
     "koordpy", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )

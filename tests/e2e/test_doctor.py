@@ -109,7 +109,7 @@ def test_the_rights_of_the_service_accounts_are_looked_at(installation: Installa
 
 
 def take_out_the_authority(installation: Installation, folder: Path, options: tuple[str, ...]) -> None:
-    """With no webhook server at work nobody mends the configuration."""
+    """Without a running webhook server the configuration is not repaired."""
     installation.stop()
     patch = json.dumps([{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": ""}])
     plane = installation.plane

@@ -66,7 +66,7 @@ def tell_the_lives(plane: ControlPlane, koordpy: Koordpy) -> None:
     text = koordpy.run("why", "--history", "default/p0", "--debug-server", koordpy.debug_url)
     assert text.returncode == 0, text.stderr
     assert "3 of 5 nodes are feasible: LoadAwareScheduling refused 2" in text.stdout
-    # Nobody binds here; a scheduler that still asks is told what to change.
+    # koordpy does not bind in light mode; a bind call gets an error that names what to change.
     body = {"PodName": "p0", "PodNamespace": "default", "PodUID": found["uid"], "Node": found["node"]}
     url = f"http://127.0.0.1:{koordpy.ports['extender']}/extender/bind"
     assert "extender.mode: full" in loopback.post(url, json=body).json()["Error"]
@@ -89,5 +89,5 @@ def examine(plane: ControlPlane, koordpy: Koordpy, folder: Path, scheduler: Docu
     ill = koordpy.run(*options)
     assert ill.returncode == 1
     assert "koordpy runs in light mode: every bind is refused" in ill.stdout
-    # The configuration asks for an election now, and nobody has ever led here.
+    # The configuration enables leader election, and there has never been a leader.
     assert "kube-scheduler never led" in ill.stdout

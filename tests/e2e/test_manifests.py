@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    """A control plane of this module's own: its webhooks would hold up everybody else."""
+    """A control plane of this module's own: its webhooks would affect all other tests."""
     with ControlPlane() as made:
         made.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(CERT_MANAGER))
         yield made
@@ -51,7 +51,7 @@ def test_an_overlay_is_taken_and_a_second_time_changes_nothing(
 @pytest.mark.parametrize("overlay", render.OVERLAYS)
 def test_pods_of_an_overlay_are_admitted_by_its_namespace(plane: ControlPlane, overlay: str) -> None:
     apply(plane, render.kustomize(overlay))
-    # Nobody answers webhooks here; the pods must be admitted all the same.
+    # No server answers the webhooks here; the pods must still be admitted.
     for document in render.documents(overlay):
         if document["kind"] not in ("Deployment", "DaemonSet"):
             continue
@@ -86,7 +86,7 @@ def test_webhooks_that_do_not_answer_hold_up_no_pod_that_the_cluster_needs(plane
 
 def test_custom_resources_are_established_and_kubectl_prints_their_columns(plane: ControlPlane) -> None:
     apply(plane, render.kustomize("webhooks-only"))
-    # Nobody answers the webhooks of quotas here.
+    # No server answers the webhooks of quotas here.
     for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
         plane.kubectl("delete", kind, "--all")
     definitions = [d for d in render.documents("webhooks-only") if d["kind"] == "CustomResourceDefinition"]

@@ -17,7 +17,7 @@ NODE = "n1"
 @pytest.fixture
 def installation(tmp_path: Path) -> Iterator[Installation]:
     with Installation("full", tmp_path) as made:
-        # Nobody serves the webhooks here.
+        # No server answers the webhooks here.
         for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
             made.plane.kubectl("delete", kind, "--all")
         made.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})

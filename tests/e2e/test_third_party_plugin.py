@@ -1,4 +1,4 @@
-"""A package of somebody else's: installed beside koordpy, switched on by configuration, seen to act."""
+"""A third-party package: installed beside koordpy, enabled by configuration, with a visible effect."""
 
 import base64
 from collections.abc import Iterator

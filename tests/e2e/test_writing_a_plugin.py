@@ -23,7 +23,7 @@ PACKAGE = "koordpy-plugin-spare-nodes"
 
 @pytest.fixture(scope="module")
 def after_the_page(installed: Installed) -> Iterator[Installed]:
-    """An environment in which somebody has done all that the page says, in its order."""
+    """An environment after all commands of the page, in their order."""
     environment = {**installed.environment, "PATH": f"{installed.prefix}/bin:{os.environ['PATH']}"}
     for language, text in BLOCKS:
         if language == "sh":

@@ -1,4 +1,4 @@
-"""The demo, as somebody meets it who has just cloned the repository."""
+"""The demo, as run from a fresh clone of the repository."""
 
 import asyncio
 import io
@@ -15,7 +15,7 @@ from koordpy.commands.demo import Demo
 from tests.integration.service.stage import until
 
 
-async def test_its_nodes_go_on_reporting_and_it_says_what_to_try(
+async def test_its_nodes_keep_reporting_and_it_prints_what_to_try(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     to = io.StringIO()

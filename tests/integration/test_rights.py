@@ -1,4 +1,4 @@
-"""What every component asks of the API server, compared with the roles that are shipped for it.
+"""The requests of every component to the API server, compared with the shipped roles.
 
 The components run here in this process with the shipped configuration, on the embedded API server, and their
 connections take down what is asked. `tests/e2e/test_rights.py` lets a real API server enforce the same rules.

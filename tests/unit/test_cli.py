@@ -228,7 +228,7 @@ def test_whatif_wants_something_that_has_pods():
     assert (done.returncode, done.stderr) == (1, "koordpy: no pod or workload in the files\n")
 
 
-def test_whatif_and_following_say_where_nobody_answers():
+def test_whatif_and_following_name_an_address_without_a_server():
     nowhere = ("--debug-server", "http://127.0.0.1:9")
     for arguments in (("whatif", "-f", "-"), ("why", "--follow")):
         done = koordpy(*arguments, *nowhere, stdin="kind: Pod\napiVersion: v1\n")

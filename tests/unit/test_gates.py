@@ -21,7 +21,7 @@ def test_one_file_serves_every_process() -> None:
     assert gates.chosen(GATES, ONE_FILE).enabled("ColocationProfileController")
 
 
-def test_a_gate_that_nobody_knows_is_refused_with_those_that_there_are() -> None:
+def test_an_unknown_gate_is_refused_with_the_known_ones() -> None:
     with pytest.raises(
         FeatureGateError, match=r"unrecognized feature gate 'MultiQuotaTrees'; known gates: .*Tree"
     ):

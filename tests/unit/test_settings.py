@@ -87,7 +87,7 @@ IN_A_POD = {"POD_NAMESPACE": "ns", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
         (IN_A_POD | {"WEBHOOK_CERT_WRITER": "fs"}, "fs", "/tmp/koordinator-webhook-certs", True, 5),
     ],
 )
-def test_the_environment_says_who_makes_the_certificate(variables, mode, folder, registers, delay):
+def test_the_environment_selects_the_source_of_the_certificate(variables, mode, folder, registers, delay):
     found = settings.load(None, None, variables)
     assert found.admission.certificates.mode == mode
     assert found.admission.certificate_folder == Path(folder)
@@ -115,7 +115,7 @@ def test_a_variable_that_makes_no_sense_is_named(variable, value, complaint):
         settings.load(None, None, {variable: value})
 
 
-def test_who_leads_is_koordinators_scheduler_unless_the_file_says_otherwise():
+def test_the_default_lease_is_that_of_koord_scheduler():
     assert settings.Settings().extender.lease.name == "koord-scheduler"
     found = settings.load(None, {"extender": {"lease": {"namespace": "kube-system"}}}).extender.lease
     assert (found.namespace, found.name) == ("kube-system", "koord-scheduler")

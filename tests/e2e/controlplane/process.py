@@ -92,7 +92,7 @@ _HELD: list[socket.socket] = []
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 on which nobody listens, and that nobody else gets while this process lives.
+    """A TCP port of 127.0.0.1 without a listener, reserved while this process lives.
 
     Between now and the moment that a server listens there, or is started again there, the kernel would give
     the port to the next connection or to another test. So it stays bound here, without listening: servers

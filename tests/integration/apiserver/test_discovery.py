@@ -1,4 +1,4 @@
-"""What clients ask before they ask for anything else."""
+"""Discovery: the first requests of clients."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The eviction subresource: deletion that asks the PodDisruptionBudgets first."""
+"""The eviction subresource: deletion that respects PodDisruptionBudgets."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Reviews: who somebody is and what they may do, as servers that delegate both ask."""
+"""TokenReviews and SubjectAccessReviews, for servers that delegate authentication and authorization."""
 
 from tests.integration.apiserver.rest import Collection, Rest, ok, refused
 from tests.integration.apiserver.server import Server

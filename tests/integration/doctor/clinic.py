@@ -154,7 +154,7 @@ def metric(name: str, updated: datetime | None) -> Document:
 
 
 def lease(namespace: str, name: str, renewed: datetime, holder: str = "one", lasting: int = 15) -> Document:
-    """Return a Lease of so many seconds; nobody renews it."""
+    """Return a Lease of so many seconds; it is not renewed."""
     spec = {
         "holderIdentity": holder,
         "leaseDurationSeconds": lasting,

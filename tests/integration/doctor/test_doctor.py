@@ -1,4 +1,4 @@
-"""The doctor on clusters that are well but for one thing, which it must find with a fix and nothing else."""
+"""The doctor on clusters with one problem, which it must report with a fix, and nothing else."""
 
 import asyncio
 import base64
@@ -447,7 +447,7 @@ async def test_light_mode_with_a_plugin_that_needs_the_bind_call(
     assert any("plugin LoadAwareScheduling needs reserve" in finding.message for finding in problems)
 
 
-# --- what plugins look for -------------------------------------------------------------------------
+# --- checks of plugins -----------------------------------------------------------------------------
 
 
 async def test_a_node_without_a_node_metric(it: Clinic) -> None:
@@ -599,10 +599,10 @@ async def test_in_light_mode_no_right_to_bind_is_needed(tmp_path: Path) -> None:
         assert await it.problems() == []
 
 
-# --- what cannot be looked at ----------------------------------------------------------------------
+# --- what cannot be examined -----------------------------------------------------------------------
 
 
-async def test_an_area_that_may_not_be_looked_at_does_not_end_the_others(tmp_path: Path) -> None:
+async def test_an_area_that_cannot_be_examined_does_not_stop_the_others(tmp_path: Path) -> None:
     from koordpy.embedded.apiserver import Fault
 
     def faults(method: str, path: str) -> Fault | None:

@@ -1,4 +1,4 @@
-"""The doctor looks at plugins of others as at koordpy's own: what they follow, write, lack and wait for."""
+"""The doctor examines third-party plugins like koordpy's own: what they follow, write, lack and wait for."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -90,7 +90,7 @@ async def test_one_that_has_what_it_needs_is_well(it: Clinic) -> None:
     assert await it.problems() == []
 
 
-async def test_what_it_lacks_it_says_itself(it: Clinic) -> None:
+async def test_a_plugin_reports_what_it_lacks(it: Clinic) -> None:
     await it.client.patch(Node, "", "n1", {"metadata": {"labels": {"zone": None}}})
     found = await it.problem()
     assert (found.subject, found.message, found.fix) == ("Zoned", "node n1 has no zone", "label it")
@@ -165,6 +165,6 @@ async def test_clocks_that_do_not_agree_are_a_problem(seconds: int, word: str) -
     assert found.fix
 
 
-async def test_clocks_that_agree_or_are_not_told_are_none() -> None:
+async def test_clocks_that_agree_or_are_unknown_yield_no_finding() -> None:
     assert (await skew(f"Date: {format_datetime(datetime.now(UTC), usegmt=True)}\r\n")).state is State.OK
     assert (await skew("")).state is State.NOTE

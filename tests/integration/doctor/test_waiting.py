@@ -45,7 +45,7 @@ def pod_that_waits(name: str, **condition: str) -> Document:
 
 
 async def reserve(it: Clinic, name: str, scheduler: str, *conditions: Document) -> None:
-    """Create a Reservation past the webhooks, behind whose service nobody listens here."""
+    """Create a Reservation without the webhooks, whose Service has no server here."""
     resource = resource_of(MutatingWebhookConfiguration)
     [webhooks] = [document async for document in it.client.list_raw(resource)]
     await it.client.delete(MutatingWebhookConfiguration, "", webhooks["metadata"]["name"])
@@ -88,7 +88,7 @@ async def test_pods_that_wait_for_room_are_no_problem_those_of_other_schedulers_
     assert [found for found in report.findings if found.state is State.PROBLEM] == []
 
 
-async def test_a_reservation_that_nobody_schedules(it: Clinic) -> None:
+async def test_a_reservation_without_a_scheduler(it: Clinic) -> None:
     it.settings["extender"] = {"schedulerConfig": with_reservations(it), "leaderElect": False}
     await reserve(it, "lost", "nobody")
     found = await it.problem()

@@ -79,7 +79,7 @@ async def bound(client: Client) -> str:
 
 
 @pytest.mark.parametrize("all_pods", [False, True])
-async def test_a_refused_pod_is_tried_again_when_its_plugin_says_so(all_pods: bool) -> None:
+async def test_an_unschedulable_pod_is_retried_when_its_plugin_requests_it(all_pods: bool) -> None:
     async with scheduling() as (client, scheduler, plugin):
         pod = await refused(client, scheduler, plugin)
         before, plugin.is_open = plugin.asked, True

@@ -167,14 +167,14 @@ async def test_two_pods_never_get_the_same_room(stage: Stage) -> None:
     assert errors == ["", "NodeResourcesFit: Insufficient cpu"]
 
 
-async def test_a_pod_that_somebody_bound_meanwhile_to_the_same_node_is_bound(stage: Stage) -> None:
+async def test_a_pod_that_another_client_bound_to_the_same_node_is_bound(stage: Stage) -> None:
     pod = await stage.add_pod("p")
     await stage.seen(pod)
     Interrupts.deed = lambda: stage.client.bind(decode(Pod, pod), "n0")
     assert await stage.bind(pod, "n0") == ""
 
 
-async def test_a_pod_that_somebody_bound_elsewhere_is_an_error_and_leaves_nothing(stage: Stage) -> None:
+async def test_a_pod_that_another_client_bound_elsewhere_is_an_error_and_leaves_nothing(stage: Stage) -> None:
     pod = await stage.add_pod("p")
     await stage.seen(pod)
     Interrupts.deed = lambda: stage.client.bind(decode(Pod, pod), "n1")

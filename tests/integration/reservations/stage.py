@@ -83,7 +83,7 @@ class Stage:
 
     @property
     def process(self) -> Process:
-        """The `koordpy serve` that kube-scheduler asks."""
+        """The `koordpy serve` that kube-scheduler calls."""
         return self.processes[0]
 
     async def serve(self, *, port: int = 0, parts: Sequence[str] = ("extender",), **extender: Any) -> Process:
@@ -103,11 +103,11 @@ class Stage:
         return process
 
     async def start(self, **extender: Any) -> None:
-        """Run koordpy, and a scheduler that asks it."""
+        """Run koordpy, and a scheduler that calls it."""
         await self.begin(await self.serve(**extender))
 
     async def begin(self, process: Process) -> None:
-        """Run a scheduler that asks a `koordpy serve`."""
+        """Run a scheduler that calls a `koordpy serve`."""
         url = f"{process.listeners['extender'].url}/extender"
         common = {"urlPrefix": url, "nodeCacheCapable": True}
         document = {
@@ -145,7 +145,7 @@ class Stage:
             await self.scheduler.stop()
 
     async def stop(self) -> None:
-        """Stop everybody."""
+        """Stop all processes."""
         await self.end()
         while self.processes:
             await self.processes.pop().stop()

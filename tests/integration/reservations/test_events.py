@@ -48,7 +48,7 @@ async def test_reservations_with_other_labels_are_counted_as_such(stage: Stage) 
     )
 
 
-async def test_a_pod_that_needs_no_reservation_is_told_of_none(stage: Stage) -> None:
+async def test_a_pod_that_needs_no_reservation_gets_no_event_about_one(stage: Stage) -> None:
     await stage.add_node("n1")
     await stage.start()
     await stage.reserve("web", "6")

@@ -1,4 +1,4 @@
-"""Two `koordpy serve` on one cluster, and a stock scheduler that asks one of them and then the other."""
+"""Two `koordpy serve` on one cluster, and a stock scheduler that calls one of them and then the other."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ async def two(stage: Stage) -> tuple[Process, Process]:
     async def leading() -> list[Process]:
         return [process for process in processes if leads(process)]
 
-    [leader] = await stage.until(leading, "nobody leads")
+    [leader] = await stage.until(leading, "no leader")
     [other] = [process for process in processes if process is not leader]
     return leader, other
 

@@ -75,7 +75,7 @@ async def test_a_reservation_waits_for_those_that_go_for_it(stage: Stage) -> Non
         pods = await stage.client.list_all(Pod)
         return sorted(pod.metadata.name for pod in pods if pod.metadata.deletion_timestamp)
 
-    await stage.until(going, "nobody goes")
+    await stage.until(going, "no eviction")
     await stage.add_node("n3", cpu="1")  # another attempt is made
     text = "not eligible due to a terminating pod on the nominated node"
 
@@ -90,7 +90,7 @@ async def test_a_reservation_waits_for_those_that_go_for_it(stage: Stage) -> Non
     assert (await stage.in_phase("web", AVAILABLE)).node_name == victims[0][:2]
 
 
-async def test_a_reservation_is_told_when_everybody_is_protected(stage: Stage) -> None:
+async def test_a_reservation_gets_a_reason_when_all_pods_are_protected(stage: Stage) -> None:
     stage.args = {"enablePreemption": True}
     await stage.add_node("n1", cpu="4")
     await occupy(stage, "n1", 4, **PROTECTED)
@@ -124,7 +124,7 @@ async def test_pods_that_preempt_make_room_beside_what_is_reserved(stage: Stage)
     await stage.assert_nothing_is_booked_twice()
 
 
-async def test_nobody_is_evicted_where_what_is_reserved_leaves_no_room(stage: Stage) -> None:
+async def test_no_pod_is_evicted_where_reserved_resources_leave_too_few(stage: Stage) -> None:
     await stage.add_node("n1", cpu="8")
     await stage.start()
     await stage.reserve("web", "4")

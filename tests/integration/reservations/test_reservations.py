@@ -24,7 +24,9 @@ async def test_a_reservation_becomes_available(stage: Stage) -> None:
     assert [(c.type, c.status) for c in found.status.conditions] == [("Scheduled", "True"), ("Ready", "True")]
 
 
-async def test_a_reservation_that_fits_nowhere_says_why_and_is_placed_when_a_node_comes(stage: Stage) -> None:
+async def test_an_unschedulable_reservation_has_a_reason_and_is_placed_when_a_node_is_added(
+    stage: Stage,
+) -> None:
     await stage.add_node("n1", cpu="2")
     await stage.start()
     await stage.reserve("web")
@@ -200,7 +202,7 @@ async def test_one_of_two_processes_schedules_reservations(stage: Stage) -> None
     await stage.in_phase("second", AVAILABLE)
 
 
-async def test_the_process_that_the_scheduler_asks_schedules_reservations(stage: Stage) -> None:
+async def test_the_process_that_the_scheduler_calls_schedules_reservations(stage: Stage) -> None:
     await stage.add_namespace("koordinator-system")
     await stage.add_node("n1")
     # Long enough for a busy machine; who stops gives the lead up.
@@ -211,7 +213,7 @@ async def test_the_process_that_the_scheduler_asks_schedules_reservations(stage:
     async def leading() -> list[Process]:
         return [process for process in stage.processes if leads(process)]
 
-    [leader] = await stage.until(leading, "nobody leads")
+    [leader] = await stage.until(leading, "no leader")
     [asked] = [process for process in stage.processes if process is not leader]
     await stage.begin(asked)
     await stage.add_pod("p")

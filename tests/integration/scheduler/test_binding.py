@@ -5,7 +5,7 @@ from tests.eventually import PATIENCE
 from tests.integration.scheduler.stage import Stage
 
 
-async def test_pods_are_bound_and_told_so(stage: Stage) -> None:
+async def test_bound_pods_get_a_condition_and_an_event(stage: Stage) -> None:
     await stage.add_node("n1")
     await stage.start()
     await stage.add_pod("p")

@@ -129,7 +129,7 @@ async def test_a_pod_whose_victims_cannot_be_evicted_is_tried_again(
     assert not world.executor.is_running(preemptor.metadata.uid)
 
 
-async def test_where_nothing_can_be_written_nobody_is_evicted(victims: list[Pod], preemptor: Pod) -> None:
+async def test_without_write_access_no_pod_is_evicted(victims: list[Pod], preemptor: Pod) -> None:
     with pytest.raises(RuntimeError, match="DefaultPreemption cannot evict"):
         await World(None).executor.evict(preemptor, "n1", victims)
 

@@ -58,7 +58,7 @@ async def test_bind_names_pod_and_node(stage: Stage, nodes: list[str]) -> None:
         assert extender.asked("bind") == [expected]
 
 
-async def test_only_nodes_that_passed_the_plugins_are_asked_about(stage: Stage) -> None:
+async def test_extenders_get_only_nodes_that_passed_the_plugins(stage: Stage) -> None:
     await stage.add_node("small", cpu="1")
     await stage.add_node("big", cpu="8")
     async with Extender(filter=keep_all) as extender:
@@ -87,7 +87,7 @@ async def test_each_extender_sees_what_the_one_before_left(stage: Stage, nodes: 
         assert sorted(second.asked("filter")[0]["NodeNames"]) == ["n2", "n3"]
 
 
-async def test_extenders_that_can_be_ignored_are_asked_last(stage: Stage, nodes: list[str]) -> None:
+async def test_ignorable_extenders_are_called_last(stage: Stage, nodes: list[str]) -> None:
     async with (
         Extender(filter=refuse("no", "n1")) as optional,
         Extender(filter=refuse("no", "n2")) as needed,

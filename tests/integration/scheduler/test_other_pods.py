@@ -1,4 +1,4 @@
-"""Pods that look at where other pods are: affinity, anti-affinity, spreading. And nodes with the image."""
+"""Scheduling by the nodes of other pods: affinity, anti-affinity, spreading. And nodes with the image."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A pod that fits nowhere takes the place of less important ones."""
+"""Preemption by an unschedulable pod."""
 
 import asyncio
 from typing import Any
@@ -51,7 +51,7 @@ async def test_as_few_pods_as_possible_are_evicted(stage: Stage) -> None:
     assert len(await stage.pods()) == 3
 
 
-async def test_victims_are_told_why_and_their_node_is_promised(stage: Stage) -> None:
+async def test_victims_get_a_reason_and_the_preemptor_is_nominated_to_their_node(stage: Stage) -> None:
     await add_full_nodes(stage, 1, terminationGracePeriodSeconds=30)
     await stage.start()
     await stage.add_pod("p", cpu="1", **HIGH)
@@ -112,7 +112,7 @@ async def test_a_pod_whose_policy_is_never_waits(stage: Stage) -> None:
     await stage.pod("low-n1")
 
 
-async def test_where_everybody_is_as_important_nobody_goes(stage: Stage) -> None:
+async def test_pods_of_equal_priority_are_not_evicted(stage: Stage) -> None:
     await add_full_nodes(stage, 2)
     await stage.start()
     await stage.add_pod("p", cpu="1", **LOW)
@@ -122,7 +122,7 @@ async def test_where_everybody_is_as_important_nobody_goes(stage: Stage) -> None
     )
 
 
-async def test_where_evictions_would_not_help_nobody_goes(stage: Stage) -> None:
+async def test_no_pod_is_evicted_where_evictions_would_not_help(stage: Stage) -> None:
     await add_full_nodes(stage, 1)
     await stage.start()
     await stage.add_pod("p", cpu="1", nodeSelector={"disk": "ssd"}, **HIGH)
@@ -164,7 +164,7 @@ def keep_only(*names: str) -> Any:
     return answer
 
 
-async def test_an_extender_is_asked_about_the_victims_and_drops_nodes(stage: Stage) -> None:
+async def test_an_extender_gets_the_victims_and_drops_nodes(stage: Stage) -> None:
     await add_full_nodes(stage, 3)
     victims = {pod.metadata.name: pod.metadata.uid for pod in await stage.pods()}
     async with Extender(preempt=keep_only("n2")) as extender:
@@ -201,7 +201,7 @@ async def test_an_extender_without_a_cache_gets_whole_victims(stage: Stage) -> N
     assert [pod["metadata"]["name"] for pod in victims["Pods"]] == ["low-n1"]
 
 
-async def test_where_extenders_drop_every_node_nobody_goes(stage: Stage) -> None:
+async def test_no_pod_is_evicted_where_extenders_drop_every_node(stage: Stage) -> None:
     await add_full_nodes(stage, 2)
     async with Extender(preempt=keep_only()) as extender:
         await stage.start(extender.entry("preempt"))
@@ -242,7 +242,7 @@ async def test_an_extender_cannot_invent_victims(stage: Stage) -> None:
     assert "on node: n1, but the pod is not found on that node" in message
 
 
-async def test_an_extender_that_takes_no_interest_in_a_pod_is_not_asked(stage: Stage) -> None:
+async def test_an_extender_that_is_not_interested_in_a_pod_is_not_called(stage: Stage) -> None:
     await add_full_nodes(stage, 1)
     async with Extender(preempt=lambda _: 500) as extender:
         managed = [{"name": "example.com/widget"}]

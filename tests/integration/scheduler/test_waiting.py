@@ -17,7 +17,7 @@ async def test_without_nodes_a_pod_waits_for_one(stage: Stage) -> None:
     assert await stage.node_of("p") == "n1"
 
 
-async def test_an_unschedulable_pod_is_told_why_in_condition_and_event(stage: Stage) -> None:
+async def test_an_unschedulable_pod_has_the_reason_in_condition_and_event(stage: Stage) -> None:
     await stage.add_node("small", cpu="1")
     await stage.start()
     await stage.add_pod("p", cpu="4")

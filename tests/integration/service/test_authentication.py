@@ -25,7 +25,7 @@ async def ask(stage: Stage, path: str, token: str = "") -> httpx.Response:
     return await stage.get(path, headers={"authorization": f"Bearer {token}"} if token else {})
 
 
-async def test_nobody_gets_in_without_a_token_that_the_api_server_knows(stage: Stage) -> None:
+async def test_requests_without_a_token_that_the_api_server_accepts_are_refused(stage: Stage) -> None:
     for path in PATHS:
         assert (await ask(stage, path)).status_code == 401
         answer = await ask(stage, path, "guessed")
@@ -46,7 +46,7 @@ async def test_health_and_the_other_listeners_stay_open(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault(cut=True), Fault(status=500), Fault(status=403)])
-async def test_without_an_answer_of_the_api_server_nobody_gets_in(stage: Stage, fault: Fault) -> None:
+async def test_requests_are_refused_while_the_api_server_does_not_answer(stage: Stage, fault: Fault) -> None:
     stage.server.faults = lambda method, path: fault if "reviews" in path else None
     answer = await ask(stage, "/configz", TOKEN)
     assert answer.status_code == 503

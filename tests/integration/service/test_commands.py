@@ -1,4 +1,4 @@
-"""What commands say that ask a running service, most of all when something is not as it should be."""
+"""Output of commands that call a running service, above all in case of errors."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -66,7 +66,7 @@ async def test_a_server_that_is_not_koordpys_debug_api_is_not_taken_for_it(stage
         (("a/b",), 1, "pod a/b does not exist"),
     ],
 )
-async def test_wrong_arguments_of_why_are_told(
+async def test_wrong_arguments_of_why_are_reported(
     stage: Stage, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     found = await koordpy(stage, "why", *arguments)

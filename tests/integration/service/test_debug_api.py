@@ -32,7 +32,7 @@ async def test_a_ready_service_is_healthy_and_lists_its_checks(stage: Stage) -> 
         assert (await stage.get(f"/readyz/{check}")).status_code == 200
 
 
-async def test_every_door_answers_health(stage: Stage) -> None:
+async def test_every_listener_serves_health(stage: Stage) -> None:
     for part in ("admission", "extender", "debug"):
         answer = await stage.http.get(f"{stage.url(part)}/readyz")
         assert (answer.status_code, answer.text) == (200, "ok"), part
@@ -182,7 +182,7 @@ async def test_a_node_that_does_not_exist_is_not_found(stage: Stage) -> None:
     assert (answer.status_code, answer.json()) == (404, {"message": "cannot find node n9"})
 
 
-async def test_a_decision_tells_a_pods_whole_story(stage: Stage) -> None:
+async def test_a_decision_has_every_step_of_a_pod(stage: Stage) -> None:
     pod = await stage.add_pod("p", cpu="3")
     first = await stage.add_pod("first", cpu="3")
     assert await stage.bind(first, "n1") == ""
@@ -245,7 +245,7 @@ async def test_only_reading_is_possible(stage: Stage) -> None:
             assert answer.status_code == 405, (method, path)
 
 
-async def test_a_parameter_that_nobody_knows_is_refused_not_ignored(stage: Stage) -> None:
+async def test_an_unknown_parameter_is_refused_not_ignored(stage: Stage) -> None:
     for path, known in (
         ("/apis/v1/decisions", "limit, namespace, pod, reservation, outcome, watch"),
         ("/apis/v1/admissions", "limit"),

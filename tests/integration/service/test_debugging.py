@@ -60,7 +60,7 @@ class Following:
         await asyncio.gather(self._task, return_exceptions=True)
 
 
-async def test_a_watch_tells_of_attempts_as_they_go_on(stage: Stage) -> None:
+async def test_a_watch_reports_attempts_as_they_proceed(stage: Stage) -> None:
     watch = Following(stage)
     await watch.begun()
     pod = await stage.add_pod("p")
@@ -78,7 +78,7 @@ async def test_a_watch_tells_of_attempts_as_they_go_on(stage: Stage) -> None:
     await until(lambda: len(observers.streams) == 0)
 
 
-async def test_a_watch_tells_only_what_is_wanted(stage: Stage) -> None:
+async def test_a_watch_reports_only_selected_attempts(stage: Stage) -> None:
     big = Following(stage, "outcome=unschedulable&outcome=failed")
     named = Following(stage, "namespace=default&pod=small")
     other = Following(stage, "namespace=shop")
@@ -94,7 +94,7 @@ async def test_a_watch_tells_only_what_is_wanted(stage: Stage) -> None:
         await watch.stop()
 
 
-async def test_a_watch_begins_with_earlier_attempts_where_that_is_asked_for(stage: Stage) -> None:
+async def test_a_watch_begins_with_earlier_attempts_if_requested(stage: Stage) -> None:
     for name in ("a", "b", "c"):
         await stage.filter(await stage.add_pod(name), "n0")
     watch = Following(stage, "limit=2")
@@ -161,7 +161,7 @@ async def test_watches_end_when_the_service_stops(tmp_path: Path) -> None:
         assert time.monotonic() - began < 20
 
 
-async def test_there_is_nothing_to_watch_without_the_extender_door(tmp_path: Path) -> None:
+async def test_there_is_nothing_to_watch_without_the_extender_part(tmp_path: Path) -> None:
     async with serving(tmp_path, parts=["admission", "debug"]) as stage:
         answer = await stage.get("/apis/v1/decisions?watch=true")
         assert answer.status_code == 404

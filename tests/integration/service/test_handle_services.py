@@ -1,4 +1,4 @@
-"""What a plugin gets from its handle, over the extender's HTTP: a scheduler asks, the plugin answers."""
+"""What a plugin gets from its handle, over the extender's HTTP, with a scheduler that calls it."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -192,7 +192,7 @@ class Gangs(Plugin, Filter, PostBind):
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-async def test_a_plugin_tells_the_workload_auditor_of_its_gangs(
+async def test_a_plugin_reports_its_gangs_to_the_workload_auditor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enabled: bool
 ) -> None:
     def ended() -> float:

@@ -1,4 +1,4 @@
-"""The life of a pod over HTTP and on the command line, with a scheduler that really asks."""
+"""The history of a pod over HTTP and on the command line, with a scheduler that really calls."""
 
 import asyncio
 import json
@@ -60,7 +60,7 @@ async def test_a_gated_pod_is_followed_from_its_creation_to_its_node(stage: Stag
     assert found["node"] == found["steps"][-1]["node"] == node_of(stage, "p")
 
 
-async def test_a_pod_that_fits_nowhere_in_tree_is_told_so(stage: Stage) -> None:
+async def test_a_pod_that_in_tree_plugins_refuse_has_that_cause(stage: Stage) -> None:
     async with scheduling(stage, shipped(stage)):
         await stage.add_pod("huge", cpu="64")
 
@@ -110,7 +110,7 @@ async def test_managed_resources_keep_a_pod_from_us(stage: Stage) -> None:
     assert whats(await history(stage, "ours"))[-1] == "bound"
 
 
-async def test_a_deleted_pod_is_remembered_and_its_successor_is_told_apart(stage: Stage) -> None:
+async def test_a_deleted_pod_keeps_its_history_and_its_successor_has_its_own(stage: Stage) -> None:
     first = await stage.add_pod("p")
     await stage.delete_pod("p")
     await until(lambda: stage.process.cluster.store(Pod).get("default", "p") is None)
@@ -124,7 +124,7 @@ async def test_a_deleted_pod_is_remembered_and_its_successor_is_told_apart(stage
     assert (found["uid"], found["other_uids"], found["state"]) == (uid, [other], "deleted")
 
 
-async def test_a_pod_that_nobody_knows_is_404(stage: Stage) -> None:
+async def test_an_unknown_pod_is_404(stage: Stage) -> None:
     answer = await stage.get("/apis/v1/pods/default/ghost/history")
     assert (answer.status_code, answer.json()["message"]) == (
         404,
@@ -135,7 +135,7 @@ async def test_a_pod_that_nobody_knows_is_404(stage: Stage) -> None:
     assert "pod default/ghost does not exist" in told.output
 
 
-async def test_without_the_extender_door_nothing_is_followed(tmp_path: Path) -> None:
+async def test_without_the_extender_part_nothing_is_followed(tmp_path: Path) -> None:
     async with serving(tmp_path, parts=["debug"]) as stage:
         answer = await stage.get("/apis/v1/pods/default/p/history")
         assert (answer.status_code, answer.json()["message"]) == (
@@ -144,7 +144,7 @@ async def test_without_the_extender_door_nothing_is_followed(tmp_path: Path) -> 
         )
 
 
-async def test_the_command_line_tells_the_life_as_text_json_and_yaml(stage: Stage) -> None:
+async def test_the_command_line_prints_the_history_as_text_json_and_yaml(stage: Stage) -> None:
     pod = await stage.add_pod("p")
     await stage.filter(pod, "n0", "n1")
     assert await stage.bind(pod, "n1") == ""
@@ -160,7 +160,7 @@ async def test_the_command_line_tells_the_life_as_text_json_and_yaml(stage: Stag
     assert yaml.safe_load((await why(stage, "default/p", "-o", "yaml")).output) == as_json
 
 
-async def test_the_command_line_tells_why_a_pod_waits(stage: Stage) -> None:
+async def test_the_command_line_prints_why_a_pod_waits(stage: Stage) -> None:
     document = pod_document("p")
     document["spec"]["schedulerName"] = "volcano"
     await stage.client.create_raw(resource_of(Pod), "default", document)

@@ -49,7 +49,7 @@ async def test_the_extender_alone_follows_nodes_and_pods_but_no_profiles(tmp_pat
         assert await stage.bind(pod, "n0") == ""
 
 
-async def test_the_debug_api_alone_follows_nothing_and_says_so(tmp_path: Path) -> None:
+async def test_the_debug_api_alone_follows_nothing_and_reports_it(tmp_path: Path) -> None:
     async with serving(tmp_path, parts=["debug"]) as stage:
         assert stage.process.cluster.stores == []
         assert (await stage.get("/readyz")).status_code == 200
@@ -110,7 +110,7 @@ async def test_an_unknown_plugin_is_refused_with_file_path_name_and_what_to_do(t
         )
 
 
-async def test_an_unknown_plugin_is_left_out_where_that_is_asked_for(tmp_path: Path) -> None:
+async def test_an_unknown_plugin_is_left_out_if_configured(tmp_path: Path) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_text(SCHEDULER_CONFIG)
     changes = {"schedulerConfig": str(file), "skipMissingPlugins": True}

@@ -1,4 +1,4 @@
-"""The webhook configurations that we ship, registered on an API server that asks a running service."""
+"""The webhook configurations that we ship, registered on an API server that calls a running service."""
 
 import base64
 from pathlib import Path

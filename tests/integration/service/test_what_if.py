@@ -1,4 +1,4 @@
-"""What-ifs over HTTP: they tell what a scheduler would do, and change nothing."""
+"""What-ifs over HTTP: they show what a scheduler would do, and change nothing."""
 
 import asyncio
 import json
@@ -57,7 +57,7 @@ async def test_pods_are_placed_one_after_the_other_until_nothing_is_left(stage: 
     assert (stop["rejections"][0]["nodes"], stop["preemption_might_help"]) == (2, 2)
 
 
-async def test_plugins_of_kube_scheduler_are_asked_too(stage: Stage) -> None:
+async def test_plugins_of_kube_scheduler_run_too(stage: Stage) -> None:
     await stage.add_node("big", "64", labels={"disk": "ssd"})
     found = (await ask(stage, deployment(3, nodeSelector={"disk": "ssd"}))).json()
     assert found["by_node"] == {"big": 3}
@@ -185,7 +185,7 @@ async def test_without_the_webhooks_the_pod_is_taken_as_it_is(tmp_path: Path) ->
         assert answer.status_code == 400
 
 
-async def test_without_the_extender_door_there_is_nothing_to_ask(tmp_path: Path) -> None:
+async def test_without_the_extender_part_there_are_no_what_ifs(tmp_path: Path) -> None:
     async with serving(tmp_path, parts=["admission", "debug"]) as stage:
         answer = await ask(stage, deployment(1))
         assert (answer.status_code, answer.json()) == (

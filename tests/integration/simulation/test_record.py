@@ -190,7 +190,7 @@ async def test_arrivals_and_ends_are_recorded_while_it_lasts(tmp_path: Path) -> 
     assert rows["web-0"]["duration"] is None
 
 
-def test_a_duration_that_is_none_is_told(tmp_path: Path) -> None:
+def test_an_invalid_duration_is_reported(tmp_path: Path) -> None:
     from click.testing import CliRunner
 
     from koordpy.cli import cli

@@ -221,7 +221,7 @@ async def test_a_given_certificate_is_registered_and_followed(tmp_path: Path) ->
             assert not (folder / "ca-key.pem").exists()
 
 
-async def test_a_certificate_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
+async def test_a_certificate_from_another_source_is_not_overwritten(tmp_path: Path) -> None:
     async with grounds(tmp_path) as ground:
         _give(tmp_path / "a" / "certs")
         with pytest.raises(CertificateError, match=r"tls.crt without ca-key.pem.*mode to given"):

@@ -82,7 +82,7 @@ async def test_policies_and_foreign_fields_stay(tmp_path: Path) -> None:
             assert await ground.client.get_raw(MUTATING, "", "somebody-elses") == other
 
 
-async def test_what_somebody_undoes_is_done_again(tmp_path: Path) -> None:
+async def test_a_reverted_change_is_made_again(tmp_path: Path) -> None:
     async with grounds(tmp_path) as ground, ground.replica():
         manifest = shipped(MUTATING)["webhooks"]
         await ground.client.patch_raw(MUTATING, "", NAMES[MUTATING], {"webhooks": manifest})
@@ -115,7 +115,7 @@ async def test_replicas_agree_and_rest(tmp_path: Path) -> None:
             await asyncio.gather(*(service.stop() for service in services))
 
 
-async def test_a_write_by_somebody_else_in_between_is_not_lost(tmp_path: Path) -> None:
+async def test_a_concurrent_write_is_not_lost(tmp_path: Path) -> None:
     """A configuration is changed between our read and our write: the write is refused and done again."""
     async with grounds(tmp_path) as ground:
         changed: list[asyncio.Task[Document]] = []

@@ -348,7 +348,7 @@ async def test_the_plan_is_what_would_be_written(world: World) -> None:
     assert list(controller.plan(document)) == []
 
 
-async def test_a_controller_that_leads_again_looks_at_everything_again(world: World) -> None:
+async def test_a_controller_that_leads_again_reconciles_everything_again(world: World) -> None:
     await world.profile(selector={}, qosClass="BE")
     controller = await world.controller()
 

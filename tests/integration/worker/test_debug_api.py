@@ -125,7 +125,9 @@ async def rounds_of(http: httpx.AsyncClient, **query: Any) -> list[dict[str, Any
     return found
 
 
-async def test_what_a_process_does_not_run_says_so(server: ApiServer, client: Client, tmp_path: Path) -> None:
+async def test_parts_that_a_process_does_not_run_are_reported(
+    server: ApiServer, client: Client, tmp_path: Path
+) -> None:
     async with working(process(server.url, tmp_path, "agent")) as http:
         assert await rounds_of(http) == []
         answer = await http.get("/apis/v1/descheduling/rounds/1")

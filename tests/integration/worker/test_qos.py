@@ -202,7 +202,7 @@ async def test_a_worker_without_optional_resources_on_the_server_is_ready(tmp_pa
         await client.close()
 
 
-async def test_a_worker_of_an_unknown_node_gives_up_and_says_so(tmp_path: Path, server: ApiServer) -> None:
+async def test_an_agent_of_an_unknown_node_stops_with_an_error(tmp_path: Path, server: ApiServer) -> None:
     worker = node_agent(server, NodeFiles(tmp_path, 1), syncTimeout=0.2)
     with pytest.raises(QOSManagerError, match="node 'n1', its pods and NodeSLOs were not all seen"):
         await worker.run()

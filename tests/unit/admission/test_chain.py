@@ -183,7 +183,7 @@ def test_panics_are_counted() -> None:
     assert REGISTRY.get_sample_value("controller_runtime_webhook_panics_total") == before + 1
 
 
-def test_subresource_of_a_path_is_asked_for_and_its_object_is_left_alone() -> None:
+def test_subresource_of_a_path_is_matched_and_its_object_is_not_read() -> None:
     seen: list[object] = []
     chain = Chain(
         "/validate-pod-binding",

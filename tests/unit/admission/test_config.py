@@ -51,7 +51,7 @@ def test_third_party_handler_runs_last() -> None:
     assert names(enabled=[{"name": "mutate-pod.X"}]) == [*IN_TREE, "mutate-pod.X"]
 
 
-def test_third_party_handler_runs_where_it_is_told() -> None:
+def test_third_party_handler_runs_at_its_configured_position() -> None:
     enabled = [{"name": "mutate-pod.X", "before": IN_TREE[1]}]
     assert names(enabled=enabled) == [IN_TREE[0], "mutate-pod.X", *IN_TREE[1:]]
 

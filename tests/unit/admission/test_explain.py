@@ -41,7 +41,7 @@ def explained(documents: list[dict[str, Any]], to: Handle) -> AdmissionExplanati
     return explain(build_chains(AdmissionConfig(), to)["/mutate-pod"], pod)
 
 
-def test_every_profile_says_why_it_applied_or_not() -> None:
+def test_every_profile_has_the_reason_why_it_applied_or_not() -> None:
     told = explained([{"kind": "List", "items": [*PROFILES, POD]}], handle())
     assert [(rule.subject, rule.applied, rule.reason) for rule in told.rules] == [
         ("other", False, "selector 'app=web' does not match the labels"),

@@ -128,7 +128,7 @@ async def test_a_handler_may_wait_before_it_edits() -> None:
     assert response["patchType"] == "JSONPatch"
 
 
-async def test_without_object_a_mutating_handler_is_not_asked() -> None:
+async def test_without_object_a_mutating_handler_is_not_called() -> None:
     class Fails(AsyncMutatingHandler):
         name: ClassVar[str] = "Fails"
         path: ClassVar[str] = "/check"

@@ -39,7 +39,7 @@ def test_comparison_column_appears_only_with_comparisons() -> None:
     assert "| theirs | 1 | a rival: 2/s |" in report.table([found])
 
 
-def test_a_run_says_from_what_where_and_when_it_is() -> None:
+def test_a_run_has_its_commit_machine_and_time() -> None:
     found = result(rate="pods/s")
     found.row("ours").add(rate=1.0)
     heading = report.table([found]).splitlines()[0]

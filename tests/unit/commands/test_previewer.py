@@ -55,7 +55,7 @@ def changes(found: Preview) -> list[tuple[str, str, Any, Any]]:
 SPARK: dict[str, Any] = {"selector": {"matchLabels": {"app": "spark"}}}
 
 
-async def test_pods_that_a_new_profile_selects_are_told_by_workload() -> None:
+async def test_pods_that_a_new_profile_selects_are_listed_by_workload() -> None:
     pods = [pod(f"a-{i}", owner="StatefulSet/a") for i in range(3)] + [pod("b"), pod("c", "web")]
     found = await previewed([profile(**SPARK, schedulerName="koord-scheduler")], *pods)
     assert [(item.name, item.status, item.pods) for item in found.profiles] == [("p", "new", 4)]
@@ -186,7 +186,7 @@ async def test_without_a_profile_there_is_nothing_to_preview() -> None:
         ("ReplicaSet/web-5d8f", {}, ("ns", "ReplicaSet", "web-5d8f")),
     ],
 )
-def test_the_owner_of_a_pod_is_told(owner: str, labels: dict[str, str], told: tuple[str, str, str]) -> None:
+def test_the_owner_of_a_pod_is_named(owner: str, labels: dict[str, str], told: tuple[str, str, str]) -> None:
     document = pod("p", owner=owner)
     document["metadata"]["labels"] = labels
     assert workload_of(document) == told

@@ -83,7 +83,7 @@ def test_two_files_of_one_name_are_refused(scenario: Path, tmp_path: Path) -> No
     assert "both are named 'same'" in done.output
 
 
-def test_a_plot_that_cannot_be_drawn_is_told_before_anything_runs(scenario: Path) -> None:
+def test_a_plot_that_cannot_be_drawn_is_reported_before_anything_runs(scenario: Path) -> None:
     done = simulate("-f", scenario, "--plot", "a.gif")
     assert done.exit_code != 0
     assert "expected a name that ends in .png or .svg" in str(done.exception)

@@ -55,7 +55,7 @@ def test_the_image_does_not_run_as_root() -> None:
     assert int(group) > 0
 
 
-def test_the_image_tells_how_it_is() -> None:
+def test_the_image_has_a_health_check() -> None:
     checks = [rest for name, rest in final() if name == "HEALTHCHECK"]
     assert len(checks) == 1
     assert json.loads(checks[0].partition("CMD ")[2]) == ["koordpy", "health"]

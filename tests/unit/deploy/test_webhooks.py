@@ -39,7 +39,7 @@ def test_kind_of_configuration_is_what_its_paths_do(document: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("name", WEBHOOKS)
-def test_webhook_asks_for_what_its_path_handles(name: str) -> None:
+def test_webhook_rules_match_what_its_path_handles(name: str) -> None:
     webhook = WEBHOOKS[name]
     path = PATHS[webhook["clientConfig"]["service"]["path"]]
     assert webhook["sideEffects"] == "None"

@@ -63,7 +63,7 @@ def test_a_rule_is_taken_apart() -> None:
     ]
 
 
-def test_a_role_that_is_bound_to_somebody_else_gives_nothing() -> None:
+def test_a_role_that_is_bound_to_another_subject_grants_nothing() -> None:
     assert grants_of("you", [ROLE, BINDING]) == []
 
 

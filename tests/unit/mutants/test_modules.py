@@ -17,7 +17,7 @@ def write(folder: Path, source: str, tests: str = "tests/test_a.py") -> Path:
     return path
 
 
-def test_all_modules_and_their_tests_are_where_the_list_says() -> None:
+def test_all_listed_modules_and_tests_exist() -> None:
     for module in read(ROOT / "pyproject.toml").values():
         module.check(ROOT)
         assert module.source

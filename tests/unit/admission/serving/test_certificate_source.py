@@ -71,7 +71,7 @@ async def test_the_first_certificate_is_served_at_once(tmp_path: Path) -> None:
     assert replica.events == [("published", made(1).cert)]
 
 
-async def test_a_new_authority_is_told_and_has_time_to_spread_before_it_is_used(tmp_path: Path) -> None:
+async def test_a_new_authority_is_announced_and_has_time_to_spread_before_it_is_used(tmp_path: Path) -> None:
     replica = Replica(tmp_path)
     await replica.round()
     replica.events.clear()
@@ -92,7 +92,7 @@ async def test_a_certificate_of_the_same_authority_is_served_at_once(tmp_path: P
     assert [event for event, _ in replica.events] == ["published", "published"]
 
 
-async def test_the_store_is_told_what_is_served(tmp_path: Path) -> None:
+async def test_the_store_gets_the_serving_certificate(tmp_path: Path) -> None:
     replica = Replica(tmp_path)
     await replica.round()
     replica.shelf.held = made(2)

@@ -31,7 +31,7 @@ def loaded(pem: bytes) -> x509.Certificate:
     return x509.load_pem_x509_certificate(pem)
 
 
-def test_the_certificate_says_what_kube_apiserver_looks_for() -> None:
+def test_the_certificate_has_what_kube_apiserver_checks() -> None:
     fresh = generator.generate(DNS, NOW)
     cert, ca = loaded(fresh.cert), loaded(fresh.ca_cert)
     cert.verify_directly_issued_by(ca)
@@ -139,7 +139,7 @@ def test_a_certificate_that_begins_later_is_replaced() -> None:
         ({"cert": made().ca_cert, "key": made().ca_key}, "not for koordinator-webhook-service"),
     ],
 )
-def test_what_is_wrong_is_told(damage: dict[str, Any], told: str) -> None:
+def test_errors_are_reported(damage: dict[str, Any], told: str) -> None:
     assert generator.problem(replace(made(), **damage), DNS, NOW).startswith(told)
 
 

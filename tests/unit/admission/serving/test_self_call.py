@@ -37,7 +37,7 @@ async def test_any_answer_under_an_accepted_certificate_is_good(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("hosts", [["service.ns.svc"], ["10.1.2.3"], ["*.a.example"]])
-async def test_by_default_the_name_is_what_the_certificate_says(tmp_path: Path, hosts: list[str]) -> None:
+async def test_by_default_the_name_is_that_of_the_certificate(tmp_path: Path, hosts: list[str]) -> None:
     give(tmp_path, hosts)
     async with RawServer(fails, tls=certificates.server_context(tmp_path)) as server:
         assert await SelfCall(lambda: server.url, tmp_path).call() is None
@@ -96,7 +96,7 @@ async def test_a_folder_without_a_certificate_is_a_problem(tmp_path: Path, conte
     assert problem.startswith("cannot read the certificates to trust: ")
 
 
-async def test_nobody_listening_is_a_problem(tmp_path: Path) -> None:
+async def test_a_closed_port_is_a_problem(tmp_path: Path) -> None:
     give(tmp_path, ["localhost"])
     problem = await SelfCall(lambda: "https://127.0.0.1:1", tmp_path, name="localhost").call()
     assert problem is not None

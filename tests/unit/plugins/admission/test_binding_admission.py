@@ -66,7 +66,7 @@ def test_user_whose_name_contains_an_item_may_bind(username: str) -> None:
 
 
 @pytest.mark.parametrize("args", [{}, {"namespaces": "*"}, {"userName": " ,", "namespaces": "*"}])
-def test_without_user_names_everybody_may_bind(args: dict[str, str]) -> None:
+def test_without_user_names_every_user_may_bind(args: dict[str, str]) -> None:
     assert bind(args) == ("", "")
 
 

@@ -78,7 +78,7 @@ def test_pinned_pods_need_whole_cpus(qos: str, amounts: list[str], problem: str)
     assert refusal(labelled(qos, *(containers or [container()]), priority=9500)) == message
 
 
-def test_everything_that_is_wrong_is_told() -> None:
+def test_all_errors_are_reported() -> None:
     assert refusal(labelled("LSR", container(requests={"memory": "1Gi"}))) == (
         f"[Pod: Forbidden: {QOS}=LSR and priorityClass= {COMBINATION}, "
         "pod.spec.containers[*].resources.requests: Required value: LSR Pod must declare the requested CPUs]"
@@ -105,7 +105,7 @@ def test_null_priority_class_label_hides_the_number() -> None:
     assert "spec.priority" in updated(hidden, labelled(priority=9500))
 
 
-def test_sub_priority_is_immutable_unless_a_gate_says_otherwise() -> None:
+def test_sub_priority_is_immutable_unless_a_gate_allows_changes() -> None:
     old, new = pod(CPU, labels={SUB_PRIORITY: "1"}), pod(CPU)
     assert updated(old, new) == f'labels.{SUB_PRIORITY}: Invalid value: "": {IMMUTABLE}'
     assert updated(old, new, ColocationProfileSkipValidatingPriority=True) == ""

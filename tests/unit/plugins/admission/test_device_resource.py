@@ -64,7 +64,7 @@ def test_parts_of_gpus(requests: dict[str, str], message: str) -> None:
     assert refused(requests) == message
 
 
-def test_same_complaint_about_two_containers_is_told_once() -> None:
+def test_the_same_error_of_two_containers_is_reported_once() -> None:
     assert (
         refused({SHARED: "2"}, {SHARED: "2"}, {GPU: "0"}) == f'[{NO_MEMORY}, Invalid value: "0": {NOTHING}]'
     )

@@ -201,7 +201,7 @@ def test_a_tree_begins_below_the_root_quota_and_reaches_down_to_known_children()
     )
 
 
-def test_key_update_gate_asks_for_inclusion_only() -> None:
+def test_key_update_gate_requires_inclusion_only() -> None:
     parent = quota("a", max={"cpu": "10", "memory": "1Gi"}, is_parent="true")
     assert "not the same" in Stage(parent).create(CHILD | {"spec": {"max": {"cpu": "1"}}})
     gated = Stage(parent, ElasticQuotaEnableUpdateResourceKey=True)

@@ -47,7 +47,7 @@ def test_labels_of_a_rule_must_be_there(labels: dict[str, str], message: str) ->
     assert refusal(pod(labels=labels), config(rule("app", "tier")), gates=GATE) == message
 
 
-def test_first_rule_that_is_broken_is_told() -> None:
+def test_the_first_violated_rule_is_reported() -> None:
     rules = config(rule("a", namespaceWhitelist=["ns"]), rule("b", namespaceWhitelist=["other"]), rule("c"))
     assert refusal(pod(), rules, gates=GATE) == "required label 'b' is missing"
 

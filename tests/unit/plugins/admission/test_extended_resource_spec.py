@@ -43,7 +43,7 @@ def test_gate_switches_it_off() -> None:
 
 
 @pytest.mark.parametrize("text", ["{}", "null", '{"containers":null}', '{"other": 1}'])
-def test_pod_without_batch_resources_keeps_an_annotation_that_says_nothing(text: str) -> None:
+def test_pod_without_batch_resources_keeps_an_empty_annotation(text: str) -> None:
     assert annotation(mutated(pod(annotations={KEY: text}))) == text
 
 

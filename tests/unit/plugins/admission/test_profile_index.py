@@ -85,7 +85,7 @@ IndexAgainstScan.TestCase.settings = settings(max_examples=60, stateful_step_cou
 TestIndexAgainstScan = IndexAgainstScan.TestCase
 
 
-def test_selector_that_cannot_be_read_matches_and_says_so() -> None:
+def test_an_invalid_selector_matches_and_is_reported() -> None:
     matcher = Matcher(read(profile(selector={"matchExpressions": [{"key": "a", "operator": "Bogus"}]})))
     assert matcher.matches({}, {})
     assert '"Bogus" is not a valid label selector operator' in matcher.reason({}, {})

@@ -376,7 +376,7 @@ def test_profiles_that_are_refused_only_together_are_named() -> None:
     assert [item.rule for item in found if item.severity is Severity.WARNING] == ["conflict"]
 
 
-def test_profiles_whose_common_pods_are_refused_are_told_of_each_other() -> None:
+def test_profiles_whose_common_pods_are_refused_are_reported_together() -> None:
     web = {"matchLabels": {"tier": "web"}}
     found = lint(
         profile("a", **SOUND),

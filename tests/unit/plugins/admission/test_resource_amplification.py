@@ -74,7 +74,7 @@ def test_malformed_annotation_is_an_error_of_the_webhook(annotations: dict[str, 
     assert problem in answer["message"]
 
 
-def test_only_status_updates_are_looked_at() -> None:
+def test_only_status_updates_are_handled() -> None:
     broken = node({RATIO: "1"}, cpu="1")
     assert update(broken, broken, subResource="")["allowed"]
     assert update(broken, broken, operation="CREATE")["allowed"]

@@ -68,7 +68,7 @@ def test_the_right_number_is_taken_or_none(available: list[Processor], count: in
 
 
 @given(processors, processors, st.integers(0, 45))
-def test_choosing_from_two_kinds_never_takes_more_than_asked(
+def test_choosing_from_two_kinds_never_takes_more_than_requested(
     lsr: list[Processor], shared: list[Processor], count: int
 ) -> None:
     shared = [Processor(p.cpu + 100, p.core, p.socket, p.node) for p in shared]

@@ -169,7 +169,7 @@ def test_scores_agree_with_the_plain_form(
 
 @settings(max_examples=100, deadline=None)
 @given(crowds(), pods(bound=False), pods(), st.sampled_from(NAMES))
-def test_a_state_that_is_told_of_a_pod_is_as_if_the_pod_had_been_there(
+def test_adding_a_pod_to_a_state_equals_counting_it_from_the_start(
     crowd: list[Any], pod: Pod, other: Pod, place: str
 ) -> None:
     cluster = Cluster()

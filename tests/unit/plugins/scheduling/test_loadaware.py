@@ -203,7 +203,7 @@ THRESHOLDS = st.fixed_dictionaries({}, optional={"cpu": st.integers(0, 100), "me
 
 
 @given(data=st.data())
-def test_nodes_that_are_not_looked_at_closely_are_those_that_pass(data: st.DataObject) -> None:
+def test_nodes_without_an_exact_check_are_those_that_pass(data: st.DataObject) -> None:
     plugin = made(
         usageThresholds=data.draw(THRESHOLDS),
         prodUsageThresholds=data.draw(THRESHOLDS),

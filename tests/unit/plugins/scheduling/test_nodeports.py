@@ -38,7 +38,7 @@ def fits(fw: Framework, state: CycleState) -> list[bool]:
     return answer
 
 
-def test_a_port_is_free_once_its_pod_is_taken_away_in_thought() -> None:
+def test_a_port_is_free_once_its_pod_is_removed_hypothetically() -> None:
     victim = pod("v", 80, 90, node_name="a")
     fw, state, a = wanting_80(victim)
     assert fits(fw, state) == [False, True]

@@ -175,7 +175,7 @@ def test_scores_agree_with_the_plain_form(crowd: list[Any], pod: Pod, other: Pod
     pods(terminating=False),
     st.sampled_from(NAMES),
 )
-def test_a_state_that_is_told_of_a_pod_is_as_if_the_pod_had_been_there(
+def test_adding_a_pod_to_a_state_equals_counting_it_from_the_start(
     crowd: list[Any], pod: Pod, other: Pod, place: str
 ) -> None:
     cluster = Cluster()
@@ -257,7 +257,7 @@ def test_pods_of_a_service_are_spread_by_default() -> None:
 
 
 @pytest.mark.parametrize("kind", [ReplicaSet, StatefulSet])
-def test_the_owner_tells_who_is_alike(kind: type[ReplicaSet]) -> None:
+def test_the_owner_determines_the_default_selector(kind: type[ReplicaSet]) -> None:
     cluster = Cluster()
     selectors = DefaultSelectors(cluster)
     owner = {"apiVersion": "apps/v1", "kind": kind.__name__, "name": "o", "controller": True}
@@ -273,7 +273,7 @@ def test_the_owner_tells_who_is_alike(kind: type[ReplicaSet]) -> None:
     assert str(selectors.of(pod)) == "app=a,hash=1"
 
 
-def test_a_replication_controller_tells_who_is_alike() -> None:
+def test_a_replication_controller_determines_the_default_selector() -> None:
     cluster = Cluster()
     owner = {"apiVersion": "v1", "kind": "ReplicationController", "name": "o", "controller": True}
     pod = decode(Pod, {"metadata": {"namespace": "x", "ownerReferences": [owner]}})

@@ -56,7 +56,7 @@ def outcome(incoming: Pod, args: dict[str, Any] | None = None) -> FilterOutcome:
     return fw.find_feasible(fw.new_state(), incoming, fw.handle.nodes.all())
 
 
-def test_only_the_hints_nodes_are_looked_at() -> None:
+def test_only_the_hints_nodes_are_evaluated() -> None:
     result = outcome(pod({"nodeNames": ["n2", "unknown"]}))
     assert list(result.kept.names) == ["n2"]
     assert list(result.absent) == ["n1", "n3"]
@@ -76,7 +76,7 @@ def test_preferred_nodes_are_cut_before_they_are_compared_with_the_others() -> N
     assert list(outcome(pod(hint), {"maxHintNodes": 1}).kept.names) == ["n1", "n2"]
 
 
-def test_without_a_hint_every_node_is_looked_at() -> None:
+def test_without_a_hint_every_node_is_evaluated() -> None:
     assert len(outcome(pod()).kept) == 3
 
 

@@ -227,11 +227,11 @@ def test_pods_without_a_budget_can_be_protected() -> None:
         ),
     ],
 )
-def test_what_keeps_a_pod_is_told(fields: dict[str, Any], item: Pod, reason: str) -> None:
+def test_the_reason_against_an_eviction_is_returned(fields: dict[str, Any], item: Pod, reason: str) -> None:
     assert evictor(**fields).reasons_against(item) == [reason]
 
 
-def test_the_pods_own_wish_is_told_first() -> None:
+def test_the_pods_annotation_is_the_first_reason() -> None:
     both = pod({"annotations": {PREFER_NOT: "", "kubernetes.io/config.mirror": ""}})
     assert evictor(noEvictionPolicy="Mandatory").reasons_against(both) == [
         "it has the annotation prefer-no-eviction",
@@ -240,7 +240,7 @@ def test_the_pods_own_wish_is_told_first() -> None:
 
 
 @pytest.mark.parametrize("replicas", [0, 1])
-def test_one_replica_asks_for_nothing(replicas: int) -> None:
+def test_min_replicas_of_one_protects_nothing(replicas: int) -> None:
     assert evictor(minReplicas=replicas).filter(pod())
 
 
@@ -348,7 +348,7 @@ def test_protections_come_from_the_list_or_the_older_switches() -> None:
     )
 
 
-async def test_evictions_go_through_the_api_and_are_told_of() -> None:
+async def test_evictions_go_through_the_api_and_are_reported() -> None:
     clock = FakeClock(NOW)
     server = ApiServer(clock=clock)
     await server.load()

@@ -39,7 +39,7 @@ def test_a_node_is_normal_again_after_more_than_the_other_count() -> None:
         assert detector.is_abnormal is expected
 
 
-def test_an_anomaly_ends_after_a_minute_unless_told_otherwise() -> None:
+def test_an_anomaly_ends_after_a_minute_by_default() -> None:
     detector = abnormal_detector()
     assert detector.mark_abnormal(duration.MINUTE)
     assert not detector.mark_abnormal(duration.MINUTE + 1)

@@ -256,7 +256,7 @@ async def test_a_failed_fit_leaves_the_target_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(("node_fit", "evicted"), [(True, []), (False, ["x"])])
-async def test_without_node_fit_targets_are_not_asked(node_fit: bool, evicted: list[str]) -> None:
+async def test_without_node_fit_targets_are_not_checked(node_fit: bool, evicted: list[str]) -> None:
     evictions = Evictions()
     target = usage({"cpu": 0}, "n2")
     target.node.spec.unschedulable = True
@@ -272,7 +272,7 @@ async def test_refused_and_filtered_pods_change_nothing() -> None:
     assert source.usage["cpu"] == 1900_000_000
 
 
-async def test_without_targets_nobody_is_asked() -> None:
+async def test_without_targets_no_pod_is_checked() -> None:
     evictions = Evictions()
     sources = balancing.Sources(False, [usage({"cpu": 3000}, x={"cpu": 600})], [])
     await balancing.balance(sources, {"cpu": UNIT}, evictions.policy())

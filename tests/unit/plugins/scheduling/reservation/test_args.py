@@ -33,7 +33,7 @@ def test_defaults_are_koordinators() -> None:
         ({"ignoredResourceGroups": ["kubernetes.io"]}, "must be usable as an extended resource prefix"),
     ],
 )
-def test_what_is_wrong_is_told(fields: dict[str, Any], problem: str) -> None:
+def test_errors_are_reported(fields: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read(**fields)
     assert problem in str(caught.value)

@@ -68,7 +68,7 @@ class _Caller:
         return found
 
 
-async def test_an_owner_prefers_its_reservation_and_is_told_which_it_got() -> None:
+async def test_an_owner_prefers_its_reservation_and_is_annotated_with_it() -> None:
     caller = _Caller(reservation("r", cpu="8"))
     assert caller.filter(pod("other", "5")) == ["n2"]
     wanted = claimant("x", "r", "5")

@@ -216,7 +216,7 @@ def test_reservations_keep_from_each_other_as_pods_do() -> None:
     assert outcome.kept.names == ["n2"]
 
 
-def test_a_pod_that_a_reserve_pods_term_matches_is_signed_by_nobody() -> None:
+def test_a_pod_that_a_reserve_pods_term_matches_is_not_signed() -> None:
     caller = Caller()
     whole = caller.profiles.whole_of("default-scheduler")
     assert whole is not None

@@ -177,7 +177,7 @@ async def test_a_reservation_that_is_not_placed_never_expires() -> None:
         ({"ttl": "1h", "expires": format_time(NOW + timedelta(seconds=9))}, 0, 9),
     ],
 )
-async def test_when_a_reservation_is_looked_at_again(
+async def test_when_a_reservation_is_reconciled_again(
     spec: dict[str, str], age: int, seconds: float | None
 ) -> None:
     world = World()
@@ -186,7 +186,7 @@ async def test_when_a_reservation_is_looked_at_again(
     assert await world.sync(held) == seconds
 
 
-async def test_somebody_elses_write_is_not_lost() -> None:
+async def test_a_concurrent_write_of_another_client_is_not_lost() -> None:
     world = World()
     held = await world.add("r", allocateOnce=False)
     await world.add_pod("p", held)
@@ -220,7 +220,7 @@ async def test_what_cannot_be_written_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize("cleans", [True, False])
-async def test_pods_of_a_reservation_that_is_gone_are_released_where_the_gate_says_so(cleans: bool) -> None:
+async def test_pods_of_a_deleted_reservation_are_released_where_the_gate_is_enabled(cleans: bool) -> None:
     world = World(cleans=cleans)
     held = await world.add("r")
     await world.add_pod("p", held)
@@ -298,7 +298,7 @@ async def test_what_ended_is_deleted_at_once_when_its_node_is_gone() -> None:
     assert await world.client.list_all(Reservation) == []
 
 
-async def test_running_it_looks_at_everything_and_follows() -> None:
+async def test_running_it_reconciles_everything_and_follows() -> None:
     world = World()
     first = await world.add("first")
     running = asyncio.create_task(world.controller.run())

@@ -54,7 +54,7 @@ class TestFilter:
         assert scene.fits(claimant("x", cpu="6"))
         assert scene.reasons(claimant("y", cpu="7")) == {"n1": ("Insufficient cpu by node",)}
 
-    def test_nodes_that_refuse_alike_give_their_own_reasons(self) -> None:
+    def test_nodes_that_refuse_equally_give_their_own_reasons(self) -> None:
         scene = Scene(
             [node(f"n{i}", cpu="10", memory="1Gi" if i % 2 else "8Gi") for i in range(1, 7)],
             [
@@ -304,7 +304,7 @@ class TestReserve:
         status = scene.framework.run_reserve(state, wanted, "n1")
         assert "target reservation is terminating" in status.message
 
-    def test_a_changed_reservation_makes_a_bind_look_again(self) -> None:
+    def test_a_changed_reservation_makes_a_bind_filter_again(self) -> None:
         scene = Scene(objects=[reservation("r", cpu="1")])
         table = scene.cluster.nodes
         row, moment = table.row_of("n1"), table.moment

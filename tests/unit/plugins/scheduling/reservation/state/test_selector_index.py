@@ -64,7 +64,7 @@ def test_detail_adds_nodes_and_values() -> None:
     assert made.describe(detail=True)["byKeyValue"] == {"team": {"x": {**counts, "byNode": {"n1": 1}}}}
 
 
-def test_the_plugin_looks_only_where_the_index_points() -> None:
+def test_the_plugin_checks_only_nodes_of_the_index() -> None:
     args = {"reservationSelectorIndex": {"enabled": True, "keys": ["team"]}}
     scene = Scene(objects=[reservation("r", labels={"team": "x"})], args=args)
     assert scene.fits(claimant("a", "r", affinity='{"reservationSelector":{"team":"x"}}'))
@@ -74,7 +74,7 @@ def test_the_plugin_looks_only_where_the_index_points() -> None:
     assert shown["byKeyValue"]["team"]["x"]["byNode"] == {"n1": 1}
 
 
-def test_what_a_node_holds_can_be_looked_at() -> None:
+def test_the_reservations_of_a_node_are_served() -> None:
     scene = Scene(objects=[reservation("r", cpu="4", ports=[80]), user("a", "r")])
     show = scene.plugin.endpoints()["nodeReservations/{node_name}"]
     assert show(node_name="n2") == {}
