@@ -90,4 +90,4 @@ def examine(plane: ControlPlane, koordpy: Koordpy, folder: Path, scheduler: Docu
     assert ill.returncode == 1
     assert "koordpy runs in light mode: every bind is refused" in ill.stdout
     # The configuration enables leader election, and there has never been a leader.
-    assert "kube-scheduler never led" in ill.stdout
+    assert "kube-scheduler was never elected" in ill.stdout
