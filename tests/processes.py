@@ -1,4 +1,4 @@
-"""Whole processes for tests, and what tests look at in them."""
+"""Whole processes for tests, and the parts of them that tests inspect."""
 
 from typing import Any
 

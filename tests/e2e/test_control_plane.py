@@ -98,7 +98,7 @@ def test_nothing_survives_a_killed_parent(tmp_path: Path) -> None:
 
 
 def running(pid: int) -> bool:
-    """Whether the process lives; a zombie, which nobody reaps in a container, does not."""
+    """Whether the process lives; a zombie, which no process reaps in a container, does not."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:

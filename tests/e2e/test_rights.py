@@ -38,7 +38,7 @@ NOT_SEEN = {
         "koordpy-qos-agent: create tokenreviews.authentication.k8s.io",
     },
     "koordpy-scheduler": {
-        # A Reservation that ended a day ago; a write that somebody else's came before; what plugins annotate.
+        # A Reservation that ended a day ago; a write after another client's; what plugins annotate.
         "koordpy-reservations: delete reservations.scheduling.koordinator.sh",
         "koordpy-reservations: get reservations.scheduling.koordinator.sh",
         "koordpy-reservations: patch reservations.scheduling.koordinator.sh",

@@ -224,7 +224,7 @@ async def test_extender_with_reservations(
         assert await stage.bind(owner, "n0") == ""
         asked = connection.requests
         await until(lambda: any(found.verb == "delete" for found in asked))
-        # A write that somebody else's came before is made once more, with the object as it is then.
+        # A write after another client's is made once more, with the object as it is then.
         server.faults = _conflicts_once("/reservations/late/status")
         await create(client, resource_of(Reservation), {"metadata": {"name": "late"}, "spec": spec})
         await until(lambda: any(found.is_available and found.metadata.name == "late" for found in held))

@@ -44,7 +44,7 @@ def key(document: Document) -> tuple[str, str, str]:
 
 
 def revision(document: Document) -> str:
-    """Return what changes when somebody changes an object: its generation where it has one.
+    """Return what changes whenever an object is changed: its generation where it has one.
 
     The status of definitions is written by the API server itself, whenever it gets to it.
     """

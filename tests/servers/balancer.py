@@ -1,6 +1,6 @@
 """A Kubernetes service on one machine: connections to one address go to the backends that are ready.
 
-As kube-proxy does, it deals out connections, not requests, and never looks into them: one that is open stays
+As kube-proxy does, it deals out connections, not requests, and does not read them: one that is open stays
 where it is while its backend is not ready any more. A backend that cannot be reached is passed over.
 """
 

@@ -1,4 +1,4 @@
-"""Bodies that nobody should send: valid ones with something wrong in them, and plain rubbish."""
+"""Hostile bodies: valid ones with one thing wrong in them, and arbitrary bytes."""
 
 import json
 import random

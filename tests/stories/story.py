@@ -1,4 +1,4 @@
-"""The stories themselves. Each takes a fresh cluster and asserts what an operator would look at."""
+"""The stories themselves. Each takes a fresh cluster and asserts what an operator would check."""
 
 import csv
 import gzip

@@ -99,7 +99,7 @@ def free_port() -> int:
     (which all set SO_REUSEADDR) may still listen on it, and until one does, connections are refused.
     """
     probe = socket.socket()
-    if sys.platform == "linux":  # elsewhere nobody could listen there as long as it is held
+    if sys.platform == "linux":  # elsewhere no process could listen there while it is held
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         _HELD.append(probe)
     probe.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Linters are found by the kind that they look at, and what they find is sorted for people."""
+"""Linters are found by the kind that they check, and findings are sorted for display."""
 
 import pytest
 

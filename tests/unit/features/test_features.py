@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[3]
 
 
 class ThirdParty(Plugin, Score, Permit):
-    """A plugin of somebody else: follows NodeSLOs, writes pods, lets pods wait."""
+    """A third-party plugin: follows NodeSLOs, writes pods, lets pods wait."""
 
     name = "ThirdParty"
     needs = Needs(rights=(Right("patch", "pods"),), longest_wait=30, elsewhere=("a licence",))

@@ -31,7 +31,7 @@ def made(cluster: Cluster, **args: Any) -> InterPodAffinity:
 
 
 class Plain:
-    """One pod and one node at a time, as kube-scheduler looks at them."""
+    """One pod and one node at a time, as kube-scheduler evaluates them."""
 
     def __init__(self, cluster: Cluster, pod: Pod, candidates: NodeSet) -> None:
         self.pod = pod

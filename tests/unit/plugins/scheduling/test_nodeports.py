@@ -1,4 +1,4 @@
-"""Ports of pods that come and go in thought."""
+"""Ports of pods that are added and removed hypothetically."""
 
 from typing import Any
 

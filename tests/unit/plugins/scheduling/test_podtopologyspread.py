@@ -46,7 +46,7 @@ def made(cluster: Cluster, **args: Any) -> PodTopologySpread:
 
 
 class Plain:
-    """One pod and one node at a time, as kube-scheduler looks at them."""
+    """One pod and one node at a time, as kube-scheduler evaluates them."""
 
     def __init__(self, pod: Pod, candidates: NodeSet, sort: str) -> None:
         self.pod = pod

@@ -75,7 +75,7 @@ class _Opinionated(ReservationPreBind):
 
 
 def one_by_one(opinion: Opinion) -> type[Plugin]:
-    """The plugin that looks at one pair at a time."""
+    """The plugin, evaluating one pair at a time."""
 
     class OneByOne(
         _Opinionated,
@@ -132,7 +132,7 @@ def one_by_one(opinion: Opinion) -> type[Plugin]:
 
 
 def all_at_once(opinion: Opinion) -> type[Plugin]:
-    """The plugin that looks at all pairs together."""
+    """The plugin, evaluating all pairs together."""
 
     def verdict(statuses: Sequence[Status]) -> Verdict:
         table = sorted({status.reasons for status in statuses})
