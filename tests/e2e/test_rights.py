@@ -113,9 +113,7 @@ def test_with_cert_manager_no_secret_is_asked_for(tmp_path: Path) -> None:
         port = free_port()
         here = f"bindAddress: 127.0.0.1\n  port: {port}\n  certificates:\n    host: 127.0.0.1"
         changes = {"/var/run/koordpy/certs": "{folder}/tls", "certificates:": here}
-        webhooks = installation.component(
-            "koordpy-webhooks", {"koordpy-webhooks-config": changes, "koordpy-scheduler-profiles": {}}
-        )
+        webhooks = installation.component("koordpy-webhooks", {"koordpy-webhooks-config": changes})
         # What cert-manager puts into the Secret that is mounted, and its injector into the configurations.
         authority = Authority()
         authority.issue(webhooks.folder / "tls", "127.0.0.1")
