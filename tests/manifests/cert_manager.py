@@ -1,4 +1,4 @@
-"""Room for cert-manager's objects in a cluster without cert-manager."""
+"""The definitions of cert-manager's objects in a cluster without cert-manager."""
 
 CERT_MANAGER = [
     {

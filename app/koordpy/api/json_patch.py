@@ -180,8 +180,8 @@ class _Pointer(jsonpatch.JsonPointer):
             doc = self.walk(doc, part)
         return self.at(doc, self.parts[-1])
 
-    def at(self, container: Any, key: str, room: int = 0) -> tuple[Any, Any]:
-        """Return an object or list with the key in Python's form; `room` 1 allows appending."""
+    def at(self, container: Any, key: str, beyond: int = 0) -> tuple[Any, Any]:
+        """Return an object or list with the key in Python's form; `beyond` 1 allows the index past it."""
         if isinstance(container, dict):
             return container, key
         if not isinstance(container, list):
@@ -189,7 +189,7 @@ class _Pointer(jsonpatch.JsonPointer):
             raise jsonpatch.JsonPointerException(f"there is {found} around {key!r}")
         if not _POSITION.fullmatch(key):
             raise jsonpatch.JsonPointerException(f"{key!r} is not a list position")
-        size = len(container) + room
+        size = len(container) + beyond
         position = int(key) if len(key) < 20 else size
         if position < 0:
             position += size
@@ -215,4 +215,4 @@ class _NewPlace(_Place):
         for part in self.parts[:-1]:
             doc = self.walk(doc, part)
         last = self.parts[-1]
-        return (doc, last) if isinstance(doc, list) and last == "-" else self.at(doc, last, room=1)
+        return (doc, last) if isinstance(doc, list) and last == "-" else self.at(doc, last, beyond=1)

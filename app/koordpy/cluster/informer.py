@@ -48,7 +48,7 @@ _REFUSALS = 3
 _BREATH = 100
 """Objects applied before other work gets its turn."""
 
-_GLANCES, _GLANCE = 10, 0.025
+_POLLS, _POLL_SECONDS = 10, 0.025
 """How often, and at what interval in seconds, the progress of a watch is checked."""
 
 EVENTS = Counter("koordpy_informer_events_total", "Watch events applied.", ["kind", "type"])
@@ -225,10 +225,10 @@ class Informer(Generic[T]):
         latest = await self._client.list_page(self.store.type, self._selector.namespace, limit=1)
         version = _number(latest.metadata.resource_version)
         if version is not None:
-            for _ in range(_GLANCES):
+            for _ in range(_POLLS):
                 if (_number(self.resource_version) or 0) >= version:
                     return
-                await self._sleep(_GLANCE)
+                await self._sleep(_POLL_SECONDS)
         async with contextlib.aclosing(self._pages()) as pages:
             async for page in pages:
                 async for some in _in_turns(page.items):

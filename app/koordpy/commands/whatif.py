@@ -145,11 +145,15 @@ def _show_stop(to: Console, stop: dict[str, Any]) -> None:
             f"  [red]{refused['nodes']} refused[/red] by {escape(refused['plugin'])}: "
             f"{escape(refused['reason'])} [dim]({escape(names)}{more})[/dim]"
         )
-    room = stop["room"]
-    if room is not None:
-        names = ", ".join(f"{victim['namespace']}/{victim['name']}" for victim in room["victims"])
-        budgets = f", violating {counted(room['pdb_violations'], 'budget')}" if room["pdb_violations"] else ""
-        to.print(f"  evicting {escape(names)} from {escape(room['node'])} would make room{budgets}")
+    eviction = stop["eviction"]
+    if eviction is not None:
+        names = ", ".join(f"{victim['namespace']}/{victim['name']}" for victim in eviction["victims"])
+        budgets = (
+            f", violating {counted(eviction['pdb_violations'], 'budget')}"
+            if eviction["pdb_violations"]
+            else ""
+        )
+        to.print(f"  evicting {escape(names)} from {escape(eviction['node'])} would make room{budgets}")
     elif stop["preemption_might_help"]:
         number = stop["preemption_might_help"]
         refuse = f"{counted(number, 'node')} {'refuses' if number == 1 else 'refuse'} it for now only"

@@ -52,7 +52,7 @@ def runs() -> list[tuple[str, str]]:
     return found
 
 
-def alike(text: str) -> str:
+def comparable(text: str) -> str:
     """Take out of a text what is different each time."""
     for pattern, instead in _VARIES:
         text = pattern.sub(instead, text)
@@ -137,7 +137,7 @@ async def test_commands_print_what_the_page_shows(shop: Stage, tmp_path: Path) -
         else:
             told = await printed(process)
         code = process.returncode or 0
-        assert alike(told) == alike(shown), command
+        assert comparable(told) == comparable(shown), command
         checked += 1
     assert checked >= 6
 

@@ -29,7 +29,7 @@ START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 class Process:
     """One candidate. `works` counts how often its part began, `at_work` whether it runs.
 
-    With `gives_room` its work must be fenced; then `catching_up` is the number of seconds that it needs to
+    With `allocates` its work must be fenced; then `catching_up` is the number of seconds that it needs to
     catch up.
     """
 
@@ -40,7 +40,7 @@ class Process:
         seed: int,
         *,
         alone: bool = False,
-        gives_room: bool = False,
+        allocates: bool = False,
     ) -> None:
         self.clock = clock
         self.extender = extender(world([node("n1")], []))
@@ -52,7 +52,7 @@ class Process:
         rng = random.Random(seed)
         self.election = ExtenderElection(self.extender, client, lease, clock=clock, rng=rng)
         self.election.add("work", self._work)
-        if gives_room:
+        if allocates:
             self.election.guard(self._catch_up)
 
     @property
@@ -86,7 +86,7 @@ async def _at_once() -> None:
     """Wait for nothing."""
 
 
-def play(scene: Callable[[Process, Process], Awaitable[None]], *, gives_room: bool = False) -> None:
+def play(scene: Callable[[Process, Process], Awaitable[None]], *, allocates: bool = False) -> None:
     """Start the election of two processes, the first one a second before the other."""
 
     async def program(loop: SimulatedLoop) -> None:
@@ -96,7 +96,7 @@ def play(scene: Callable[[Process, Process], Awaitable[None]], *, gives_room: bo
         client = Client(ServerChannel(server))
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "koordinator-system"}}
         await client.create_raw(resource_of(Namespace), "", namespace)
-        first, second = (Process(client, clock, seed, gives_room=gives_room) for seed in (1, 2))
+        first, second = (Process(client, clock, seed, allocates=allocates) for seed in (1, 2))
         first.election.begin(_at_once)
         await asyncio.sleep(1)
         second.election.begin(_at_once)
@@ -176,7 +176,7 @@ def test_a_single_process_needs_no_lease() -> None:
         clock = SimulatedClock(loop, START)
         server = ApiServer(clock=clock, controllers=False)
         await server.load()
-        process = Process(Client(ServerChannel(server)), clock, 1, alone=True, gives_room=True)
+        process = Process(Client(ServerChannel(server)), clock, 1, alone=True, allocates=True)
         assert await process.may_bind() == 0
         process.election.begin(_at_once)
         await asyncio.sleep(1)
@@ -204,7 +204,7 @@ def test_the_first_bind_of_a_cluster_waits_for_the_lease_alone() -> None:
     async def scene(first: Process, second: Process) -> None:
         assert await first.may_bind() == 0
 
-    play(scene, gives_room=True)
+    play(scene, allocates=True)
 
 
 def test_a_bind_at_another_process_waits_until_the_leader_has_released_the_lease() -> None:
@@ -218,7 +218,7 @@ def test_a_bind_at_another_process_waits_until_the_leader_has_released_the_lease
         assert second.at_work
         assert await second.may_bind() == 0
 
-    play(scene, gives_room=True)
+    play(scene, allocates=True)
 
 
 def test_a_bind_waits_until_earlier_allocations_are_known() -> None:
@@ -228,7 +228,7 @@ def test_a_bind_waits_until_earlier_allocations_are_known() -> None:
         waited = await second.may_bind()
         assert 5 < waited < 9
 
-    play(scene, gives_room=True)
+    play(scene, allocates=True)
 
 
 def test_a_process_that_catches_up_slowly_still_gets_its_turn() -> None:
@@ -238,7 +238,7 @@ def test_a_process_that_catches_up_slowly_still_gets_its_turn() -> None:
         waits = await asyncio.gather(*(process.may_bind() for process in (second, first) for _ in range(3)))
         assert max(waits) < 30
 
-    play(scene, gives_room=True)
+    play(scene, allocates=True)
 
 
 def test_two_processes_that_are_both_called_take_turns() -> None:
@@ -259,7 +259,7 @@ def test_two_processes_that_are_both_called_take_turns() -> None:
             task.cancel()
         assert min(bound.values()) > 200
 
-    play(scene, gives_room=True)
+    play(scene, allocates=True)
 
 
 def test_a_holder_that_does_not_release_the_lease_is_named() -> None:
@@ -273,7 +273,7 @@ def test_a_holder_that_does_not_release_the_lease_is_named() -> None:
         meta = ObjectMeta(name="koord-scheduler", namespace="koordinator-system")
         spec = Lease.Spec(holder_identity="koord-scheduler-0", lease_duration_seconds=3600)
         await client.create(Lease(metadata=meta, spec=spec))
-        process = Process(client, clock, 1, gives_room=True)
+        process = Process(client, clock, 1, allocates=True)
         process.election.begin(_at_once)
         with pytest.raises(Closed, match="koordinator-system/koord-scheduler is held by koord-scheduler-0"):
             await process.may_bind()
@@ -290,7 +290,7 @@ def test_binds_report_a_lease_that_cannot_be_acquired() -> None:
         clock = SimulatedClock(loop, START)
         server = ApiServer(clock=clock, controllers=False)
         await server.load()
-        process = Process(Client(ServerChannel(server)), clock, 1, gives_room=True)
+        process = Process(Client(ServerChannel(server)), clock, 1, allocates=True)
         process.election.begin(_at_once)
         with pytest.raises(Closed, match=r'cannot be acquired: .* namespaces "koordinator-system" not found'):
             await process.may_bind()
@@ -320,7 +320,7 @@ def test_a_process_that_ends_during_a_handover_does_not_release_too_early() -> N
         assert (await writing).error is not None
         assert began < broken_off <= began + await binding - 2.5
 
-    play(scene, gives_room=True)
+    play(scene, allocates=True)
 
 
 def test_a_process_that_ends_fails_waiting_binds() -> None:
@@ -333,4 +333,4 @@ def test_a_process_that_ends_fails_waiting_binds() -> None:
         with pytest.raises(Closed, match="shutting down"):
             await waiting
 
-    play(scene, gives_room=True)
+    play(scene, allocates=True)

@@ -140,8 +140,8 @@ class ScheduleExplanations:
             return
         rehearsal = Rehearsal(framework, self._handle.cluster)
         trial = rehearsal.try_pod(pod)
-        room = rehearsal.find_evictions(pod, trial)
-        status = answer(pod, trial, room, self._clock.now(), self.settings.nodes)
+        findings = rehearsal.find_evictions(pod, trial)
+        status = answer(pod, trial, findings, self._clock.now(), self.settings.nodes)
         meta = pod.metadata
         asking = [item for item in self._known if self._asked(item) == meta.key]
         ours = [item for item in asking if item.metadata.labels.get(MANAGED_BY) == OURS]
@@ -201,7 +201,7 @@ def since(pod: Pod, now: datetime) -> datetime:
     return now
 
 
-def answer(pod: Pod, trial: Trial, room: Findings, now: datetime, nodes: int) -> dict[str, Any]:
+def answer(pod: Pod, trial: Trial, findings: Findings, now: datetime, nodes: int) -> dict[str, Any]:
     """Return a status: the result of a cycle, and which evictions would help.
 
     Members that do not apply are null, which clears them.
@@ -223,15 +223,15 @@ def answer(pod: Pod, trial: Trial, room: Findings, now: datetime, nodes: int) ->
     if not fits:
         domain |= {
             "failedMessage": message,
-            "schedulableAfterPreemption": bool(room.candidates),
+            "schedulableAfterPreemption": bool(findings.candidates),
             "nodePossibleVictims": [
                 {"nodeName": node, "possibleVictims": [_victim(pod) for pod in victims.pods]}
-                for node, victims in room.candidates.items()
+                for node, victims in findings.candidates.items()
             ],
         }
     return {
         "schedulable": fits,
-        "schedulableAfterPreemption": bool(room.candidates),
+        "schedulableAfterPreemption": bool(findings.candidates),
         "failedMessage": message,
         "lastUpdateTime": format_time(now),
         "detailedExplanation": [domain],

@@ -22,7 +22,7 @@ from koordpy.scheduling.interface.cycle_state import PLACED, CycleState
 from koordpy.scheduling.interface.outcome import FilterOutcome
 from koordpy.scheduling.interface.status import Code, Status
 from koordpy.scheduling.preemption.dry_run import Findings
-from koordpy.scheduling.preemption.suggestions import Room, best_eviction, find_evictions
+from koordpy.scheduling.preemption.suggestions import Eviction, best_eviction, find_evictions
 
 from .explained import Best, NodeScore, Rejection, rejected, rejections
 
@@ -53,7 +53,7 @@ class Stop(BaseModel):
 
     `stage` is where it happens: `PreEnqueue`, `PreFilter`, `Filter`, `Score`, or `limit` if the what-if
     reached its own limit. `preemption_might_help` counts nodes whose rejection preemption might resolve;
-    `room` lists evictions that would let it fit, among the nodes evaluated.
+    `eviction` is the best one that would let it fit, among the nodes evaluated.
     """
 
     pod: str
@@ -62,7 +62,7 @@ class Stop(BaseModel):
     message: str
     rejections: list[Rejection]
     preemption_might_help: int
-    room: Room | None = None
+    eviction: Eviction | None = None
 
 
 class Forecast(BaseModel):
@@ -179,7 +179,7 @@ async def forecast(
         trial = rehearsal.try_pod(pod, top)
         if trial.outcome is None or trial.best is None:
             stopped = _stop(name, left, trial)
-            stopped.room = best_eviction(rehearsal.find_evictions(pod, trial), cluster)
+            stopped.eviction = best_eviction(rehearsal.find_evictions(pod, trial), cluster)
             break
         rehearsal.place(pod, trial.node)
         placed.append(_placed(name, trial, trial.outcome, trial.best))

@@ -35,7 +35,7 @@ class Victim(BaseModel):
     priority: int
 
 
-class Room(BaseModel):
+class Eviction(BaseModel):
     """The node on which preemption costs least. `candidates` is the number of nodes that were found."""
 
     node: str
@@ -75,13 +75,13 @@ def find_evictions(
     return run.run(outcome.nodes.pick(at[:NODES_TRIED]), CANDIDATES)
 
 
-def best_eviction(findings: Findings, cluster: Cluster) -> Room | None:
+def best_eviction(findings: Findings, cluster: Cluster) -> Eviction | None:
     """Return the candidate that preemption would choose; None if there is none."""
     node = least_loss(findings.candidates, cluster.clock.now())
     if not node:
         return None
     found = findings.candidates[node]
-    return Room(
+    return Eviction(
         node=node,
         victims=[victim_of(pod) for pod in found.pods],
         pdb_violations=found.pdb_violations,

@@ -20,11 +20,11 @@ GATHERED_SECONDS = 5.0
 class ClusterEvents:
     """Follows nodes, pods and all other types that plugins follow, as a context manager.
 
-    It moves unschedulable pods of a queue back, and calls `stirred` after that.
+    It moves unschedulable pods of a queue back, and calls `on_change` after that.
     """
 
-    def __init__(self, cluster: Cluster, queue: SchedulingQueue, stirred: Callable[[], None]) -> None:
-        self._cluster, self._queue, self._stirred = cluster, queue, stirred
+    def __init__(self, cluster: Cluster, queue: SchedulingQueue, on_change: Callable[[], None]) -> None:
+        self._cluster, self._queue, self._on_change = cluster, queue, on_change
         self._following: list[tuple[Store[Any], Subscription[Any]]] = []
         self._gathering: asyncio.TimerHandle | None = None
 
@@ -58,7 +58,7 @@ class ClusterEvents:
 
     def _changed(self, _: KubeObject | None = None) -> None:
         self._queue.move_all()
-        self._stirred()
+        self._on_change()
 
     def _gather(self, _: KubeObject) -> None:
         if self._gathering is None:
@@ -94,4 +94,4 @@ class ClusterEvents:
 
     def _placed(self) -> None:
         self._queue.placed()
-        self._stirred()
+        self._on_change()

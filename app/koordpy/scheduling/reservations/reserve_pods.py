@@ -20,7 +20,7 @@ class ReservePods:
     """Maintains a queue; call `added`, `updated` and `deleted` with every change of a Reservation.
 
     `in_hand` returns whether an attempt has allocated resources for a UID; `dropped` is called with UIDs that
-    are no longer to be scheduled; `stirred` is called when the queue may have something to schedule.
+    are no longer to be scheduled; `on_change` is called when the queue may have something to schedule.
     """
 
     def __init__(
@@ -31,17 +31,17 @@ class ReservePods:
         is_ours: IsOurs,
         in_hand: Callable[[str], bool],
         dropped: Callable[[str], None],
-        stirred: Callable[[], None],
+        on_change: Callable[[], None],
     ) -> None:
         self._queue, self._waiting_pods = queue, waiting_pods
         self._is_ours, self._in_hand = is_ours, in_hand
-        self._dropped, self._stirred = dropped, stirred
+        self._dropped, self._on_change = dropped, on_change
 
     def added(self, reservation: Reservation) -> None:
         """Queue a Reservation if it is to be scheduled."""
         if self._is_wanted(reservation):
             self._queue.add(new_reserve_pod(reservation))
-            self._stirred()
+            self._on_change()
 
     def updated(self, old: Reservation, new: Reservation) -> None:
         """Queue, requeue or drop a Reservation that has changed."""
@@ -63,14 +63,14 @@ class ReservePods:
         else:
             self._queue.update(new_reserve_pod(new))
             return
-        self._stirred()
+        self._on_change()
 
     def deleted(self, reservation: Reservation) -> None:
         """Drop a deleted Reservation, whose resources are free now."""
         self._drop(reservation)
         if reservation.status.node_name:
             self._queue.move_all()
-            self._stirred()
+            self._on_change()
 
     def _drop(self, reservation: Reservation) -> None:
         uid = reservation.metadata.uid

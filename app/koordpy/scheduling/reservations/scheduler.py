@@ -138,7 +138,7 @@ class ReservationScheduler:
             is_ours=lambda reservation: reservation.scheduler_name in self._frameworks,
             in_hand=self._binding.__contains__,
             dropped=self._take_back_promise,
-            stirred=self._wake.set,
+            on_change=self._wake.set,
         )
         cluster_events = ClusterEvents(self._handle.cluster, self.queue, self._wake.set)
         following = self._reservations.subscribe(

@@ -73,8 +73,8 @@ class LoadColumns(DerivedState):
         self._existing = table.add_column(width)
         self._existing_prod = table.add_column(width)
         self._existing_score = table.add_column(width)
-        self._room = table.add_column(width, fill=_ANY)
-        self._room_prod = table.add_column(width, fill=_ANY)
+        self._headroom = table.add_column(width, fill=_ANY)
+        self._headroom_prod = table.add_column(width, fill=_ANY)
         self._expires = table.add_column(fill=_ANY)
         self._scored_until = table.add_column(fill=_NONE)
         self._profiles: dict[str, Profile] = {}
@@ -98,8 +98,8 @@ class LoadColumns(DerivedState):
         All others certainly stay below their thresholds and have an unexpired NodeMetric at `now`
         (microseconds; None: not checked). None when no node needs a check.
         """
-        room = (self._room_prod if prod else self._room).values.take(nodes.rows, axis=0)
-        tight = estimate > room
+        headroom = (self._headroom_prod if prod else self._headroom).values.take(nodes.rows, axis=0)
+        tight = estimate > headroom
         late = None if now is None else self._expires.values.take(nodes.rows) <= now
         if not tight.any() and (late is None or not late.any()):
             return None
@@ -197,7 +197,7 @@ class LoadColumns(DerivedState):
             self._update_time.values[row] = ZERO_TIME
             for column in (
                 self._existing, self._existing_prod, self._existing_score,
-                self._room, self._room_prod, self._expires, self._scored_until,
+                self._headroom, self._headroom_prod, self._expires, self._scored_until,
             ):  # fmt: skip
                 column.reset(row)
             return
@@ -216,15 +216,17 @@ class LoadColumns(DerivedState):
             load.existing(False, self._score_type, self._score_duration)
         )
         if not measured:
-            self._room.reset(row)
-            self._room_prod.reset(row)
+            self._headroom.reset(row)
+            self._headroom_prod.reset(row)
             return
         capacity = self._allocatable.values[row].tolist()
         plain = profile.aggregated if profile.is_aggregated else profile.usage
-        room = _room(existing, capacity, plain)
+        headroom = _headroom(existing, capacity, plain)
         of_prod = profile.prod is not None and any(profile.prod)
-        self._room.values[row] = room
-        self._room_prod.values[row] = _room(existing_prod, capacity, profile.prod) if of_prod else room
+        self._headroom.values[row] = headroom
+        self._headroom_prod.values[row] = (
+            _headroom(existing_prod, capacity, profile.prod) if of_prod else headroom
+        )
 
     # --- thresholds ------------------------------------------------------------------------------
 
@@ -256,11 +258,11 @@ class LoadColumns(DerivedState):
 
 _NAMES: Sequence[str] = (
     "known", "measured", "update_time", "allocatable", "thresholds", "prod_thresholds", "aggregated",
-    "existing", "existing_prod", "existing_score", "room", "room_prod", "expires", "scored_until",
+    "existing", "existing_prod", "existing_score", "headroom", "headroom_prod", "expires", "scored_until",
 )  # fmt: skip
 
 
-def _room(existing: Vector, capacity: Vector, thresholds: Vector | None) -> Vector | int:
+def _headroom(existing: Vector, capacity: Vector, thresholds: Vector | None) -> Vector | int:
     """Return, by resource, an estimate that certainly keeps usage at or below its threshold.
 
     It is slightly below the largest such estimate; rounding is left to the exact check.

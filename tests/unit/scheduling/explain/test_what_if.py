@@ -212,10 +212,10 @@ async def test_the_node_with_the_cheapest_evictions_is_reported_with_the_victims
     cluster = world([node(name, cpu="8") for name in "abc"], placed)
     found = await tell(cluster, whole(cluster), [important("p")])
     assert found.stopped is not None
-    room = found.stopped.room
-    assert room is not None
-    assert (room.node, room.candidates, room.pdb_violations) == ("a", 2, 0)
-    assert [(victim.name, victim.priority) for victim in room.victims] == [("a1", 5)]
+    eviction = found.stopped.eviction
+    assert eviction is not None
+    assert (eviction.node, eviction.candidates, eviction.pdb_violations) == ("a", 2, 0)
+    assert [(victim.name, victim.priority) for victim in eviction.victims] == [("a1", 5)]
     assert len(list(cluster.nodes.pods_on(cluster.nodes.row_of("a") or 0))) == 2
 
 
@@ -224,7 +224,7 @@ async def test_pods_of_the_same_what_if_are_no_victims() -> None:
     found = await tell(cluster, whole(cluster), [important("p0"), important("p1")])
     assert found.by_node == {"a": 1}
     assert found.stopped is not None
-    assert found.stopped.room is None
+    assert found.stopped.eviction is None
 
 
 @pytest.mark.parametrize("spec", [{"preemptionPolicy": "Never"}, {"nodeSelector": {"no": "where"}}])
@@ -232,7 +232,7 @@ async def test_no_evictions_are_searched_if_not_allowed_or_not_helpful(spec: Any
     cluster = world([node("a", cpu="4")], [pod("low", cpu="4", node_name="a")])
     found = await tell(cluster, whole(cluster), [important("p", **spec)])
     assert found.stopped is not None
-    assert found.stopped.room is None
+    assert found.stopped.eviction is None
 
 
 async def test_budgets_that_would_be_violated_are_counted() -> None:
@@ -247,8 +247,8 @@ async def test_budgets_that_would_be_violated_are_counted() -> None:
     cluster.store(PodDisruptionBudget).apply(decode(PodDisruptionBudget, document))
     found = await tell(cluster, whole(cluster), [important("p")])
     assert found.stopped is not None
-    assert found.stopped.room is not None
-    assert found.stopped.room.pdb_violations == 1
+    assert found.stopped.eviction is not None
+    assert found.stopped.eviction.pdb_violations == 1
 
 
 def test_an_explanation_names_possible_victims() -> None:

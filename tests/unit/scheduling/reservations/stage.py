@@ -77,7 +77,7 @@ class OneANode(Plugin, Filter, Reserve, ReservationPreBind, Bind, Permit, PostFi
     ) -> tuple[PostFilterResult | None, Status]:
         if self.promises:
             return PostFilterResult(self.promises, override=True), SUCCESS
-        return None, Status.unschedulable("nobody makes room")
+        return None, Status.unschedulable("no victim makes room")
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         if node_name in self.held:

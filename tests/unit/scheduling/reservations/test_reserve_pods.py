@@ -26,18 +26,18 @@ class Follower:
         self.queue = SchedulingQueue(FakeClock(NOW))
         self.in_hand: set[str] = set()
         self.dropped: list[str] = []
-        self.stirred = 0
+        self.changes = 0
         self.reserve_pods = ReservePods(
             self.queue,
             WaitingPods(),
             is_ours=lambda reservation: reservation.scheduler_name == "ours",
             in_hand=self.in_hand.__contains__,
             dropped=self.dropped.append,
-            stirred=self._stir,
+            on_change=self._changed,
         )
 
-    def _stir(self) -> None:
-        self.stirred += 1
+    def _changed(self) -> None:
+        self.changes += 1
 
     @property
     def pool(self) -> str | None:
@@ -128,10 +128,10 @@ def test_a_deleted_reservation_frees_resources_for_another() -> None:
     follower.reserve_pods.added(PENDING)
     follower.park()
     other = of("n1", "Available", uid="other", name="other")
-    stirred = follower.stirred
+    changes = follower.changes
     follower.reserve_pods.deleted(other)
     assert follower.pool in ("active", "backoff")
-    assert follower.stirred > stirred
+    assert follower.changes > changes
 
 
 def test_a_deleted_reservation_leaves_the_queue() -> None:

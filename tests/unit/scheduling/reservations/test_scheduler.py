@@ -35,7 +35,7 @@ async def test_each_reservation_gets_a_separate_node_and_the_last_one_waits() ->
         await stage.until(lambda: sum(bool(r.node_name) for r in stage.cluster.store(Reservation)) == 2)
         pending = next(r for r in stage.cluster.store(Reservation) if not r.node_name)
         message = await stage.message_of(pending.metadata.name)
-        assert message == "0/2 nodes are available: 2 node is reserved. nobody makes room"
+        assert message == "0/2 nodes are available: 2 node is reserved. no victim makes room"
         condition = stage.known(pending.metadata.name).status.conditions[0]
         assert (condition.type, condition.status, condition.reason) == ("Scheduled", "False", "Unschedulable")
         placed = next(r for r in stage.cluster.store(Reservation) if r.node_name)
