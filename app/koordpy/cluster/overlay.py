@@ -1,5 +1,6 @@
 """One attempt's view of nodes where it differs from the node table. No other attempt sees it."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -20,14 +21,14 @@ class Move(NamedTuple):
 class VisiblePods(Mapping[int, Sequence[Pod]]):
     """The pods of nodes as an attempt sees them, by row; only of nodes where these are not the table's."""
 
+    @abstractmethod
     def moves(self) -> Iterator[Move]:
         """Yield the differences to the table and its hidden pods."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def has_more(self) -> bool:
         """Whether any pod was added that is neither in the table nor among its hidden pods."""
-        raise NotImplementedError
 
 
 class MovedPods(VisiblePods):
