@@ -4,6 +4,9 @@ In an installed wheel they are inside the package; in a checkout they are in `de
 """
 
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 _PACKAGE = Path(__file__).parent
 
@@ -15,3 +18,8 @@ def deploy(*parts: str) -> Path:
         if path.exists():
             return path
     raise FileNotFoundError(f"deploy/{'/'.join(parts)} is not part of this installation")
+
+
+def documents(*parts: str) -> list[dict[str, Any]]:
+    """Return the objects in a file of `deploy/`. Raises FileNotFoundError naming it."""
+    return [d for d in yaml.safe_load_all(deploy(*parts).read_text(encoding="utf-8")) if d]

@@ -65,7 +65,7 @@ class Fleet:
     def _creation(self, thing: PlannedObject) -> Callable[[], Awaitable[None]]:
         async def create() -> None:
             try:
-                await self._plane.create(thing.document)
+                await self._plane.objects.create(thing.document)
             except (ApiError, LookupError) as error:
                 meta = thing.document.get("metadata") or {}
                 told = error.message if isinstance(error, ApiError) else str(error)
@@ -76,13 +76,13 @@ class Fleet:
 
         async def delete() -> None:
             with suppress(NotFound):
-                await self._plane.delete(thing.document)
+                await self._plane.objects.delete(thing.document)
 
         return create
 
     def _joining(self, node: PlannedNode) -> Callable[[], Awaitable[None]]:
         async def join() -> None:
-            await self._plane.create(node.document)
+            await self._plane.objects.create(node.document)
             self._usage.join(node.name)
             if node.leaves is not None:
                 self._at(node.leaves, leave)

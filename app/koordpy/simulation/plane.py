@@ -7,11 +7,10 @@ those of `koordpy serve` and `koordpy worker`, created by the same code from the
 import asyncio
 import random
 import tempfile
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Self
 
-import msgspec
 import yaml
 
 from koordpy import data
@@ -19,12 +18,12 @@ from koordpy import settings as process_settings
 from koordpy.api import config_document
 from koordpy.api.config_model import ConfigError
 from koordpy.cluster.client import Client
-from koordpy.cluster.errors import AlreadyExists, ApiError
 from koordpy.compose.part import PartError
 from koordpy.compose.parts.admission import AdmissionPart
 from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.apiserver.controllers import DisruptionController
+from koordpy.embedded.objects import Objects
 from koordpy.embedded.scheduler import Scheduler
 from koordpy.http.server.direct import Direct
 from koordpy.lib.clock import Clock
@@ -65,12 +64,13 @@ class ControlPlane:
         )
         self.channel = ServerChannel(self.api)
         self.client = Client(self.channel, rng=self._rng("client"))
+        self.objects = Objects(self.api.catalog, self.client)
 
     async def __aenter__(self) -> Self:
         """Start everything, in the order of a real cluster."""
         try:
             await self.api.load()
-            await self.create_all(self._shipped("priorityclasses", "koordinator.yaml"))
+            await self.objects.create_all(data.documents("priorityclasses", "koordinator.yaml"))
             self._run("disruption controller", DisruptionController(self.api.catalog, self._clock).run())
             folder = Path(
                 self._stack.enter_context(tempfile.TemporaryDirectory(prefix="koordpy-simulation-"))
@@ -91,67 +91,6 @@ class ControlPlane:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._stack.aclose()
-
-    # --- objects ---------------------------------------------------------------------------------
-
-    async def create_all(self, documents: list[Document]) -> list[Document]:
-        """Create objects of any served kind; existing ones are merged with the given ones.
-
-        Raises ApiError naming the object, LookupError for a kind that is not served.
-        """
-        return [await self.create(document) for document in documents]
-
-    async def create(self, document: Document) -> Document:
-        """Create one object with its status; return the stored object."""
-        metadata = document.setdefault("metadata", {})
-        path, is_namespaced = self._collection(document)
-        if is_namespaced:
-            await self.ensure_namespace(metadata.setdefault("namespace", "default"))
-            path = path.replace("{namespace}", metadata["namespace"])
-        body = msgspec.json.encode(document)
-        try:
-            stored = await self.client.send("POST", path, body)
-        except AlreadyExists:
-            merge = "application/merge-patch+json"
-            stored = await self.client.send("PATCH", f"{path}/{metadata['name']}", body, content_type=merge)
-        found: Document = msgspec.json.decode(stored.body)
-        if "status" in document and "status" not in found:
-            name = found["metadata"]["name"]
-            status = msgspec.json.encode({"status": document["status"]})
-            merge = "application/merge-patch+json"
-            with suppress(ApiError):  # a kind without a status subresource has stored it, or has no status
-                await self.client.send("PATCH", f"{path}/{name}/status", status, content_type=merge)
-        return found
-
-    async def delete(self, document: Document) -> None:
-        """Delete an object immediately."""
-        metadata = document["metadata"]
-        path, _ = self._collection(document)
-        path = path.replace("{namespace}", metadata.get("namespace", "default"))
-        await self.client.send("DELETE", f"{path}/{metadata['name']}?gracePeriodSeconds=0", repeatable=True)
-
-    async def ensure_namespace(self, name: str) -> None:
-        """Create a namespace unless it is there."""
-        served = self.api.catalog.find("", "v1", "namespaces")
-        assert served is not None
-        if served.table.get(name) is None:
-            body = msgspec.json.encode({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-            with suppress(AlreadyExists):
-                await self.client.send("POST", "/api/v1/namespaces", body)
-
-    def _collection(self, document: Document) -> tuple[str, bool]:
-        version, kind = document.get("apiVersion"), document.get("kind")
-        for served in self.api.catalog:
-            if served.kind == kind and served.api_version == version:
-                root = f"/apis/{version}" if served.group else f"/api/{version}"
-                if served.namespaced:
-                    return f"{root}/namespaces/{{namespace}}/{served.plural}", True
-                return f"{root}/{served.plural}", False
-        raise LookupError(f"objects of kind {kind!r} in apiVersion {version!r} are not served")
-
-    @staticmethod
-    def _shipped(*parts: str) -> list[Document]:
-        return [d for d in yaml.safe_load_all(data.deploy(*parts).read_text(encoding="utf-8")) if d]
 
     # --- parts -----------------------------------------------------------------------------------
 
@@ -186,13 +125,13 @@ class ControlPlane:
         if self.setup.webhooks:
             served = process.part(AdmissionPart).chains
             for name in ("mutating.yaml", "validating.yaml"):
-                for document in self._shipped("webhooks", name):
+                for document in data.documents("webhooks", name):
                     document["webhooks"] = [
                         webhook
                         for webhook in document["webhooks"]
                         if webhook["clientConfig"]["service"]["path"] in served
                     ]
-                    await self.create(document)
+                    await self.objects.create(document)
 
     async def _schedule(self) -> None:
         """Run the embedded scheduler."""

@@ -90,7 +90,7 @@ class Workloads:
         """Create a pod; return None if it was rejected, which is recorded."""
         meta = document["metadata"]
         namespace = meta["namespace"]
-        await self._plane.ensure_namespace(namespace)
+        await self._plane.objects.ensure_namespace(namespace)
         known = self._journal.created(planned, namespace, meta["name"], self._clock.monotonic())
         try:
             path = f"/api/v1/namespaces/{namespace}/pods"
@@ -145,7 +145,7 @@ class _ReplicaSet:
         plane = self._workloads._plane
         first, _ = self.planned.scale[0]
         await self._workloads.until(first)
-        deployment = await plane.create(copy.deepcopy(self.planned.document))
+        deployment = await plane.objects.create(copy.deepcopy(self.planned.document))
         meta = self.planned.document["metadata"]
         name = f"{meta['name']}-{self._workloads.uid()[:8]}"
         replica_set = {
@@ -165,7 +165,7 @@ class _ReplicaSet:
             for key, value in self.planned.document["spec"].items()
             if key in ("replicas", "selector", "template", "minReadySeconds")
         }
-        stored = await plane.create(replica_set)
+        stored = await plane.objects.create(replica_set)
         self._owner = _reference("apps/v1", "ReplicaSet", name, stored["metadata"]["uid"])
         for at, replicas in self.planned.scale:
             await self._workloads.until(at)

@@ -19,6 +19,7 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound
 from koordpy.cluster.events import NORMAL, Recorder
 from koordpy.cluster.informers import Informers
+from koordpy.cluster.leader import LeaderElector, identity
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.feature_gates import FeatureGates
@@ -71,9 +72,10 @@ class _Attempt:
 class Scheduler:
     """A substitute for kube-scheduler, with `start` and `stop`.
 
-    It is the only scheduler of its control plane, so it takes no Lease. Volumes and dynamic resources do not
-    exist here: their plugins are left out of the default profile. `connect` replaces the network for calls of
-    extenders; `classes` are the plugins by name, None for the installed ones.
+    Volumes and dynamic resources do not exist here: their plugins are left out of the default profile.
+    `connect` replaces the network for calls of extenders; `classes` are the plugins by name, None for the
+    installed ones. With `elects` the `leaderElection` of the configuration applies; without it this is the
+    only scheduler of its control plane, and needs no Lease.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Scheduler:
         connect: Connect | None = None,
         classes: Mapping[str, type[Plugin]] | None = None,
         gates: FeatureGates | None = None,
+        elects: bool = False,
     ) -> None:
         self.config, self._client = config, client
         self._clock = clock or SystemClock()
@@ -118,6 +121,22 @@ class Scheduler:
         )
         self._next_pod = next((f.next_pod for f in self._profiles.values() if f.next_pod is not None), None)
         self._informers = Informers(self.cluster, client)
+        election = config.leader_election
+        self._elector = (
+            LeaderElector(
+                client,
+                election.resource_namespace,
+                election.resource_name,
+                identity(),
+                lease_duration=election.lease_duration,
+                renew_deadline=election.renew_deadline,
+                retry_period=election.retry_period,
+                clock=self._clock,
+                rng=self._rng,
+            )
+            if elects and election.leader_elect
+            else None
+        )
         self._wake = asyncio.Event()
         self._binding: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
@@ -150,10 +169,13 @@ class Scheduler:
     # --- lifecycle -------------------------------------------------------------------------------
 
     async def start(self, *, sync_timeout: float = 60.0) -> None:
-        """List everything, then start scheduling. Raises TimeoutError if the lists take too long."""
+        """List everything, then start scheduling, or campaigning for the Lease.
+
+        Raises TimeoutError if the lists take too long.
+        """
         await self._informers.start()
         await self._informers.wait_synced(sync_timeout)
-        for name, loop in (("scheduler", self._schedule_pods), ("scheduler events", self._events.run)):
+        for name, loop in (("scheduler", self._lead), ("scheduler events", self._events.run)):
             self._loops.append(asyncio.create_task(supervise.forever(f"embedded {name}", loop)))
 
     async def stop(self) -> None:
@@ -168,6 +190,13 @@ class Scheduler:
         await self._informers.stop()
         for extender in self._extenders:
             await extender.close()
+
+    async def _lead(self) -> None:
+        """Schedule pods, where there is an election while the Lease is held."""
+        if self._elector is None:
+            await self._schedule_pods()
+        else:
+            await self._elector.run(self._schedule_pods)
 
     async def _schedule_pods(self) -> None:
         while True:
