@@ -65,6 +65,10 @@ class ListenerSettings(ConfigModel):
     cert_dir: str | None = None
     tls_hosts: tuple[str, ...] = Field(default=("localhost", "127.0.0.1"), strict=False)
     """Names in a generated certificate; an existing one in the folder is left as it is."""
+    allowed_hosts: tuple[str, ...] = Field(default=(), strict=False)
+    """Host names, without ports, by which clients may call a listener on loopback besides `localhost`; other
+    requests could come from web pages, by DNS rebinding. Beyond loopback, and for webhooks, any is accepted.
+    """
 
 
 class AdmissionSettings(ListenerSettings):

@@ -11,6 +11,7 @@ from koordpy.http.server.authentication import Authenticated
 from koordpy.http.server.listener import Listener
 from koordpy.lib import certificates
 from koordpy.lib.health import Check
+from koordpy.lib.request_origin import names_for
 
 from .part import Certificate, Context, Routes
 
@@ -60,6 +61,7 @@ def _listener(process: Context, name: str, routes: Routes) -> Listener:
         cert_dir=None if certificate is None else certificate.folder,
         certificate_comes_later=certificate is not None and certificate.comes_later,
         grace_seconds=routes.grace_seconds,
+        hosts=names_for(settings.bind_address, settings.allowed_hosts) if routes.checks_host else None,
     )
 
 

@@ -63,7 +63,8 @@ class Routes:
     """The endpoints of a part, on a separate listener: `hot` paths directly, `routers` through FastAPI.
 
     `on_start` is False if the part opens its listener itself. With `authenticated` the API server reviews
-    callers. Calls in flight at shutdown may take `grace_seconds`.
+    callers. Calls in flight at shutdown may take `grace_seconds`. Requests of web pages of other hosts are
+    refused everywhere; `checks_host` is False if Host may be any name, on loopback too.
     """
 
     settings: ListenerSettings
@@ -73,6 +74,7 @@ class Routes:
     authenticated: bool = False
     grace_seconds: int = 30
     on_start: bool = True
+    checks_host: bool = True
 
 
 class Context:

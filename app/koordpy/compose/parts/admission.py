@@ -116,6 +116,7 @@ class AdmissionPart(Part):
             ),
             grace_seconds=GRACE_SECONDS,
             on_start=False,
+            checks_host=False,  # kube-apiserver calls by the name of the Service
         )
 
     def bound(self, listener: Listener) -> None:

@@ -31,7 +31,7 @@ class DrainingProtocol(LimitedProtocol):
     def on_headers_complete(self) -> None:
         """Begin a request; the last one of this connection if the listener drains."""
         super().on_headers_complete()
-        if cast(ServerConfig, self.config).draining:
+        if cast(ServerConfig, self.config).draining and self.cycle is not None:
             cycle: Any = self.cycle
             cycle.keep_alive = False
             if hasattr(cycle, "default_headers"):  # uvicorn does not announce the close itself

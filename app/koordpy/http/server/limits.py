@@ -6,11 +6,14 @@ together, instead of a timer for each request; they replace uvicorn's keep-alive
 """
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from http import HTTPStatus
 from math import inf
 from typing import Any, Final, cast
+
+from koordpy.lib.request_origin import refusal
 
 from .protocol import Exchange, Protocol
 
@@ -60,11 +63,19 @@ _IDLE, _HEAD, _BODY, _RESPONSE = _Phase  # short names: they are read for every 
 
 
 class LimitedProtocol(Protocol):
-    """A connection with limits."""
+    """A connection with limits, which refuses requests of web pages; `hosts` as in `request_origin`."""
 
-    def __init__(self, *args: Any, limits: Limits, memory: BodyMemory, **kw: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        limits: Limits,
+        memory: BodyMemory,
+        hosts: Collection[str] | None = None,
+        **kw: Any,
+    ) -> None:
         super().__init__(*args, **kw)
-        self._limits, self._memory = limits, memory
+        self._limits, self._memory, self._hosts = limits, memory, hosts
+        self._is_refused = False  # the rest of a request that was refused before its body is not read
         self._phase = _IDLE
         self._deadline = self._reading_deadline = self._close_deadline = inf
         self._changes = 0  # of phase
@@ -134,6 +145,8 @@ class LimitedProtocol(Protocol):
 
     def on_message_begin(self) -> None:
         """Wait for the header fields."""
+        if self._is_refused:
+            return
         super().on_message_begin()
         self._expect(_HEAD, self._limits.head)
 
@@ -143,13 +156,25 @@ class LimitedProtocol(Protocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Wait for the body. A pipelined request has no deadline before the application reads it."""
+        """Check the origin and wait for the body.
+
+        A pipelined request has no deadline before the application reads it.
+        """
+        if self._is_refused:
+            return
+        problem = refusal(self.headers, self._hosts)
+        if problem is not None:
+            self._is_refused = True
+            self._refuse(HTTPStatus.FORBIDDEN, problem)
+            return
         busy = self.cycle is not None and not self.cycle.response_complete
         self._expect(_BODY, inf if busy else self._limits.body)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Keep a part of a body if the memory limit allows it."""
+        if self._is_refused:
+            return
         self._body += len(body)
         exchange: Any = self.cycle
         if not isinstance(exchange, Exchange):
@@ -174,6 +199,8 @@ class LimitedProtocol(Protocol):
 
     def on_message_complete(self) -> None:
         """Respond: from now on the caller waits."""
+        if self._is_refused:
+            return
         if self._held:
             self._release()
         self._phase, self._deadline = _RESPONSE, inf

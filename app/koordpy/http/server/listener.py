@@ -9,7 +9,7 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -48,9 +48,15 @@ def _bind(name: str, host: str, port: int) -> socket.socket:
 class _Server(uvicorn.Server):
     """uvicorn's server with a custom acceptor, limits and no signal handlers."""
 
-    def __init__(self, config: uvicorn.Config, listening: socket.socket, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        listening: socket.socket,
+        tls: ssl.SSLContext | None,
+        hosts: Collection[str] | None,
+    ) -> None:
         super().__init__(config)
-        self._listening, self._tls = listening, tls
+        self._listening, self._tls, self._hosts = listening, tls, hosts
         self._limits, self._memory = Limits(), BodyMemory()
 
     @contextlib.contextmanager
@@ -68,6 +74,7 @@ class _Server(uvicorn.Server):
                 app_state={},
                 limits=self._limits,
                 memory=self._memory,
+                hosts=self._hosts,
             ),
             connections=connections.__len__,
             limit=self._limits.connections,
@@ -94,6 +101,7 @@ class Listener:
     `port` 0 means any free one, see `url`. With `cert_dir` it speaks TLS, and a certificate that is replaced
     in that folder is used for new connections within `reload_seconds`. With `certificate_comes_later` the
     certificate need not exist before `start`. `grace_seconds` limits how long requests may take after `stop`.
+    `hosts` are further names that Host may have, None allows any (`koordpy.lib.request_origin`).
     """
 
     def __init__(
@@ -107,6 +115,7 @@ class Listener:
         certificate_comes_later: bool = False,
         reload_seconds: float = 10.0,
         grace_seconds: int = 30,
+        hosts: Collection[str] | None = None,
     ) -> None:
         self.name, self.host, self._cert_dir, self._reload_seconds = name, host, cert_dir, reload_seconds
         self._loaded: tuple[tuple[int, int] | None, ...] = ()
@@ -128,7 +137,7 @@ class Listener:
             backlog=_BACKLOG,
             timeout_graceful_shutdown=grace_seconds,
         )
-        self._server = _Server(self._config, self._socket, self._context)
+        self._server = _Server(self._config, self._socket, self._context, hosts)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
