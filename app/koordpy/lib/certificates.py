@@ -28,8 +28,11 @@ MONTHS_AHEAD: Final = 6
 
 CA_CERT, CA_KEY, SERVER_CERT, SERVER_KEY = "ca-cert.pem", "ca-key.pem", "tls.crt", "tls.key"
 
-_CLOCK_SKEW: Final = timedelta(minutes=5)
-"""How far the clocks of clients may be behind."""
+CLOCK_SKEW: Final = timedelta(hours=1)
+"""How far the clocks of others may be behind: validity begins this long before a certificate is created.
+
+Source: Kubernetes, `staging/src/k8s.io/client-go/util/cert/cert.go`.
+"""
 
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
@@ -61,7 +64,7 @@ class KeyPair:
 def make_ca(
     name: str, now: datetime, key_type: KeyType = KeyType.EC, *, begins: datetime | None = None
 ) -> KeyPair:
-    """Create a self-signed certificate authority. By default its validity begins a little before now."""
+    """Create a self-signed certificate authority. By default it is valid from `CLOCK_SKEW` before now."""
     key = _make_key(key_type)
     subject = _name(name)
     builder = (
@@ -252,7 +255,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(begins or now - _CLOCK_SKEW)
+        .not_valid_before(begins or now - CLOCK_SKEW)
         .not_valid_after(now + LIFETIME)
     )
 

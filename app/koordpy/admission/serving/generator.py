@@ -1,7 +1,8 @@
 """Generate what a webhook server needs to serve TLS, and check existing certificates.
 
-Names, keys (RSA) and times are Koordinator's, so that koord-manager and koordpy can take over each other's
-Secret. Generating a key takes a tenth of a second: callers on an event loop use a thread.
+Names, keys (RSA) and lifetimes are Koordinator's, so that koord-manager and koordpy can take over each other's
+Secret. Unlike there, validity begins before now, because the clocks of API servers may be behind. Generating
+a key takes a tenth of a second: callers on an event loop use a thread.
 
 Source: Koordinator, `pkg/webhook/util/generator/selfsigned.go`.
 """
@@ -28,7 +29,7 @@ def generate(dns: str, now: datetime, old: Artifacts | None = None) -> Artifacts
     """
     ca = None if old is None else KeyPair(old.ca_cert, old.ca_key)
     if ca is None or not certificates.can_sign(ca, now + CA_RENEW_BEFORE, [KeyType.RSA]):
-        ca = certificates.make_ca(CA_NAME, now, KeyType.RSA, begins=now)
+        ca = certificates.make_ca(CA_NAME, now, KeyType.RSA)
     begins = certificates.begin_of(ca.cert)
     server = certificates.issue(ca, ["localhost", dns], now, name=dns, begins=begins)
     return Artifacts(ca.key, ca.cert, server.key, server.cert)

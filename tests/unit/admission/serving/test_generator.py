@@ -46,12 +46,12 @@ def test_the_certificate_has_what_kube_apiserver_checks() -> None:
     assert list(extended) == [ExtendedKeyUsageOID.SERVER_AUTH]
 
 
-def test_both_live_for_ten_years_from_the_authoritys_start() -> None:
+def test_both_live_for_ten_years_and_are_valid_for_clocks_that_are_behind() -> None:
     fresh = generator.generate(DNS, NOW)
     cert, ca = loaded(fresh.cert), loaded(fresh.ca_cert)
-    end = NOW + timedelta(days=3650)
-    assert (ca.not_valid_before_utc, ca.not_valid_after_utc) == (NOW, end)
-    assert (cert.not_valid_before_utc, cert.not_valid_after_utc) == (NOW, end)
+    begin, end = NOW - timedelta(hours=1), NOW + timedelta(days=3650)
+    assert (ca.not_valid_before_utc, ca.not_valid_after_utc) == (begin, end)
+    assert (cert.not_valid_before_utc, cert.not_valid_after_utc) == (begin, end)
 
 
 def test_keys_are_rsa_2048_in_pkcs1() -> None:
@@ -74,7 +74,7 @@ def test_an_authority_signs_again_until_its_last_year() -> None:
     later = NOW + timedelta(days=3650 - 366)
     renewed = generator.generate(DNS, later, made())
     assert (renewed.ca_cert, renewed.ca_key) == (made().ca_cert, made().ca_key)
-    assert loaded(renewed.cert).not_valid_before_utc == NOW
+    assert loaded(renewed.cert).not_valid_before_utc == loaded(made().ca_cert).not_valid_before_utc
     assert generator.generate(DNS, later + timedelta(days=2), made()).ca_cert != made().ca_cert
 
 
