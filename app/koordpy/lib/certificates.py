@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from koordpy.lib import trusted_path
+
 LIFETIME: Final = timedelta(days=3650)
 
 MONTHS_AHEAD: Final = 6
@@ -191,10 +193,12 @@ def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> bytes:
 
     A certificate that stays valid for `MONTHS_AHEAD` is kept. The CA is kept as long as it can sign, so that
     clients that trust it need no update. A folder with a server certificate but no CA key belongs to
-    cert-manager or to an operator: nothing in it is changed.
+    cert-manager or to an operator: nothing in it is changed. Raises CertificateError for a folder or file
+    that another user controls.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(0o755, parents=True, exist_ok=True)
     paths = {name: directory / name for name in (CA_CERT, CA_KEY, SERVER_CERT, SERVER_KEY)}
+    require_trusted(directory, *paths.values())
     if paths[SERVER_CERT].exists() and not paths[CA_KEY].exists():
         return ca_bundle(directory)
     until = months_later(now, MONTHS_AHEAD)
@@ -211,10 +215,28 @@ def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> bytes:
     return ca.cert
 
 
+def require_trusted(*paths: Path) -> None:
+    """Raise CertificateError for the first folder or file that another user controls."""
+    for path in paths:
+        try:
+            problem = trusted_path.problem(path)
+        except OSError as error:
+            raise CertificateError(f"{path}: the owner cannot be examined: {error}") from None
+        if problem:
+            raise CertificateError(
+                f"{problem}. Another user may have put a certificate there: remove it, correct owner and "
+                "mode (chown, chmod go-w) if you trust what it holds, or set certDir to another folder"
+            )
+
+
 def ca_bundle(directory: Path) -> bytes:
-    """Return the PEM of the CA of a folder's certificate (`ca-cert.pem`, or cert-manager's `ca.crt`)."""
+    """Return the PEM of the CA of a folder's certificate (`ca-cert.pem`, or cert-manager's `ca.crt`).
+
+    Raises CertificateError where there is none, or another user controls it.
+    """
     for name in (CA_CERT, "ca.crt"):
         if (directory / name).exists():
+            require_trusted(directory / name)
             return (directory / name).read_bytes()
     raise CertificateError(f"{directory}: neither {CA_CERT} nor ca.crt exists for caBundle")
 
@@ -229,8 +251,12 @@ def server_context(directory: Path | None = None) -> ssl.SSLContext:
 
 
 def load_server_certificate(context: ssl.SSLContext, directory: Path) -> None:
-    """(Re)load a folder's certificate into a context: handshakes from now on use it."""
+    """(Re)load a folder's certificate into a context: handshakes from now on use it.
+
+    Raises CertificateError for files that do not load or that another user controls.
+    """
     cert, key = directory / SERVER_CERT, directory / SERVER_KEY
+    require_trusted(cert, key)
     try:
         context.load_cert_chain(cert, key)
     except (OSError, ssl.SSLError) as error:

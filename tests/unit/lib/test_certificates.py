@@ -1,3 +1,4 @@
+import os
 import ssl
 from datetime import UTC, datetime, timedelta
 
@@ -201,3 +202,24 @@ def test_a_wildcard_stands_for_one_label(host: str, covered: bool) -> None:
 )
 def test_months_run_over_as_they_do_in_go(start: tuple[int, int, int], end: tuple[int, int, int]) -> None:
     assert c.months_later(datetime(*start, tzinfo=UTC), 6) == datetime(*end, tzinfo=UTC)
+
+
+def test_a_folder_that_another_user_controls_is_refused(tmp_path):
+    c.ensure(tmp_path / "certs", ["localhost"], NOW)
+    (tmp_path / "certs").chmod(0o777)
+    for use in (
+        lambda: c.ensure(tmp_path / "certs", ["localhost"], NOW),
+        lambda: c.server_context(tmp_path / "certs"),
+        lambda: c.ca_bundle(tmp_path / "certs"),
+    ):
+        with pytest.raises(c.CertificateError, match=r"mode 0777.*chmod go-w.*set certDir to another folder"):
+            use()
+
+
+def test_folders_are_made_writable_by_their_owner_alone(tmp_path):
+    before = os.umask(0)
+    try:
+        c.ensure(tmp_path / "certs", ["localhost"], NOW)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "certs").stat().st_mode & 0o777 == 0o755

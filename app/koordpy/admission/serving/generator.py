@@ -1,8 +1,8 @@
 """Generate what a webhook server needs to serve TLS, and check existing certificates.
 
-Names, keys (RSA) and lifetimes are Koordinator's, so that koord-manager and koordpy can take over each other's
-Secret. Unlike there, validity begins before now, because the clocks of API servers may be behind. Generating
-a key takes a tenth of a second: callers on an event loop use a thread.
+Names, keys (RSA) and lifetimes are Koordinator's, so that koord-manager and koordpy can take over each
+other's Secret. Unlike there, validity begins before now, because the clocks of API servers may be behind.
+Generating a key takes a tenth of a second: callers on an event loop use a thread.
 
 Source: Koordinator, `pkg/webhook/util/generator/selfsigned.go`.
 """

@@ -8,7 +8,7 @@ import pytest
 from koordpy.admission.serving import generator
 from koordpy.admission.serving.artifacts import OVERLAP
 from koordpy.admission.serving.certificate_folder import CertificateFolder, check_is_ours, publish
-from koordpy.lib.certificates import CertificateError
+from koordpy.lib.certificates import CertificateError, ca_bundle
 from koordpy.lib.clock import FakeClock
 from koordpy.lib.published_folder import read
 
@@ -79,3 +79,26 @@ def test_a_certificate_that_was_not_made_here_is_left_alone(tmp_path: Path) -> N
     )
     (tmp_path / "ca-key.pem").touch()
     check_is_ours(tmp_path)
+
+
+async def test_a_folder_that_another_user_prepared_is_neither_read_nor_written(tmp_path: Path) -> None:
+    """Otherwise its authority would end up in caBundle, and its owner could answer for the webhooks."""
+    clock = FakeClock(NOW)
+    prepared = tmp_path / "koordinator-webhook-certs"
+    publish(prepared, generator.generate(DNS, NOW), clock)
+    prepared.chmod(0o777)
+    refusals = []
+    for attempt in (
+        check_is_ours,
+        ca_bundle,
+        lambda path: publish(path, generator.generate(DNS, NOW), clock),
+    ):
+        with pytest.raises(CertificateError) as refused:
+            attempt(prepared)
+        refusals.append(str(refused.value))
+    with pytest.raises(CertificateError) as refused:
+        await CertificateFolder(prepared, DNS, clock).obtain(None)
+    for message in (*refusals, str(refused.value)):
+        assert f"{prepared} is writable by other users (owner " in message
+        assert ", mode 0777); expected owner root" in message
+        assert message.endswith("or set certDir to another folder")
