@@ -18,17 +18,13 @@ import yaml
 
 @dataclass(frozen=True)
 class Server:
-    """How to reach the server under test. ``forget`` drops the history that old resource versions need.
-
-    ``protobuf`` is whether it reads bodies that are neither JSON nor YAML.
-    """
+    """How to reach the server under test. ``forget`` drops the history that old resource versions need."""
 
     url: str
     kubeconfig: Path
     token: str
     forget: Callable[[], None]
     ca_file: Path | None = None
-    protobuf: bool = True
 
     def tls(self) -> ssl.SSLContext | None:
         """A context that trusts the server's certificate; none for plain HTTP."""
@@ -56,7 +52,7 @@ def embedded() -> Iterator[Server]:
     with ApiServer.in_thread(tokens={token: user}) as running, tempfile.TemporaryDirectory() as folder:
         kubeconfig = Path(folder) / "kubeconfig"
         kubeconfig.write_text(yaml.safe_dump(_kubeconfig(running.url, token)))
-        yield Server(running.url, kubeconfig, token, running.compact, protobuf=False)
+        yield Server(running.url, kubeconfig, token, running.compact)
 
 
 def _kubeconfig(url: str, token: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Request bodies: JSON or YAML, checked against the kind of the URL."""
+"""Request bodies: JSON, YAML or protobuf, checked against the kind of the URL."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,12 +9,14 @@ import yaml
 from ..catalog import Served
 from ..errors import ApiError, bad_request, invalid, invalid_value, unsupported, unsupported_media_type
 from ..wire import Request
+from . import protobuf
 
 Document = dict[str, Any]
 
 _JSON = "application/json"
 _YAML = ("application/yaml", "application/apply-patch+yaml", "text/yaml")
-_ACCEPTED = (_JSON, "application/yaml")
+_TEXTS = (_JSON, "application/yaml")
+_ACCEPTED = (*_TEXTS, protobuf.MEDIA_TYPE)
 
 
 class _YamlLoader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
@@ -45,13 +47,16 @@ def load_all_yaml(text: str) -> Iterator[Any]:
     return iter(list(yaml.load_all(text, Loader=_YamlLoader)))
 
 
-def load(request: Request) -> Any:
-    """Read a JSON or YAML body; raise ApiError (400, 415)."""
+def load(request: Request, served: Served | None = None) -> Any:
+    """Read a body; raise ApiError (400, 415). Objects of a custom resource have no protobuf form."""
     media = media_type(request)
+    is_custom = served is not None and served.custom
+    if media == protobuf.MEDIA_TYPE and not is_custom:
+        return protobuf.load(request.body)
     if media in _YAML:
         return load_yaml(request.body)
     if media not in ("", _JSON, "*/*"):
-        raise unsupported_media_type(_ACCEPTED)
+        raise unsupported_media_type(_TEXTS if is_custom else _ACCEPTED)
     return load_json(request.body)
 
 
@@ -63,9 +68,9 @@ def load_json(body: bytes) -> Any:
         raise bad_request(f"the body of the request is not JSON: {error}") from None
 
 
-def load_object(request: Request) -> Document:
-    """Read a body that must be an object."""
-    document = load(request)
+def load_object(request: Request, served: Served | None = None) -> Document:
+    """Read a body that must be an object; `served` is the resource if it is one of its objects."""
+    document = load(request, served)
     if not isinstance(document, dict):
         raise bad_request("the body of the request must be an object")
     return document

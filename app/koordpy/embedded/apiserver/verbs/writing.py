@@ -313,7 +313,7 @@ class Writer:
 def _read(request: Request, attrs: Attributes) -> Document:
     """Read a whole object from a body, with its defaults; unknown fields become warnings. Raises ApiError."""
     served = attrs.served
-    document = bodies.load_object(request)
+    document = bodies.load_object(request, served)
     bodies.take_type(served, document)
     unknown: list[str] = []
     document = served.strategy.read(served, document, unknown)
