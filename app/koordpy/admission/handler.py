@@ -10,7 +10,6 @@ decide are asynchronous, and only chains with such handlers wait.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import msgspec
@@ -24,9 +23,9 @@ from koordpy.api.quantity import Quantity, from_wire, parse
 from koordpy.api.scheme import decode, decoder
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
+from koordpy.lib.bounded_cache import cached, text_size
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.lib.feature_gates import FeatureGates
-from koordpy.lib.short_cache import LONGEST
 
 from .explanation import Explanation
 
@@ -221,17 +220,14 @@ class Request:
 
 
 def _read(wire: str | int | float | None, reread: bool) -> Quantity:
-    if type(wire) is str and len(wire) > LONGEST:
-        return _read_anew(wire, reread)
-    return _read_known(wire, reread)
+    if not reread:
+        return from_wire(wire)
+    return _reread_text(wire) if type(wire) is str else parse(str(from_wire(wire)))
 
 
-def _read_anew(wire: str | int | float | None, reread: bool) -> Quantity:
-    quantity = from_wire(wire)
-    return parse(str(quantity)) if reread else quantity
-
-
-_read_known = lru_cache(maxsize=1 << 16, typed=True)(_read_anew)
+@cached("reread_quantities", 4 << 20, text_size)
+def _reread_text(wire: str) -> Quantity:
+    return parse(str(from_wire(wire)))
 
 
 def _decode(type_: type[T], raw: bytes) -> T:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+
+from koordpy.lib.bounded_cache import cached
 
 _TERM = re.compile(r"(?P<field>.*?)(?P<operator>!=|==|=)(?P<value>.*)", re.DOTALL)
 _ESCAPED = re.compile(r"(?:[^\\,=]|\\[\\,=])*")
@@ -60,7 +61,7 @@ class FieldSelector:
         return ",".join(map(str, self.terms))
 
 
-@lru_cache(maxsize=1 << 10)
+@cached("field_selectors", 1 << 20)
 def parse(text: str) -> FieldSelector:
     r"""Read a field selector; empty text matches everything.
 

@@ -5,10 +5,10 @@ position by position.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 from koordpy.api.patch import equal
+from koordpy.lib.bounded_cache import cached
 
 Change = tuple[str, tuple[str | int, ...], Any]
 """One difference: the operation (add, remove, replace), the path as segments, the new value."""
@@ -33,7 +33,7 @@ def operation(op: str, path: tuple[str | int, ...], value: Any) -> dict[str, Any
     return {"op": op, "path": pointer(path), "value": value}
 
 
-@lru_cache(maxsize=4096)  # webhooks write the same few places again and again
+@cached("json_pointers", 1 << 20)  # webhooks write the same few places again and again
 def pointer(path: tuple[str | int, ...]) -> str:
     """Return the JSON pointer (RFC 6901) of a path given as member names and list positions."""
     return "".join(["/" + str(segment).replace("~", "~0").replace("/", "~1") for segment in path])

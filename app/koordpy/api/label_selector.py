@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from functools import lru_cache
 from typing import Final, NoReturn
 
 import msgspec
 
 from koordpy.lib import int64
+from koordpy.lib.bounded_cache import cached
 
 from . import labels as label_syntax
 from .meta import LabelSelector
@@ -201,7 +201,7 @@ def of(selector: LabelSelector | None) -> Selector:
     return _of_packed(msgspec.msgpack.encode(selector))
 
 
-@lru_cache(maxsize=1 << 12)
+@cached("label_selectors", 8 << 20)
 def _of_packed(packed: bytes) -> Selector:
     selector = msgspec.msgpack.decode(packed, type=LabelSelector)
     return Selector(_requirements(selector))
@@ -224,7 +224,7 @@ def fast_of(selector: LabelSelector) -> Selector:
     return of(selector)
 
 
-@lru_cache(maxsize=1 << 10)
+@cached("selector_texts", 2 << 20)
 def parse(text: str) -> Selector:
     """Read selector text as given to `kubectl -l` or `labelSelector=`; empty text matches everything.
 

@@ -5,7 +5,7 @@ Source of the rules: Kubernetes, `k8s.io/apimachinery/pkg/util/validation` (qual
 
 import re
 
-from koordpy.lib.short_cache import short_cache
+from koordpy.lib.bounded_cache import cached, text_size
 
 MAX_NAME_LENGTH = 63
 MAX_PREFIX_LENGTH = 253
@@ -18,7 +18,7 @@ _NAME_EXPECTED = (
 )
 
 
-@short_cache(1 << 14)
+@cached("label_keys", 2 << 20, text_size)
 def key_error(key: str) -> str | None:
     """Return what is expected of a label key (an annotation key, a resource name) if this is invalid."""
     prefix, slash, name = key.rpartition("/")
@@ -29,7 +29,7 @@ def key_error(key: str) -> str | None:
     return None
 
 
-@short_cache(1 << 14)
+@cached("label_values", 2 << 20, text_size)
 def value_error(value: str) -> str | None:
     """Return what is expected of a label value if this is invalid."""
     if value and (len(value) > MAX_NAME_LENGTH or not _NAME.fullmatch(value)):

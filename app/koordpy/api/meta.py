@@ -7,10 +7,11 @@ enter memory. Quantities keep their wire form (`koordpy.api.quantity` parses the
 """
 
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 import msgspec
+
+from koordpy.lib.bounded_cache import cached, text_size
 
 ResourceList = dict[str, str | int | float]
 """Resource name to quantity, as on the wire."""
@@ -113,7 +114,7 @@ class Status(Struct):
     details: Any = None
 
 
-@lru_cache(maxsize=65536)
+@cached("times", 4 << 20, text_size)
 def parse_time(text: str) -> datetime:
     """Parse an RFC 3339 time; raise ValueError naming the text if it is invalid."""
     try:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 import msgspec
+
+from koordpy.lib.bounded_cache import cached
 
 from .core import (
     Node,
@@ -172,7 +173,7 @@ def required(spec: PodSpec) -> RequiredNodeAffinity:
     return _required(msgspec.msgpack.encode((spec.node_selector, selector)))
 
 
-@lru_cache(maxsize=1 << 12)
+@cached("node_affinity", 8 << 20)
 def _required(packed: bytes) -> RequiredNodeAffinity:
     labels, selector = msgspec.msgpack.decode(packed, type=tuple[dict[str, str], NodeSelector | None])
     return RequiredNodeAffinity(of_labels(labels), None if selector is None else _terms(selector))
@@ -218,7 +219,7 @@ def preferred(spec: PodSpec) -> PreferredNodeAffinity:
     return _preferred(msgspec.msgpack.encode(terms)) if terms else NO_PREFERENCE
 
 
-@lru_cache(maxsize=1 << 12)
+@cached("preferred_node_affinity", 4 << 20)
 def _preferred(packed: bytes) -> PreferredNodeAffinity:
     terms = tuple(
         (term.weight, Term(term.preference, f"[{index}]"))

@@ -14,12 +14,11 @@ Source of all rules: Kubernetes, `k8s.io/apimachinery/pkg/api/resource`.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from math import isfinite
 from typing import Final, Literal
 
 from koordpy.lib import int64
-from koordpy.lib.short_cache import short_cache
+from koordpy.lib.bounded_cache import cached, text_size
 
 from .quantity_number import (
     BINARY_EXPONENTS,
@@ -77,7 +76,7 @@ _BLANKS: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".
 )
 
 
-@short_cache(1 << 16)
+@cached("quantities", 8 << 20, text_size)
 def parse(text: str) -> Quantity:
     """Read a quantity from its text.
 
@@ -188,19 +187,19 @@ def from_wire(quantity: WireQuantity | None) -> Quantity:
     return parse(str(quantity))
 
 
-@lru_cache(maxsize=1 << 16)
+@cached("quantity_values", 4 << 20, text_size)
 def value(quantity: WireQuantity) -> int:
     """Return a wire value as a whole number, rounded up, 64 bits. Raises QuantityError."""
     return from_wire(quantity).value()
 
 
-@lru_cache(maxsize=1 << 16)
+@cached("quantity_values", 4 << 20, text_size)
 def milli_value(quantity: WireQuantity) -> int:
     """Return a wire value in thousandths, rounded up, 64 bits. Raises QuantityError."""
     return from_wire(quantity).milli_value()
 
 
-@lru_cache(maxsize=1 << 16)
+@cached("quantity_values", 4 << 20, text_size)
 def nano_value(quantity: WireQuantity) -> int:
     """Return a wire value in billionths, exact and unlimited. Raises QuantityError."""
     return from_wire(quantity).nano_value()

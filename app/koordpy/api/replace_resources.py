@@ -5,9 +5,10 @@ them. Source: Koordinator, `pkg/util/transformer/pod_transformer.go` and `apis/e
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 from msgspec.structs import replace
+
+from koordpy.lib.bounded_cache import cached
 
 from . import extension
 from .core import Container, Pod, ResourceRequirements
@@ -49,7 +50,7 @@ def renamed(amounts: ResourceList, renamings: Mapping[str, str]) -> ResourceList
     return result
 
 
-@lru_cache(maxsize=1024)
+@cached("resource_renamings", 1 << 20)
 def _read(text: str) -> Mapping[str, str]:
     """Read `from:to,from:to`; of several entries for one name the last counts."""
     renamings: dict[str, str] = {}

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
-from koordpy.lib.short_cache import LONGEST
+from koordpy.lib.bounded_cache import cached
 
 from . import extension, node_affinity
 from .core import NodeSelector, NodeSelectorTerm, Taint, Toleration
@@ -64,9 +63,10 @@ def affinity_of(annotations: Mapping[str, str]) -> ReservationAffinity | None:
     text = annotations.get(extension.ANNOTATION_RESERVATION_AFFINITY)
     if text is None:
         return None
-    return _read_cached(text) if len(text) <= 4 * LONGEST else _read(text)
+    return _read(text)
 
 
+@cached("reservation_affinity", 4 << 20)
 def _read(text: str) -> ReservationAffinity:
     try:
         written = decode(_Written, b"{}" if not text or text.strip() == "null" else text.encode())
@@ -90,9 +90,6 @@ def _read(text: str) -> ReservationAffinity:
         of_labels(written.reservation_selector) if written.reservation_selector else EVERYTHING,
         terms,
     )
-
-
-_read_cached = lru_cache(maxsize=1 << 12)(_read)
 
 
 def untolerated(affinity: ReservationAffinity | None, taints: Sequence[Taint]) -> Taint | None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import msgspec
+
+from koordpy.lib.bounded_cache import cached
 
 from . import label_selector, labels
 from .core import ObjectReference, Pod
@@ -83,7 +84,7 @@ def owner_matchers(owners: Sequence[ReservationOwner]) -> OwnerMatchers:
     return _matchers(msgspec.msgpack.encode(owners))
 
 
-@lru_cache(maxsize=1 << 12)
+@cached("reservation_owners", 4 << 20)
 def _matchers(packed: bytes) -> OwnerMatchers:
     owners = msgspec.msgpack.decode(packed, type=list[ReservationOwner])
     read: list[tuple[ReservationOwner, Selector | None]] = []

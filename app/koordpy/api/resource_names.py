@@ -5,7 +5,7 @@ Source of the rules: Kubernetes, `pkg/apis/core/v1/helper` and `pkg/scheduler/ut
 
 from typing import Final
 
-from koordpy.lib.short_cache import short_cache
+from koordpy.lib.bounded_cache import cached, text_size
 
 from . import labels
 
@@ -34,7 +34,7 @@ def is_extended(name: str) -> bool:
     return labels.key_error(f"requests.{name}") is None
 
 
-@short_cache(1 << 12)
+@cached("resource_names", 1 << 20, text_size)
 def is_scalar(name: str) -> bool:
     """Return whether the scheduler counts a name besides cpu, memory and ephemeral storage."""
     return (
@@ -45,7 +45,7 @@ def is_scalar(name: str) -> bool:
     )
 
 
-@short_cache(1 << 12)
+@cached("resource_names", 1 << 20, text_size)
 def is_counted(name: str) -> bool:
     """Return whether a node's accounting has the name: cpu, memory, ephemeral storage, pods or a scalar."""
     return name in _PLAIN or name == PODS or is_scalar(name)

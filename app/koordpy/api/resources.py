@@ -17,10 +17,9 @@ Sources: Kubernetes, `k8s.io/component-helpers/resource` and `pkg/scheduler/fram
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import Final, Literal, TypeVar
 
-from koordpy.lib.short_cache import LONGEST
+from koordpy.lib.bounded_cache import cached, text_size
 
 from . import resource_names
 from .core import Container, ContainerStatus, Node, Pod
@@ -52,9 +51,10 @@ class _NotWhole(Exception):
 _LARGEST_PLAIN: Final = 1 << 53
 
 
-@lru_cache(maxsize=1 << 16)
-def _plain(name: str, amount: WireQuantity) -> int:
+@cached("plain_amounts", 4 << 20, lambda named, _: text_size(named[0], 0) + text_size(named[1], 0))
+def _plain(named: tuple[str, WireQuantity]) -> int:
     """The integer of an amount that is whole, not negative, and far from 64 bits in sums. Else -1."""
+    name, amount = named
     quantity = from_wire(amount)
     number = resource_value(name, amount)
     exact = Quantity.of_scaled(number, MILLI if name == CPU else 0)
@@ -64,9 +64,7 @@ def _plain(name: str, amount: WireQuantity) -> int:
 def _plain_amounts(amounts: Mapping[str, WireQuantity]) -> Vector:
     vector = {}
     for name, amount in amounts.items():
-        if len(name) > LONGEST or (type(amount) is str and len(amount) > LONGEST):
-            raise _NotWhole  # not cached
-        number = _plain(name, amount)
+        number = _plain((name, amount))
         if number < 0:
             raise _NotWhole
         vector[name] = number

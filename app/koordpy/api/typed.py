@@ -19,7 +19,6 @@ from typing import Annotated, Any
 import msgspec
 
 from koordpy.lib import duration
-from koordpy.lib.short_cache import LONGEST
 
 from .patch import describe
 from .patch_types import Field, PatchType, patch_types
@@ -98,12 +97,9 @@ def _struct(type_name: str) -> type[msgspec.Struct]:
     return msgspec.defstruct(type_name, members, gc=False)
 
 
-_quantity = lru_cache(maxsize=1 << 16, typed=True)(from_wire)
-
-
 def _read_scalar(expected: type, value: Any) -> Any:
     if expected is Quantity:
-        return _quantity(value) if type(value) is not str or len(value) <= LONGEST else from_wire(value)
+        return from_wire(value)
     if not isinstance(value, str):
         raise ValueError(f"expected a {expected.__name__.lower()}, got {describe(value)}")
     return Time(_time(value)) if expected is Time else Duration(_duration(value))

@@ -4,18 +4,16 @@ It is computed by walking all objects reachable from a state, which takes about 
 objects: for tests and reports, not for a metric.
 """
 
-import gc
 import sys
 from collections.abc import Container, Iterable, Iterator
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-import msgspec
-
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.derived_state import DerivedState
 from koordpy.cluster.shared_states import Shared
 from koordpy.cluster.store import Store
+from koordpy.lib.deep_size import parts
 
 _NOT_HELD = (type, ModuleType, FunctionType, BuiltinFunctionType, Cluster, Store)
 """Objects that outlive a state, or belong to another owner."""
@@ -56,9 +54,7 @@ def _walk(roots: Iterable[object], seen: set[int], others: Container[int]) -> It
 
 
 def _parts(obj: Any) -> Iterable[object]:
-    """Return an object's referents, including those that the garbage collector does not track."""
-    if isinstance(obj, msgspec.Struct):
-        return [getattr(obj, name) for name in obj.__struct_fields__]
+    """Return an object's referents; of a derived state without the functions that end it."""
     if isinstance(obj, DerivedState):
         return [value for name, value in vars(obj).items() if name != "_ends"]
-    return gc.get_referents(obj)
+    return parts(obj)

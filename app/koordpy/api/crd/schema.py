@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any
+
+from koordpy.lib.bounded_cache import cached
 
 from ..patch import clone, equal
 from .errors import FieldError, SchemaError, broken, logic, show, type_error, unsupported
@@ -278,7 +279,7 @@ class Schema:
             yield logic(path, "must not validate the schema (not)")
 
 
-@lru_cache(maxsize=1024)
+@cached("schema_patterns", 1 << 20)
 def _compiled(pattern: str) -> re.Pattern[str]:
     if pattern.endswith("$") and not pattern.endswith(r"\$"):
         pattern = pattern[:-1] + r"\Z"  # Go's $ does not match before a last line break

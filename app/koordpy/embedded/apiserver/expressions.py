@@ -8,8 +8,9 @@ and `matches`. Anything else is rejected while parsing, so a configuration that 
 import ast
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
+
+from koordpy.lib.bounded_cache import cached
 
 Variables = Mapping[str, Any]
 Expression = Callable[[Variables], Any]
@@ -32,7 +33,7 @@ class ExpressionError(ValueError):
     """An expression cannot be read, or cannot be evaluated; the message says where it failed."""
 
 
-@lru_cache(maxsize=1024)
+@cached("expressions", 1 << 20)
 def parse(text: str) -> Expression:
     """Parse an expression; raise ExpressionError if it is invalid or not supported."""
     parser = _Parser(text)

@@ -1,16 +1,16 @@
 """Quantities in documents: validated and converted to canonical form as by kube-apiserver."""
 
-from functools import lru_cache
 from typing import Any
 
 from koordpy.api import quantity
+from koordpy.lib.bounded_cache import cached, text_size
 
 from .errors import ApiError, bad_request
 
 Document = dict[str, Any]
 
 
-@lru_cache(maxsize=1 << 14)
+@cached("canonical_quantities", 2 << 20, text_size)
 def _canonical(value: str | int | float) -> str:
     return quantity.from_wire(value).canonical()
 

@@ -13,6 +13,8 @@ from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, Metric, generate_latest
 from prometheus_client.registry import Collector
 
+from koordpy.lib.cache_metrics import CacheMetrics
+
 ALL: Final = ("",)
 
 PATHS: Final = {
@@ -22,6 +24,9 @@ PATHS: Final = {
     "/external-metrics": (),
 }
 """Prefixes of the names of the metrics of each path."""
+
+
+_CACHES: Final = CacheMetrics()
 
 
 class _WithPrefix(Collector):

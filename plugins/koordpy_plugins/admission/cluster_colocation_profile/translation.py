@@ -5,7 +5,6 @@ other names. Source: Koordinator, `pkg/webhook/pod/mutating/cluster_colocation_p
 (`mutatePodResourceSpec`), `apis/extension/resource.go`.
 """
 
-from functools import lru_cache
 from typing import Any, Final
 
 from koordpy.admission.handler import Request
@@ -14,7 +13,7 @@ from koordpy.api.core import Pod
 from koordpy.api.document import Document, Path
 from koordpy.api.qos import PriorityClass, priority_class, priority_class_of_value
 from koordpy.api.quantity import Quantity, from_wire
-from koordpy.lib.short_cache import LONGEST
+from koordpy.lib.bounded_cache import cached, text_size
 
 _NAMES: Final = {
     PriorityClass.BATCH: (extension.BATCH_CPU, extension.BATCH_MEMORY),
@@ -108,7 +107,7 @@ def _renamed(
     ):
         if name in amounts:
             wire = renamed.pop(name)
-            if plain and type(wire) is str and len(wire) <= LONGEST:
+            if plain and type(wire) is str:
                 quantity, text = known(wire)
             else:
                 quantity, text = convert(request.quantity((*path, name), wire))
@@ -129,11 +128,11 @@ def _bytes(quantity: Quantity) -> tuple[Quantity, str]:
 # Pods request the same few amounts.
 
 
-@lru_cache(maxsize=1 << 12)
+@cached("translated_amounts", 1 << 20, text_size)
 def _known_milli_cores(wire: str) -> tuple[Quantity, str]:
     return _milli_cores(from_wire(wire))
 
 
-@lru_cache(maxsize=1 << 12)
+@cached("translated_amounts", 1 << 20, text_size)
 def _known_bytes(wire: str) -> tuple[Quantity, str]:
     return _bytes(from_wire(wire))

@@ -5,8 +5,9 @@ Source: Kubernetes, `k8s.io/client-go/util/jsonpath`, as far as CustomResourceDe
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any
+
+from koordpy.lib.bounded_cache import cached
 
 Step = Callable[[Any], Iterator[Any]]
 
@@ -20,7 +21,7 @@ class JSONPathError(ValueError):
     """An invalid path; the message names it."""
 
 
-@lru_cache(maxsize=1024)
+@cached("json_paths", 1 << 20)
 def parse(path: str) -> tuple[Step, ...]:
     """Parse a path such as `.status.conditions[?(@.type=="Ready")].status`. Raises JSONPathError."""
     text = path.removeprefix("{").removesuffix("}")

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 import yaml
+
+from koordpy.lib.bounded_cache import cached
 
 from ..attributes import Attributes
 from ..catalog import Served
@@ -37,8 +38,9 @@ class Form:
         return base
 
 
-@lru_cache(maxsize=256)
-def _negotiate(accept: str, include: str) -> Form | None:
+@cached("negotiated_forms", 256 << 10)
+def _negotiate(header: tuple[str, str]) -> Form | None:
+    accept, include = header
     for part in accept.split(","):
         media, *parameters = [item.strip() for item in part.split(";")]
         values = dict(item.partition("=")[::2] for item in parameters if "=" in item)
@@ -60,7 +62,7 @@ def form_of(request: Request) -> Form:
     """Return the form that a request accepts; raise ApiError (406) if none is known."""
     accept = request.header(b"accept")
     include = request.query.get("includeObject", "Metadata") if "as=Table" in accept else "Metadata"
-    form = _negotiate(accept, include) if accept else Form()
+    form = _negotiate((accept, include)) if accept else Form()
     if form is None:
         raise not_acceptable(_ACCEPTED)
     return form

@@ -4,7 +4,8 @@ Source: Koordinator, `pkg/util/bitmask`.
 """
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+
+from koordpy.lib.bounded_cache import cached, text_size
 
 _WIDTH = 64
 
@@ -33,7 +34,7 @@ def narrower(mask: int, other: int) -> bool:
     return mask < other if count == its_count else count < its_count
 
 
-@lru_cache(maxsize=1024)
+@cached("numa_masks", 256 << 10, text_size)
 def text(mask: int | None) -> str:
     """Format a mask as in reasons; None is `<nil>`.
 

@@ -17,8 +17,8 @@ Source of the rule: Koordinator, `pkg/scheduler/frameworkext/topologymanager/pol
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import lru_cache
 
+from koordpy.lib.bounded_cache import cached
 from koordpy.scheduling.interface import NUMATopologyHint
 
 Hints = Sequence[NUMATopologyHint]
@@ -197,7 +197,7 @@ class _OtherSearch(_Search):
             frozenset(everything if hint.affinity is None else hint.affinity & everything for hint in hints)
             for hints in lists
         )
-        self._meets = _meets(everything, affinities)
+        self._meets = _meets((everything, affinities))
         fewest = min((mask.bit_count() for mask in self._meets[0] if mask), default=0)
         self.masks = {mask for mask in self._meets[0] if mask and mask.bit_count() == fewest}
         if fewest == everything.bit_count():
@@ -236,12 +236,13 @@ def _shared(lists: Sequence[Hints]) -> set[int | None]:
     return seen if shared is None else shared
 
 
-@lru_cache(maxsize=1024)
-def _meets(everything: int, affinities: tuple[frozenset[int], ...]) -> tuple[frozenset[int], ...]:
+@cached("numa_affinities", 2 << 20)
+def _meets(offers: tuple[int, tuple[frozenset[int], ...]]) -> tuple[frozenset[int], ...]:
     """Return, for each list and past the end, what choices from there on may have in common.
 
     Cached because nodes of one shape offer the same masks, regardless of scores.
     """
+    everything, affinities = offers
     meets = frozenset((everything,))
     result = [meets]
     for masks in reversed(affinities):

@@ -5,7 +5,6 @@ Source: Kubernetes, `k8s.io/kube-scheduler/framework` (`PodInfo`, `AffinityTerm`
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -14,6 +13,7 @@ from koordpy.api import label_selector
 from koordpy.api.core import Pod, PodAffinity, PodAffinityTerm
 from koordpy.api.label_selector import Selector, SelectorError
 from koordpy.cluster.pod_counts import PodMatch
+from koordpy.lib.bounded_cache import cached
 
 NO_LABELS: Mapping[str, str] = {}
 
@@ -106,7 +106,7 @@ def all_of(terms: Iterable[Term]) -> PodMatch:
     return PodMatch(tuple(term.condition for term in terms))
 
 
-@lru_cache(maxsize=1 << 12)
+@cached("pod_affinity", 8 << 20)
 def read_key(key: bytes) -> PodTerms:
     """Return the terms of a key."""
     namespace, near, far = _decode(key)

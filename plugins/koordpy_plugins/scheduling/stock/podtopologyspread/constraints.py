@@ -5,7 +5,6 @@ Source: Kubernetes, `framework/plugins/podtopologyspread` (`common.go`).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import msgspec
 
@@ -13,6 +12,7 @@ from koordpy.api import label_selector
 from koordpy.api.core import Pod, TopologySpreadConstraint
 from koordpy.api.label_selector import NOTHING, Selector
 from koordpy.cluster.pod_counts import PodMatch
+from koordpy.lib.bounded_cache import cached
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -57,11 +57,12 @@ def read(
     labels = pod.metadata.labels
     keys = {key for item in wanted for key in item.match_label_keys}
     same = tuple((key, labels[key]) for key in sorted(keys) if key in labels)
-    return _read(_encode(wanted), same)
+    return _read((_encode(wanted), same))
 
 
-@lru_cache(maxsize=1 << 12)
-def _read(packed: bytes, same: tuple[tuple[str, str], ...]) -> tuple[Constraint, ...]:
+@cached("topology_spread", 4 << 20)
+def _read(key: tuple[bytes, tuple[tuple[str, str], ...]]) -> tuple[Constraint, ...]:
+    packed, same = key
     return tuple(_constraint(item, dict(same)) for item in _decode(packed))
 
 
