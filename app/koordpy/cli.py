@@ -45,15 +45,38 @@ def cli(context: click.Context, verbose: int, traceback: bool) -> None:
     "--exit", "leave", is_flag=True, help="Exit after the last step; exit code 0 only if all steps happened."
 )
 @click.option("--nodes", default=50, show_default=True, help="Nodes of the demo cluster.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="A KoordpyConfiguration file for webhooks, extender and debug API.",
+)
+@click.option("--scheduler-config", help="KubeSchedulerConfiguration with the plugins to run.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Port of the API server (default: 8001, or any if taken; 0: any for all listeners).",
+)
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="Where to write the kubeconfig of the cluster."
+)
+@click.option(
+    "--endpoints",
+    type=click.Path(path_type=Path),
+    help="Write the URLs of everything to this file, as JSON, when all of it answers.",
+)
 @click.pass_obj
-def demo(obj: dict[str, Any], leave: bool, nodes: int) -> None:
-    """Run a whole cluster on this machine and show koordpy's features."""
-    from koordpy.commands import demo as story
+def demo(obj: dict[str, Any], /, leave: bool, endpoints: Path | None, **options: Any) -> None:
+    """Run a whole cluster on this machine and show koordpy's features.
+
+    It is the cluster of the kubeconfig that it writes, and removes when it ends.
+    """
+    from koordpy.commands.demo import story
+    from koordpy.commands.demo.cluster import DemoOptions
     from koordpy.main import set_up_logging
 
     if obj["verbose"]:
         set_up_logging(obj["verbose"])
-    story.run(console(), nodes=nodes, leave=leave)
+    story.run(console(), DemoOptions(**options), leave=leave, endpoints=endpoints)
 
 
 @cli.command()

@@ -165,11 +165,19 @@ class ExtenderSettings(ListenerSettings, ObserverSettings):
         return data.deploy("scheduler", _SHIPPED_PROFILES[self.mode])
 
 
+WORKER_DEBUG_PORT: Final = 10252
+"""Of `koordpy worker`, unless its settings have one."""
+
+AGENT_DEBUG_PORT: Final = 10253
+"""Of `koordpy agent`, unless its settings have one."""
+
+
 class DebugSettings(ListenerSettings):
     """The debug API. Beyond loopback the API server authenticates and authorizes requests."""
 
     bind_address: str = "127.0.0.1"
     port: int = Field(default=10251, ge=0, le=65535)
+    """`koordpy worker` and `koordpy agent` have other defaults, so that all three run on one machine."""
     authentication: bool = False
 
 
@@ -240,14 +248,18 @@ class Settings(ConfigModel):
 
 
 def load(
-    path: Path | None, overrides: dict[str, Any] | None = None, environment: Mapping[str, str] | None = None
+    path: Path | None,
+    overrides: dict[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    defaults: dict[str, Any] | None = None,
 ) -> Settings:
-    """Read a file (defaults without one) and apply `overrides`, nested like the file.
+    """Read a file and apply `overrides`, nested like the file.
 
-    Fields that the file does not set come from Koordinator's variables in `environment`. Raises ConfigError
-    naming file (or variable) and path, OSError when the file cannot be read.
+    Fields that the file does not set come from Koordinator's variables in `environment`, then from
+    `defaults`, nested like the file, then from this module. Raises ConfigError naming file (or variable) and
+    path, OSError when the file cannot be read.
     """
-    defaults = _from_environment(environment or {})
+    defaults = _laid_over(defaults or {}, _from_environment(environment or {}))
     try:
         text = "" if path is None else path.read_text(encoding="utf-8")
         document = config_document.load(text)

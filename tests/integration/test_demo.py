@@ -2,17 +2,38 @@
 
 import asyncio
 import io
+import json
 import re
+import socket
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+import yaml
 from rich.console import Console
 
+from koordpy import data, settings
+from koordpy.api.core import Lease
 from koordpy.api.koordinator import NodeMetric
-from koordpy.commands import demo as story
-from koordpy.commands.demo import Demo
+from koordpy.cluster.client import Client
+from koordpy.cluster.connection import Connection
+from koordpy.commands.demo import story
+from koordpy.commands.demo.access import Endpoints, kubeconfig_path, port_or_any
+from koordpy.commands.demo.cluster import DemoCluster, DemoFailed, DemoOptions
+from koordpy.commands.demo.story import Demo
+from koordpy.compose.process import Process
+from koordpy.doctor.examination import Question, examine
+from koordpy.doctor.finding import State
+from koordpy.doctor.installation import parts_of
+from koordpy.settings import Settings
 from tests.integration.service.stage import until
+
+
+def options(folder: Path, **chosen: Any) -> DemoOptions:
+    fields: dict[str, Any] = {"nodes": 8, "port": 0, "kubeconfig": folder / "kubeconfig"}
+    return DemoOptions(**fields | chosen)
 
 
 async def test_its_nodes_keep_reporting_and_it_prints_what_to_try(
@@ -20,10 +41,10 @@ async def test_its_nodes_keep_reporting_and_it_prints_what_to_try(
 ) -> None:
     to = io.StringIO()
     async with AsyncExitStack() as stack:
-        demo = Demo(Console(file=to, width=200), 8, tmp_path, stack)
+        demo = Demo(Console(file=to, width=200), options(tmp_path), tmp_path, stack)
         await demo.tell()
         demo.invite()
-        metrics = demo.process.cluster.store(NodeMetric)
+        metrics = demo.cluster.process.cluster.store(NodeMetric)
         at_first = {metric.metadata.name: metric.status.update_time for metric in metrics}
         monkeypatch.setattr(story, "REPORT_SECONDS", 0.1)
         stopping = asyncio.Event()
@@ -33,5 +54,119 @@ async def test_its_nodes_keep_reporting_and_it_prints_what_to_try(
         stopping.set()
         await going_on
     told = to.getvalue()
-    assert re.search(r"koordpy why \w+/\S+ --history --debug-server http://127.0.0.1:\d+\n", told), told
-    assert re.search(r"koordpy whatif -f - --count 100 --debug-server http://127.0.0.1:\d+\n", told), told
+    assert re.search(r"export KUBECONFIG=\S+/kubeconfig\n", told), told
+    assert re.search(r"koordpy why \w+/\S+ --history( --debug-server http://127.0.0.1:\d+)?\n", told), told
+    assert not (tmp_path / "kubeconfig").exists()
+
+
+async def test_the_doctor_finds_nothing_wrong_and_everything_answers_where_the_files_say(
+    tmp_path: Path,
+) -> None:
+    async with AsyncExitStack() as stack:
+        cluster = DemoCluster(options(tmp_path), tmp_path, stack)
+        await cluster.start_control_plane()
+        await cluster.objects.create_all(data.documents("demo", "objects.yaml"))
+        await cluster.serve()
+        cluster.endpoints.write(tmp_path / "endpoints.json")
+        found = json.loads((tmp_path / "endpoints.json").read_text())
+        assert list(found) == ["kubeconfig", "apiServer", "admission", "extender", "debug", "extenderHeaders"]
+
+        client = Client(Connection.find(kubeconfig=found["kubeconfig"]))
+        stack.push_async_callback(client.close)
+        assert client.connection.server == found["apiServer"]
+        read = Settings.model_validate({"client": {"server": found["apiServer"]}})
+        await _held(client, "koordinator-system", "koord-scheduler")
+        await _held(client, "kube-system", "kube-scheduler")
+        report = await examine(client, Question(read, parts_of(read)))
+        wrong = [f for f in report.findings if f.state in (State.PROBLEM, State.UNKNOWN)]
+        assert [
+            (finding.subject, finding.message) for finding in wrong if "NodeMetric" not in str(finding)
+        ] == []
+
+        async with httpx.AsyncClient(verify=False) as http:
+            assert (await http.get(f"{found['debug']}/readyz")).status_code == 200
+            assert (await http.get(f"{found['admission']}/healthz")).status_code == 200
+            answer = await http.post(f"{found['extender']}/filter", json={}, headers=found["extenderHeaders"])
+            assert answer.status_code == 400
+
+
+async def _held(client: Client, namespace: str, name: str) -> None:
+    async with asyncio.timeout(10):
+        while not any(
+            lease.metadata.key == f"{namespace}/{name}" and lease.spec.holder_identity
+            for lease in await client.list_all(Lease)
+        ):
+            await asyncio.sleep(0.05)
+
+
+async def test_a_worker_runs_against_it_at_once(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        cluster = DemoCluster(options(tmp_path), tmp_path, stack)
+        await cluster.start_control_plane()
+        await cluster.serve()
+        worker = {"descheduler": {"config": str(data.deploy("demo", "descheduler.yaml"))}}
+        chosen = {"client": {"kubeconfig": str(cluster.kubeconfig)}, "worker": worker, "debug": {"port": 0}}
+        process = Process(settings.load(None, chosen), ["descheduler", "debug"])
+        stack.push_async_callback(process.stop)
+        await process.start()
+        await process.wait_ready(20)
+
+
+async def test_it_runs_with_the_users_configuration(tmp_path: Path) -> None:
+    fit = {"enabled": [{"name": "NodeResourcesFit"}]}
+    profiles = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {"schedulerName": name, "plugins": {"filter": fit}} for name in ("koord-scheduler", "mine")
+        ],
+    }
+    (tmp_path / "profiles.yaml").write_text(yaml.safe_dump(profiles))
+    (tmp_path / "koordpy.yaml").write_text(
+        "apiVersion: config.koordpy.dev/v1alpha1\nkind: KoordpyConfiguration\nextender: {decisions: 7}\n"
+    )
+    to = io.StringIO()
+    async with AsyncExitStack() as stack:
+        chosen = options(
+            tmp_path, config=tmp_path / "koordpy.yaml", scheduler_config=str(tmp_path / "profiles.yaml")
+        )
+        demo = Demo(Console(file=to, width=200), chosen, tmp_path, stack)
+        await demo.tell()
+        assert demo.cluster.process.settings.extender.decisions == 7
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "mine", "namespace": "shop"},
+            "spec": {"schedulerName": "mine", "containers": [{"name": "main", "image": "app:1"}]},
+        }
+        await demo.cluster.objects.create(pod)
+        async with asyncio.timeout(20), httpx.AsyncClient() as http:
+            url = f"{demo.cluster.endpoints.debug}/apis/v1/decisions/shop/mine"
+            while (answer := await http.get(url)).status_code != 200:
+                await asyncio.sleep(0.1)
+        assert {decision["profile"] for decision in answer.json()} == {"mine"}
+    assert "With this configuration: " in to.getvalue()
+
+
+async def test_a_chosen_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert port_or_any(port) == 0
+        async with AsyncExitStack() as stack:
+            with pytest.raises(DemoFailed, match=rf"^--port: 127.0.0.1:{port} cannot be used: "):
+                await DemoCluster(options(tmp_path, port=port), tmp_path, stack).start_control_plane()
+
+
+def test_two_demos_write_two_kubeconfigs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert kubeconfig_path(8001) == tmp_path / "koordpy" / "demo.kubeconfig"
+    assert kubeconfig_path(40001) == tmp_path / "koordpy" / "demo-40001.kubeconfig"
+
+
+def test_a_file_of_endpoints_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError):
+        Endpoints(kubeconfig="k", api_server="http://127.0.0.1:1").write(tmp_path / "folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

@@ -119,6 +119,8 @@ def worker(obj: dict[str, Any], /, **options: Any) -> None:
     """
     if options["controllers"] == "":
         raise Failure("--controllers: expected a list, such as '*,-nodeslo'; --parts controllers runs them")
+    from koordpy.settings import WORKER_DEBUG_PORT
+
     overrides = _common_overrides(options)
     overrides["parts"] = _list(options["parts"])
     substitutes = dict(_pair(text, "--evict-with") for text in options["evict_with"])
@@ -145,7 +147,7 @@ def worker(obj: dict[str, Any], /, **options: Any) -> None:
         for option, part in belongs.items()
         if options[option.removeprefix("--").replace("-", "_")]
     }
-    _run(obj, options["config"], overrides, always=("debug",), belongs=given)
+    _run(obj, options["config"], overrides, WORKER_DEBUG_PORT, always=("debug",), belongs=given)
 
 
 @click.command(cls=QOSFlagsCommand)
@@ -157,19 +159,22 @@ def agent(obj: dict[str, Any], /, **options: Any) -> None:
 
     Health checks, metrics and the debug API come with it.
     """
+    from koordpy.settings import AGENT_DEBUG_PORT
+
     overrides = _common_overrides(options)
     overrides["parts"] = ["agent", "debug"]
     overrides["agent"] = {
         "nodeName": options["node_name"],
         "flags": qos_flags.given(click.get_current_context()) or None,
     }
-    _run(obj, options["config"], overrides)
+    _run(obj, options["config"], overrides, AGENT_DEBUG_PORT)
 
 
 def _run(
     obj: dict[str, Any],
     config: Path | None,
     overrides: dict[str, Any],
+    debug_port: int | None = None,
     *,
     default: Sequence[str] = (),
     always: Sequence[str] = (),
@@ -177,13 +182,14 @@ def _run(
 ) -> None:
     """Run a process with the parts that the settings choose, else `default`, and with `always`.
 
-    `belongs` maps the given options to the part that each of them is for.
+    `debug_port` is the default port of the debug API where it is the command's own; `belongs` maps the given
+    options to the part that each of them is for.
     """
     from koordpy import main as runtime
     from koordpy import settings as process_settings
 
     runtime.set_up_logging(obj["verbose"])
-    settings = process_settings.load(config, overrides, os.environ)
+    settings = process_settings.load(config, overrides, os.environ, {"debug": {"port": debug_port}})
     parts = settings.parts or default
     if not parts:
         raise Failure(

@@ -1,13 +1,14 @@
-"""`koordpy demo`: a whole cluster on this machine, with koordpy's features shown on one set of pods.
+"""The story of the demo: koordpy's features shown on one set of pods.
 
-The wiring is the production one: koordpy is registered in the (embedded) API server and scheduler with the
-manifests in `deploy/`, and all communication is HTTP. The demo fails if a step does not really happen.
+The demo fails if a step does not really happen; with the user's own configuration, whose policies may differ,
+it only shows what happened.
 """
 
 import asyncio
 import copy
 import logging
 import random
+import shlex
 import tempfile
 import time
 from collections import Counter
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import yaml
 from rich.console import Console
 from rich.markup import escape
 
@@ -28,52 +28,45 @@ from koordpy.admission.chain import Chain
 from koordpy.admission.config import AdmissionConfig, build_chains, gate_specs
 from koordpy.admission.explain import explain
 from koordpy.admission.handler import Handle as AdmissionHandle
-from koordpy.api.core import (
-    MutatingWebhookConfiguration,
-    Namespace,
-    Node,
-    Pod,
-    PriorityClass,
-    ValidatingWebhookConfiguration,
-)
-from koordpy.api.koordinator import ClusterColocationProfile, NodeMetric
-from koordpy.api.meta import KubeObject, format_time
-from koordpy.api.scheme import resource_of
-from koordpy.cluster.client import Client
-from koordpy.cluster.connection import Connection
+from koordpy.api.core import Pod
+from koordpy.api.koordinator import NodeMetric
+from koordpy.api.meta import format_time
+from koordpy.commands import calling, why
+from koordpy.commands import explain as explaining
+from koordpy.commands.debug_client import DEBUG_URL
 from koordpy.compose.parts.admission import AdmissionPart
 from koordpy.compose.parts.descheduler import DeschedulerPart
 from koordpy.compose.process import Process
 from koordpy.descheduling.decisions import Outcome
-from koordpy.embedded.apiserver import ApiServer
-from koordpy.embedded.scheduler import Scheduler
 from koordpy.lib.clock import SystemClock
 from koordpy.lib.feature_gates import FeatureGates
-from koordpy.scheduling.profiles import config as scheduling_config
 
-from . import calling, why
-from . import explain as explaining
+from .cluster import DemoCluster, DemoFailed, DemoOptions
 
 GI = 1024**3
 NODE_CPU, NODE_MEMORY = 16, 64 * GI
 HOT_EVERY = 7
 SPARK_PODS = ONLINE_PODS = 20
 WAIT_SECONDS = 60.0
+CUSTOM_WAIT_SECONDS = 15.0
+"""How long pods may wait where the user's configuration decides: it may leave them pending on purpose."""
 REPORT_SECONDS = 60
 
 
-class DemoFailed(Exception):
-    """A step of the demo did not happen."""
+def run(to: Console, options: DemoOptions, *, leave: bool, endpoints: Path | None = None) -> None:
+    """Run the demo; then keep running until interrupted, unless `leave`.
 
-
-def run(to: Console, *, nodes: int, leave: bool) -> None:
-    """Run the demo; then keep running until interrupted, unless `leave`. Raises DemoFailed."""
+    `endpoints` is the file that says where everything is, once all of it answers. Raises DemoFailed,
+    ConfigError.
+    """
 
     async def story(stopping: asyncio.Event) -> None:
         with tempfile.TemporaryDirectory(prefix="koordpy-demo-") as folder:
             async with AsyncExitStack() as stack:
-                demo = Demo(to, nodes, Path(folder), stack)
+                demo = Demo(to, options, Path(folder), stack)
                 await demo.tell()
+                if endpoints is not None:
+                    demo.cluster.endpoints.write(endpoints)
                 if not leave:
                     demo.invite()
                     await demo.keep_up(stopping)
@@ -83,28 +76,34 @@ def run(to: Console, *, nodes: int, leave: bool) -> None:
 
 
 class Demo:
-    """The cluster of the demo. Everything it opens is closed by the exit stack."""
+    """Tells the story. Everything it opens is closed by the exit stack."""
 
-    def __init__(self, to: Console, nodes: int, folder: Path, stack: AsyncExitStack) -> None:
-        if nodes < HOT_EVERY + 1:
+    def __init__(self, to: Console, options: DemoOptions, folder: Path, stack: AsyncExitStack) -> None:
+        if options.nodes < HOT_EVERY + 1:
             raise DemoFailed(
-                f"--nodes: got {nodes}, expected at least {HOT_EVERY + 1} to have hot and cool ones"
+                f"--nodes: got {options.nodes}, expected at least {HOT_EVERY + 1} to have hot and cool ones"
             )
-        self._to, self._folder, self._stack = to, folder, stack
-        self._nodes = [f"node-{i:03d}" for i in range(nodes)]
+        self.cluster = DemoCluster(options, folder, stack)
+        self._to = to
+        self._insists = not options.is_customized
+        self._nodes = [f"node-{i:03d}" for i in range(options.nodes)]
         self._hot = [name for i, name in enumerate(self._nodes) if i % HOT_EVERY == HOT_EVERY // 2]
         self._began = time.perf_counter()
 
     async def tell(self) -> None:
         """Run all steps in order."""
-        await self._step("A control plane, without Kubernetes", self._start_control_plane)
+        await self._step("A control plane, without Kubernetes", self.cluster.start_control_plane)
         await self._step(f"{len(self._nodes)} nodes, {len(self._hot)} of them hot", self._fill_cluster)
-        await self._step("koordpy serves, and is registered", self._serve)
+        await self._step("koordpy serves, and is registered", self.cluster.serve)
         await self._step("Pods are created", self._create_pods)
         self._to.print()
-        await self._show_admission()
-        await self._show_placement()
-        await self._show_descheduling()
+        for show in (self._show_admission, self._show_placement, self._show_descheduling):
+            try:
+                await show()
+            except DemoFailed as failed:
+                if self._insists:
+                    raise
+                self._to.print(f"[yellow]With this configuration:[/] {escape(str(failed))}")
         self._to.print(f"\n[bold green]The whole demo took {time.perf_counter() - self._began:.1f} s.[/]")
 
     async def _step(self, title: str, step: Callable[[], Any]) -> None:
@@ -114,17 +113,8 @@ class Demo:
 
     # --- steps -------------------------------------------------------------------------------------
 
-    async def _start_control_plane(self) -> str:
-        crds = sorted(data.deploy("crds").glob("*.yaml"))
-        self._api = await self._stack.enter_async_context(ApiServer(crds=crds, controllers=True))
-        self._client = Client(Connection.find(server=self._api.url))
-        self._stack.push_async_callback(self._client.close)
-        return f"API server at {self._api.url} with {len(crds)} of Koordinator's CRDs"
-
     async def _fill_cluster(self) -> str:
-        documents = _load("priorityclasses", "koordinator.yaml") + _load("demo", "objects.yaml")
-        for document in documents:
-            await self._create(document)
+        await self.cluster.objects.create_all(data.documents("demo", "objects.yaml"))
         await asyncio.gather(*(self._create_node(name) for name in self._nodes))
         hottest = max(self._usage(name) for name in self._hot)
         coolest = min(self._usage(name) for name in self._nodes)
@@ -169,7 +159,7 @@ class Demo:
     async def _report(self, node: str, status: dict[str, Any]) -> None:
         """Write a node's usage, or renew its report, as its koordlet would."""
         at = {"updateTime": format_time(SystemClock().now())}
-        await self._client.patch_status(NodeMetric, "", node, {"status": at | status})
+        await self.cluster.client.patch_status(NodeMetric, "", node, {"status": at | status})
 
     async def keep_up(self, stopping: asyncio.Event) -> None:
         """Report for all nodes periodically: LoadAwareScheduling ignores expired reports."""
@@ -177,41 +167,6 @@ class Demo:
             await asyncio.gather(*(self._report(name, {}) for name in self._nodes))
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), REPORT_SECONDS)
-
-    async def _serve(self) -> str:
-        for document in _load("webhooks", "mutating.yaml") + _load("webhooks", "validating.yaml"):
-            await self._create(document)
-        settings = process_settings.load(
-            None,
-            {
-                "client": {"server": self._api.url},
-                "admission": {
-                    "bindAddress": "127.0.0.1",
-                    "port": 0,
-                    "certDir": str(self._folder / "certs"),
-                    "certificates": {"host": "127.0.0.1"},
-                    "registration": {"enabled": True},
-                },
-                "extender": {"port": 0},
-                "debug": {"port": 0},
-            },
-        )
-        self.process = Process(settings, process_settings.SERVING)
-        self._stack.push_async_callback(self.process.stop)
-        await self.process.start()
-        await self.process.wait_ready(WAIT_SECONDS)
-        await self._start_scheduler()
-        return "webhook configurations with a fresh CA, extender in the scheduler's configuration"
-
-    async def _start_scheduler(self) -> None:
-        [document] = _load("scheduler", "kube-scheduler-config.yaml")
-        for extender in document["extenders"]:
-            extender["urlPrefix"] = f"{self.process.listeners['extender'].url}/extender"
-        client = Client(Connection.find(server=self._api.url))
-        self._scheduler = Scheduler(scheduling_config.read(document), client)
-        self._stack.push_async_callback(client.close)
-        self._stack.push_async_callback(self._scheduler.stop)
-        await self._scheduler.start()
 
     async def _create_pods(self) -> str:
         spark = {"sparkoperator.k8s.io/launched-by-spark-operator": "true", "app": "spark"}
@@ -223,12 +178,15 @@ class Demo:
         await asyncio.gather(*(self._create(document) for document in self._submitted))
         wanted = {(d["metadata"]["namespace"], d["metadata"]["name"]) for d in self._submitted}
         self._placed: dict[tuple[str, str], Pod] = {}
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = time.monotonic() + (WAIT_SECONDS if self._insists else CUSTOM_WAIT_SECONDS)
         while len(self._placed) < len(wanted):
             if time.monotonic() > deadline:
                 pending = sorted(wanted - set(self._placed))
-                raise DemoFailed(f"{len(pending)} pods were not bound, first {'/'.join(pending[0])}")
-            for pod in await self._client.list_all(Pod):
+                problem = f"{len(pending)} pods were not bound, first {'/'.join(pending[0])}"
+                if self._insists:
+                    raise DemoFailed(problem)
+                return f"with this configuration {problem}"
+            for pod in await self.cluster.client.list_all(Pod):
                 key = (pod.metadata.namespace, pod.metadata.name)
                 if key in wanted and pod.spec.node_name:
                     self._placed[key] = pod
@@ -243,12 +201,14 @@ class Demo:
         key = (meta["namespace"], meta["name"])
         admissions = [
             a
-            for a in self.process.part(AdmissionPart).chains["/mutate-pod"].history
+            for a in self.cluster.process.part(AdmissionPart).chains["/mutate-pod"].history
             if (a.namespace, a.name) == key and a.patch
         ]
         if not admissions:
             raise DemoFailed(f"the webhook changed nothing in pod {'/'.join(key)}")
-        stored = self._placed[key]
+        stored = self._placed.get(key)
+        if stored is None:
+            raise DemoFailed(f"pod {'/'.join(key)} is pending")
         if stored.metadata.labels.get("koordinator.sh/qosClass") != "BE" or stored.spec.priority != 5000:
             raise DemoFailed(f"pod {'/'.join(key)} does not have what its profile sets")
         explained = explain(self._chain_of_its_own(), _defaulted(document))
@@ -260,7 +220,7 @@ class Demo:
     def _chain_of_its_own(self) -> Chain:
         """Return a second copy of the service's admission chain, so that explaining leaves no history."""
         gates = FeatureGates(gate_specs())
-        handle = AdmissionHandle(self.process.cluster, gates, random.Random(), SystemClock())
+        handle = AdmissionHandle(self.cluster.process.cluster, gates, random.Random(), SystemClock())
         return build_chains(AdmissionConfig(), handle)["/mutate-pod"]
 
     async def _show_placement(self) -> None:
@@ -272,6 +232,8 @@ class Demo:
             f"\n[bold]Where the pods went[/bold]\n  {len(self._placed)} pods on {len(used)} of "
             f"{len(self._nodes) - len(self._hot)} cool nodes, none on the {len(self._hot)} hot ones"
         )
+        if not self._placed:
+            raise DemoFailed("no pod was bound")
         namespace, name = next(iter(self._placed))
         found = await self._get(f"/apis/v1/decisions/{namespace}/{name}")
         why.show(self._to, found)
@@ -281,7 +243,7 @@ class Demo:
     async def _show_descheduling(self) -> None:
         config = str(data.deploy("demo", "descheduler.yaml"))
         access, settings = (
-            {"server": self._api.url},
+            {"server": self.cluster.api.url},
             {"descheduler": {"config": config}, "leaderElect": False},
         )
         worker = Process(
@@ -303,22 +265,26 @@ class Demo:
 
     def invite(self) -> None:
         """Print what to try next."""
-        api, debug = self._api.url, self.process.listeners["debug"].url
-        namespace, name = next(iter(self._placed))
+        endpoints = self.cluster.endpoints
+        meta = self._submitted[0]["metadata"]
+        namespace, name = meta["namespace"], meta["name"]
         pod, koordpy, python = f"{namespace}/{name}", calling.koordpy(), calling.python()
+        debug = endpoints.debug
+        at = "" if debug == DEBUG_URL else f" --debug-server {debug}"
         self._to.print("\n[bold]Still running; try[/bold]")
         for line in (
-            f"kubectl --server {api} get pods -A -o wide",
-            f"kubectl --server {api} get clustercolocationprofiles,nodemetrics",
-            f"{koordpy} why {pod} --debug-server {debug}",
-            f"{koordpy} why {pod} --history --debug-server {debug}",
-            f"curl -s {api}/api/v1/namespaces/{namespace}/pods/{name} "
-            f"| {koordpy} whatif -f - --count 100 --debug-server {debug}",
+            f"export KUBECONFIG={shlex.quote(endpoints.kubeconfig)}",
+            "kubectl get pods -A -o wide",
+            "kubectl get clustercolocationprofiles,nodemetrics",
+            f"{koordpy} doctor",
+            f"{koordpy} why {pod}{at}",
+            f"{koordpy} why {pod} --history{at}",
+            f"kubectl get pod -n {namespace} {name} -o json | {koordpy} whatif -f - --count 100{at}",
             f"curl -s '{debug}/apis/v1/decisions?limit=1' | {python} -m json.tool",
             f"curl -s {debug}/apis/v1/nodes/{self._hot[0]}",
             f"curl -s '{debug}/readyz?verbose'",
-            f"{koordpy} profile explain {pod} --server {api}",
-            f"{koordpy} profile lint --server {api}",
+            f"{koordpy} profile explain {pod}",
+            f"{koordpy} profile lint",
         ):
             self._to.print(f"  {escape(line)}", soft_wrap=True)
         self._to.print("Ctrl-C ends it.")
@@ -331,34 +297,14 @@ class Demo:
         return 0.78 + 0.15 * share if name in self._hot else 0.15 + 0.25 * share
 
     async def _create(self, document: dict[str, Any]) -> None:
-        namespace = document["metadata"].get("namespace", "")
-        await self._client.create_raw(resource_of(_TYPES[document["kind"]]), namespace, document)
+        await self.cluster.objects.create(document)
 
     async def _get(self, path: str) -> Any:
         async with httpx.AsyncClient() as client:
-            answer = await client.get(f"{self.process.listeners['debug'].url}{path}")
+            answer = await client.get(f"{self.cluster.process.listeners['debug'].url}{path}")
         if answer.status_code != 200:
             raise DemoFailed(f"GET {path} answered {answer.status_code}: {answer.text[:200]}")
         return answer.json()
-
-
-_TYPES: dict[str, type[KubeObject]] = {
-    type_.__name__: type_
-    for type_ in (
-        ClusterColocationProfile,
-        MutatingWebhookConfiguration,
-        Namespace,
-        Node,
-        NodeMetric,
-        Pod,
-        PriorityClass,
-        ValidatingWebhookConfiguration,
-    )
-}
-
-
-def _load(*parts: str) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all(data.deploy(*parts).read_text(encoding="utf-8")))
 
 
 def _pod(
