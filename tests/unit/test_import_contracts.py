@@ -53,6 +53,16 @@ VIOLATIONS = {
         "from koordpy.scheduling.framework import framework",
         "inside scheduling: its folders in their order",
     ),
+    "a stand-in imports the scheduling framework": (
+        "app/koordpy/embedded/kubelet/planted.py",
+        "from koordpy.scheduling.framework import framework",
+        "the stand-ins know the cluster view and the work queues",
+    ),
+    "a workload controller imports the kubelets": (
+        "app/koordpy/embedded/workloads/planted.py",
+        "from koordpy.embedded.kubelet import kubelets",
+        "the parts of the embedded control plane talk over HTTP alone",
+    ),
     "a folder of scheduling has no place in the order": (
         "app/koordpy/scheduling/planted/__init__.py",
         "",

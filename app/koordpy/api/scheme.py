@@ -155,14 +155,22 @@ RESOURCES: dict[type[KubeObject], Resource] = {
 }
 
 
+_VIEWS: dict[type[KubeObject], Resource] = {}
+
+
+def register(*resources: Resource) -> None:
+    """Add structs that one component reads with other fields than the others, or that only it reads."""
+    _VIEWS.update((resource.type, resource) for resource in resources)
+
+
 def resource_of(type_: type[KubeObject]) -> Resource:
     """Return the resource of a struct type. Raises KeyError for a type that no API serves."""
-    return RESOURCES[type_]
+    return RESOURCES.get(type_) or _VIEWS[type_]
 
 
 def encode(obj: KubeObject) -> bytes:
     """Encode a struct as JSON, with apiVersion and kind filled in."""
-    resource = RESOURCES[type(obj)]
+    resource = resource_of(type(obj))
     if not obj.kind:
         obj = msgspec.structs.replace(obj, api_version=resource.api_version, kind=resource.kind)
     return msgspec.json.encode(obj)

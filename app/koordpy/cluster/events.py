@@ -64,7 +64,10 @@ class _Bucket:
 
 
 class Recorder:
-    """Reports events in the name of `controller`. Call `event` from anywhere; `run` writes them."""
+    """Reports events in the name of `controller`. Call `event` from anywhere; `run` writes them.
+
+    `by_note`: events with other notes are other events, as those of kube-controller-manager and kubelets.
+    """
 
     def __init__(
         self,
@@ -73,7 +76,9 @@ class Recorder:
         controller: str = FIELD_MANAGER,
         instance: str | None = None,
         clock: Clock | None = None,
+        by_note: bool = False,
     ) -> None:
+        self._by_note = by_note
         self._client, self._controller = client, controller
         self._instance = (instance or f"{controller}-{socket.gethostname()}")[:128]
         self._clock = clock or SystemClock()
@@ -99,6 +104,8 @@ class Recorder:
         key = (type_, reason, action or reason, target.kind, target.namespace, target.name, target.uid) + (
             (other.kind, other.namespace, other.name, other.uid) if other else ()
         )
+        if self._by_note:
+            key += (note,)
         known = self._known.get(key)
         if known is not None and now - known.last_seen < SERIES_ENDS:
             known.count += 1

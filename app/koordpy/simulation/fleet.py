@@ -10,13 +10,13 @@ from contextlib import suppress
 from koordpy.api.core import Node
 from koordpy.api.koordinator import NodeMetric
 from koordpy.cluster.errors import ApiError, NotFound
+from koordpy.embedded.kubelet.koordlets import Koordlets
+from koordpy.embedded.kubelet.usage import Usage
 from koordpy.lib.clock import Clock
 
 from .journal import Journal
-from .koordlets import Koordlets
 from .plane import ControlPlane
 from .planned import Plan, PlannedNode, PlannedObject
-from .usage import Usage
 from .workloads import Workloads
 
 log = logging.getLogger(__name__)

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from koordpy.api import quantity
+from koordpy.embedded.kubelet.usage import MEASURED
 
 from . import tables
-from .planned import MEASURED, PlannedNode
+from .planned import PlannedNode
 from .scenario import NodeGroup
 
 Document = dict[str, Any]

@@ -8,10 +8,11 @@ import random
 from pathlib import Path
 
 from koordpy.api.config_model import ConfigError
+from koordpy.embedded.kubelet.curves import Curve
 
 from . import node_groups, pod_sources
 from .planned import Plan, PlannedObject
-from .scenario import Curve, Scenario, Usage
+from .scenario import Scenario, Usage
 from .sources import read_source
 
 _DEFAULT_USAGE: Usage = {"cpu": Curve(factor=0.5), "memory": Curve(factor=0.6)}

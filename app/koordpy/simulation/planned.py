@@ -3,12 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from .scenario import Curve
+from koordpy.embedded.kubelet.curves import Curve
 
 Document = dict[str, Any]
-
-MEASURED = ("cpu", "memory")
-"""The resources whose usage is simulated: milli-CPU and bytes."""
 
 
 @dataclass(frozen=True, slots=True)

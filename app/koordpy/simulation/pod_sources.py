@@ -11,10 +11,12 @@ from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Pod
 from koordpy.api.resources import pod_request_vector
 from koordpy.api.scheme import DecodeError, decode
+from koordpy.embedded.kubelet.curves import Curve, Step
+from koordpy.embedded.kubelet.usage import MEASURED
 
 from . import tables
-from .planned import MEASURED, PlannedDeployment, PlannedPod
-from .scenario import Curve, Pods, Step, Trace, Usage, Workload
+from .planned import PlannedDeployment, PlannedPod
+from .scenario import Pods, Trace, Usage, Workload
 from .sources import read_source
 
 Document = dict[str, Any]

@@ -24,11 +24,11 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.errors import ApiError
 from koordpy.cluster.informers import Informers
+from koordpy.embedded.kubelet.usage import MEASURED
 from koordpy.lib import duration
 from koordpy.lib.clock import Clock, SystemClock
 
 from .masking import Masking
-from .planned import MEASURED
 from .scenario import KIND
 from .setup import API_VERSION
 

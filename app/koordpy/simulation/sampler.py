@@ -5,12 +5,11 @@ import asyncio
 import numpy as np
 
 from koordpy.cluster.nodes import NodeTable
+from koordpy.embedded.kubelet.usage import MEASURED, Usage
 from koordpy.lib.clock import Clock
 
 from .journal import Journal
-from .planned import MEASURED
 from .result import Hot, ResourceUse, Series, Spread
-from .usage import Usage
 
 _AFTERWARDS = 1e-3
 """Seconds after round times, so that pods created at those are scheduled by then."""

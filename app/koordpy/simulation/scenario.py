@@ -11,8 +11,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from koordpy.api import config_document, config_model, quantity
-from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
+from koordpy.api.config_model import ConfigError, ConfigModel
 from koordpy.api.meta import parse_time
+from koordpy.embedded.kubelet.curves import Curve, Interval, Moment
 
 from .setup import API_VERSION as API_VERSION
 from .setup import SchedulerSetup, Source
@@ -20,18 +21,6 @@ from .setup import SchedulerSetup, Source
 KIND: Final = "Scenario"
 
 Document = dict[str, Any]
-
-
-def _not_negative(seconds: float) -> float:
-    if seconds < 0:
-        raise ValueError("expected a time that is not negative")
-    return seconds
-
-
-def _positive(seconds: float) -> float:
-    if seconds <= 0:
-        raise ValueError("expected more than 0s")
-    return seconds
 
 
 def _amounts(given: dict[str, int | float | str]) -> dict[str, int | float | str]:
@@ -43,57 +32,11 @@ def _amounts(given: dict[str, int | float | str]) -> dict[str, int | float | str
     return given
 
 
-Moment = Annotated[Seconds, AfterValidator(_not_negative)]
-Interval = Annotated[Seconds, AfterValidator(_positive)]
 Amounts = Annotated[dict[str, int | float | str], AfterValidator(_amounts)]
 """Quantities by resource."""
 
 
 # --- what pods use ---------------------------------------------------------------------------------
-
-
-class Step(ConfigModel):
-    """A new value from a time on."""
-
-    at: Moment
-    value: float = Field(ge=0)
-
-
-class Curve(ConfigModel):
-    """How much of a resource a pod uses over time.
-
-    It is `base * (1 + noise * r)`, where base is a share of the pod's request (`factor`) or an `amount`,
-    times the shape; r is between -1 and 1, different for every pod and report.
-    """
-
-    factor: float | None = Field(default=None, ge=0, strict=False)
-    amount: int | float | str | None = None
-    shape: Literal["constant", "sine", "steps"] = "constant"
-    amplitude: float = Field(default=0.5, ge=0, le=1, strict=False)
-    """Of a sine: it goes from `1 - amplitude` to `1 + amplitude`."""
-    period: Interval = 86400.0
-    peak_at: Moment = 0.0
-    """The time within the period at which a sine is highest."""
-    steps: tuple[Step, ...] = Field(default=(), strict=False)
-    """The factor of the base from each time on; 1 before the first one."""
-    since: Literal["start", "running"] = "start"
-    """Whether the times of sine and steps count from the scenario's start or from the pod's."""
-    noise: float = Field(default=0.0, ge=0, le=1, strict=False)
-
-    @model_validator(mode="after")
-    def _consistent(self) -> "Curve":
-        if self.factor is not None and self.amount is not None:
-            raise ValueError("expected either factor or amount")
-        if self.amount is not None:
-            try:
-                quantity.from_wire(self.amount)
-            except ValueError as error:
-                raise ValueError(f"amount: {error}") from None
-        if (self.shape == "steps") != bool(self.steps):
-            raise ValueError("expected steps with shape steps, and only there")
-        if any(a.at >= b.at for a, b in zip(self.steps, self.steps[1:], strict=False)):
-            raise ValueError("expected steps in the order of their times")
-        return self
 
 
 Usage = dict[Literal["cpu", "memory"], Curve]

@@ -8,6 +8,10 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from koordpy.api.core import Pod
+from koordpy.embedded.kubelet.koordlets import Koordlets
+from koordpy.embedded.kubelet.pods import PodKubelets
+from koordpy.embedded.kubelet.usage import Usage
 from koordpy.lib import simulated_time
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
 
@@ -15,15 +19,13 @@ from . import plan as planning
 from .errors import LoggedErrors
 from .fleet import Fleet
 from .journal import Incarnation, Journal
-from .koordlets import Koordlets
-from .kubelets import Kubelets
 from .plane import ControlPlane
 from .planned import Plan
 from .result import PodOutcome, Pods, Result, Spread
+from .runtime import ScenarioRuntime
 from .sampler import Sampler
 from .scenario import Scenario
 from .setup import SchedulerSetup
-from .usage import Usage
 from .workloads import Workloads
 
 log = logging.getLogger(__name__)
@@ -62,7 +64,9 @@ class _Run:
         self._scenario, self._setup, self._folder, self._plan = scenario, setup, folder, plan
         self._clock = SimulatedClock(loop, scenario.start)
         self._journal = Journal()
-        self._usage = Usage(plan.nodes)
+        self._usage = Usage()
+        for node in plan.nodes:
+            self._usage.add(node.name, node.capacity, node.system)
 
     async def run(self, progress: Progress | None) -> Result:
         began = time.perf_counter()
@@ -75,11 +79,22 @@ class _Run:
             cluster = plane.scheduler.cluster
             self._workloads = Workloads(self._plan, plane, self._clock, self._journal, scenario.seed)
             stack.push_async_callback(self._workloads.stop)
-            kubelets = Kubelets(
-                cluster, plane.client, self._clock, self._journal, self._usage, self._workloads.gone
+            pods = cluster.store(Pod)
+            runtime = ScenarioRuntime(
+                plane.client, self._clock, self._journal, self._usage, self._workloads.gone
             )
-            stack.push_async_callback(kubelets.stop)
-            self._koordlets = Koordlets(scenario.usage, self._usage, cluster, plane.client, self._clock)
+            self._kubelets = PodKubelets(pods, plane.client, self._clock, runtime)
+            runtime.follow(pods)
+            reports = scenario.usage
+            self._koordlets = Koordlets(
+                self._usage,
+                pods,
+                plane.client,
+                self._clock,
+                interval=reports.interval,
+                refresh=reports.refresh,
+                aggregate=reports.aggregate,
+            )
             self._fleet = Fleet(
                 self._plan,
                 plane,
@@ -106,7 +121,7 @@ class _Run:
 
     async def _live(self, progress: Progress | None) -> None:
         """Run until the scenario is over. An error ends it."""
-        works = [self._fleet.run(), self._workloads.run(), self._sampler.run()]
+        works = [self._kubelets.run(), self._fleet.run(), self._workloads.run(), self._sampler.run()]
         if self._scenario.usage.enabled:
             works.append(self._koordlets.run())
         tasks = {asyncio.create_task(work) for work in works}

@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koordpy.simulation.planned import PlannedNode, PlannedPod
-from koordpy.simulation.scenario import Curve, Step
-from koordpy.simulation.usage import Usage
+from koordpy.embedded.kubelet.curves import Curve, Step
+from koordpy.embedded.kubelet.usage import Usage
+from koordpy.simulation.planned import PlannedPod
 
 FLAT = Curve(factor=1.0)
 
 
 def usage(nodes: int = 2, cpu: float = 1000.0) -> Usage:
-    made = Usage([PlannedNode(f"n{i}", {}, 0.0, None, (100.0, 50.0), (cpu, 1000.0)) for i in range(nodes)])
+    made = Usage()
     for i in range(nodes):
+        made.add(f"n{i}", (cpu, 1000.0), (100.0, 50.0))
         made.join(f"n{i}")
     return made
 

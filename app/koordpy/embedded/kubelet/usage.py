@@ -5,35 +5,57 @@ Noise is a function of only the pod's number and the time, so that all scheduler
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .planned import MEASURED, PlannedNode, PlannedPod
-from .scenario import Curve
+from .curves import Curve
 
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 
+MEASURED = ("cpu", "memory")
+"""The resources whose usage is simulated: milli-CPU and bytes."""
+
 _FIRST_SLOTS = 256
 
 
-class Usage:
-    """The nodes of a scenario (whether they have joined or not) and the pods that run on them.
+class PodUsage(Protocol):
+    """What a pod uses: curves, the amounts that scale them, and the number that its noise depends on."""
 
-    Arrays of nodes have their rows in the order in which the nodes are given; columns are `MEASURED`.
+    @property
+    def curves(self) -> tuple[Curve, Curve]:
+        """One each for `MEASURED`."""
+        ...
+
+    @property
+    def base(self) -> tuple[float, float]:
+        """The amounts, as `MEASURED`."""
+        ...
+
+    @property
+    def number(self) -> int:
+        """The number."""
+        ...
+
+
+class Usage:
+    """The known nodes (whether they have joined or not) and the pods that run on them.
+
+    Arrays of nodes have their rows in the order in which the nodes were added; columns are `MEASURED`.
     """
 
-    def __init__(self, nodes: Sequence[PlannedNode]) -> None:
-        self.names = [node.name for node in nodes]
-        self.row_of = {name: row for row, name in enumerate(self.names)}
-        self.capacity = np.array([node.capacity for node in nodes], np.float64).reshape(-1, len(MEASURED))
-        self._system = np.array([node.system for node in nodes], np.float64).reshape(-1, len(MEASURED))
-        self.joined = np.zeros(len(nodes), np.bool_)
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.row_of: dict[str, int] = {}
+        self.capacity = np.zeros((0, len(MEASURED)), np.float64)
+        self._system = np.zeros((0, len(MEASURED)), np.float64)
+        self.joined = np.zeros(0, np.bool_)
+        self._free_rows: list[int] = []
         self._curves: list[Curve] = []
         self._curve_ids: dict[int, int] = {}
-        self._pods: list[PlannedPod | None] = []
+        self._pods: list[PodUsage | None] = []
         self._keys: list[tuple[str, str]] = []
         self._free: list[int] = []
         self._node = np.zeros(0, np.int64)
@@ -41,7 +63,7 @@ class Usage:
         self._began = np.zeros(0, np.float64)
         self._base = np.zeros((0, len(MEASURED)), np.float64)
         self._curve = np.zeros((0, len(MEASURED)), np.int64)
-        self._on: list[set[int]] = [set() for _ in nodes]
+        self._on: list[set[int]] = []
         self.changes = 0
         """Counts changes of usage other than by time."""
         self.varies = False
@@ -51,6 +73,30 @@ class Usage:
     def system(self) -> Float64:
         """The usage of nodes themselves."""
         return self._system
+
+    def add(self, name: str, capacity: tuple[float, float], system: tuple[float, float]) -> int:
+        """Make a node known, or change what is known of it; return its row."""
+        row = self.row_of.get(name)
+        if row is None:
+            if self._free_rows:
+                row = self._free_rows.pop()
+                self.names[row] = name
+            else:
+                row = len(self.names)
+                self.names.append(name)
+                self._on.append(set())
+                self.capacity = np.vstack([self.capacity, np.zeros((1, len(MEASURED)))])
+                self._system = np.vstack([self._system, np.zeros((1, len(MEASURED)))])
+                self.joined = np.append(self.joined, False)
+            self.row_of[name] = row
+        self.capacity[row], self._system[row] = capacity, system
+        self.changes += 1
+        return row
+
+    def drop(self, name: str) -> None:
+        """Forget a node; its pods must have ended."""
+        self.leave(name)
+        self._free_rows.append(self.row_of.pop(name))
 
     def join(self, name: str) -> None:
         """Add a node."""
@@ -62,7 +108,7 @@ class Usage:
         self.joined[self.row_of[name]] = False
         self.changes += 1
 
-    def begin(self, pod: PlannedPod, key: tuple[str, str], node: str, now: float) -> int:
+    def begin(self, pod: PodUsage, key: tuple[str, str], node: str, now: float) -> int:
         """Add a running pod and return its slot. `key` is namespace and name of this incarnation of it."""
         if not self._free:
             self._grow()
@@ -113,7 +159,7 @@ class Usage:
         total[~self.joined] = 0.0
         return np.minimum(total, self.capacity)
 
-    def on(self, row: int) -> list[tuple[int, PlannedPod, tuple[str, str]]]:
+    def on(self, row: int) -> list[tuple[int, PodUsage, tuple[str, str]]]:
         """Return the pods of a node: slot, pod, and its key."""
         found = []
         for slot in sorted(self._on[row]):

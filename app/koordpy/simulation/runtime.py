@@ -1,0 +1,92 @@
+"""What the pods of a scenario do on their nodes: run for their durations, and use resources.
+
+A pod that has run for its duration is deleted at once, as by an owner that keeps no ended pods.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from koordpy.api.core import Pod
+from koordpy.cluster.client import Client
+from koordpy.cluster.errors import NotFound
+from koordpy.cluster.store import Store
+from koordpy.embedded.kubelet.plan import ContainerPlan, PodPlan
+from koordpy.embedded.kubelet.usage import Usage
+from koordpy.lib.clock import Clock
+
+from .journal import Incarnation, Journal
+
+Document = dict[str, Any]
+
+_TERMINATION = 30.0
+"""The longest time in seconds that a deleted pod takes to terminate."""
+
+
+class ScenarioRuntime:
+    """Runs the planned pods, and records what becomes of them. `gone` is called with every ended pod."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        journal: Journal,
+        usage: Usage,
+        gone: Callable[[Incarnation], None],
+    ) -> None:
+        self._client, self._clock, self._journal, self._usage = client, clock, journal, usage
+        self._gone = gone
+        self._slots: dict[str, int] = {}
+
+    def follow(self, pods: Store[Pod]) -> None:
+        """Follow the ends of pods. Call it after the kubelets have subscribed: they end usage first."""
+        pods.subscribe(None, lambda _, pod: self._updated(pod), self._deleted)
+
+    async def plan(self, pod: Pod) -> tuple[PodPlan, Document] | None:
+        """Return the plan of a pod of the scenario."""
+        known = self._known(pod)
+        if known is None or pod.spec.node_name not in self._usage.row_of:
+            return None
+        containers = tuple(
+            ContainerPlan(container.name, container.image, known.planned.duration)
+            for container in pod.spec.containers
+        )
+        return PodPlan(containers, "Never", stop_after=_TERMINATION), {}
+
+    def started(self, pod: Pod) -> None:
+        """Record that a pod is bound, and what it uses."""
+        known = self._known(pod)
+        if known is not None:
+            now, node = self._clock.monotonic(), pod.spec.node_name
+            self._journal.bound(known, node, now)
+            self._slots[pod.metadata.uid] = self._usage.begin(known.planned, known.key, node, now)
+
+    def stopped(self, pod: Pod) -> None:
+        """End a pod's usage."""
+        slot = self._slots.pop(pod.metadata.uid, None)
+        if slot is not None:
+            self._usage.end(slot)
+
+    async def finished(self, pod: Pod) -> bool:
+        """Delete a pod whose duration is over."""
+        known = self._known(pod)
+        if known is not None:
+            known.outcome = "finished"
+        meta = pod.metadata
+        with suppress(NotFound):  # it has ended otherwise
+            await self._client.delete(Pod, meta.namespace, meta.name, uid=meta.uid, grace_period_seconds=0)
+        return True
+
+    def _known(self, pod: Pod) -> Incarnation | None:
+        return self._journal.alive.get((pod.metadata.namespace, pod.metadata.name))
+
+    def _updated(self, pod: Pod) -> None:
+        known = self._known(pod)
+        if known is not None and pod.metadata.deletion_timestamp is not None and not known.outcome:
+            known.outcome = "evicted"
+
+    def _deleted(self, pod: Pod) -> None:
+        known = self._known(pod)
+        if known is not None:
+            self._journal.ended(known, "evicted", self._clock.monotonic())
+            self._gone(known)
