@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from koordpy import __version__
+from koordpy.commands.break_glass import break_glass
 from koordpy.commands.debug_client import address, server_option
 from koordpy.commands.doctor import doctor
 from koordpy.commands.features import features
@@ -132,6 +133,7 @@ def health(debug_server: str, live: bool) -> None:
 
 
 cli.add_command(agent)
+cli.add_command(break_glass)
 cli.add_command(doctor)
 cli.add_command(features)
 cli.add_command(plugin)

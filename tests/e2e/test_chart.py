@@ -131,7 +131,7 @@ def test_values_reach_the_objects() -> None:
             },
             "webhooks": {
                 "replicas": 3,
-                "failurePolicy": "Ignore",
+                "failurePolicy": "Fail",
                 "excludedNamespaces": ["kube-system", "cni"],
                 "config": {"admission": {"history": 7}},
                 "nodeSelector": {"role": "system"},
@@ -151,7 +151,7 @@ def test_values_reach_the_objects() -> None:
     assert config["admission"]["certificates"]["mode"] == "secret"
     name = "koordinator-mutating-webhook-configuration"
     webhook = found["MutatingWebhookConfiguration", "", name]["webhooks"][0]
-    assert webhook["failurePolicy"] == "Ignore"
+    assert webhook["failurePolicy"] == "Fail"
     assert webhook["matchConditions"][0]["expression"] == (
         "!(request.namespace in ['koordinator-system', 'kube-system', 'cni'])"
     )

@@ -70,6 +70,10 @@ def test_pods_of_an_overlay_are_admitted_by_its_namespace(plane: ControlPlane, o
 
 def test_webhooks_that_do_not_answer_hold_up_no_pod_that_the_cluster_needs(plane: ControlPlane) -> None:
     apply(plane, render.kustomize("webhooks-only"))
+    folder = render.DEPLOY / "kustomize" / "components" / "webhooks-fail-closed"
+    for patch in yaml.safe_load_all((folder / "policies.yaml").read_text()):
+        name = f"{patch['kind']}/{patch['metadata']['name']}"
+        plane.kubectl("patch", name, "--patch", json.dumps({"webhooks": patch["webhooks"]}))
 
     def creation(name: str, namespace: str, **meta: Any) -> str:
         meta = {"name": name, "namespace": namespace, **meta}

@@ -26,6 +26,7 @@ from koordpy import data
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.controlplane.process import Process, free_port
 from tests.eventually import PATIENCE
+from tests.manifests.policies import fail_closed
 from tests.servers.balancer import Balancer
 
 MUTATING = "koordinator-mutating-webhook-configuration"
@@ -121,7 +122,8 @@ class Site:
 @pytest.fixture(scope="module")
 def site(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     for file in ("mutating.yaml", "validating.yaml"):
-        plane.kubectl("apply", "-f", str(data.deploy("webhooks", file)))
+        document = fail_closed(yaml.safe_load(data.deploy("webhooks", file).read_text()))
+        plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(document))
     with Balancer(free_port()) as balancer:
         site = Site(plane, balancer, tmp_path_factory.mktemp("replicas"))
         plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(profile(0)))

@@ -28,6 +28,7 @@ from koordpy.lib import certificates
 from tests import loopback
 from tests.e2e.controlplane.process import free_port
 from tests.eventually import PATIENCE
+from tests.manifests.policies import fail_closed
 from tests.stories.planes import Plane, documents
 
 GI = 1024**3
@@ -203,7 +204,7 @@ class StoryCluster:
                 "config.koordinator.sh", "v1alpha1", "clustercolocationprofiles", profile
             )
         self.koordpy.start()
-        [webhooks] = documents("webhooks", "mutating.yaml")
+        [webhooks] = map(fail_closed, documents("webhooks", "mutating.yaml"))
         webhooks["webhooks"] = [w for w in webhooks["webhooks"] if w["name"].startswith("mpod-")]
         bundle = base64.b64encode(certificates.ca_bundle(self.folder / "certs")).decode()
         for webhook in webhooks["webhooks"]:

@@ -26,7 +26,8 @@ from koordpy.features.feature import Part
 from koordpy.lib import certificates
 from koordpy.lib.http1 import HttpClient, HttpError
 
-from .finding import Area, Finding
+from . import failure_policies
+from .finding import Area, Finding, State
 from .installation import Installation
 
 AREA = Area("webhooks")
@@ -47,6 +48,7 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
     certificate = serving if isinstance(serving, bytes) else b""
     registration = installation.settings.admission.registration
     services: dict[tuple[str, str, int], list[str]] = {}
+    configurations: list[tuple[Document, Document, bool | None]] = []
     for type_, name, file in (
         (MutatingWebhookConfiguration, registration.mutating, "mutating.yaml"),
         (ValidatingWebhookConfiguration, registration.validating, "validating.yaml"),
@@ -79,10 +81,23 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
                 services.setdefault(place, []).append(entry["name"])
         if not any(problem.state.value == "problem" for problem in problems):
             yield AREA.ok(name, f"registers {len(found)} webhooks")
+        is_answered: bool | None = (
+            any((entry.get("clientConfig") or {}).get("url") for entry in found) or None
+        )
         async for unheard in _unheard(name, found):
+            is_answered = False
             yield unheard
+        configurations.append((document, shipped, is_answered))
+    is_ready: bool | None = None
     for (namespace, service_name, port), users in services.items():
-        yield await _reachable(installation.client, namespace, service_name, port, users)
+        reach = await _reachable(installation.client, namespace, service_name, port, users)
+        if reach.state is not State.NOTE:
+            is_ready = is_ready is not False and reach.state is State.OK
+        yield reach
+    for configuration, manifest, is_answered in configurations:
+        ready = is_ready if is_answered is None else is_answered
+        for policy in failure_policies.check(AREA, configuration, manifest, is_ready=ready):
+            yield policy
 
 
 def path_of(entry: Document) -> str:
@@ -120,19 +135,6 @@ def _missing(
         for rule in uncovered:
             what = f"{', '.join(rule['operations'])} of {', '.join(rule['resources'])}"
             yield AREA.problem(f"{name}: {title}", f"its rules leave out {what}", restore)
-        wanted, policy = entry.get("failurePolicy", "Fail"), given.get("failurePolicy", "Fail")
-        if (wanted, policy) == ("Fail", "Ignore"):
-            yield AREA.warning(
-                f"{name}: {title}",
-                f"failurePolicy is Ignore: while no webhook answers, objects pass {path} as they are",
-                "set failurePolicy: Fail once koordpy has proved reliable",
-            )
-        elif (wanted, policy) == ("Ignore", "Fail"):
-            yield AREA.warning(
-                f"{name}: {title}",
-                f"failurePolicy is Fail: while no webhook answers, nothing passes {path}",
-                "set failurePolicy: Ignore, as koordpy's configuration has it",
-            )
 
 
 def _covered(rule: Document, given: Sequence[Document]) -> bool:

@@ -15,6 +15,7 @@ import yaml
 from click.testing import CliRunner
 
 from koordpy import data
+from koordpy.admission.serving import failure_policy
 from koordpy.api.core import (
     Lease,
     MutatingWebhookConfiguration,
@@ -25,7 +26,10 @@ from koordpy.api.core import (
     ValidatingWebhookConfiguration,
 )
 from koordpy.api.koordinator import NodeMetric
+from koordpy.api.scheme import resource_of
 from koordpy.cli import cli
+from koordpy.cluster.client import PatchType
+from koordpy.commands import break_glass
 from koordpy.doctor.definitions import DEFINITIONS
 from koordpy.doctor.finding import State
 from koordpy.features.feature import Part
@@ -229,23 +233,79 @@ async def test_no_certificate_was_made_yet(it: Clinic) -> None:
     assert "no webhook server has made its certificate yet" in (await it.problem()).message
 
 
-@pytest.mark.parametrize(
-    ("policy", "name", "expected"),
-    [
-        ("Ignore", "mpod-create.koordinator.sh", "objects pass /mutate-pod as they are"),
-        ("Fail", "mnode-status.koordinator.sh", "nothing passes /mutate-node-status"),
-    ],
-)
-async def test_another_failure_policy_is_told(it: Clinic, policy: str, name: str, expected: str) -> None:
-    def change(document: Document) -> None:
-        entry(document, name)["failurePolicy"] = policy
+async def policies(it: Clinic, policy: str, *names: str) -> None:
+    """Set the failure policy of webhooks, of all pods' webhooks without names."""
 
-    it.settings["featureGates"] = {"NodeMutatingWebhook": True}
+    def change(document: Document) -> None:
+        for found in document["webhooks"]:
+            if found["name"] in names or (not names and found["name"].startswith("mpod")):
+                found["failurePolicy"] = policy
+
     await it.edit(MutatingWebhookConfiguration, "", MUTATING, change)
+
+
+async def about_policies(it: Clinic, state: State) -> list[str]:
+    """Return "subject: message -> fix" of the findings about failure policies."""
     report = await it.examine()
-    [found] = [finding for finding in report.findings if finding.state is State.WARNING]
-    assert expected in found.message
-    assert report.exit_code == 0
+    return [
+        f"{found.subject}: {found.message} -> {found.fix}"
+        for found in report.findings
+        if found.state is state and found.subject.startswith((MUTATING, VALIDATING))
+    ]
+
+
+async def test_fail_is_recommended_once_the_webhooks_are_ready_with_a_command(it: Clinic) -> None:
+    mutating, validating = await about_policies(it, State.NOTE)
+    assert "failurePolicy is Ignore, and the webhooks are ready" in mutating
+    assert "pods, reservations, elasticquotas" in mutating
+    assert f"kubectl patch mutatingwebhookconfiguration {MUTATING} -p '" in mutating
+    assert "components/webhooks-fail-closed" in validating
+    patch = json.loads(re.findall(r"-p '(.*?)'", mutating)[0])
+    await it.client.patch_raw(
+        resource_of(MutatingWebhookConfiguration), "", MUTATING, patch, PatchType.STRATEGIC
+    )
+    [left] = await about_policies(it, State.NOTE)
+    assert left.startswith(VALIDATING)
+    assert (await it.examine()).exit_code == 0
+
+
+async def test_fail_is_recommended_with_helm_where_helm_installed_it(it: Clinic) -> None:
+    def annotate(document: Document) -> None:
+        notes = {"meta.helm.sh/release-name": "k", "meta.helm.sh/release-namespace": "ns"}
+        document["metadata"]["annotations"].update(notes)
+
+    await it.edit(MutatingWebhookConfiguration, "", MUTATING, annotate)
+    [found, _] = await about_policies(it, State.NOTE)
+    assert (
+        "helm upgrade k deploy/helm/koordpy -n ns --reuse-values --set webhooks.failurePolicy=Fail" in found
+    )
+
+
+async def test_fail_is_not_recommended_while_no_replica_is_ready(it: Clinic) -> None:
+    await it.client.delete(Pod, SYSTEM, "koordpy-webhooks-0", grace_period_seconds=0)
+    assert await about_policies(it, State.NOTE) == []
+
+
+async def test_fail_without_a_ready_replica_is_warned_of(it: Clinic) -> None:
+    await policies(it, "Fail")
+    assert await about_policies(it, State.WARNING) == []
+    await it.client.delete(Pod, SYSTEM, "koordpy-webhooks-0", grace_period_seconds=0)
+    [found] = await about_policies(it, State.WARNING)
+    assert "failurePolicy is Fail, and no replica is ready: pods are refused -> koordpy break-glass" in found
+
+
+async def test_fail_where_no_manifest_has_it_is_warned_of(it: Clinic) -> None:
+    it.settings["featureGates"] = {"NodeMutatingWebhook": True}
+    await policies(it, "Fail", "mnode-status.koordinator.sh")
+    [found] = await about_policies(it, State.WARNING)
+    assert "which no manifest of koordpy's sets" in found
+
+
+async def test_an_opened_configuration_is_warned_of(it: Clinic) -> None:
+    await policies(it, "Fail")
+    await break_glass.write(it.client, failure_policy.opened)
+    [found] = await about_policies(it, State.WARNING)
+    assert found.endswith("-> koordpy break-glass --undo, once the webhooks are ready")
 
 
 async def test_the_service_is_missing(it: Clinic) -> None:

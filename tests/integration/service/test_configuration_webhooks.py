@@ -15,6 +15,7 @@ from koordpy.api.scheme import Resource, resource_of
 from koordpy.cluster.errors import ApiError
 from koordpy.lib import certificates
 from tests.integration.service.stage import Stage, serving, until
+from tests.manifests.policies import fail_closed
 
 GATES = {"NodeMutatingWebhook": True, "NodeValidatingWebhook": True, "ConfigMapValidatingWebhook": True}
 PREFIX = "quota.scheduling.koordinator.sh/"
@@ -31,7 +32,7 @@ async def register(stage: Stage, *files: str) -> None:
                 webhook["clientConfig"] = {"url": f"{stage.url('admission')}{path}", "caBundle": bundle}
                 if path in stage.chains:
                     served.append(webhook)
-            document["webhooks"] = served
+            document = fail_closed({**document, "webhooks": served})
             kind = document["kind"]
             resource = Resource(
                 "admissionregistration.k8s.io", "v1", f"{kind.lower()}s", kind, False, ElasticQuota

@@ -15,6 +15,7 @@ from koordpy.api.scheme import Resource, resource_of
 from koordpy.cluster.errors import ApiError
 from koordpy.lib import certificates
 from tests.integration.service.stage import Document, Stage, pod_document, serving, until
+from tests.manifests.policies import fail_closed
 
 RESERVATIONS = Resource(
     "scheduling.koordinator.sh", "v1alpha1", "reservations", "Reservation", False, KubeObject
@@ -38,7 +39,7 @@ async def register(stage: Stage, *files: str) -> None:
                 webhook["clientConfig"] = {"url": stage.url("admission") + path, "caBundle": bundle}
                 if path in stage.chains:
                     served.append(webhook)
-            document["webhooks"] = served
+            document = fail_closed({**document, "webhooks": served})
             kind = document["kind"]
             plural = f"{kind.lower()}s"
             resource = Resource("admissionregistration.k8s.io", "v1", plural, kind, False, KubeObject)

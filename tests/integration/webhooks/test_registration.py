@@ -78,7 +78,7 @@ async def test_policies_and_foreign_fields_stay(tmp_path: Path) -> None:
             assert len(template) == 5
             webhook = (await ground.webhooks(MUTATING))["mpod-update.koordinator.sh"]
             assert webhook["objectSelector"] == template[1]["objectSelector"]
-            assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Fail", 10)
+            assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Ignore", 10)
             assert await ground.client.get_raw(MUTATING, "", "somebody-elses") == other
 
 

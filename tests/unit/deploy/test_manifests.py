@@ -12,6 +12,7 @@ import yaml
 
 from koordpy import cli, settings
 from koordpy.admission import gates as admission_gates
+from koordpy.admission.serving import failure_policy
 from koordpy.compose.parts import admission, debug
 from koordpy.controllers import host as controller_host
 from koordpy.descheduling import config as descheduling_config
@@ -209,14 +210,40 @@ def test_every_webhook_has_a_timeout_of_its_own_and_pods_have_exclusions() -> No
         for webhook in yaml.safe_load((DEPLOY / "webhooks" / f"{name}.yaml").read_text())["webhooks"]
     }
     assert set(changed) == set(shipped)
+    may_fail = {name for webhooks in fail_closed().values() for name in webhooks}
     for name, webhook in shipped.items():
-        assert changed[name]["timeoutSeconds"] == {"Fail": 5, "Ignore": 3}[webhook["failurePolicy"]]
+        assert changed[name]["timeoutSeconds"] == (5 if name in may_fail else 3)
         conditions = [condition["name"] for condition in changed[name].get("matchConditions", [])]
         [resource] = webhook["rules"][0]["resources"]
         assert conditions == {
             "pods": ["not-in-a-system-namespace", "not-a-mirror-pod"],
             "pods/binding": ["not-in-a-system-namespace"],
         }.get(resource, [])
+
+
+def fail_closed() -> dict[str, list[str]]:
+    """Return the webhooks that may have failurePolicy Fail, by configuration."""
+    found = {}
+    for name in ("mutating", "validating"):
+        document = yaml.safe_load((DEPLOY / "webhooks" / f"{name}.yaml").read_text())
+        found[document["metadata"]["name"]] = failure_policy.names(document, failure_policy.FAIL_CLOSED)
+    return found
+
+
+def test_no_shipped_webhook_stops_a_cluster() -> None:
+    for name in ("mutating", "validating"):
+        document = yaml.safe_load((DEPLOY / "webhooks" / f"{name}.yaml").read_text())
+        assert {webhook["failurePolicy"] for webhook in document["webhooks"]} == {"Ignore"}
+    values = yaml.safe_load((DEPLOY / "helm" / "koordpy" / "values.yaml").read_text())
+    assert values["webhooks"]["failurePolicy"] == "Ignore"
+
+
+def test_the_component_sets_fail_for_what_may_have_it() -> None:
+    file = DEPLOY / "kustomize" / "components" / "webhooks-fail-closed" / "policies.yaml"
+    patches = list(yaml.safe_load_all(file.read_text()))
+    changed = {p["metadata"]["name"]: [webhook["name"] for webhook in p["webhooks"]] for p in patches}
+    assert changed == fail_closed()
+    assert {webhook["failurePolicy"] for p in patches for webhook in p["webhooks"]} == {"Fail"}
 
 
 # --- configuration ---------------------------------------------------------------------------------

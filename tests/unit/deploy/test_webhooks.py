@@ -53,10 +53,10 @@ def test_webhook_rules_match_what_its_path_handles(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "path", "operations", "policy", "namespaces", "objects"),
     [
-        ("mpod-create", "/mutate-pod", ["CREATE"], "Fail", USERS, None),
-        ("mpod-update", "/mutate-pod", ["UPDATE"], "Fail", USERS, MARKED),
-        ("mreservation-create", "/mutate-reservation", ["CREATE"], "Fail", None, None),
-        ("vpod", "/validate-pod", ["CREATE", "UPDATE"], "Fail", USERS, None),
+        ("mpod-create", "/mutate-pod", ["CREATE"], "Ignore", USERS, None),
+        ("mpod-update", "/mutate-pod", ["UPDATE"], "Ignore", USERS, MARKED),
+        ("mreservation-create", "/mutate-reservation", ["CREATE"], "Ignore", None, None),
+        ("vpod", "/validate-pod", ["CREATE", "UPDATE"], "Ignore", USERS, None),
         ("vpodbinding", "/validate-pod-binding", ["CREATE"], "Ignore", None, None),
     ],
 )

@@ -1,8 +1,11 @@
 """The webhook configurations with which kube-apiserver reaches the webhooks that are served.
 
 The original list of webhooks is kept as JSON in the annotation `template`: a webhook that a gate removed is
-restored from it when the gate is on again. Everything in an entry besides address and authority (policies,
-selectors, timeouts) comes from the template.
+restored from it when the gate is on again. Everything in an entry besides address, authority and failure
+policy (selectors, timeouts) comes from the template.
+
+The failure policy is the one that the entry has: administrators change it from Ignore to Fail when the
+webhooks have proved ready, and back at once when they do not answer. The template follows it.
 
 Source: Koordinator, `pkg/webhook/util/configuration/configuration.go`.
 """
@@ -55,6 +58,11 @@ def completed(document: Document, target: Target) -> dict[str, Any]:
     else:
         template = current
         meta["annotations"] = {**annotations, TEMPLATE: msgspec.json.encode(current).decode()}
+    policies = {entry.get("name"): entry.get("failurePolicy") for entry in current}
+    kept = [_with_policy(entry, policies.get(entry.get("name"))) for entry in template]
+    if kept != template:
+        template = kept
+        meta["annotations"] = {**annotations, TEMPLATE: msgspec.json.encode(template).decode()}
     bundles = {entry.get("name"): (entry.get("clientConfig") or {}).get("caBundle") for entry in current}
     entries = [_entry(entry, bundles.get(entry.get("name")), target) for entry in template]
     webhooks = [entry for entry in entries if entry is not None]
@@ -69,6 +77,10 @@ def _parsed(text: str, document: Document) -> list[dict[str, Any]]:
             f"{document.get('kind')} {document['metadata'].get('name')}: annotation {TEMPLATE}: {error}; "
             "expected a JSON list of webhooks (without the annotation the present list becomes the template)"
         ) from None
+
+
+def _with_policy(entry: dict[str, Any], policy: str | None) -> dict[str, Any]:
+    return {**entry, "failurePolicy": policy} if policy else entry
 
 
 def _entry(template: Document, bundle: str | None, target: Target) -> dict[str, Any] | None:

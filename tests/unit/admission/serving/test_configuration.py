@@ -155,3 +155,26 @@ def test_an_unusable_template_is_named(text: str) -> None:
     assert str(refused.value).endswith(
         "; expected a JSON list of webhooks (without the annotation the present list becomes the template)"
     )
+
+
+def _policies(document: Document) -> dict[str, str]:
+    return {webhook["name"]: webhook["failurePolicy"] for webhook in document["webhooks"]}
+
+
+@given(documents, targets, targets, st.sampled_from(["Fail", "Ignore"]))
+def test_a_changed_failure_policy_is_kept(
+    document: Document, before: Target, target: Target, policy: str
+) -> None:
+    """An administrator's change of an entry that is registered is not undone, nor lost with its gate."""
+    done = completed(document, before)
+    for webhook in done["webhooks"]:
+        webhook["failurePolicy"] = policy
+    changed = _policies(done)
+    again = completed(done, before)
+    assert _policies(again) == changed
+    removed = completed(again, Target((), "ns", "svc"))
+    restored = completed(removed, target)
+    assert (
+        _policies(restored).items()
+        >= {name: policy for name in changed if name in _policies(restored)}.items()
+    )
