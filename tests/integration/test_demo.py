@@ -15,11 +15,9 @@ import yaml
 from rich.console import Console
 
 from koordpy import data, settings
-from koordpy.api.core import Lease
-from koordpy.api.koordinator import NodeMetric
+from koordpy.api.core import Deployment, Lease, Pod
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Connection
-from koordpy.commands.demo import story
 from koordpy.commands.demo.access import Endpoints, kubeconfig_path, port_or_any
 from koordpy.commands.demo.cluster import DemoCluster, DemoFailed, DemoOptions
 from koordpy.commands.demo.story import Demo
@@ -28,7 +26,6 @@ from koordpy.doctor.examination import Question, examine
 from koordpy.doctor.finding import State
 from koordpy.doctor.installation import parts_of
 from koordpy.settings import Settings
-from tests.integration.service.stage import until
 
 
 def options(folder: Path, **chosen: Any) -> DemoOptions:
@@ -36,27 +33,28 @@ def options(folder: Path, **chosen: Any) -> DemoOptions:
     return DemoOptions(**fields | chosen)
 
 
-async def test_its_nodes_keep_reporting_and_it_prints_what_to_try(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_its_pods_run_and_it_prints_what_to_try(tmp_path: Path) -> None:
     to = io.StringIO()
     async with AsyncExitStack() as stack:
         demo = Demo(Console(file=to, width=200), options(tmp_path), tmp_path, stack)
         await demo.tell()
         demo.invite()
-        metrics = demo.cluster.process.cluster.store(NodeMetric)
-        at_first = {metric.metadata.name: metric.status.update_time for metric in metrics}
-        monkeypatch.setattr(story, "REPORT_SECONDS", 0.1)
-        stopping = asyncio.Event()
-        going_on = asyncio.create_task(demo.keep_up(stopping))
-        await until(lambda: all(m.status.update_time != at_first[m.metadata.name] for m in metrics))
-        assert all(metric.status.node_metric is not None for metric in metrics)
-        stopping.set()
-        await going_on
+        pods = await demo.cluster.client.list_all(Pod)
+        assert {pod.status.phase for pod in pods} == {"Running"}
+        scale = {"spec": {"replicas": 23}}
+        await demo.cluster.client.patch(Deployment, "shop", "web", scale)
+        async with asyncio.timeout(20):
+            while sum(_is_ready_web(pod) for pod in await demo.cluster.client.list_all(Pod)) != 23:
+                await asyncio.sleep(0.1)
     told = to.getvalue()
     assert re.search(r"export KUBECONFIG=\S+/kubeconfig\n", told), told
     assert re.search(r"koordpy why \w+/\S+ --history( --debug-server http://127.0.0.1:\d+)?\n", told), told
     assert not (tmp_path / "kubeconfig").exists()
+
+
+def _is_ready_web(pod: Pod) -> bool:
+    conditions = {condition.type: condition.status for condition in pod.status.conditions}
+    return pod.metadata.labels.get("app") == "web" and conditions.get("Ready") == "True"
 
 
 async def test_the_doctor_finds_nothing_wrong_and_everything_answers_where_the_files_say(

@@ -1,4 +1,4 @@
-"""The cluster of the demo: the embedded control plane, and koordpy registered in it as in a real cluster.
+"""The cluster of the demo: an embedded control plane whose pods run, and koordpy registered in it.
 
 The wiring is that of a koordpy outside of its cluster: the manifests are those of `deploy/`, the webhooks are
 called by URL and have a certificate from a Secret, the schedulers hold their Leases, and all communication is
@@ -17,8 +17,10 @@ from koordpy.cluster.connection import Connection
 from koordpy.compose.parts.extender import ExtenderPart
 from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import ApiServer
+from koordpy.embedded.kubelet import Kubelets
 from koordpy.embedded.objects import Objects
 from koordpy.embedded.scheduler import Scheduler
+from koordpy.embedded.workloads import WorkloadControllers
 from koordpy.scheduling.profiles import config as scheduling_config
 from koordpy.settings import Settings
 
@@ -64,6 +66,7 @@ class DemoCluster:
     api: ApiServer
     client: Client
     objects: Objects
+    kubelets: Kubelets
     process: Process
     kubeconfig: Path
 
@@ -86,6 +89,8 @@ class DemoCluster:
         self.objects = Objects(self.api.catalog, self.client)
         await self.objects.ensure_namespace(NAMESPACE)
         await self.objects.create_all(data.documents("priorityclasses", "koordinator.yaml"))
+        await self._stack.enter_async_context(WorkloadControllers(self._connect()))
+        self.kubelets = await self._stack.enter_async_context(Kubelets(self._connect()))
         return f"API server at {self.api.url} with {len(crds)} of Koordinator's CRDs"
 
     async def serve(self) -> str:

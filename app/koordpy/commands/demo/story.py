@@ -12,8 +12,8 @@ import shlex
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AsyncExitStack, nullcontext, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,9 @@ from koordpy.admission.chain import Chain
 from koordpy.admission.config import AdmissionConfig, build_chains, gate_specs
 from koordpy.admission.explain import explain
 from koordpy.admission.handler import Handle as AdmissionHandle
+from koordpy.api import quantity
 from koordpy.api.core import Pod
 from koordpy.api.koordinator import NodeMetric
-from koordpy.api.meta import format_time
 from koordpy.commands import calling, why
 from koordpy.commands import explain as explaining
 from koordpy.commands.debug_client import DEBUG_URL
@@ -41,16 +41,13 @@ from koordpy.descheduling.decisions import Outcome
 from koordpy.lib.clock import SystemClock
 from koordpy.lib.feature_gates import FeatureGates
 
+from . import workload
 from .cluster import DemoCluster, DemoFailed, DemoOptions
 
-GI = 1024**3
-NODE_CPU, NODE_MEMORY = 16, 64 * GI
 HOT_EVERY = 7
-SPARK_PODS = ONLINE_PODS = 20
 WAIT_SECONDS = 60.0
 CUSTOM_WAIT_SECONDS = 15.0
 """How long pods may wait where the user's configuration decides: it may leave them pending on purpose."""
-REPORT_SECONDS = 60
 
 
 def run(to: Console, options: DemoOptions, *, leave: bool, endpoints: Path | None = None) -> None:
@@ -64,15 +61,31 @@ def run(to: Console, options: DemoOptions, *, leave: bool, endpoints: Path | Non
         with tempfile.TemporaryDirectory(prefix="koordpy-demo-") as folder:
             async with AsyncExitStack() as stack:
                 demo = Demo(to, options, Path(folder), stack)
-                await demo.tell()
+                if not await _unless(stopping, demo.tell()):
+                    return
                 if endpoints is not None:
                     demo.cluster.endpoints.write(endpoints)
                 if not leave:
                     demo.invite()
-                    await demo.keep_up(stopping)
+                    await stopping.wait()
 
     logging.getLogger("koordpy").setLevel(logging.ERROR)
     runtime.run(story)
+
+
+async def _unless(stopping: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Return whether the work was done before `stopping` was set. Raises what it raises."""
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(stopping.wait())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        done = tasks[0].done()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    if done:
+        tasks[0].result()
+    return done
 
 
 class Demo:
@@ -93,8 +106,8 @@ class Demo:
     async def tell(self) -> None:
         """Run all steps in order."""
         await self._step("A control plane, without Kubernetes", self.cluster.start_control_plane)
-        await self._step(f"{len(self._nodes)} nodes, {len(self._hot)} of them hot", self._fill_cluster)
         await self._step("koordpy serves, and is registered", self.cluster.serve)
+        await self._step(f"{len(self._nodes)} nodes, {len(self._hot)} of them hot", self._fill_cluster)
         await self._step("Pods are created", self._create_pods)
         self._to.print()
         for show in (self._show_admission, self._show_placement, self._show_descheduling):
@@ -114,84 +127,53 @@ class Demo:
     # --- steps -------------------------------------------------------------------------------------
 
     async def _fill_cluster(self) -> str:
-        await self.cluster.objects.create_all(data.documents("demo", "objects.yaml"))
-        await asyncio.gather(*(self._create_node(name) for name in self._nodes))
-        hottest = max(self._usage(name) for name in self._hot)
-        coolest = min(self._usage(name) for name in self._nodes)
-        return f"CPU usage from {coolest:.0%} to {hottest:.0%}; hot ones have few requests, so they seem free"
-
-    async def _create_node(self, name: str) -> None:
-        amounts = {
-            "cpu": str(NODE_CPU),
-            "memory": str(NODE_MEMORY),
-            "pods": "110",
-            "kubernetes.io/batch-cpu": "8k",
-            "kubernetes.io/batch-memory": str(32 * GI),
-        }
-        status = {
-            "capacity": amounts,
-            "allocatable": amounts,
-            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
-        }
-        meta = {"name": name, "labels": {"kubernetes.io/hostname": name}}
-        await self._create({"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status})
-        hot = name in self._hot
-        residents = [f"crunch-{name}-{i}" for i in range(2)] if hot else [f"service-{name}"]
-        for resident in residents:
-            await self._create(_pod("shop", resident, {}, "100m" if hot else "4", "128Mi", node=name))
-        usage = self._usage(name)
-        metric = {
-            "apiVersion": "slo.koordinator.sh/v1alpha1",
-            "kind": "NodeMetric",
-            "metadata": {"name": name},
-            "spec": {"metricCollectPolicy": {"reportIntervalSeconds": REPORT_SECONDS}},
-        }
-        await self._create(metric)
-        status = {
-            "nodeMetric": {"nodeUsage": {"resources": _usage(usage, 0.4)}},
-            "podsMetric": [
-                {"namespace": "shop", "name": pod, "podUsage": {"resources": _usage(usage / 2.2, 0.1)}}
-                for pod in residents
-            ],
-        }
-        await self._report(name, status)
-
-    async def _report(self, node: str, status: dict[str, Any]) -> None:
-        """Write a node's usage, or renew its report, as its koordlet would."""
-        at = {"updateTime": format_time(SystemClock().now())}
-        await self.cluster.client.patch_status(NodeMetric, "", node, {"status": at | status})
-
-    async def keep_up(self, stopping: asyncio.Event) -> None:
-        """Report for all nodes periodically: LoadAwareScheduling ignores expired reports."""
-        while not stopping.is_set():
-            await asyncio.gather(*(self._report(name, {}) for name in self._nodes))
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), REPORT_SECONDS)
+        """Let the hot nodes join first: what makes them hot has no other nodes to run on."""
+        objects = self.cluster.objects
+        await objects.create_all(data.documents("demo", "objects.yaml"))
+        await objects.create_all([workload.node(name) for name in self._hot])
+        await objects.create(workload.crunch(workload.CRUNCH_PER_NODE * len(self._hot)))
+        await self._until_running("shop", {"crunch"}, workload.CRUNCH_PER_NODE * len(self._hot))
+        cool = [name for name in self._nodes if name not in self._hot]
+        await objects.create_all([workload.node(name) for name in cool])
+        await self.cluster.kubelets.report()
+        await objects.create_all(services := workload.services(len(cool)))
+        await self._until_running("shop", {each["metadata"]["name"] for each in services}, len(cool))
+        await self.cluster.kubelets.report()
+        usage = await self._usage()
+        return (
+            f"CPU usage from {min(usage.values()):.0%} to {max(usage.values()):.0%}; hot ones have few "
+            "requests, so they seem free"
+        )
 
     async def _create_pods(self) -> str:
-        spark = {"sparkoperator.k8s.io/launched-by-spark-operator": "true", "app": "spark"}
-        online = {"tier": "online", "app": "web"}
-        self._submitted = [
-            *(_pod("analytics", f"spark-{i:02d}", spark, "1", "2Gi") for i in range(SPARK_PODS)),
-            *(_pod("shop", f"web-{i:02d}", online, "500m", "1Gi") for i in range(ONLINE_PODS)),
-        ]
-        await asyncio.gather(*(self._create(document) for document in self._submitted))
-        wanted = {(d["metadata"]["namespace"], d["metadata"]["name"]) for d in self._submitted}
-        self._placed: dict[tuple[str, str], Pod] = {}
+        self._submitted = workload.spark()
+        await self.cluster.objects.create_all([*self._submitted, workload.web()])
+        running = await self._until_running("analytics", {"spark"}, workload.SPARK_PODS)
+        running += await self._until_running("shop", {"web"}, workload.ONLINE_PODS)
+        self._placed = {(pod.metadata.namespace, pod.metadata.name): pod for pod in running}
+        return f"{len(running)} pods, bound through the extender, and running"
+
+    async def _until_running(self, namespace: str, apps: set[str], count: int) -> list[Pod]:
+        """Return the pods with one of these labels `app` once so many run.
+
+        With the user's configuration, which may leave pods pending on purpose, those that run after a while.
+        """
         deadline = time.monotonic() + (WAIT_SECONDS if self._insists else CUSTOM_WAIT_SECONDS)
-        while len(self._placed) < len(wanted):
+        while True:
+            pods = [
+                pod
+                for pod in await self.cluster.client.list_all(Pod, namespace=namespace)
+                if pod.metadata.labels.get("app") in apps
+            ]
+            running = [pod for pod in pods if pod.status.phase == "Running"]
+            if len(running) >= count:
+                return running
             if time.monotonic() > deadline:
-                pending = sorted(wanted - set(self._placed))
-                problem = f"{len(pending)} pods were not bound, first {'/'.join(pending[0])}"
-                if self._insists:
-                    raise DemoFailed(problem)
-                return f"with this configuration {problem}"
-            for pod in await self.cluster.client.list_all(Pod):
-                key = (pod.metadata.namespace, pod.metadata.name)
-                if key in wanted and pod.spec.node_name:
-                    self._placed[key] = pod
-            await asyncio.sleep(0.05)
-        return f"{len(self._placed)} pods, all bound through the extender"
+                if not self._insists:
+                    return running
+                named = ", ".join(sorted(apps))
+                raise DemoFailed(f"{len(running)} of {count} pods of {named} run after {WAIT_SECONDS:g} s")
+            await asyncio.sleep(0.1)
 
     # --- results -----------------------------------------------------------------------------------
 
@@ -275,6 +257,8 @@ class Demo:
         for line in (
             f"export KUBECONFIG={shlex.quote(endpoints.kubeconfig)}",
             "kubectl get pods -A -o wide",
+            "kubectl top nodes",
+            "kubectl -n shop scale deployment web --replicas 30",
             "kubectl get clustercolocationprofiles,nodemetrics",
             f"{koordpy} doctor",
             f"{koordpy} why {pod}{at}",
@@ -291,13 +275,15 @@ class Demo:
 
     # --- helpers -----------------------------------------------------------------------------------
 
-    def _usage(self, name: str) -> float:
-        """Return a node's CPU usage as a fraction, derived from its name, high on hot nodes."""
-        share = random.Random(name).random()
-        return 0.78 + 0.15 * share if name in self._hot else 0.15 + 0.25 * share
-
-    async def _create(self, document: dict[str, Any]) -> None:
-        await self.cluster.objects.create(document)
+    async def _usage(self) -> dict[str, float]:
+        """Return the nodes' CPU usage, as fractions, as their koordlets report it."""
+        found = {}
+        for metric in await self.cluster.client.list_all(NodeMetric):
+            used = metric.status.node_metric
+            if used is not None:
+                cpu = used.node_usage.resources.get("cpu", "0")
+                found[metric.metadata.name] = quantity.milli_value(cpu) / 1000 / workload.NODE_CPU
+        return found
 
     async def _get(self, path: str) -> Any:
         async with httpx.AsyncClient() as client:
@@ -305,20 +291,6 @@ class Demo:
         if answer.status_code != 200:
             raise DemoFailed(f"GET {path} answered {answer.status_code}: {answer.text[:200]}")
         return answer.json()
-
-
-def _pod(
-    namespace: str, name: str, labels: dict[str, str], cpu: str, memory: str, node: str = ""
-) -> dict[str, Any]:
-    amounts = {"cpu": cpu, "memory": memory}
-    container = {"name": "main", "image": "app:1", "resources": {"requests": amounts, "limits": amounts}}
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "demo", "uid": "demo", "controller": True}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"namespace": namespace, "name": name, "labels": labels, "ownerReferences": [owner]},
-        "spec": {"containers": [container], **({"nodeName": node} if node else {})},
-    }
 
 
 def _defaulted(document: dict[str, Any]) -> dict[str, Any]:
@@ -330,7 +302,3 @@ def _defaulted(document: dict[str, Any]) -> dict[str, Any]:
         "preemptionPolicy": "PreemptLowerPriority",
     }
     return result
-
-
-def _usage(cpu: float, memory: float) -> dict[str, str]:
-    return {"cpu": f"{int(cpu * NODE_CPU * 1000)}m", "memory": str(int(memory * NODE_MEMORY))}

@@ -59,6 +59,7 @@ class Koordlets:
         longest = max(aggregate, default=0.0)
         self._history: deque[Float64] = deque(maxlen=max(1, round(longest / interval)))
         self._changes = -1
+        self._reporting = asyncio.Lock()
         self.reported = 0
 
     async def run(self) -> None:
@@ -78,6 +79,10 @@ class Koordlets:
 
     async def report(self, now: float) -> None:
         """Report all nodes with changes."""
+        async with self._reporting:
+            await self._report(now)
+
+    async def _report(self, now: float) -> None:
         usage = self._usage
         self._changes = usage.changes
         pods = usage.of_pods(now)

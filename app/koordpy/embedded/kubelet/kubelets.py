@@ -46,7 +46,7 @@ class Kubelets:
         reports: float | None = REPORT_SECONDS,
     ) -> None:
         clock, rng = clock or SystemClock(), rng or random.Random()
-        self._client = client
+        self._client, self._clock = client, clock
         self._cluster = Cluster(clock)
         self._nodes, self._pods = self._cluster.store(Node), self._cluster.store(Pod)
         self._pods.index(node_of)
@@ -96,6 +96,11 @@ class Kubelets:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._informers.stop()
         self._cluster.close()
+
+    async def report(self) -> None:
+        """Report usage now, besides the reports at intervals."""
+        if self._koordlets is not None:
+            await self._koordlets.report(self._clock.monotonic())
 
     async def _report(self) -> None:
         assert self._koordlets is not None
