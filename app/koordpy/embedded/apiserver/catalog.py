@@ -65,8 +65,8 @@ class Served:
 
     @property
     def stored(self) -> bool:
-        """Whether objects are stored; reviews and bindings are only created."""
-        return self.verbs != ("create",)
+        """Whether objects are stored; reviews and bindings are only created, usage is only read."""
+        return self.verbs != ("create",) and "create" in self.verbs
 
     def has(self, subresource: str) -> bool:
         """Whether a subresource is served."""

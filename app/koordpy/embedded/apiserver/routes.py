@@ -108,6 +108,8 @@ class Router:
         if "get" not in served.verbs:
             raise errors.method_not_allowed()
         watching = request.flag("watch")
+        if watching and "watch" not in served.verbs:
+            raise errors.method_not_allowed()
         if target.subresource == "scale":
             return self._scaler.handle(
                 request, attributes(request, "GET", served, target.namespace, target.name)
@@ -127,7 +129,7 @@ class Router:
     def _write(self, request: Request, target: Target) -> Coroutine[Any, Any, Answer]:
         served, method = target.served, request.method
         operation = _OPERATIONS.get(method)
-        if operation is None:
+        if operation is None or "create" not in served.verbs:
             raise errors.method_not_allowed()
         if target.subresource:
             return self._write_subresource(request, target, operation)

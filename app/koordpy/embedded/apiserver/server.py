@@ -24,6 +24,7 @@ from .errors import ApiError, bad_request, internal
 from .kinds import namespaces, priority
 from .kinds import smaller as kinds
 from .kinds.crds import Definitions
+from .resource_metrics import ResourceMetrics
 from .routes import Router
 from .storage import Revisions, Table
 from .verbs.binding import Binder
@@ -66,8 +67,9 @@ class ApiServer:
     `crds` are CustomResourceDefinitions (files, folders or documents) that are served from the start.
     `snapshot` is a file that the objects are loaded from and saved to. `window` is how many events of a
     resource are kept for watches and old lists. `controllers` runs functions of kube-controller-manager:
-    status of PodDisruptionBudgets, emptying of terminating namespaces, garbage collection. `faults(method,
-    path)` is called before every request and returns its fault. `resolve_service(namespace, name, port)`
+    status of PodDisruptionBudgets, emptying of terminating namespaces, garbage collection. `metrics` serves
+    metrics.k8s.io, from NodeMetrics. `faults(method, path)` is called before every request and returns its
+    fault. `resolve_service(namespace, name, port)`
     returns the (host, port) of a webhook's service. `tokens` are the bearer tokens that a TokenReview
     accepts, `is_allowed(spec)` is the result of access reviews (by default true). `connect` replaces the
     network for calls of webhooks.
@@ -84,6 +86,7 @@ class ApiServer:
         rng: random.Random | None = None,
         window: int = 20_000,
         controllers: bool = False,
+        metrics: bool = False,
         default_tolerations: bool = True,
         snapshot_interval: float = 60.0,
         faults: Faults | None = None,
@@ -106,6 +109,8 @@ class ApiServer:
         self._revisions = Revisions()
         self.catalog = Catalog()
         self._add_built_in()
+        if metrics:
+            ResourceMetrics(self.catalog).serve(self._revisions)
         self.webhooks = WebhookCaller(self.catalog, resolve_service, connect)
         admission = Admission(self.catalog, self.webhooks, default_tolerations)
         self._reader = Reader(self.clock)

@@ -15,9 +15,14 @@ from koordpy.lib.clock import Clock, SystemClock
 
 from .controller import Context, Controller
 from .deployment import DeploymentController
+from .job import JobController
 from .replica_set import ReplicaSetController
 
-CONTROLLERS: tuple[type[Controller], ...] = (DeploymentController, ReplicaSetController)
+CONTROLLERS: tuple[type[Controller], ...] = (
+    DeploymentController,
+    JobController,
+    ReplicaSetController,
+)
 
 
 class WorkloadControllers:

@@ -102,8 +102,9 @@ def owner_reference(owner: KubeObject) -> Document:
 
 def selector_of(workload: Workload) -> label_selector.Selector:
     """Return the matcher of a workload's objects; an invalid or missing selector matches nothing."""
+    selector = workload.spec.get("selector")
     try:
-        return label_selector.of(decode(LabelSelector, workload.spec.get("selector") or {}))
+        return label_selector.of(decode(LabelSelector, selector)) if selector else label_selector.NOTHING
     except ValueError:
         return label_selector.NOTHING
 

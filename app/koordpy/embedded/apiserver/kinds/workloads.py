@@ -39,6 +39,8 @@ class WorkloadStrategy(WithStatus):
         """A new workload has no pods."""
         super().prepare_create(document)
         document["status"] = dict.fromkeys(_COUNTS.get(self._kind, ()), 0)
+        if self._kind == "Job" and not document["spec"].get("manualSelector"):
+            _generate_selector(document)
 
     def validate(self, document: Document) -> Iterable[Cause]:
         """The selector is required and must match the template's labels; the template must be a valid pod."""
@@ -76,6 +78,20 @@ class WorkloadStrategy(WithStatus):
         """The selector stays."""
         if self._needs_selector and new["spec"].get("selector") != old["spec"].get("selector"):
             yield invalid_value("spec.selector", new["spec"].get("selector"), "field is immutable")
+
+
+def _generate_selector(document: Document) -> None:
+    """Let a job select its pods by its own UID. Source: Kubernetes, `pkg/registry/batch/job/strategy.go`."""
+    metadata, spec = document["metadata"], document["spec"]
+    template = spec.get("template")
+    if not isinstance(template, dict):
+        return
+    labels = template.setdefault("metadata", {}).setdefault("labels", {})
+    for name, value in (("controller-uid", metadata["uid"]), ("job-name", metadata["name"])):
+        labels.setdefault(name, value)
+        labels.setdefault(f"batch.kubernetes.io/{name}", value)
+    selector = spec.setdefault("selector", {})
+    selector.setdefault("matchLabels", {}).setdefault("batch.kubernetes.io/controller-uid", metadata["uid"])
 
 
 def _roll(spec: Document, member: str, **limits: int | str) -> None:
