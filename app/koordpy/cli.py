@@ -12,7 +12,8 @@ import click
 
 from koordpy import __version__
 from koordpy.commands.break_glass import break_glass
-from koordpy.commands.debug_client import address, server_option
+from koordpy.commands.completion import complete_for_kubectl, completion
+from koordpy.commands.debug_client import DebugServer, address, component_option
 from koordpy.commands.doctor import doctor
 from koordpy.commands.features import features
 from koordpy.commands.options import Failure, output_option
@@ -116,24 +117,25 @@ def version(output: Format) -> None:
 
 
 @cli.command()
-@server_option
+@component_option
 @click.option("--live", is_flag=True, help="Check liveness instead of readiness.")
-def health(debug_server: str, live: bool) -> None:
+def health(debug_server: DebugServer, live: bool) -> None:
     """Check the readiness of a running koordpy (for probes: exit code 0 or 1)."""
     import httpx
 
     url = f"{address(debug_server)}{'/livez' if live else '/readyz'}"
     try:
-        answer = httpx.get(url, params={"verbose": ""}, timeout=2.5)
+        answer = httpx.get(url, params={"verbose": ""}, timeout=2.5, verify=debug_server.verify)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise Failure(f"{url}: {error}") from None
+        raise Failure(f"{debug_server.subject or url}: {debug_server.error() or error}") from None
     click.echo(answer.text.rstrip())
     if answer.status_code != 200:
-        raise Failure(f"{url} answered {answer.status_code}")
+        raise Failure(f"{debug_server.subject or url} answered {answer.status_code}")
 
 
 cli.add_command(agent)
 cli.add_command(break_glass)
+cli.add_command(completion)
 cli.add_command(doctor)
 cli.add_command(features)
 cli.add_command(plugin)
@@ -166,10 +168,26 @@ def _expected_errors() -> tuple[type[BaseException], ...]:
     )
 
 
+def kubectl_main() -> None:
+    """Run the command line as kubectl's plugin (console script `kubectl-koordpy`)."""
+    from koordpy.commands import kubectl
+
+    _run(kubectl.plugin_of(cli), kubectl.NAME)
+
+
+def kubectl_complete() -> None:
+    """Complete words for kubectl (console script `kubectl_complete-koordpy`)."""
+    complete_for_kubectl(cli)
+
+
 def main() -> None:
     """Run the command line (console script `koordpy`)."""
+    _run(cli, None)
+
+
+def _run(group: click.Group, name: str | None) -> None:
     try:
-        sys.exit(cli.main(standalone_mode=False))  # the command's exit code, else 0
+        sys.exit(group.main(prog_name=name, standalone_mode=False))  # the command's exit code, else 0
     except click.exceptions.Abort:
         sys.exit(130)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -1,21 +1,180 @@
-"""The commands' client of a running koordpy's debug API, over plain HTTP."""
+"""The commands' client of a running koordpy's debug API: at an address, or in a pod of a cluster.
 
+The debug API listens on the loopback address of its pod; the API server forwards connections to it.
+"""
+
+import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast
+from urllib.parse import urlsplit
 
 import click
 
 from .options import Failure
+from .replica import LEASES, NAMESPACE, NoPod
 
-DEBUG_URL: Final = "http://127.0.0.1:10251"
+F = TypeVar("F", bound=Callable[..., Any])
 
-server_option = click.option(
-    "--debug-server",
-    default=DEBUG_URL,
-    show_default=True,
-    help="Debug address of a running koordpy.",
+PORT: Final = 10251
+
+DEBUG_URL: Final = f"http://127.0.0.1:{PORT}"
+
+PLUGIN: Final = "kubectl"
+"""The key in the context's `obj` of a command that kubectl runs as its plugin."""
+
+
+@dataclass(frozen=True)
+class DebugServer:
+    """A debug API at `url`. `subject` is where it runs, `error` returns why forwarding to it failed."""
+
+    url: str
+    subject: str = ""
+    verify: bool = True
+    error: Callable[[], str] = str
+
+
+Server = str | DebugServer
+
+
+_OPTIONS = (
+    click.option(
+        "--debug-server",
+        metavar="URL",
+        help=f"Debug address of a running koordpy, instead of one in a cluster.  [default: {DEBUG_URL}]",
+    ),
+    click.option("--context", help="Context of the kubeconfig: use that cluster's replica that decides."),
+    click.option("--kubeconfig", help="Kubeconfig file of that cluster."),
+    click.option(
+        "--koordpy-namespace", metavar="NAMESPACE", help=f"Where koordpy runs.  [default: {NAMESPACE}]"
+    ),
+    click.option("--replica", metavar="POD", help="Use this pod of koordpy's."),
 )
+
+_COMPONENT_OPTIONS = (
+    click.option(
+        "--component", type=click.Choice(list(LEASES)), help="Which component.  [default: scheduler]"
+    ),
+    click.option("--node", help="With --component qos-agent: the node."),
+)
+
+
+def _options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return a decorator that adds options; the command gets what they select as `debug_server`."""
+
+    def add(command: F) -> F:
+        @functools.wraps(command)
+        def run(*args: Any, debug_server: str | None, **given: Any) -> Any:
+            choice = {name: given.pop(name, "") for name in _CHOICES}
+            return command(*args, debug_server=_resolve(debug_server, choice), **given)
+
+        found: Any = run
+        for option in reversed(options):
+            found = option(found)
+        return cast(F, found)
+
+    return add
+
+
+server_option: Final = _options(*_OPTIONS)
+"""The options that select the scheduler's koordpy."""
+
+component_option: Final = _options(*_OPTIONS, *_COMPONENT_OPTIONS)
+"""The options that select any of koordpy's processes."""
+
+_CHOICES: Final = ("context", "kubeconfig", "koordpy_namespace", "replica", "component", "node")
+
+_FIRST_ANSWER: Final = 10.0
+"""Seconds within which a forwarded connection must answer."""
+
+
+def _resolve(url: str | None, choice: Mapping[str, str | None]) -> DebugServer:
+    """Return the selected debug API; a port is forwarded until the command ends. Raises Failure."""
+    this = click.get_current_context()
+    given = [name for name in _CHOICES if choice[name]]
+    if url is not None:
+        explicit = [name for name in given if _is_explicit(this, name)]
+        if explicit:
+            raise click.UsageError(f"--debug-server and --{explicit[0].replace('_', '-')} cannot be combined")
+        return DebugServer(address(url))
+    if not given and not (this.find_root().obj or {}).get(PLUGIN):
+        return DebugServer(DEBUG_URL)
+    return _forwarded(this, choice)
+
+
+def _is_explicit(this: click.Context, name: str) -> bool:
+    return this.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+def _forwarded(this: click.Context, choice: Mapping[str, str | None]) -> DebugServer:
+    import kubernetes
+
+    from koordpy.lib.request_origin import is_loopback
+
+    from . import port_forward, replica
+
+    client = port_forward.api_client(choice["kubeconfig"] or None, choice["context"] or None)
+    this.call_on_close(client.close)
+    namespace = choice["koordpy_namespace"] or NAMESPACE
+    core = kubernetes.client.CoreV1Api(client)
+    server = client.configuration.host
+    try:
+        if choice["replica"]:
+            found = replica.Replica(namespace, choice["replica"])
+        else:
+            coordination = kubernetes.client.CoordinationV1Api(client)
+            component = choice["component"] or "scheduler"
+            found = replica.find(core, coordination, component, namespace, choice["node"] or "")
+    except kubernetes.client.ApiException as error:
+        raise Failure(f"{server}: {port_forward.told(error)}") from None
+    except NoPod:
+        # The demo: a cluster on this machine, whose koordpy is no pod.
+        if not is_loopback(urlsplit(server).hostname or "") or not _answers(DEBUG_URL):
+            raise
+        click.echo(f"no pod of koordpy's at {server}; using {DEBUG_URL}", err=True)
+        return DebugServer(DEBUG_URL)
+    except OSError as error:
+        raise Failure(f"{server}: {error}") from None
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "urllib3":
+            raise
+        raise Failure(f"{server} does not answer: {error}") from None
+    if found.note:
+        click.echo(found.note, err=True)
+    forward = port_forward.PortForward(core, found.namespace, found.name, PORT)
+    this.call_on_close(forward.close)
+    subject = f"pod {found.namespace}/{found.name}"
+    return _first_answer(forward.address, subject, lambda: forward.error)
+
+
+def _answers(url: str) -> bool:
+    import httpx
+
+    try:
+        return httpx.get(f"{url}/livez", timeout=2.0).status_code in (200, 503)
+    except httpx.HTTPError:
+        return False
+
+
+def _first_answer(local: str, subject: str, error: Callable[[], str]) -> DebugServer:
+    """Return the debug API behind a forwarded port, which may have TLS. Raises Failure."""
+    import httpx
+
+    reason = ""
+    for scheme in ("http", "https"):
+        # The certificate is the pod's own; who is at the other end is the API server's to know.
+        found = DebugServer(f"{scheme}://{local}", subject, False, error)
+        try:
+            httpx.get(f"{found.url}/livez", timeout=_FIRST_ANSWER, verify=False)
+        except httpx.HTTPError as failure:
+            reason = reason or str(failure) or type(failure).__name__
+            if error():
+                break
+        else:
+            return found
+    raise Failure(f"{subject}, port {PORT}: {error() or reason}")
+
 
 _SILENCE: Final = 45.0
 """Seconds without data, heartbeats included, after which a stream is given up."""
@@ -25,22 +184,24 @@ class NotFound(Failure):
     """The requested object does not exist."""
 
 
-def address(server: str) -> str:
+def address(server: Server) -> str:
     """Return the URL of a debug API, given a URL or HOST:PORT."""
+    if isinstance(server, DebugServer):
+        return server.url
     return (server if "://" in server else f"http://{server}").rstrip("/")
 
 
-def get(server: str, path: str, query: Mapping[str, Any] | None = None) -> Any:
+def get(server: Server, path: str, query: Mapping[str, Any] | None = None) -> Any:
     """Return the response to a GET. Raises Failure."""
     return _request("GET", server, path, query, None, 10.0)
 
 
-def post(server: str, path: str, document: Any, query: Mapping[str, Any] | None = None) -> Any:
+def post(server: Server, path: str, document: Any, query: Mapping[str, Any] | None = None) -> Any:
     """Return the response to a POST of a document. Raises Failure."""
     return _request("POST", server, path, query, document, 60.0)
 
 
-def follow(server: str, path: str, query: Sequence[tuple[str, str]]) -> Iterator[Any]:
+def follow(server: Server, path: str, query: Sequence[tuple[str, str]]) -> Iterator[Any]:
     """Yield the lines of a stream until the server ends it. Raises Failure."""
     import httpx
 
@@ -48,7 +209,7 @@ def follow(server: str, path: str, query: Sequence[tuple[str, str]]) -> Iterator
     url = f"{address(server)}{path}"
     try:
         found = httpx.QueryParams(tuple(query))
-        with httpx.stream("GET", url, params=found, timeout=timeout) as answer:
+        with httpx.stream("GET", url, params=found, timeout=timeout, verify=_verify(server)) as answer:
             if answer.status_code != 200:
                 answer.read()
                 raise _refused(answer, url)
@@ -60,13 +221,15 @@ def follow(server: str, path: str, query: Sequence[tuple[str, str]]) -> Iterator
 
 
 def _request(
-    method: str, server: str, path: str, query: Mapping[str, Any] | None, document: Any, timeout: float
+    method: str, server: Server, path: str, query: Mapping[str, Any] | None, document: Any, timeout: float
 ) -> Any:
     import httpx
 
     url = f"{address(server)}{path}"
     try:
-        answer = httpx.request(method, url, params=query, json=document, timeout=timeout)
+        answer = httpx.request(
+            method, url, params=query, json=document, timeout=timeout, verify=_verify(server)
+        )
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise _unreachable(server, error) from None
     if answer.status_code != 200:
@@ -77,10 +240,17 @@ def _request(
         raise _stranger(url, "something that is not JSON") from None
 
 
-def _unreachable(server: str, error: Exception) -> Failure:
+def _verify(server: Server) -> bool:
+    return server.verify if isinstance(server, DebugServer) else True
+
+
+def _unreachable(server: Server, error: Exception) -> Failure:
+    reason = str(error) or type(error).__name__
+    if isinstance(server, DebugServer) and server.subject:
+        return Failure(f"{server.subject}: {server.error() or reason}")
     return Failure(
-        f"{address(server)}: {str(error) or type(error).__name__}; is koordpy running there, with the part "
-        "debug? Set its address with --debug-server; for one in a pod use kubectl port-forward"
+        f"{address(server)}: {reason}; is koordpy running there, with the part debug? --debug-server sets "
+        "its address, --context finds it in a cluster"
     )
 
 

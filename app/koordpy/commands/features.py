@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.option("--markdown", is_flag=True, help="Print the page docs/features.md.")
 @output_option
 def features(markdown: bool, output: Format) -> None:
-    """Return what each installed feature needs: definitions, webhooks, extender verbs, rights, settings."""
+    """Show what each installed feature needs: definitions, webhooks, extender verbs, rights, settings."""
     from koordpy.features.catalog import features as installed
     from koordpy.features.page import page
 

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from koordpy.api.workloads import pod_of
 
-from .debug_client import post, server_option
+from .debug_client import DebugServer, post, server_option
 from .options import Failure, documents, files_option, output_option
 from .output import Format, counted, emit
 
@@ -29,6 +29,7 @@ _NOT_ALL: Final = 3
     help="Require the webhooks' changes first, or skip them (default: apply if webhooks are served).",
 )
 @click.option("--top", type=click.IntRange(1, 100), default=3, show_default=True, help="Best nodes to show.")
+@click.option("--namespace", "-n", default="", help="The namespace of pods and workloads that name none.")
 @server_option
 @output_option
 def whatif(
@@ -36,7 +37,8 @@ def whatif(
     count: int | None,
     admission: bool | None,
     top: int,
-    debug_server: str,
+    namespace: str,
+    debug_server: DebugServer,
     output: Format,
 ) -> None:
     """Show where pods would be placed, one after the other, and why others would not be. Nothing is changed.
@@ -46,6 +48,8 @@ def whatif(
     wanted = [document for document in documents(files) if pod_of(document) is not None]
     if not wanted:
         raise Failure("no pod or workload in the files")
+    for document in wanted if namespace else ():
+        document["metadata"] = {"namespace": namespace, **(document.get("metadata") or {})}
     query: dict[str, Any] = {"top": top}
     if count is not None:
         query["count"] = count

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from . import history as histories
-from .debug_client import NotFound, follow, get, server_option
+from .debug_client import DebugServer, NotFound, Server, follow, get, server_option
 from .options import Failure, output_option
 from .output import Format, console, counted, emit
 
@@ -35,7 +35,10 @@ _EARLIER: Final = 10
 @click.option("--outcome", multiple=True, help="With --follow: only attempts with this outcome.")
 @server_option
 @output_option
+@click.pass_context
 def why(
+    this: click.Context,
+    /,
     pod: str | None,
     history: bool,
     uid: str,
@@ -43,7 +46,7 @@ def why(
     follow: bool,
     namespace: str,
     outcome: tuple[str, ...],
-    debug_server: str,
+    debug_server: DebugServer,
     output: Format,
 ) -> None:
     """Show the last scheduling decision about a pod, and the reasons.
@@ -57,6 +60,10 @@ def why(
         raise click.UsageError("--uid needs --history")
     if outcome and not follow:
         raise click.UsageError("--outcome needs --follow")
+    # kubectl's namespace, or that of the kubeconfig, is for a pod that names none.
+    is_default = this.get_parameter_source("namespace") is click.core.ParameterSource.DEFAULT_MAP
+    if is_default and (reservation or (pod and "/" in pod)):
+        namespace = ""
     if reservation and (pod or namespace or history):
         raise click.UsageError("--reservation cannot be combined with a pod, --namespace or --history")
     if reservation and not follow:
@@ -91,7 +98,7 @@ def why(
     emit(found, output, render)
 
 
-def _show_reservation(server: str, name: str, output: Format) -> None:
+def _show_reservation(server: Server, name: str, output: Format) -> None:
     """Print the attempts to place a Reservation. Raises Failure."""
     found = get(server, "/apis/v1/decisions", {"reservation": name, "limit": _EARLIER})
     if not found:
@@ -102,7 +109,7 @@ def _show_reservation(server: str, name: str, output: Format) -> None:
     emit(found, output, lambda to: show(to, found))
 
 
-def _causes(server: str, life: str) -> list[dict[str, Any]]:
+def _causes(server: Server, life: str) -> list[dict[str, Any]]:
     """Return why a pod waits, without causes that its last attempt shows already."""
     try:
         causes = get(server, life)["causes"]
@@ -157,7 +164,7 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
         to.print(f"  [dim]{counted(len(attempts) - 1, 'earlier attempt')} recorded (--output json)[/dim]")
 
 
-def follow_all(server: str, wanted: dict[str, str], outcomes: tuple[str, ...], output: Format) -> None:
+def follow_all(server: Server, wanted: dict[str, str], outcomes: tuple[str, ...], output: Format) -> None:
     """Print attempts as they proceed (for one pod its latest earlier ones too), until the service ends.
 
     As JSON each is one line, as YAML one document. Raises Failure.
