@@ -134,7 +134,13 @@ class ExtenderSettings(ListenerSettings, ObserverSettings):
     """The extender of kube-scheduler."""
 
     bind_address: str = "127.0.0.1"
+    """Another address than loopback needs `cert_dir`, so that callers are authenticated."""
     port: int = Field(default=9877, ge=0, le=65535)
+    client_ca_file: str | None = Field(default=None, alias="clientCAFile", min_length=1)
+    """Authorities (PEM) of the client certificates that callers must present. By default the one that koordpy
+    creates in `cert_dir`, with kube-scheduler's certificate: `client.crt`, `client.key`."""
+    client_names: tuple[str, ...] = Field(default=(), strict=False)
+    """Common names that client certificates may have; by default any of the authorities' certificates."""
     mode: ExtenderMode = "full"
     """`light` leaves binding to kube-scheduler; plugins that cannot do without the bind call are refused."""
     node_choice: NodeChoice = "kube-scheduler"

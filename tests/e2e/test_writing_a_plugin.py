@@ -80,7 +80,10 @@ def filtered(extender: str, priority: int) -> list[str]:
     document["metadata"] |= {"namespace": "default", "uid": f"uid-{priority}"}
     document["spec"] |= {"priority": priority, "schedulerName": "default-scheduler"}
     body = json.dumps({"Pod": document, "NodeNames": ["plain", "spare"]})
-    answer = loopback.post(f"{extender}/extender/filter", content=body).raise_for_status().json()
+    headers = {"Content-Type": "application/json"}
+    answer = (
+        loopback.post(f"{extender}/extender/filter", content=body, headers=headers).raise_for_status().json()
+    )
     names: list[str] = answer["NodeNames"]
     return names
 

@@ -72,5 +72,7 @@ class Caller:
 
 
 def head(path: str, length: int, headers: str = "") -> bytes:
-    """Return the head of a POST with a JSON body of so many bytes."""
-    return f"POST {path} HTTP/1.1\r\nhost: test\r\n{headers}content-length: {length}\r\n\r\n".encode()
+    """Return the head of a POST with a body of so many bytes, JSON unless `headers` has another type."""
+    if "content-type:" not in headers:
+        headers += "content-type: application/json\r\n"
+    return f"POST {path} HTTP/1.1\r\nhost: localhost\r\n{headers}content-length: {length}\r\n\r\n".encode()

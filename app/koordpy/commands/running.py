@@ -48,6 +48,16 @@ def _renamed(*names: str, to: str, **options: Any) -> Callable[[F], F]:
 @_renamed("--doors", to="--parts")
 @click.option("--admission-bind", help="ADDRESS:PORT of the webhooks (HTTPS).")
 @click.option("--extender-bind", help="ADDRESS:PORT of the scheduler extender.")
+@click.option(
+    "--extender-cert-dir",
+    metavar="FOLDER",
+    help="Folder of the extender's certificates; with it, callers need the client certificate in it.",
+)
+@click.option(
+    "--extender-client-ca-file",
+    metavar="FILE",
+    help="Authorities of the client certificates that callers of the extender must present.",
+)
 @click.option("--cert-dir", help="Folder of the webhooks' certificate; generated if it holds none.")
 @click.option("--tls-host", multiple=True, help="Host name or address in a generated certificate.")
 @click.option("--scheduler-config", help="KubeSchedulerConfiguration with the plugins to run.")
@@ -76,6 +86,9 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
     }
     overrides["extender"] = {
         **_bind(options["extender_bind"], "--extender-bind"),
+        "certDir": options["extender_cert_dir"],
+        "clientCAFile": options["extender_client_ca_file"],
+        "tlsHosts": list(options["tls_host"]) or None,
         "schedulerConfig": options["scheduler_config"],
         "nodeChoice": options["node_choice"],
         "controllerPlugins": _list(options["controller_plugins"]),

@@ -1,21 +1,26 @@
 """The listeners of a process: an address, a certificate and an application for each part that answers."""
 
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from koordpy.http.routes import health
 from koordpy.http.server.application import Application
 from koordpy.http.server.authentication import Authenticated
 from koordpy.http.server.listener import Listener
 from koordpy.lib import certificates
+from koordpy.lib.clock import Clock
 from koordpy.lib.health import Check
 from koordpy.lib.request_origin import names_for
 
 from .part import Certificate, Context, Routes
 
 log = logging.getLogger(__name__)
+
+RENEWAL_SECONDS: Final = 3600.0
+"""Between checks of the validity of generated certificates."""
 
 
 def bind(process: Context, routes: Mapping[str, Routes]) -> dict[str, Listener]:
@@ -48,11 +53,9 @@ def _listener(process: Context, name: str, routes: Routes) -> Listener:
     )
     if routes.authenticated:
         app = Authenticated(app, process.client, process.clock)
-    settings, certificate = routes.settings, routes.certificate
-    if certificate is None and settings.cert_dir:
-        certificate = Certificate(folder=Path(settings.cert_dir), hosts=settings.tls_hosts)
-    if certificate is not None and certificate.hosts is not None:
-        certificates.ensure(certificate.folder, certificate.hosts, process.clock.now())
+    settings, certificate = routes.settings, _certificate(routes)
+    if certificate is not None:
+        _ensure(certificate, process.clock)
     return Listener(
         name,
         app,
@@ -61,8 +64,37 @@ def _listener(process: Context, name: str, routes: Routes) -> Listener:
         cert_dir=None if certificate is None else certificate.folder,
         certificate_comes_later=certificate is not None and certificate.comes_later,
         grace_seconds=routes.grace_seconds,
+        clients=None if certificate is None else certificate.clients,
         hosts=names_for(settings.bind_address, settings.allowed_hosts) if routes.checks_host else None,
     )
+
+
+async def renew(process: Context, routes: Iterable[Routes]) -> None:
+    """Renew the certificates that are generated in folders of listeners, as long as the process runs.
+
+    Listeners notice replaced files by themselves, and so does kube-scheduler, which reads its client
+    certificate again for new connections.
+    """
+    generated = [found for each in routes if (found := _certificate(each)) is not None]
+    while True:
+        await asyncio.sleep(RENEWAL_SECONDS)
+        for certificate in generated:
+            try:
+                await asyncio.to_thread(_ensure, certificate, process.clock)
+            except (certificates.CertificateError, OSError) as error:
+                log.warning("the certificate in %s is not renewed: %s", certificate.folder, error)
+
+
+def _certificate(routes: Routes) -> Certificate | None:
+    if routes.certificate is None and routes.settings.cert_dir:
+        return Certificate(folder=Path(routes.settings.cert_dir), hosts=routes.settings.tls_hosts)
+    return routes.certificate
+
+
+def _ensure(certificate: Certificate, clock: Clock) -> None:
+    """Create or renew what is generated in the folder of a listener. Raises CertificateError, OSError."""
+    if certificate.hosts is not None:
+        certificates.ensure(certificate.folder, certificate.hosts, clock.now(), client=certificate.client)
 
 
 def _check(listener: Listener) -> Check:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
 
     from koordpy.http.server.asgi import ASGIApp
+    from koordpy.http.server.client_certificates import ClientCertificates
     from koordpy.http.server.listener import Listener
 
 P = TypeVar("P", bound="Part")
@@ -50,12 +51,16 @@ class Certificate:
     """The folder of a listener's certificate.
 
     A certificate for `hosts` is created there unless the folder has one; None leaves that to the part, as
-    does `comes_later`, which allows creating the listener before the certificate.
+    does `comes_later`, which allows creating the listener before the certificate. With `client` a client
+    certificate with this common name is created too. With `clients` only callers with such a certificate are
+    served.
     """
 
     folder: Path
     hosts: tuple[str, ...] | None = None
     comes_later: bool = False
+    client: str | None = None
+    clients: "ClientCertificates | None" = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,6 +61,7 @@ class Process(Context):
         specs = {name: spec for part in self.parts for name, spec in part.gates.items()}
         self.gates = gates.chosen(specs, settings.feature_gates)
         self._recording: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[None] | None = None
         self._has_started = False
         for part in self.parts:
             part.prepare()
@@ -87,6 +88,10 @@ class Process(Context):
             if self.routes[name].on_start:
                 await listener.start()
         self._recording = asyncio.create_task(supervise.forever("events", self.events.run))
+        if self.listeners:
+            from .listening import renew
+
+            self._renewing = asyncio.create_task(renew(self, self.routes.values()), name="certificates")
         for part in self.parts:
             await part.start()
         self._has_started = True
@@ -142,6 +147,9 @@ class Process(Context):
         for part in reversed(self.parts):
             await part.stop()
         await self._write_last_events()
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.gather(self._renewing, return_exceptions=True)
         await asyncio.gather(*(listener.stop() for listener in self.listeners.values()))
         await self.informers.stop()
         self.cluster.close()

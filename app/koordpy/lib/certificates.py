@@ -1,7 +1,8 @@
 """Certificates for serving TLS: created and verified, stored in folders, reloaded when replaced.
 
 File names are Koordinator's: `ca-cert.pem`, `ca-key.pem`, `tls.crt`, `tls.key`. A production cluster mounts
-a folder with the same names (cert-manager writes `tls.crt`, `tls.key` and `ca.crt`).
+a folder with the same names (cert-manager writes `tls.crt`, `tls.key` and `ca.crt`). Where callers are
+authenticated by certificates, `client.crt` and `client.key` are theirs.
 
 Source: Koordinator, `pkg/webhook/util/generator/selfsigned.go`.
 """
@@ -29,6 +30,10 @@ MONTHS_AHEAD: Final = 6
 """Calendar months for which a certificate must still be valid; otherwise it is replaced."""
 
 CA_CERT, CA_KEY, SERVER_CERT, SERVER_KEY = "ca-cert.pem", "ca-key.pem", "tls.crt", "tls.key"
+CLIENT_CERT, CLIENT_KEY = "client.crt", "client.key"
+
+CLIENT_LIFETIME: Final = timedelta(days=365)
+"""A client certificate leaves the folder and cannot be revoked, so it lives shorter than the others."""
 
 CLOCK_SKEW: Final = timedelta(hours=1)
 """How far the clocks of others may be behind: validity begins this long before a certificate is created.
@@ -91,22 +96,26 @@ def issue(
     `name` is its common name, by default the first host. Raises CertificateError for an invalid host, and for
     an authority whose key is neither EC nor RSA.
     """
-    authority = x509.load_pem_x509_certificate(ca.cert)
-    signer = serialization.load_pem_private_key(ca.key, None)
-    if not isinstance(signer, PrivateKey):
-        raise CertificateError(f"the CA key is a {type(signer).__name__}; expected an EC or RSA key")
+    authority, signer = x509.load_pem_x509_certificate(ca.cert), _signer(ca)
     key = _make_key(KeyType.RSA if isinstance(signer, rsa.RSAPrivateKey) else KeyType.EC)
-    builder = (
-        _builder(_name(name or hosts[0]), authority.subject, key, now, begins)
-        .add_extension(_usage(key, signs=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
-        )
-        .add_extension(x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False)
-    )
+    builder = _leaf(
+        _builder(_name(name or hosts[0]), authority.subject, key, now, begins),
+        key,
+        signer,
+        ExtendedKeyUsageOID.SERVER_AUTH,
+    ).add_extension(x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False)
     return _signed(builder, key, signer)
+
+
+def issue_client(ca: KeyPair, name: str, now: datetime) -> KeyPair:
+    """Create a client certificate with a common name, signed by an authority, for `CLIENT_LIFETIME`.
+
+    Raises CertificateError for an authority whose key is neither EC nor RSA.
+    """
+    authority, signer = x509.load_pem_x509_certificate(ca.cert), _signer(ca)
+    key = _make_key(KeyType.RSA if isinstance(signer, rsa.RSAPrivateKey) else KeyType.EC)
+    builder = _builder(_name(name), authority.subject, key, now, None, now + CLIENT_LIFETIME)
+    return _signed(_leaf(builder, key, signer, ExtendedKeyUsageOID.CLIENT_AUTH), key, signer)
 
 
 def begin_of(cert_pem: bytes) -> datetime:
@@ -121,15 +130,35 @@ def problem(server: KeyPair, ca_cert: bytes, hosts: Sequence[str], at: datetime)
     Nothing is raised: an unreadable certificate must be replaced.
     """
     try:
-        return _problem(server, ca_cert, hosts, at)
+        cert, reason = _examined(server, ca_cert, at)
+        if reason:
+            return reason
+        if not _is_for(cert, ExtendedKeyUsageOID.SERVER_AUTH):
+            return "not for servers"
+        uncovered = [host for host in hosts if not covers(cert, host)]
+        return f"not for {', '.join(uncovered)}" if uncovered else ""
     except Exception as error:  # the library raises many types of errors for unreadable input
         return f"unreadable: {str(error) or type(error).__name__}"
 
 
-def _problem(server: KeyPair, ca_cert: bytes, hosts: Sequence[str], at: datetime) -> str:
-    cert = x509.load_pem_x509_certificate(server.cert)
+def client_problem(client: KeyPair, ca_cert: bytes, at: datetime) -> str:
+    """Return why a client certificate must be replaced, as `problem` does for server certificates."""
+    try:
+        cert, reason = _examined(client, ca_cert, at)
+        return reason or ("" if _is_for(cert, ExtendedKeyUsageOID.CLIENT_AUTH) else "not for clients")
+    except Exception as error:  # the library raises many types of errors for unreadable input
+        return f"unreadable: {str(error) or type(error).__name__}"
+
+
+def _examined(pair: KeyPair, ca_cert: bytes, at: datetime) -> tuple[x509.Certificate, str]:
+    """Return a certificate, and what is wrong with its key, signature or validity."""
+    cert = x509.load_pem_x509_certificate(pair.cert)
+    return cert, _pair_problem(cert, pair.key, ca_cert, at)
+
+
+def _pair_problem(cert: x509.Certificate, key_pem: bytes, ca_cert: bytes, at: datetime) -> str:
     ca = x509.load_pem_x509_certificate(ca_cert)
-    key = serialization.load_pem_private_key(server.key, None)
+    key = serialization.load_pem_private_key(key_pem, None)
     if key.public_key() != cert.public_key():
         return "the key does not belong to the certificate"
     try:
@@ -139,10 +168,7 @@ def _problem(server: KeyPair, ca_cert: bytes, hosts: Sequence[str], at: datetime
     for what, one in (("CA", ca), ("certificate", cert)):
         if not one.not_valid_before_utc <= at <= one.not_valid_after_utc:
             return f"the {what} ends {one.not_valid_after_utc:%Y-%m-%d}, before {at:%Y-%m-%d}"
-    if not _is_for_servers(cert):
-        return "not for servers"
-    uncovered = [host for host in hosts if not covers(cert, host)]
-    return f"not for {', '.join(uncovered)}" if uncovered else ""
+    return ""
 
 
 def covers(cert: x509.Certificate, host: str) -> bool:
@@ -188,18 +214,19 @@ def months_later(moment: datetime, months: int) -> datetime:
     return first + timedelta(days=moment.day - 1)
 
 
-def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> bytes:
+def ensure(directory: Path, hosts: Sequence[str], now: datetime, *, client: str | None = None) -> bytes:
     """Ensure a CA and a server certificate for these hosts in a folder; return the CA's PEM.
 
-    A certificate that stays valid for `MONTHS_AHEAD` is kept. The CA is kept as long as it can sign, so that
-    clients that trust it need no update. A folder with a server certificate but no CA key belongs to
-    cert-manager or to an operator: nothing in it is changed. Raises CertificateError for a folder or file
-    that another user controls.
+    With `client` there is also a client certificate with this common name. Certificates that stay valid for
+    `MONTHS_AHEAD` are kept. The CA is kept as long as it can sign, so that clients that trust it need no
+    update. A folder with a server certificate but no CA key belongs to cert-manager or to an operator:
+    nothing in it is changed. Raises CertificateError for a folder or file that another user controls.
     """
     directory.mkdir(0o755, parents=True, exist_ok=True)
-    paths = {name: directory / name for name in (CA_CERT, CA_KEY, SERVER_CERT, SERVER_KEY)}
+    names = (CA_CERT, CA_KEY, SERVER_CERT, SERVER_KEY, CLIENT_CERT, CLIENT_KEY)
+    paths = {name: directory / name for name in names}
     require_trusted(directory, *paths.values())
-    if paths[SERVER_CERT].exists() and not paths[CA_KEY].exists():
+    if is_given(directory):
         return ca_bundle(directory)
     until = months_later(now, MONTHS_AHEAD)
     ca = _read(paths[CA_CERT], paths[CA_KEY])
@@ -212,7 +239,17 @@ def ensure(directory: Path, hosts: Sequence[str], now: datetime) -> bytes:
         server = issue(ca, hosts, now)
         _write(paths[SERVER_KEY], server.key, secret=True)
         _write(paths[SERVER_CERT], server.cert)
+    pair = None if client is None else _read(paths[CLIENT_CERT], paths[CLIENT_KEY])
+    if client is not None and (pair is None or client_problem(pair, ca.cert, until)):
+        pair = issue_client(ca, client, now)
+        _write(paths[CLIENT_KEY], pair.key, secret=True)
+        _write(paths[CLIENT_CERT], pair.cert)
     return ca.cert
+
+
+def is_given(directory: Path) -> bool:
+    """Return whether a folder has a server certificate that was not generated by `ensure`."""
+    return (directory / SERVER_CERT).exists() and not (directory / CA_KEY).exists()
 
 
 def require_trusted(*paths: Path) -> None:
@@ -263,6 +300,22 @@ def load_server_certificate(context: ssl.SSLContext, directory: Path) -> None:
         raise CertificateError(f"cannot load {cert} with {key}: {error}") from None
 
 
+def require_client_certificates(context: ssl.SSLContext, authorities: Path) -> None:
+    """Make a server context accept only callers with a certificate of these authorities (PEM).
+
+    Raises CertificateError for a file that does not load or that another user controls.
+    """
+    require_trusted(authorities)
+    try:
+        context.load_verify_locations(cafile=authorities)
+    except (OSError, ssl.SSLError) as error:
+        raise CertificateError(
+            f"cannot load the authorities of clients from {authorities}: {error}"
+        ) from None
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+
+
 _KEY_CLASSES: Final = {KeyType.EC: ec.EllipticCurvePrivateKey, KeyType.RSA: rsa.RSAPrivateKey}
 
 
@@ -272,8 +325,32 @@ def _make_key(key_type: KeyType) -> PrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
+def _signer(ca: KeyPair) -> PrivateKey:
+    signer = serialization.load_pem_private_key(ca.key, None)
+    if not isinstance(signer, PrivateKey):
+        raise CertificateError(f"the CA key is a {type(signer).__name__}; expected an EC or RSA key")
+    return signer
+
+
+def _leaf(
+    builder: x509.CertificateBuilder, key: PrivateKey, signer: PrivateKey, usage: x509.ObjectIdentifier
+) -> x509.CertificateBuilder:
+    authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    return (
+        builder.add_extension(_usage(key, signs=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(authority, critical=False)
+    )
+
+
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: PrivateKey, now: datetime, begins: datetime | None
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: PrivateKey,
+    now: datetime,
+    begins: datetime | None,
+    ends: datetime | None = None,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -282,7 +359,7 @@ def _builder(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(begins or now - CLOCK_SKEW)
-        .not_valid_after(now + LIFETIME)
+        .not_valid_after(ends or now + LIFETIME)
     )
 
 
@@ -313,12 +390,12 @@ def _usage(key: PrivateKey, *, signs: bool) -> x509.KeyUsage:
     )
 
 
-def _is_for_servers(cert: x509.Certificate) -> bool:
+def _is_for(cert: x509.Certificate, usage: x509.ObjectIdentifier) -> bool:
     try:
         usages = cert.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
         return True
-    return ExtendedKeyUsageOID.SERVER_AUTH in usages or ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE in usages
+    return usage in usages or ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE in usages
 
 
 def _general_name(host: str) -> x509.GeneralName:

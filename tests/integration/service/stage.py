@@ -163,7 +163,10 @@ class Stage:
 
     async def call(self, verb: str, body: bytes | Document) -> httpx.Response:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return await self.http.post(f"{self.url('extender')}/extender/{verb}", content=content)
+        headers = {"content-type": "application/json"}
+        return await self.http.post(
+            f"{self.url('extender')}/extender/{verb}", content=content, headers=headers
+        )
 
     async def filter(self, pod: Document, *names: str) -> Document:
         answer: Document = (await self.call("filter", {"Pod": pod, "NodeNames": list(names)})).json()

@@ -11,9 +11,10 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.needs import Right
 from koordpy.cluster import transformers
 from koordpy.cluster.network_topology.manager import TreeManager
+from koordpy.compose.extender_certificate import certificate_of
 from koordpy.compose.extender_election import ExtenderElection
 from koordpy.compose.leases import lease_rights
-from koordpy.compose.part import Part, PartNeeds, Routes
+from koordpy.compose.part import Certificate, Part, PartNeeds, Routes
 from koordpy.gates import serving as serving_gates
 from koordpy.http.routes.extender import endpoints
 from koordpy.lib import supervise
@@ -48,6 +49,7 @@ class ExtenderPart(Part):
     election: ExtenderElection
     debug_flags: DebugFlags
     network_topology: TreeManager | None = None
+    _certificate: Certificate | None = None
     _observing: asyncio.Task[None] | None = None
 
     @classmethod
@@ -70,6 +72,7 @@ class ExtenderPart(Part):
     def prepare(self) -> None:
         """Create the profiles, and everything that works with them."""
         process, settings = self.process, self.process.settings.extender
+        self._certificate = certificate_of(settings)
         path = settings.profiles_file
         self.config = scheduling_config.load(path)
         transformers.install(process.cluster, process.gates)
@@ -145,7 +148,8 @@ class ExtenderPart(Part):
 
     def routes(self) -> Routes:
         """Return the extender verbs."""
-        return Routes(settings=self.process.settings.extender, hot=endpoints(self.extender))
+        settings = self.process.settings.extender
+        return Routes(settings=settings, hot=endpoints(self.extender), certificate=self._certificate)
 
     async def start(self) -> None:
         """Observe attempts, and campaign once everything is listed."""

@@ -5,9 +5,6 @@ this one ignores the case of names. Pods and nodes are sent with only the fields
 """
 
 import asyncio
-import base64
-import ssl
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,10 +19,11 @@ from koordpy.lib.http1 import Caller, Connect, HttpClient, HttpError
 from koordpy.scheduling.interface import ExtenderError, Victims
 from koordpy.scheduling.profiles.config import (
     ExtenderConfig,
-    ExtenderTLSConfig,
     Profile,
     SchedulerConfiguration,
 )
+
+from .extender_tls import ExtenderTLS
 
 SCALE = 10
 """The factor of an extender's score: MaxNodeScore (100) / MaxExtenderPriority (10)."""
@@ -127,12 +125,13 @@ class Extender:
         secure = config.enable_https or parts.scheme == "https"
         given = config.tls_config
         origin = f"{'https' if secure else 'http'}://{parts.netloc}"
+        self._tls = None if connect is not None or not secure else ExtenderTLS(given, config.enable_https)
         self._client: Caller = (
             connect(origin)
             if connect is not None
             else HttpClient(
                 origin,
-                tls=_tls(given) if secure else None,
+                tls=None if self._tls is None else self._tls.context,
                 server_hostname=given.server_name or None if secure and given else None,
                 limit=4096,
             )
@@ -254,6 +253,8 @@ class Extender:
     async def _call(self, verb: str, args: _Args | _PreemptionArgs | _BindingArgs, expected: Any) -> Any:
         path = f"{self._prefix}/{verb}"
         try:
+            if self._tls is not None:
+                self._tls.reload()
             response = await self._client.request(
                 "POST",
                 path,
@@ -261,7 +262,7 @@ class Extender:
                 body=msgspec.json.encode(args),
                 timeout=self.config.http_timeout,
             )
-        except (HttpError, TimeoutError, asyncio.IncompleteReadError) as error:
+        except (HttpError, TimeoutError, asyncio.IncompleteReadError, OSError) as error:
             raise ExtenderError(f'Post "{self.name.rstrip("/")}/{verb}": {error}') from error
         if response.status != 200:
             raise ExtenderError(
@@ -331,26 +332,3 @@ def without_ignored_resources(config: SchedulerConfiguration) -> SchedulerConfig
             )
         )
     return config.model_copy(update={"profiles": tuple(profiles)})
-
-
-def _tls(given: ExtenderTLSConfig | None) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if given is None:
-        return context
-    if given.ca_file:
-        context.load_verify_locations(cafile=given.ca_file)
-    if given.ca_data:
-        context.load_verify_locations(cadata=base64.b64decode(given.ca_data).decode())
-    if given.cert_data:  # takes precedence over files; the ssl module reads certificates only from files
-        with tempfile.NamedTemporaryFile() as cert, tempfile.NamedTemporaryFile() as key:
-            cert.write(base64.b64decode(given.cert_data))
-            key.write(base64.b64decode(given.key_data))
-            cert.flush()
-            key.flush()
-            context.load_cert_chain(cert.name, key.name)
-    elif given.cert_file:
-        context.load_cert_chain(given.cert_file, given.key_file or None)
-    if given.insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context

@@ -8,7 +8,7 @@ sent, while kube-scheduler runs its own plugins.
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 
 MAX_BODY = 256 << 20
 """Bytes. Full Node objects of some thousand nodes are tens of megabytes; names alone are small."""
+
+_SHOWN: Final = 100
+"""Bytes of a header field that a message repeats."""
 
 Answer = Callable[[bytes, Gone], Reply | Coroutine[Any, Any, Reply]]
 
@@ -58,6 +61,11 @@ class _Verb(Direct):
 
     def respond(self, headers: Headers, body: bytes, gone: Gone) -> Reply | Coroutine[Any, Any, Reply]:
         began = time.perf_counter()
+        content_type = _content_type(headers)
+        if content_type != b"application/json":
+            self._duration["bad-request"].observe(0)
+            shown = ascii(content_type[:_SHOWN].decode("latin-1"))
+            return Reply(415, _error(f"{self._verb}: Content-Type is {shown}, expected application/json"))
         try:
             reply = self._answer(body, gone)
         except Exception as error:
@@ -90,6 +98,17 @@ class _Verb(Direct):
         log.error("extender call %s failed", self._verb, exc_info=error)
         self._duration["error"].observe(took)
         return Reply(500, _error(f"{self._verb}: {type(error).__name__}"))
+
+
+def _content_type(headers: Headers) -> bytes:
+    """Return the media type of the body, without parameters and in lower case; empty if not given.
+
+    A web page may send other types to any host without asking the host first.
+    """
+    for name, value in headers:
+        if name == b"content-type":
+            return value.partition(b";")[0].strip().lower()
+    return b""
 
 
 def _score_ahead(extender: Extender, attempt: Attempt) -> None:

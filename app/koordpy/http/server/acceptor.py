@@ -34,6 +34,7 @@ class Acceptor:
     calls.
 
     `connections` returns the number of connections. Beyond `limit` (handshakes included) none is accepted.
+    `tls` may be replaced; later connections use it.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class Acceptor:
         limit: int,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._socket, self._make_protocol, self._tls = listening, make_protocol, tls
+        self._socket, self._make_protocol, self.tls = listening, make_protocol, tls
         self._connections, self._limit = connections, limit
         self._handshakes: set[asyncio.Task[None]] = set()
         self._later: asyncio.TimerHandle | None = None
@@ -109,10 +110,10 @@ class Acceptor:
         """Set a connection up; one that fails is closed."""
         with contextlib.suppress(OSError):  # the caller may already be gone
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        timeout = None if self._tls is None else _HANDSHAKE_SECONDS
+        timeout = None if self.tls is None else _HANDSHAKE_SECONDS
         try:
             await self._loop.connect_accepted_socket(
-                self._make_protocol, connection, ssl=self._tls, ssl_handshake_timeout=timeout
+                self._make_protocol, connection, ssl=self.tls, ssl_handshake_timeout=timeout
             )
         except _ABORTED as error:
             log.debug("a connection failed before its first request: %s", error)

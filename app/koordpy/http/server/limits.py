@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 
 from koordpy.lib.request_origin import refusal
 
+from .client_certificates import ClientCertificates
 from .protocol import Exchange, Protocol
 
 _CLOSE_SECONDS: Final = 1.0
@@ -63,7 +64,10 @@ _IDLE, _HEAD, _BODY, _RESPONSE = _Phase  # short names: they are read for every 
 
 
 class LimitedProtocol(Protocol):
-    """A connection with limits, which refuses requests of web pages; `hosts` as in `request_origin`."""
+    """A connection with limits, which refuses requests of web pages; `hosts` as in `request_origin`.
+
+    With `clients`, requests with another certificate are refused too.
+    """
 
     def __init__(
         self,
@@ -71,9 +75,12 @@ class LimitedProtocol(Protocol):
         limits: Limits,
         memory: BodyMemory,
         hosts: Collection[str] | None = None,
+        clients: ClientCertificates | None = None,
         **kw: Any,
     ) -> None:
         super().__init__(*args, **kw)
+        self._clients = clients
+        self._caller_problem: str | None = None
         self._limits, self._memory, self._hosts = limits, memory, hosts
         self._is_refused = False  # the rest of a request that was refused before its body is not read
         self._phase = _IDLE
@@ -105,6 +112,8 @@ class LimitedProtocol(Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a request."""
         super().connection_made(transport)
+        if self._clients is not None:
+            self._caller_problem = self._clients.problem(transport.get_extra_info("peercert"))
         self._expect(_IDLE, self._limits.idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -156,13 +165,13 @@ class LimitedProtocol(Protocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Check the origin and wait for the body.
+        """Check caller and origin, and wait for the body.
 
         A pipelined request has no deadline before the application reads it.
         """
         if self._is_refused:
             return
-        problem = refusal(self.headers, self._hosts)
+        problem = self._caller_problem or refusal(self.headers, self._hosts)
         if problem is not None:
             self._is_refused = True
             self._refuse(HTTPStatus.FORBIDDEN, problem)

@@ -19,6 +19,7 @@ import uvicorn
 from koordpy.lib import certificates
 
 from .acceptor import Acceptor
+from .client_certificates import ClientCertificates
 from .drain import DrainingProtocol, ServerConfig
 from .limits import BodyMemory, LimitedProtocol, Limits
 
@@ -52,20 +53,28 @@ class _Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         listening: socket.socket,
-        tls: ssl.SSLContext | None,
         hosts: Collection[str] | None,
+        clients: ClientCertificates | None,
     ) -> None:
         super().__init__(config)
-        self._listening, self._tls, self._hosts = listening, tls, hosts
+        self._listening, self._hosts, self._clients = listening, hosts, clients
+        self._tls: ssl.SSLContext | None = None
+        self._acceptor: Acceptor | None = None
         self._limits, self._memory = Limits(), BodyMemory()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    def use(self, tls: ssl.SSLContext) -> None:
+        """Speak TLS with this context, from the next connection on."""
+        self._tls = tls
+        if self._acceptor is not None:
+            self._acceptor.tls = tls
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         connections: set[Any] = self.server_state.connections
-        acceptor = Acceptor(
+        self._acceptor = acceptor = Acceptor(
             self._listening,
             partial(
                 DrainingProtocol,
@@ -75,6 +84,7 @@ class _Server(uvicorn.Server):
                 limits=self._limits,
                 memory=self._memory,
                 hosts=self._hosts,
+                clients=self._clients,
             ),
             connections=connections.__len__,
             limit=self._limits.connections,
@@ -102,6 +112,7 @@ class Listener:
     in that folder is used for new connections within `reload_seconds`. With `certificate_comes_later` the
     certificate need not exist before `start`. `grace_seconds` limits how long requests may take after `stop`.
     `hosts` are further names that Host may have, None allows any (`koordpy.lib.request_origin`).
+    With `clients` only callers with such a client certificate are served; it needs `cert_dir`.
     """
 
     def __init__(
@@ -116,12 +127,12 @@ class Listener:
         reload_seconds: float = 10.0,
         grace_seconds: int = 30,
         hosts: Collection[str] | None = None,
+        clients: ClientCertificates | None = None,
     ) -> None:
         self.name, self.host, self._cert_dir, self._reload_seconds = name, host, cert_dir, reload_seconds
+        self._clients = clients
         self._loaded: tuple[tuple[int, int] | None, ...] = ()
-        self._context = certificates.server_context() if cert_dir else None
-        if not certificate_comes_later:
-            self._load()
+        tls = None if certificate_comes_later else self._context()
         self._socket = _bind(name, host, port)
         self.port: int = self._socket.getsockname()[1]
         self._config = ServerConfig(
@@ -137,14 +148,16 @@ class Listener:
             backlog=_BACKLOG,
             timeout_graceful_shutdown=grace_seconds,
         )
-        self._server = _Server(self._config, self._socket, self._context, hosts)
+        self._server = _Server(self._config, self._socket, hosts, clients)
+        if tls is not None:
+            self._server.use(tls)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def url(self) -> str:
         """The listener's URL, e.g. `https://127.0.0.1:9876`."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self._context else 'http'}://{host}:{self.port}"
+        return f"{'https' if self._cert_dir else 'http'}://{host}:{self.port}"
 
     @property
     def is_listening(self) -> bool:
@@ -163,7 +176,7 @@ class Listener:
                 raise ListenError(f"the {self.name} listener on {self.url} ended while starting")
             await asyncio.sleep(0.005)
         self._tasks.append(asyncio.create_task(self._server.enforce_deadlines()))
-        if self._context is not None:
+        if self._cert_dir is not None:
             self._tasks.append(asyncio.create_task(self._reload_certificates()))
         log.info("%s listens on %s", self.name, self.url)
 
@@ -203,17 +216,31 @@ class Listener:
             self.reload()
 
     def _load(self) -> None:
-        if self._context is not None and self._cert_dir is not None:
-            stamp = self._stamp()  # before loading, so that a later replacement is noticed
-            certificates.load_server_certificate(self._context, self._cert_dir)
-            self._loaded = stamp
+        context = self._context()
+        if context is not None:
+            self._server.use(context)
+
+    def _context(self) -> ssl.SSLContext | None:
+        """Return a context with the present files, None without TLS. Raises CertificateError.
+
+        A new one each time, so that it does not trust authorities that are no longer in the files.
+        """
+        if self._cert_dir is None:
+            return None
+        stamp = self._stamp()  # before loading, so that a later replacement is noticed
+        context = certificates.server_context(self._cert_dir)
+        if self._clients is not None:
+            certificates.require_client_certificates(context, self._clients.authorities)
+        self._loaded = stamp
+        return context
 
     def _stamp(self) -> tuple[tuple[int, int] | None, ...]:
         if self._cert_dir is None:
             return ()
-        return tuple(
-            _file_stamp(self._cert_dir / name) for name in (certificates.SERVER_CERT, certificates.SERVER_KEY)
-        )
+        files = [self._cert_dir / name for name in (certificates.SERVER_CERT, certificates.SERVER_KEY)]
+        if self._clients is not None:
+            files.append(self._clients.authorities)
+        return tuple(map(_file_stamp, files))
 
 
 def _file_stamp(path: Path) -> tuple[int, int] | None:

@@ -19,8 +19,14 @@ class Same(Plugin, Score):
 
 
 async def call(
-    verb: str, body: bytes, method: str = "POST", max_body: int = 1 << 20, chunks: int = 1
+    verb: str,
+    body: bytes,
+    method: str = "POST",
+    max_body: int = 1 << 20,
+    chunks: int = 1,
+    content_type: bytes | None = b"application/json",
 ) -> tuple[int, Any]:
+    headers = [] if content_type is None else [(b"content-type", content_type)]
     verbs = endpoints(extender(world([node("a"), node("b")], [pod("p")]), Same), max_body=max_body)
     app = Application("test", [], verbs)
     size = max(1, -(-len(body) // chunks))
@@ -37,7 +43,7 @@ async def call(
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": method, "path": f"/extender/{verb}", "headers": []}
+    scope = {"type": "http", "method": method, "path": f"/extender/{verb}", "headers": headers}
     await app(scope, receive, send)
     return sent[0]["status"], json.loads(sent[1]["body"])
 
@@ -78,3 +84,23 @@ async def test_a_body_that_is_too_large_is_refused() -> None:
 async def test_other_verbs_and_methods_are_refused() -> None:
     assert (await call("filters", b"{}"))[0] == 404
     assert (await call("filter", b"{}", method="GET"))[0] == 405
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [None, b"text/plain", b"application/x-www-form-urlencoded", b"application/jsonx", b"\r\xff"],
+)
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt", "bind"])
+async def test_bodies_that_a_web_page_may_send_unasked_are_refused(
+    verb: str, content_type: bytes | None
+) -> None:
+    body = bind_body(pod_document("p"), "a") if verb == "bind" else filter_body(pod_document("p"), ["a"])
+    status, answer = await call(verb, body, content_type=content_type)
+    assert status == 415
+    assert answer["Error"].startswith(f"{verb}: Content-Type is ")
+    assert answer["Error"].endswith(", expected application/json")
+
+
+async def test_a_content_type_may_have_parameters() -> None:
+    typed = b"Application/JSON; charset=utf-8"
+    assert (await call("bind", bind_body(pod_document("p"), "a"), content_type=typed))[0] == 200
