@@ -84,3 +84,15 @@ def test_series_is_patched(rest: Rest, namespace: str) -> None:
     ok(events.create(new_event("e", namespace)), 201)
     series = {"count": 2, "lastObservedTime": "2026-01-02T03:05:05.000000Z"}
     assert ok(events.patch("e", {"series": series}), 200)["series"] == series
+
+
+def test_times_that_are_unknown_are_null(rest: Rest, namespace: str) -> None:
+    about = {"kind": "Pod", "namespace": namespace, "name": "a"}
+    core, new = rest.collection("events", namespace), rest.collection("events", namespace, "events.k8s.io/v1")
+    ok(core.create({"metadata": {"name": "a"}, "involvedObject": about, "reason": "Tested"}), 201)
+    found = ok(core.get("a"))
+    assert {found[name] for name in ("eventTime", "firstTimestamp", "lastTimestamp")} == {None}
+    assert (found["reportingComponent"], found["reportingInstance"], found["source"]) == ("", "", {})
+    found = ok(new.get("a"))
+    assert {found[n] for n in ("eventTime", "deprecatedFirstTimestamp", "deprecatedLastTimestamp")} == {None}
+    assert "reportingController" not in found

@@ -52,3 +52,42 @@ def test_own_access_is_reviewed(rest: Rest) -> None:
 def test_access_review_needs_attributes(rest: Rest) -> None:
     reviews = rest.collection("subjectaccessreviews", "", AUTHORIZATION)
     refused(reviews.create({"spec": {"user": "admin"}}), 422, "Invalid")
+
+
+def test_client_learns_who_it_is(rest: Rest) -> None:
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    answer = ok(rest.request("POST", path, {}), 201)
+    assert answer["status"]["userInfo"]["username"] == "admin"
+    assert "system:masters" in answer["status"]["userInfo"]["groups"]
+
+
+def test_client_learns_its_rules(rest: Rest) -> None:
+    path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+    status = ok(rest.request("POST", path, {"spec": {"namespace": "default"}}), 201)["status"]
+    everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+    assert everything in status["resourceRules"]
+    assert {"verbs": ["*"], "nonResourceURLs": ["*"]} in status["nonResourceRules"]
+    refused(rest.request("POST", path, {"spec": {}}), 400, "BadRequest")
+
+
+def test_local_review_is_of_its_namespace(rest: Rest, namespace: str) -> None:
+    path = f"/apis/authorization.k8s.io/v1/namespaces/{namespace}/localsubjectaccessreviews"
+    attributes = {"namespace": namespace, "verb": "get", "resource": "pods"}
+    spec = {"user": "admin", "groups": ["system:masters"], "resourceAttributes": attributes}
+    body = {"metadata": {"namespace": namespace}, "spec": spec}
+    assert ok(rest.request("POST", path, body), 201)["status"]["allowed"] is True
+    attributes["namespace"] = "other"
+    assert rest.request("POST", path, body).status_code in (400, 422)
+
+
+def test_token_of_a_service_account_is_its_own(rest: Rest, namespace: str) -> None:
+    accounts = rest.collection("serviceaccounts", namespace)
+    ok(accounts.create({"metadata": {"name": "robot"}}), 201)
+    answer = ok(accounts.post("robot", "token", {"spec": {"expirationSeconds": 900}}), 201)
+    review = {"spec": {"token": answer["status"]["token"]}}
+    path = "/apis/authentication.k8s.io/v1/tokenreviews"
+    status = ok(rest.request("POST", path, review), 201)["status"]
+    assert status["authenticated"] is True
+    assert status["user"]["username"] == f"system:serviceaccount:{namespace}:robot"
+    refused(accounts.post("robot", "token", {"spec": {"expirationSeconds": 60}}), 422, "Invalid")
+    refused(accounts.post("missing", "token", {}), 404, "NotFound")

@@ -28,6 +28,14 @@ class Subresource:
 
 SCALE = Subresource("scale", ("get", "patch", "update"), "Scale", "autoscaling/v1")
 STATUS = Subresource("status", ("get", "patch", "update"))
+TOKEN = Subresource("token", ("create",), "TokenRequest", "authentication.k8s.io/v1")
+APPROVAL = Subresource("approval", ("get", "patch", "update"))
+
+STORED_AS = {
+    ("events.k8s.io", "v1", "events"): ("", "events"),
+    ("autoscaling", "v1", "horizontalpodautoscalers"): ("autoscaling", "horizontalpodautoscalers"),
+}
+"""Resources in a group and version whose objects are stored as another resource's, by group and plural."""
 
 
 @dataclass(slots=True, eq=False)
@@ -150,11 +158,25 @@ def version_order(version: str) -> tuple[Any, ...]:
     return (0, -int(digits), 0, version) if not stage else (3, 0, 0, version)
 
 
+_AUTOSCALERS = ("horizontalpodautoscalers", "HorizontalPodAutoscaler", True, "hpa", "all", (STATUS,))
+_REVIEWS = (
+    ("LocalSubjectAccessReview", True),
+    ("SelfSubjectAccessReview", False),
+    ("SelfSubjectRulesReview", False),
+    ("SubjectAccessReview", False),
+)
+
+
 def built_in() -> list[Served]:
     """Return the built-in resources."""
     pods = (
+        Subresource("attach", ("create", "get"), "PodAttachOptions", "v1"),
         Subresource("binding", ("create",), "Binding"),
+        Subresource("ephemeralcontainers", ("get", "patch", "update"), "Pod"),
         Subresource("eviction", ("create",), "Eviction", "policy/v1"),
+        Subresource("exec", ("create", "get"), "PodExecOptions", "v1"),
+        Subresource("log", ("get",), "Pod"),
+        Subresource("portforward", ("create", "get"), "PodPortForwardOptions", "v1"),
         Subresource("resize", ("get", "patch", "update"), "Pod"),
         Subresource("status", STATUS.verbs, "Pod"),
     )
@@ -182,16 +204,28 @@ def built_in() -> list[Served]:
         ("", "v1", "replicationcontrollers", "ReplicationController", True, "rc", "all", (SCALE, STATUS)),
         ("", "v1", "resourcequotas", "ResourceQuota", True, "quota", "", (STATUS,)),
         ("", "v1", "secrets", "Secret", True, "", "", ()),
-        ("", "v1", "serviceaccounts", "ServiceAccount", True, "sa", "", ()),
+        ("", "v1", "serviceaccounts", "ServiceAccount", True, "sa", "", (TOKEN,)),
         ("", "v1", "services", "Service", True, "svc", "all", (STATUS,)),
         ("apps", "v1", "controllerrevisions", "ControllerRevision", True, "", "", ()),
         ("apps", "v1", "daemonsets", "DaemonSet", True, "ds", "all", (STATUS,)),
         ("apps", "v1", "deployments", "Deployment", True, "deploy", "all", (SCALE, STATUS)),
         ("apps", "v1", "replicasets", "ReplicaSet", True, "rs", "all", (SCALE, STATUS)),
         ("apps", "v1", "statefulsets", "StatefulSet", True, "sts", "all", (SCALE, STATUS)),
+        ("autoscaling", "v2", *_AUTOSCALERS),
+        ("autoscaling", "v1", *_AUTOSCALERS),
         ("batch", "v1", "cronjobs", "CronJob", True, "cj", "all", (STATUS,)),
         ("batch", "v1", "jobs", "Job", True, "", "all", (STATUS,)),
         ("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, "pdb", "", (STATUS,)),
+        (
+            "certificates.k8s.io",
+            "v1",
+            "certificatesigningrequests",
+            "CertificateSigningRequest",
+            False,
+            "csr",
+            "",
+            (APPROVAL, STATUS),
+        ),
         ("coordination.k8s.io", "v1", "leases", "Lease", True, "", "", ()),
         ("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True, "", "", ()),
         ("events.k8s.io", "v1", "events", "Event", True, "ev", "", ()),
@@ -204,6 +238,7 @@ def built_in() -> list[Served]:
         ("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False, "", "", ()),
         ("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", True, "netpol", "", ()),
         ("networking.k8s.io", "v1", "ingresses", "Ingress", True, "ing", "", (STATUS,)),
+        ("networking.k8s.io", "v1", "ingressclasses", "IngressClass", False, "", "", ()),
         ("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False, "", "", ()),
         ("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False, "", "", ()),
         ("rbac.authorization.k8s.io", "v1", "roles", "Role", True, "", "", ()),
@@ -238,20 +273,14 @@ def built_in() -> list[Served]:
             "api-extensions",
             (STATUS,),
         ),
+        ("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False, "", "", ()),
         ("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False, "", "", ()),
-        ("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False, "", "", ()),
-        (
-            "authorization.k8s.io",
-            "v1",
-            "selfsubjectaccessreviews",
-            "SelfSubjectAccessReview",
-            False,
-            "",
-            "",
-            (),
+        *(
+            ("authorization.k8s.io", "v1", f"{kind.lower()}s", kind, local, "", "", ())
+            for kind, local in _REVIEWS
         ),
     ]
-    create_only = {"bindings", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"}
+    create_only = {"Binding", "SelfSubjectReview", "TokenReview", *(kind for kind, _ in _REVIEWS)}
     found = []
     for group, version, plural, kind, namespaced, short, categories, subresources in rows:
         own = tuple(item if item.kind else Subresource(item.name, item.verbs, kind) for item in subresources)
@@ -265,7 +294,7 @@ def built_in() -> list[Served]:
                 tuple(short.split()),
                 tuple(categories.split()),
                 own,
-                ("create",) if plural in create_only else VERBS,
+                ("create",) if kind in create_only else VERBS,
             )
         )
     return found

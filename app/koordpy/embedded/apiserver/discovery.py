@@ -18,6 +18,10 @@ Document = dict[str, Any]
 VERSION = {
     "major": "1",
     "minor": "35",
+    "emulationMajor": "1",
+    "emulationMinor": "35",
+    "minCompatibilityMajor": "1",
+    "minCompatibilityMinor": "34",
     "gitVersion": "v1.35.3",
     "gitCommit": "koordpy-embedded",
     "gitTreeState": "clean",
@@ -51,7 +55,8 @@ class Discovery:
                 content = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
                 found = Response(msgspec.json.encode(document), content_type=content)
             else:
-                found = Response(msgspec.json.encode(self._document(parts)))
+                body = msgspec.json.encode(self._document(parts))
+                found = Response(msgspec.json.format(body) if parts == ["version"] else body)
             self._documents[key] = found
         return found
 

@@ -8,12 +8,14 @@ from . import errors
 from .attributes import Attributes, attributes
 from .catalog import Catalog, Served
 from .discovery import Discovery
+from .verbs import containers
 from .verbs.binding import Binder
 from .verbs.deleting import Deleter
 from .verbs.reading import Position, Reader
 from .verbs.reviews import Reviews
 from .verbs.scaling import Scaler
 from .verbs.selection import selection_of
+from .verbs.tokens import Tokens
 from .verbs.watching import Watcher
 from .verbs.writing import Writer
 from .wire import Answer, Request, Response
@@ -49,6 +51,7 @@ class Router:
         evict: Handle,
         reviews: Reviews,
         scaler: Scaler,
+        tokens: Tokens,
     ) -> None:
         self._catalog = catalog
         self._discovery = discovery
@@ -59,6 +62,7 @@ class Router:
         self._evict = evict
         self._reviews = reviews
         self._scaler = scaler
+        self._tokens = tokens
 
     def route(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
         """Answer a request. Raises ApiError."""
@@ -69,6 +73,10 @@ class Router:
         target = self._target(parts)
         if target is None:
             return self._discovery.answer(request, parts)
+        if target.subresource in containers.SUBRESOURCES and request.method in ("GET", "POST"):
+            return containers.answer(
+                request, target.served, target.namespace, target.name, target.subresource
+            )
         if request.method in ("GET", "HEAD"):
             return self._read(request, target)
         return self._write(request, target)
@@ -170,6 +178,8 @@ class Router:
         attrs = attributes(request, operation, served, target.namespace, target.name, name)
         if name == "scale":
             return self._scaler.handle(request, attrs)
+        if name == "token":
+            return self._tokens.create(request, attrs)
         if name == "binding":
             return self._binder.bind(request, attrs)
         if name == "eviction":

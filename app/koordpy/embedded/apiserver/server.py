@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+import secrets
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ from .verbs.eviction import Evictor
 from .verbs.reading import Reader
 from .verbs.reviews import IsAllowed, Reviews
 from .verbs.scaling import Scaler
+from .verbs.tokens import Tokens
 from .verbs.watching import Watcher
 from .verbs.writing import Writer
 from .wire import Answer, Connection, Cut, Request, Response, Stream, listen
@@ -119,6 +121,8 @@ class ApiServer:
         self._deleter = Deleter(admission, self.clock)
         self._definitions = Definitions(self.catalog, self._table, self._watcher.end_those_of, self.clock)
         pods = self._served("", "pods")
+        accounts = self._served("", "serviceaccounts")
+        self._tokens = Tokens(accounts, tokens or {}, self.clock, secrets.token_bytes(32))
         self._router = Router(
             self.catalog,
             Discovery(self.catalog),
@@ -128,8 +132,9 @@ class ApiServer:
             self._deleter,
             Binder(pods, admission, self.clock),
             Evictor(self.catalog, self._deleter, admission, self.clock).evict,
-            Reviews(tokens or {}, is_allowed),
+            Reviews(self._tokens, is_allowed, self.clock),
             Scaler(self._writer),
+            self._tokens,
         )
         self._controllers = controllers_for(self) if controllers else []
         self._crds = list(crds)
@@ -238,9 +243,10 @@ class ApiServer:
 
     def _add_built_in(self) -> None:
         for served in catalog_.built_in():
-            served.strategy = kinds.of(served.group, served.kind)
-            if (served.group, served.plural) == ("events.k8s.io", "events"):
-                served.table = self._served("", "events").table
+            served.strategy = kinds.of(served.group, served.kind, served.version)
+            shared = catalog_.STORED_AS.get((served.group, served.version, served.plural))
+            if shared is not None:
+                served.table = self._served(*shared).table
             else:
                 served.table = self._table(served.strategy.fields)
             self.catalog.add(served)

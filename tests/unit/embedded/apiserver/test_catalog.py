@@ -22,7 +22,9 @@ def test_resource_that_is_taken_away_is_not_found() -> None:
 
 
 def test_short_names_of_a_group_differ() -> None:
-    names = [(served.group, name) for served in catalog.built_in() for name in served.short_names]
+    names = [
+        (served.group, served.version, name) for served in catalog.built_in() for name in served.short_names
+    ]
     assert len(names) == len(set(names))
 
 

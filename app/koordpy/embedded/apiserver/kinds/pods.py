@@ -6,7 +6,7 @@ from typing import Any
 from ..errors import Cause
 from . import pod_validation
 from .pod_defaults import default_pod_spec, qos_class
-from .strategy import Strategy
+from .strategy import Strategy, keep_times
 
 Document = dict[str, Any]
 
@@ -35,6 +35,7 @@ class PodStrategy(Strategy):
         spec = document.setdefault("spec", {})
         default_pod_spec(spec)
         spec.setdefault("enableServiceLinks", True)
+        keep_times((document.get("status") or {}).get("conditions"), "lastProbeTime")
 
     def fields(self, document: Document) -> Mapping[str, str]:
         """Return the selectable fields of pods; absent fields are empty texts."""
@@ -84,8 +85,14 @@ class PodStrategy(Strategy):
         return result
 
     def prepare_subresource(self, name: str, new: Document, old: Document) -> Document:
-        """`resize` changes the resources of containers, and how they are restarted for it."""
+        """`resize` changes the resources of containers, and how they are restarted for it.
+
+        `ephemeralcontainers` changes the containers that are added for debugging.
+        """
         spec = {**old["spec"]}
+        if name == "ephemeralcontainers":
+            spec["ephemeralContainers"] = new["spec"].get("ephemeralContainers") or []
+            return {**old, "metadata": {**old["metadata"]}, "spec": spec}
         for field in ("containers", "initContainers"):
             wanted = {container.get("name"): container for container in new["spec"].get(field) or ()}
             if field not in spec:

@@ -12,11 +12,14 @@ from .. import quantities
 from ..catalog import Served
 from ..errors import Cause, bad_request, forbidden_field, invalid_value, required, unsupported
 from . import forms
+from .autoscalers import AutoscalerStrategy, OldAutoscalerStrategy
 from .events import EventStrategy, NewEventStrategy
 from .namespaces import NamespaceStrategy
 from .pods import PodStrategy
 from .priority import PriorityClassStrategy
-from .strategy import Strategy, WithStatus
+from .services import ServiceStrategy
+from .signing_requests import SigningRequestStrategy
+from .strategy import Strategy, WithStatus, keep_times
 from .volumes import ClaimStrategy, StorageClassStrategy, StorageStrategy, VolumeStrategy
 from .webhook_configurations import ConfigurationStrategy
 from .workloads import ReplicationControllerStrategy, WorkloadStrategy
@@ -52,6 +55,7 @@ class NodeStrategy(Strategy):
             quantities.settle(status, name, "Node", "status.")
         if status.get("capacity") and not status.get("allocatable"):
             status["allocatable"] = dict(status["capacity"])
+        keep_times(status.get("conditions"), "lastHeartbeatTime")
         document.setdefault("spec", {})
 
     def fields(self, document: Document) -> Mapping[str, str]:
@@ -200,42 +204,6 @@ class LeaseStrategy(Strategy):
             yield invalid_value("spec.leaseTransitions", count, "must be greater than or equal to 0")
 
 
-class ServiceStrategy(Strategy):
-    """The rules of services. No addresses are allocated."""
-
-    has_status = True
-    returns_deleted = True
-
-    def default(self, document: Document) -> None:
-        """Set the defaults of the spec."""
-        spec = document.setdefault("spec", {})
-        spec.setdefault("type", "ClusterIP")
-        spec.setdefault("sessionAffinity", "None")
-        if spec["type"] != "ExternalName":
-            spec.setdefault("internalTrafficPolicy", "Cluster")
-        for port in spec.get("ports") or ():
-            port.setdefault("protocol", "TCP")
-            port.setdefault("targetPort", port.get("port", 0))
-
-    def prepare_create(self, document: Document) -> None:
-        """A new service has no load balancer yet."""
-        document["status"] = {"loadBalancer": {}}
-
-    def validate(self, document: Document) -> Iterable[Cause]:
-        """Ports must be valid and unique."""
-        spec = document["spec"]
-        kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-        if spec["type"] not in kinds:
-            yield unsupported("spec.type", spec["type"], kinds)
-        if not spec.get("ports") and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
-            yield required("spec.ports")
-        for index, port in enumerate(spec.get("ports") or ()):
-            number = port.get("port", 0)
-            if not isinstance(number, int) or not 1 <= number <= 65535:
-                told = "must be between 1 and 65535, inclusive"
-                yield invalid_value(f"spec.ports[{index}].port", number, told)
-
-
 class QuotaStrategy(StorageStrategy):
     """The rules of resource quotas. They are stored, not enforced."""
 
@@ -262,7 +230,31 @@ class RbacStrategy(Strategy):
                 subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
 
 
-def of(group: str, kind: str) -> Strategy:
+class GenerationStrategy(Strategy):
+    """A kind without status whose generation counts its changes."""
+
+    counts_generation = True
+
+
+class IngressClassStrategy(GenerationStrategy):
+    """The rules of ingress classes."""
+
+    def validate(self, document: Document) -> Iterable[Cause]:
+        """The controller is required."""
+        if not (document.get("spec") or {}).get("controller"):
+            yield required("spec.controller")
+
+
+class IngressStrategy(WithStatus):
+    """The rules of ingresses."""
+
+    def prepare_create(self, document: Document) -> None:
+        """No load balancer has it yet."""
+        super().prepare_create(document)
+        document["status"] = {"loadBalancer": {}}
+
+
+def of(group: str, kind: str, version: str = "v1") -> Strategy:
     """Return the rules of a built-in kind."""
     if group == "rbac.authorization.k8s.io":
         return RbacStrategy()
@@ -291,6 +283,13 @@ def of(group: str, kind: str) -> Strategy:
         ("apps", "DaemonSet"): lambda: WorkloadStrategy("DaemonSet"),
         ("batch", "Job"): lambda: WorkloadStrategy("Job"),
         ("batch", "CronJob"): lambda: WorkloadStrategy("CronJob"),
+        ("autoscaling", "HorizontalPodAutoscaler"): (
+            AutoscalerStrategy if version == "v2" else OldAutoscalerStrategy
+        ),
+        ("certificates.k8s.io", "CertificateSigningRequest"): SigningRequestStrategy,
+        ("networking.k8s.io", "Ingress"): IngressStrategy,
+        ("networking.k8s.io", "IngressClass"): IngressClassStrategy,
+        ("networking.k8s.io", "NetworkPolicy"): GenerationStrategy,
         ("policy", "PodDisruptionBudget"): BudgetStrategy,
         ("coordination.k8s.io", "Lease"): LeaseStrategy,
         ("scheduling.k8s.io", "PriorityClass"): PriorityClassStrategy,

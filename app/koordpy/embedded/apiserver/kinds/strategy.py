@@ -17,6 +17,7 @@ from . import columns, forms, shapes
 
 if TYPE_CHECKING:
     from ..catalog import Served
+    from ..storage import Table
 
 Document = dict[str, Any]
 
@@ -104,6 +105,9 @@ class Strategy:
         if self.counts_generation:
             document["metadata"]["generation"] = 1
 
+    def allocate(self, document: Document, table: "Table") -> None:
+        """Assign what is unique among all objects of the kind. Raises ApiError (422)."""
+
     def prepare_update(self, new: Document, old: Document) -> None:
         """Copy from the stored object the fields that an update does not control."""
         if self.has_status:
@@ -165,3 +169,10 @@ def _take_over(new: Document, old: Document, name: str) -> None:
         new[name] = old[name]
     else:
         new.pop(name, None)
+
+
+def keep_times(conditions: Any, *names: str) -> None:
+    """Set unknown times of conditions to null: these fields, and the last transition, always exist."""
+    for condition in conditions or ():
+        for name in (*names, "lastTransitionTime"):
+            condition.setdefault(name, None)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from ..catalog import Served
+from ..kinds.columns import Column
 
 Document = dict[str, Any]
 
@@ -17,7 +18,7 @@ def table(served: Served, documents: list[Document], now: datetime, include: str
     definitions = [column.definition for column in found]
     rows = []
     for document in documents:
-        row: Document = {"cells": [column.cell(document, now) for column in found]}
+        row: Document = {"cells": [_cell(column, document, now) for column in found]}
         if include == "Object":
             row["object"] = document
         elif include == "Metadata":
@@ -34,3 +35,11 @@ def table(served: Served, documents: list[Document], now: datetime, include: str
         "columnDefinitions": definitions,
         "rows": rows,
     }
+
+
+def _cell(column: Column, document: Document, now: datetime) -> Any:
+    """A field of another JSON type than its kind's, which no rule has checked, does not spoil the table."""
+    try:
+        return column.cell(document, now)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return "<error>"

@@ -84,6 +84,8 @@ class Writer:
             if attempt == 0:
                 strategy.prepare_create(document)
                 causes = list(strategy.validate(document))
+                if not causes:
+                    strategy.allocate(document, served.table)
                 causes += meta.validate(metadata, strategy.name_rule, served.namespaced)
                 if causes:
                     raise invalid(served.kind, served.group, metadata.get("name", ""), causes)
@@ -173,6 +175,8 @@ class Writer:
         else:
             strategy.prepare_update(new, old)
             causes = [*strategy.validate(new), *strategy.validate_update(new, old)]
+            if not causes:
+                strategy.allocate(new, served.table)
         causes += meta.validate_update(new["metadata"], old["metadata"])
         if new["metadata"] != old["metadata"]:
             causes += meta.validate(new["metadata"], meta.path_segment, served.namespaced)
@@ -208,10 +212,12 @@ class Writer:
         if media == STRATEGIC_PATCH and (served.custom or not strategic_merge.supports(served.kind)):
             raise unsupported_media_type((JSON_PATCH, MERGE_PATCH, APPLY_PATCH))
         patch = bodies.load_json(request.body)
-        if not isinstance(patch, list if media == JSON_PATCH else dict):
-            raise bad_request(
-                f"the patch is not valid: expected {'a list' if media == JSON_PATCH else 'an object'}"
-            )
+        expected = list if media == JSON_PATCH else dict
+        if not isinstance(patch, expected):
+            kinds = {dict: "object", list: "array", str: "string", bool: "bool"}
+            wanted = "jsonpatch.Patch" if media == JSON_PATCH else "map[string]interface {}"
+            found = kinds.get(type(patch), "number")
+            raise bad_request(f"json: cannot unmarshal {found} into Go value of type {wanted}")
         told: list[str] = []
 
         def change(old: Document) -> Document:

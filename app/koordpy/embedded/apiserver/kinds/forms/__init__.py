@@ -4,18 +4,22 @@ A document of other types is rejected before any rule applies. A module has the 
 related ones.
 """
 
+from .autoscaler import Autoscaler
 from .cluster import Namespace, RoleBinding, Service, Texts
 from .definition import Definition
 from .event import Event, check_micro_time
 from .form import check
+from .ingress import Ingress, IngressClass, NetworkPolicy
 from .pod import Pod
-from .request import DeleteOptions, Eviction, Review
+from .request import DeleteOptions, Eviction, Review, TokenRequest
+from .signing_request import SigningRequest
 from .webhook_configuration import WebhookConfiguration
 from .workload import Claim, CronJob, ReplicationController, Workload
 
-__all__ = ["BY_KIND", "DeleteOptions", "Eviction", "Review", "check", "check_micro_time"]
+__all__ = ["BY_KIND", "DeleteOptions", "Eviction", "Review", "TokenRequest", "check", "check_micro_time"]
 
 BY_KIND: dict[str, type] = {
+    "CertificateSigningRequest": SigningRequest,
     "ClusterRoleBinding": RoleBinding,
     "ConfigMap": Texts,
     "CronJob": CronJob,
@@ -23,9 +27,13 @@ BY_KIND: dict[str, type] = {
     "DaemonSet": Workload,
     "Deployment": Workload,
     "Event": Event,
+    "HorizontalPodAutoscaler": Autoscaler,
+    "Ingress": Ingress,
+    "IngressClass": IngressClass,
     "Job": Workload,
     "MutatingWebhookConfiguration": WebhookConfiguration,
     "Namespace": Namespace,
+    "NetworkPolicy": NetworkPolicy,
     "PersistentVolumeClaim": Claim,
     "Pod": Pod,
     "ReplicaSet": Workload,

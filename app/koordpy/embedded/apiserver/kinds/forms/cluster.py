@@ -10,6 +10,7 @@ class _ServicePort(Form):
     target_port: int | str | None = None
     protocol: str | None = None
     name: str | None = None
+    node_port: int | None = None
 
 
 class _ServiceSpec(Form):
@@ -18,6 +19,9 @@ class _ServiceSpec(Form):
     selector: dict[str, str] | None = None
     ports: list[_ServicePort] | None = None
     cluster_ip: str | None = msgspec.field(default=None, name="clusterIP")
+    cluster_ips: list[str] | None = msgspec.field(default=None, name="clusterIPs")
+    external_ips: list[str] | None = msgspec.field(default=None, name="externalIPs")
+    external_name: str | None = None
 
 
 class Service(Form):

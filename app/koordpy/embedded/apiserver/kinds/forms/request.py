@@ -35,6 +35,7 @@ class _ReviewSpec(Form):
     non_resource_attributes: dict[str, Any] | None = None
     user: str | None = None
     groups: list[str] | None = None
+    namespace: str | None = None
 
 
 class Review(Form):
@@ -42,3 +43,14 @@ class Review(Form):
 
     metadata: dict[str, Any] | None = None
     spec: _ReviewSpec | None = None
+
+
+class _TokenRequestSpec(Form):
+    audiences: list[str] | None = None
+    expiration_seconds: int | None = None
+
+
+class TokenRequest(Form):
+    """A TokenRequest."""
+
+    spec: _TokenRequestSpec | None = None
