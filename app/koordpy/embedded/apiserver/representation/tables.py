@@ -3,11 +3,11 @@
 `kinds.columns` has the columns of built-in kinds; custom resources define their own.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 from ..catalog import Served
-from ..kinds.columns import Column
 
 Document = dict[str, Any]
 
@@ -18,7 +18,7 @@ def table(served: Served, documents: list[Document], now: datetime, include: str
     definitions = [column.definition for column in found]
     rows = []
     for document in documents:
-        row: Document = {"cells": [_cell(column, document, now) for column in found]}
+        row: Document = {"cells": [_shown(column.cell, document, now) for column in found]}
         if include == "Object":
             row["object"] = document
         elif include == "Metadata":
@@ -37,9 +37,9 @@ def table(served: Served, documents: list[Document], now: datetime, include: str
     }
 
 
-def _cell(column: Column, document: Document, now: datetime) -> Any:
+def _shown(cell: Callable[[Document, datetime], Any], document: Document, now: datetime) -> Any:
     """A field of another JSON type than its kind's, which no rule has checked, does not spoil the table."""
     try:
-        return column.cell(document, now)
+        return cell(document, now)
     except (AttributeError, KeyError, TypeError, ValueError):
         return "<error>"
