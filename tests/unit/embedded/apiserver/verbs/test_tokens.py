@@ -2,12 +2,13 @@
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
 
 from koordpy.embedded.apiserver import ApiServer
-from koordpy.embedded.apiserver.wire import Request, Response
+from koordpy.embedded.apiserver.wire import Request, Response, Stream
 from koordpy.lib.clock import FakeClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -21,18 +22,18 @@ class Cluster:
         self.clock = FakeClock(NOW)
         self.server = ApiServer(clock=self.clock)
 
-    async def call(self, method: str, path: str, document: dict[str, object]) -> dict[str, dict[str, str]]:
+    async def call(self, method: str, path: str, document: dict[str, object]) -> dict[str, Any]:
         headers = {b"content-type": b"application/json"}
         answer = self.server.handle(Request(method, path.encode(), headers, msgspec.json.encode(document)))
-        found = answer if isinstance(answer, Response) else await answer
+        found = answer if isinstance(answer, Response | Stream) else await answer
         assert isinstance(found, Response)
-        return msgspec.json.decode(found.body)
+        return msgspec.json.decode(found.body, type=dict[str, Any])
 
     async def token(self) -> str:
         await self.server.load()
         await self.call("POST", ACCOUNTS, {"metadata": {"name": "robot"}})
         answer = await self.call("POST", f"{ACCOUNTS}/robot/token", {"spec": {"expirationSeconds": 600}})
-        return answer["status"]["token"]
+        return str(answer["status"]["token"])
 
     async def is_valid(self, token: str) -> bool:
         path = "/apis/authentication.k8s.io/v1/tokenreviews"
