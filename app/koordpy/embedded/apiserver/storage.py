@@ -5,17 +5,24 @@ An object is kept as the JSON that lists are spliced from: the whole document wi
 pods fit. Every write takes the next revision, replaces the record, appends an `Event` with the record before
 and after, and notifies the watchers. The history serves three things: a watch from an older revision, a list
 at an exact revision, and the pages of one snapshot (the state now, with what happened since undone). Older
-revisions are answered with 410.
+revisions are answered with 410. The histories of all tables together are bounded in bytes.
 """
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+from weakref import WeakSet
 
 import msgspec
 
 Document = dict[str, Any]
+
+HISTORY_BYTES: Final = 64 * 1024 * 1024
+"""What the histories of all tables take together, at most."""
+
+_EVENT_BYTES: Final = 1024
+"""What an event and its record take besides the object."""
 
 _NO_LABELS: Mapping[str, str] = {}
 _encode = msgspec.json.Encoder().encode
@@ -66,22 +73,45 @@ class Event:
     record: Record
     previous: Record | None
     encoded: dict[Any, bytes] = field(default_factory=dict)
-    """The event as it was sent, by form of presentation, so that it is encoded once for all watchers."""
+    """The event as it is sent, by form of presentation, so that it is encoded once for all watchers; empty
+    when all have received it."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes; the record before it belongs to an earlier event, or to none."""
+        return len(self.record.raw) + _EVENT_BYTES
 
 
 Listener = Callable[[Event], None]
 
 
 class Revisions:
-    """The counter that all tables share."""
+    """The counter that all tables share, and the bound of their histories.
 
-    def __init__(self) -> None:
+    When these take more than `history_bytes` together, the one that takes most forgets its oldest half.
+    """
+
+    def __init__(self, history_bytes: int = HISTORY_BYTES) -> None:
         self.current = 1
+        self.history_bytes = 0
+        """What the histories take."""
+        self._limit = history_bytes
+        self._tables: WeakSet[Table] = WeakSet()
 
     def next(self) -> int:
         """Take the next revision."""
         self.current += 1
         return self.current
+
+    def join(self, table: "Table") -> None:
+        """Bound the history of another table with the others."""
+        self._tables.add(table)
+
+    def grew(self, size: int) -> None:
+        """Note the bytes of a new event, or of forgotten ones (negative)."""
+        self.history_bytes += size
+        while self.history_bytes > self._limit:
+            max(self._tables, key=lambda table: table.history_bytes).forget_half()
 
 
 def key_of(namespace: str, name: str) -> str:
@@ -108,6 +138,9 @@ class Table:
         self._keys: list[str] = []
         self._uids: dict[str, str] = {}
         self._events: list[Event] = []
+        self.history_bytes = 0
+        """What the history takes."""
+        revisions.join(self)
         self._floor = 0
         self._listeners: dict[int, Listener] = {}
         self._next_listener = 0
@@ -184,10 +217,13 @@ class Table:
 
     def _commit(self, event: Event) -> None:
         self._events.append(event)
+        self.history_bytes += event.size
+        self._revisions.grew(event.size)
         if len(self._events) > 2 * self._window:
             self._forget(len(self._events) - self._window)
         for listener in tuple(self._listeners.values()):
             listener(event)
+        event.encoded.clear()
 
     # history
 
@@ -196,10 +232,21 @@ class Table:
         self._forget(len(self._events))
         self._floor = self._revisions.current
 
+    def forget_half(self) -> None:
+        """Discard the older half of the history, in bytes; all of it if that is one event."""
+        kept, count = self.history_bytes, 0
+        while kept > self.history_bytes // 2:
+            kept -= self._events[count].size
+            count += 1
+        self._forget(count)
+
     def _forget(self, count: int) -> None:
         if count:
             self._floor = self._events[count - 1].revision
+            size = sum(event.size for event in self._events[:count])
             del self._events[:count]
+            self.history_bytes -= size
+            self._revisions.grew(-size)
 
     def since(self, revision: int) -> list[Event]:
         """Return the events after a revision. Raises TooOld."""

@@ -127,3 +127,40 @@ def test_state_at_any_revision_is_what_it_was_then(steps: list[tuple[str, bool]]
         found = {key: record.document()["number"] for key, record in records.items() if record is not None}
         assert found == then
         assert list(found) == sorted(found)
+
+
+def test_the_histories_of_all_tables_are_bounded_in_bytes_together() -> None:
+    revisions = Revisions(history_bytes=100_000)
+    large, small = (Table(revisions, lambda document: {}, 1000) for _ in range(2))
+    first = put(small, "a/x")
+    for number in range(50):
+        put(large, f"a/{number}", text="x" * 20_000)
+        large.remove(f"a/{number}")
+        assert revisions.history_bytes <= 100_000
+    assert revisions.history_bytes == large.history_bytes + small.history_bytes
+    assert len(small.since(first - 1)) == 1
+    with pytest.raises(TooOld):
+        large.since(first)
+    newest = large.since(revisions.current - 1)
+    assert [event.type for event in newest] == ["DELETED"]
+
+
+def test_an_event_larger_than_the_bound_is_delivered_but_not_kept() -> None:
+    revisions, seen = Revisions(history_bytes=10_000), list[Event]()
+    one = Table(revisions, lambda document: {}, 1000)
+    one.subscribe(seen.append)
+    put(one, "a/x", text="x" * 20_000)
+    assert [event.type for event in seen] == ["ADDED"]
+    assert (revisions.history_bytes, one.get("a/x") is not None) == (0, True)
+
+
+def test_what_was_encoded_for_watchers_is_not_kept() -> None:
+    one, seen = table(), list[Event]()
+
+    def encode(event: Event) -> None:
+        event.encoded["json"] = b"{}"
+        seen.append(event)
+
+    one.subscribe(encode)
+    put(one, "a/x")
+    assert [event.encoded for event in seen] == [{}]

@@ -204,6 +204,7 @@ class Watcher:
             try:
                 for event in table.since(start):
                     watch.tell(event)
+                    event.encoded.clear()
             except TooOld:
                 watch.fail(expired(f"too old resource version: {start} ({table.floor})"))
                 stream.end()
