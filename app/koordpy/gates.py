@@ -13,7 +13,7 @@ from koordpy.admission import gates as admission_gates
 from koordpy.cluster import transformers
 from koordpy.controllers import host as controllers
 from koordpy.descheduling import framework as descheduling
-from koordpy.lib.feature_gates import FeatureGateError, FeatureGates, FeatureSpec
+from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, unrecognized
 from koordpy.qos import manager as qos
 from koordpy.scheduling.interface import gates as scheduling_gates
 from koordpy.scheduling.profiles import registry
@@ -107,10 +107,7 @@ def chosen(own: Mapping[str, FeatureSpec], settings: Mapping[str, bool]) -> Feat
             if name in KOORDINATOR - known.keys():
                 log.warning("feature gate %s of Koordinator has no effect: koordpy does not have it", name)
             elif name not in known:
-                raise FeatureGateError(
-                    f"unrecognized feature gate {name!r}; known gates: {', '.join(sorted(known))}, AllAlpha, "
-                    f"AllBeta"
-                )
+                raise unrecognized(name, known)
     return FeatureGates(own, {name: on for name, on in settings.items() if name not in foreign})
 
 

@@ -206,7 +206,7 @@ def test_explain_is_readable_by_programs(output, load):
                 "http://127.0.0.1:1",
             ],
             "",
-            'worker.controllers.args: got "nope", expected a plugin of entry point group koordpy.controllers',
+            'worker.controllers.args: got "nope", expected an installed plugin of entry point group',
         ),
         (["worker", "--evict-with", "x"], "", "expected NAME=INSTEAD"),
         (["demo", "--nodes", "3", "--exit"], "", "--nodes"),

@@ -21,9 +21,9 @@ def test_one_file_serves_every_process() -> None:
     assert gates.chosen(GATES, ONE_FILE).enabled("ColocationProfileController")
 
 
-def test_an_unknown_gate_is_refused_with_the_known_ones() -> None:
+def test_the_nearest_gate_of_all_parts_is_suggested_for_an_unknown_one() -> None:
     with pytest.raises(
-        FeatureGateError, match=r"unrecognized feature gate 'MultiQuotaTrees'; known gates: .*Tree"
+        FeatureGateError, match=r"unrecognized feature gate 'MultiQuotaTrees'; did you mean MultiQuotaTree\?$"
     ):
         gates.chosen(GATES, {"MultiQuotaTrees": True})
 

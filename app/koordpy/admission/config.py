@@ -13,6 +13,7 @@ from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError, ConfigModel
 from koordpy.api.field_error import FieldError
 from koordpy.lib.feature_gates import FeatureSpec
+from koordpy.lib.nearest import suggestion
 
 from . import gates
 from .chain import Chain
@@ -90,18 +91,16 @@ def order(config: AdmissionConfig) -> list[HandlerEntry]:
         if name in names:
             raise ConfigError(FieldError(path, f"{name!r} is enabled too"))
         if name != plugin_set.ALL and name not in DEFAULT_HANDLERS:
-            raise ConfigError(
-                FieldError(path, f"{name!r} is not one of {', '.join(DEFAULT_HANDLERS)}, {plugin_set.ALL}")
-            )
+            hint = suggestion(name, DEFAULT_HANDLERS, "`koordpy version` lists the handlers")
+            raise ConfigError(FieldError(path, f"got {name!r}, expected an in-tree handler or *; {hint}"))
     defaults = [HandlerEntry(name=name) for name in DEFAULT_HANDLERS]
     entries = plugin_set.merge(defaults, config.enabled, config.disabled)
     for entry in [entry for entry in entries if entry.before is not None]:
         others = [other.name for other in entries if other is not entry]
         if entry.before not in others:
             path = f"{_ENABLED}[{names.index(entry.name)}].before"
-            raise ConfigError(
-                FieldError(path, f"handler {entry.before!r} does not run; running: {', '.join(others)}")
-            )
+            hint = suggestion(entry.before, others, "`koordpy version` lists the handlers")
+            raise ConfigError(FieldError(path, f"handler {entry.before!r} does not run; {hint}"))
         entries.remove(entry)
         entries.insert(others.index(entry.before), entry)
     return entries

@@ -7,11 +7,11 @@ plugin is used.
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, Self, TypeVar
 
 from koordpy.lib.feature_gates import FeatureSpec
+from koordpy.lib.nearest import suggestion
 
 from .config_model import ConfigError
 from .field_error import FieldError, shown
@@ -30,8 +30,6 @@ from .plugin_errors import (
 log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=BasePlugin)
-
-_SIMILAR = 0.7
 
 
 class Catalogue(Mapping[str, type[T]], Generic[T]):
@@ -94,11 +92,13 @@ class Catalogue(Mapping[str, type[T]], Generic[T]):
         return name in self._points or name in self._types
 
     def missing(self, name: str) -> str:
-        """Return the message for a name that is not installed: the installed names, the nearest first."""
-        installed = ", ".join(self) or "none is installed"
-        near = get_close_matches(name, list(self), 1, _SIMILAR)
-        perhaps = f"; did you mean {near[0]}?" if near else ""
-        return f"got {shown(name)}, expected a plugin of entry point group {self.group}: {installed}{perhaps}"
+        """Return the message for a name that is not installed, with the nearest installed name."""
+        hint = (
+            suggestion(name, self, "`koordpy version` lists the installed ones")
+            if self
+            else "none is installed"
+        )
+        return f"got {shown(name)}, expected an installed plugin of entry point group {self.group}; {hint}"
 
     # --- making ----------------------------------------------------------------------------------
 

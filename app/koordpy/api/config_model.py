@@ -4,15 +4,18 @@ Names are camelCase, unknown fields and wrong types are rejected as by Kubernete
 means absent.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Self, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from koordpy.lib import duration
+from koordpy.lib.nearest import nearest
 
 from .field_error import FieldError, required, shown
 from .scheme import without_nulls
@@ -20,6 +23,7 @@ from .scheme import without_nulls
 M = TypeVar("M", bound=BaseModel)
 
 _LONGEST_VALUE = 120
+_SCALARS = ("int", "float", "bool", "str")
 
 
 class ConfigError(ValueError):
@@ -80,7 +84,7 @@ def read(model: type[M], document: object, path: str = "") -> M:
     try:
         return model.model_validate(without_nulls(_object(document, path)), by_alias=True, by_name=False)
     except ValidationError as error:
-        raise ConfigError(*(problem(item, path) for item in error.errors(include_url=False))) from None
+        raise ConfigError(*_problems(error.errors(include_url=False), path, model)) from None
 
 
 def read_args(model: type[M], document: object, path: str, *, api_version: str, kind: str) -> M:
@@ -127,20 +131,93 @@ def _object(document: object, path: str) -> dict[str, Any]:
     return document
 
 
-def problem(item: ErrorDetails, root: str = "") -> FieldError:
-    """Return pydantic's errors below a path as `path: got VALUE, expected ...`."""
+def problem(item: ErrorDetails, root: str = "", model: type[BaseModel] | None = None) -> FieldError:
+    """Return one of pydantic's errors below a path as `path: got VALUE, expected ...`.
+
+    For an unknown field the nearest field of the `model` there is suggested.
+    """
     path = root
     for part in item["loc"]:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
     match item["type"]:
         case "extra_forbidden":
-            return FieldError(path, f"unknown field, got {_cut(item['input'])}")
+            near = nearest(str(item["loc"][-1]), _fields_at(model, item["loc"][:-1]))
+            perhaps = f"; did you mean {near}?" if near else ""
+            return FieldError(path, f"unknown field, got {_cut(item['input'])}{perhaps}")
+        case "literal_error" if isinstance(item["input"], str):
+            near = nearest(item["input"], _literals(item))
+            perhaps = f"; did you mean {near}?" if near else ""
+            message = f"expected {item['msg'].removeprefix('Input should be ')}"
+            return FieldError(path, f"got {_cut(item['input'])}, {message}{perhaps}")
         case "missing":
             return required(path)
+        case "too_short":
+            return FieldError(
+                path, f"got {_cut(item['input'])}, expected at least {item['ctx']['min_length']} of them"
+            )
     message = item["msg"].removeprefix("Value error, ")
     if message.startswith("Input should be "):
         message = f"expected {message.removeprefix('Input should be ')}"
     return FieldError(path, f"got {_cut(item['input'])}, {message}")
+
+
+def _problems(items: list[ErrorDetails], path: str, model: type[BaseModel]) -> Iterator[FieldError]:
+    """Yield the errors once each: pydantic also calls a list too short that has nothing but wrong items, and
+    has an error for each type that a scalar may have."""
+    scalars = set()
+    for item in items:
+        place = item["loc"]
+        if item["type"] == "too_short" and any(
+            other["loc"][: len(place)] == place for other in items if other is not item
+        ):
+            continue
+        if place and place[-1] in _SCALARS and (item["type"].endswith(("_type", "_parsing"))):
+            item["loc"], item["msg"] = place[:-1], "Input should be a number, a boolean or text"
+            if item["loc"] in scalars:
+                continue
+            scalars.add(item["loc"])
+        yield problem(item, path, model)
+
+
+def _literals(item: ErrorDetails) -> list[str]:
+    """Return the allowed values of a literal, as the error names them."""
+    return re.findall(r"'([^']*)'", item.get("ctx", {}).get("expected", ""))
+
+
+def _fields_at(model: type[BaseModel] | None, place: Sequence[str | int]) -> list[str]:
+    """Return the fields, as files spell them, of the model at a place; none where there is none."""
+    found: list[object] = [model]
+    for part in place:
+        found = [inner for outer in found for inner in _inside(outer, part)]
+    return [
+        field.alias or name
+        for type_ in found
+        if isinstance(type_, type) and issubclass(type_, BaseModel)
+        for name, field in type_.model_fields.items()
+    ]
+
+
+def _inside(outer: object, part: str | int) -> Iterator[object]:
+    """Yield the types that a field, an item or a value of a type may have."""
+    arguments = get_args(outer)
+    if isinstance(outer, type) and issubclass(outer, BaseModel):
+        for name, field in outer.model_fields.items():
+            if part in (field.alias, name):
+                yield from _alternatives(field.annotation)
+    elif get_origin(outer) is dict:
+        yield from _alternatives(arguments[1])
+    elif isinstance(part, int):
+        for argument in arguments:
+            yield from _alternatives(argument)
+
+
+def _alternatives(annotation: object) -> Iterator[object]:
+    """Yield the types that an annotation allows."""
+    if get_origin(annotation) in (Annotated, Union, UnionType):
+        for argument in get_args(annotation):
+            yield from _alternatives(argument)
+    else:
+        yield annotation
 
 
 def _cut(value: object) -> str:

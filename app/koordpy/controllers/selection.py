@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from koordpy.api.config_model import ConfigError
+from koordpy.lib.nearest import suggestion
 from koordpy.lib.selection import is_selected as is_selected
 
 KOORDINATORS: Final = ("colocationprofile", "nodemetric", "noderesource", "nodeslo", "quotaprofile")
@@ -24,8 +25,8 @@ def check(selection: Sequence[str], installed: Collection[str]) -> list[str]:
         if item == "*" or name in installed:
             continue
         if name not in KOORDINATORS:
-            known = ", ".join(sorted({*installed, *KOORDINATORS}))
-            raise ConfigError(f"controllers: got {item!r}, expected *, NAME or -NAME with a name of {known}")
+            hint = suggestion(name, {*installed, *KOORDINATORS})
+            raise ConfigError(f"controllers: got {item!r}, expected *, NAME or -NAME of a controller; {hint}")
         if item == name:
             missing.append(name)
     return missing

@@ -7,9 +7,14 @@ of a stage that is not named itself.
 Source: Kubernetes, `k8s.io/component-base/featuregate`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+from .nearest import suggestion
+
+LISTED: Final = "`koordpy features` lists the gates"
 
 
 class Stage(StrEnum):
@@ -80,10 +85,7 @@ class FeatureGates:
                 continue
             spec = self.specs.get(name)
             if spec is None:
-                raise FeatureGateError(
-                    f"unrecognized feature gate {name!r}; known gates: {', '.join(sorted(self.specs))}, "
-                    f"{', '.join(_STAGE_SWITCHES)}"
-                )
+                raise unrecognized(name, self.specs)
             if spec.locked and on != spec.default:
                 raise FeatureGateError(f"feature gate {name!r} is locked to {_text(spec.default)}")
             fresh[name] = on
@@ -92,6 +94,12 @@ class FeatureGates:
     def set_from_text(self, text: str) -> None:
         """Set gates from `--feature-gates A=true,B=false`. Raises FeatureGateError."""
         self.set(parse(text))
+
+
+def unrecognized(name: str, known: Iterable[str]) -> FeatureGateError:
+    """Return the error for a gate that is not among the known ones."""
+    hint = suggestion(name, [*known, *_STAGE_SWITCHES], LISTED)
+    return FeatureGateError(f"unrecognized feature gate {name!r}; {hint}")
 
 
 def parse(text: str) -> dict[str, bool]:

@@ -66,7 +66,8 @@ def test_handlers_can_be_disabled() -> None:
     [
         ({"enabled": [{"name": "a"}, {"name": "a"}]}, "named twice"),
         ({"enabled": [{"name": "a", "before": "b"}]}, "'b' does not run"),
-        ({"disabled": ["nope"]}, "'nope' is not one of mutate-pod.Cluster"),
+        ({"disabled": ["nope"]}, "got 'nope', expected an in-tree handler or \\*; `koordpy version` lists"),
+        ({"disabled": ["mutate-pod.MultiQuotaTre"]}, r"did you mean mutate-pod\.MultiQuotaTree\?$"),
         ({"disabled": [IN_TREE[0]], "enabled": [{"name": IN_TREE[0]}]}, "is enabled too"),
     ],
 )
@@ -87,11 +88,12 @@ def test_wrong_argument_names_its_place_and_value() -> None:
         build_chains(only("mutate-pod.SetLabel", args={"value": 5}), handle(), CATALOGUE)
 
 
-def test_handler_that_is_not_installed_lists_those_that_are() -> None:
+def test_the_nearest_handler_is_suggested_for_one_that_is_not_installed() -> None:
     with pytest.raises(
-        NotInstalled, match=r'admission\.enabled\[0\]\.name: got "mutate-pod\.Nope".*mutate-pod\.SetLabel'
+        NotInstalled,
+        match=r'admission\.enabled\[0\]\.name: got "mutate-pod\.SetLable".* mean mutate-pod\.SetLabel\?$',
     ):
-        build_chains(only("mutate-pod.Nope"), handle(), CATALOGUE)
+        build_chains(only("mutate-pod.SetLable"), handle(), CATALOGUE)
 
 
 @pytest.mark.parametrize(

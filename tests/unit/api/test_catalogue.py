@@ -104,10 +104,10 @@ def test_nothing_is_imported_before_its_first_use() -> None:
             {"Height": "Height", "Width": "Width"},
             "Hight",
             NotInstalled,
-            r'^at: got "Hight", expected a plugin of entry point group koordpy\.measuring: Height, Width; '
+            r'^at: got "Hight", expected an installed plugin of entry point group koordpy\.measuring; '
             r"did you mean Height\?$",
         ),
-        ({}, "Height", NotInstalled, "group koordpy.measuring: none is installed$"),
+        ({}, "Height", NotInstalled, "group koordpy.measuring; none is installed$"),
         ({"Height": "Missing"}, "Height", ImportFailed, "cannot be imported: AttributeError: .*Missing"),
         (
             {"Height": "GROUP"},
@@ -268,6 +268,6 @@ def test_errors_keep_their_kind_when_a_file_is_added() -> None:
     error = raised.value.under("scheduler.yaml")
     assert type(error) is NotInstalled
     assert str(error) == (
-        'scheduler.yaml: profiles[0]: got "Depth", expected a plugin of entry point group koordpy.measuring: '
-        "Width"
+        'scheduler.yaml: profiles[0]: got "Depth", expected an installed plugin of entry point group '
+        "koordpy.measuring; expected Width"
     )

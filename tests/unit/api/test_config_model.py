@@ -33,7 +33,8 @@ def test_null_is_absent_and_durations_have_their_unit() -> None:
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"some_count": 2}, "top.some_count: unknown field, got 2"),
+        ({"some_count": 2}, "top.some_count: unknown field, got 2; did you mean someCount?"),
+        ({"inner": {"howLng": "1s"}}, 'top.inner.howLng: unknown field, got "1s"; did you mean howLong?'),
         ({"someCount": "2"}, 'top.someCount: got "2", expected a valid integer'),
         (
             {"inner": {"howLong": 5}},

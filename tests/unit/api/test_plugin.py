@@ -87,7 +87,7 @@ def test_arguments_have_defaults() -> None:
     ("document", "message"),
     [
         ({"maxHeight": "5"}, r'^pluginConfig\[3\]\.args\.maxHeight: got "5", expected a valid integer$'),
-        ({"height": 5}, r"^pluginConfig\[3\]\.args\.height: unknown field, got 5$"),
+        ({"height": 5}, r"^pluginConfig\[3\]\.args\.height: unknown field, got 5; did you mean maxHeight\?$"),
         ({"maxHeight": -1}, r"^pluginConfig\[3\]\.args\.maxHeight: Invalid value: -1: must not be negative$"),
         ([], r"^pluginConfig\[3\]\.args: got \[\], expected an object$"),
         ({"kind": "MeasuredArgs"}, r"^pluginConfig\[3\]\.args\.kind: unknown field"),

@@ -80,7 +80,9 @@ def test_what_a_plugin_costs_is_measured_point_by_point() -> None:
 def test_a_plugin_that_is_not_installed_cannot_be_measured() -> None:
     result = CliRunner().invoke(cli, ["plugin", "measure", "Nobody"])
     assert result.exit_code == 1
-    assert 'got "Nobody", expected a plugin of entry point group koordpy.scheduling' in result.output
+    assert (
+        'got "Nobody", expected an installed plugin of entry point group koordpy.scheduling' in result.output
+    )
 
 
 @pytest.mark.parametrize(

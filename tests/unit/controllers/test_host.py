@@ -85,7 +85,10 @@ def test_arguments_are_read_by_the_controllers_model() -> None:
     ("args", "complaint"),
     [
         ({"gated": {"hight": 4}}, r"^worker\.controllers\.args\.gated\.hight: unknown field"),
-        ({"typo": {}}, r'^worker\.controllers\.args: got "typo", expected .* koordpy\.controllers: gated$'),
+        (
+            {"typo": {}},
+            r'^worker\.controllers\.args: got "typo", expected .* koordpy\.controllers; expected gated$',
+        ),
     ],
 )
 def test_bad_arguments_are_named(args: dict[str, dict[str, Any]], complaint: str) -> None:

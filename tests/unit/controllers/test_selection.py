@@ -25,5 +25,7 @@ def test_the_first_mention_decides_and_else_a_star(selection: list[str], selecte
 
 def test_only_koordinators_names_may_be_named_besides_installed_ones() -> None:
     assert check(["*", "a", "-b", "-nodeslo", "nodemetric"], ["a", "b"]) == ["nodemetric"]
-    with pytest.raises(ConfigError, match=r"got '-typo', expected \*, NAME or -NAME with a name of a, "):
+    with pytest.raises(ConfigError, match=r"got '-typo', expected \*, NAME or -NAME of a controller; .* a, "):
         check(["-typo"], ["a"])
+    with pytest.raises(ConfigError, match=r"got 'nodeslos', .*; did you mean nodeslo\?$"):
+        check(["nodeslos"], ["a"])

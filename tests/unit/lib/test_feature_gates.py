@@ -36,9 +36,13 @@ def test_stage_switch_gives_way_to_a_named_gate(gates: FeatureGates, text: str) 
     assert dict(gates) == {"Alpha1": False, "Alpha2": True, "Beta1": True, "Stable": True}
 
 
-def test_unknown_gate_lists_the_known_ones(gates: FeatureGates) -> None:
-    with pytest.raises(FeatureGateError, match=r"'Alpha9'; known gates: Alpha1, Alpha2, Beta1, Stable, AllA"):
+def test_the_nearest_gate_is_suggested_for_an_unknown_one(gates: FeatureGates) -> None:
+    with pytest.raises(FeatureGateError, match=r"unrecognized feature gate 'Alpha9'; did you mean Alpha1\?$"):
         gates.set_from_text("Alpha9=true")
+    with pytest.raises(
+        FeatureGateError, match=r"'Nope'; expected one of AllAlpha, AllBeta, Alpha1, .*Stable$"
+    ):
+        gates.set_from_text("Nope=true")
 
 
 @pytest.mark.parametrize("text", ["Alpha1=yes", "Alpha1=", "Alpha1"])

@@ -213,7 +213,7 @@ def test_plugins_get_their_arguments(tmp_path):
         ({"Greeter": {"loud": 3}}, r"^agent\.args\.Greeter\.loud: got 3, expected a valid boolean$"),
         (
             {"Greter": {}},
-            r'^agent\.args: got "Greter", .* koordpy\.qos: Greeter; did you mean Greeter\?$',
+            r'^agent\.args: got "Greter", .* koordpy\.qos; did you mean Greeter\?$',
         ),
     ],
 )

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from koordpy.lib import duration
+from koordpy.lib.nearest import suggestion
 
 V = TypeVar("V", int, float, bool, str, timedelta)
 
@@ -79,7 +80,7 @@ class FlagSet:
         """Set a declared flag. Raises FlagError for an unknown name or a value of another type."""
         flag = self._flags.get(name)
         if flag is None:
-            raise FlagError(f"unknown flag {name!r}; there are: {', '.join(sorted(self._flags)) or 'none'}")
+            raise FlagError(f"unknown flag {name!r}; {suggestion(name, self._flags)}")
         self._values[name] = flag.parse(value)
 
     def integer(self, name: str) -> int:

@@ -71,7 +71,9 @@ def test_unknown_fields_are_found_wherever_they_are() -> None:
         ("unknown-field", "spec.selector.matchLabel"),
         ("unknown-field", "spec.selector.matchExpressions[0].val"),
     }
-    assert "expected qosClass" in next(item.expectation for item in found if item.field == "spec.qosclass")
+    assert "did you mean qosClass?" in next(
+        item.expectation for item in found if item.field == "spec.qosclass"
+    )
 
 
 @pytest.mark.parametrize(

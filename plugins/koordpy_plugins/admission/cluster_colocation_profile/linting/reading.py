@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final
 
 import msgspec
@@ -11,6 +10,7 @@ from koordpy.admission.lint import Finding, Severity
 from koordpy.api.koordinator import ClusterColocationProfile
 from koordpy.api.meta import LabelSelector, LabelSelectorRequirement
 from koordpy.api.scheme import DecodeError, decode, resource_of
+from koordpy.lib.nearest import suggestion
 
 from .subject import Subject, found
 
@@ -106,10 +106,5 @@ def _unknown_fields(document: Mapping[str, Any]) -> Iterator[Finding]:
                     "unknown-field",
                     f"{path}{key}",
                     value[key],
-                    f"there is no such field, and the API server drops it; {_meant(key, known)}",
+                    f"there is no such field, and the API server drops it; {suggestion(key, known)}",
                 )
-
-
-def _meant(name: str, known: frozenset[str]) -> str:
-    close = get_close_matches(name, sorted(known), n=1)
-    return f"expected {close[0]}, perhaps" if close else f"expected one of {', '.join(sorted(known))}"
