@@ -195,19 +195,27 @@ def _run(group: click.Group, name: str | None) -> None:
         sys.exit(error.exit_code)
     except click.ClickException as error:
         help_ = " (see --help)" if isinstance(error, click.UsageError) else ""
-        click.echo(f"koordpy: {' '.join(error.format_message().split())}{help_}", err=True)
+        _complain(f"{error.format_message()}{help_}")
         sys.exit(error.exit_code)
     except Exception as error:
         if "--traceback" in sys.argv:
             raise
-        click.echo(f"koordpy: {' '.join(_told(error).split())}", err=True)
+        _complain(_message(error))
         sys.exit(1)
 
 
-def _told(error: Exception) -> str:
+def _complain(message: str) -> None:
+    """Print an error as one line; what the terminal cannot show is escaped."""
+    line = f"koordpy: {' '.join(message.split())}"
+    click.echo(line.encode("utf-8", "backslashreplace").decode("utf-8"), err=True)
+
+
+def _message(error: Exception) -> str:
     """Return the message for an error: its own if the user can fix it, else that it is internal."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, UnicodeError) and "idna" in str(error):  # of the resolver, for any address
+        return "an address has a host name with an empty label, or one of more than 63 characters"
     if isinstance(error, _expected_errors()) or type(error).__module__.startswith("koordpy."):
         return str(error)
     return f"internal error: {type(error).__name__}: {error} (--traceback shows where)"

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from koordpy import data
 from koordpy.admission.config import HandlerEntry
 from koordpy.admission.serving.config import CertificateSettings, Mode, RegistrationSettings
-from koordpy.api import config_document, config_model
+from koordpy.api import config_document, config_file, config_model
 from koordpy.api.config_model import ConfigError, ConfigModel, Seconds
 from koordpy.api.field_error import FieldError
 from koordpy.cluster.leader import JITTER
@@ -263,19 +263,20 @@ def load(
 
     Fields that the file does not set come from Koordinator's variables in `environment`, then from
     `defaults`, nested like the file, then from this module. Raises ConfigError naming file (or variable) and
-    path, OSError when the file cannot be read.
+    path, for fields that are overridden too; OSError when the file cannot be read.
     """
     defaults = _laid_over(defaults or {}, _from_environment(environment or {}))
     try:
-        text = "" if path is None else path.read_text(encoding="utf-8")
+        text = "" if path is None else config_file.read(path)
         document = config_document.load(text)
         document = {} if document is None else document
         if isinstance(document, dict):
             _refuse_old_names(document)
             document = _laid_over(defaults, document)
-        return config_model.read(Settings, _laid_over(document, overrides or {}))
+        settings = config_model.read(Settings, document)  # also what an option overrides
     except ConfigError as error:
         raise error.under(path) if path is not None else error from None
+    return config_model.read(Settings, _laid_over(document, overrides)) if overrides else settings
 
 
 def _refuse_old_names(document: dict[str, Any]) -> None:

@@ -58,7 +58,7 @@ def test_version_lists_the_installed_plugins():
 
 def test_explain_shows_matches_skips_and_changes_offline():
     done = koordpy("profile", "explain", "-f", "-", stdin=PROFILE)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 3, done.stderr  # /validate-pod refuses it
     assert "matches batch" in done.stdout
     assert "skipped online: selector 'app=web' does not match" in done.stdout
     assert '+ /metadata/labels/koordinator.sh~1qosClass: "BE"' in done.stdout
@@ -138,7 +138,7 @@ def test_explain_is_readable_by_programs(output, load):
         (
             ["profile", "explain", "-f", "-"],
             "kind: Namespace\nmetadata: {name: x}\napiVersion: v1",
-            "no pod in -",
+            "-: no pod or workload",
         ),
         (["profile", "explain", "-f", "-", "--feature-gates", "Nope=true"], PROFILE, "Nope"),
         (["profile", "explain"], "", "expected -f FILE or NAMESPACE/POD"),
@@ -158,7 +158,7 @@ def test_explain_is_readable_by_programs(output, load):
             PROFILE,
             "no admission webhook at /mutate-pod",
         ),
-        (["profile", "lint", "-f", "-"], "kind: Pod", "no ClusterColocationProfile in the files"),
+        (["profile", "lint", "-f", "-"], "kind: Pod", "-: no ClusterColocationProfile: nothing to lint"),
         (["profile", "lint", "--server", "http://127.0.0.1:1"], "", "http://127.0.0.1:1"),
         (["profile", "preview", "--pods", "-"], "", "-f"),
         (["profile", "preview", "-f", "-", "--pods", "missing.yaml"], PROFILE, "missing.yaml: No such file"),
@@ -225,7 +225,10 @@ def test_an_error_is_one_clear_line_and_a_code(arguments, stdin, complaint):
 
 def test_whatif_wants_something_that_has_pods():
     done = koordpy("whatif", "-f", "-", stdin="kind: Service\napiVersion: v1\n")
-    assert (done.returncode, done.stderr) == (1, "koordpy: no pod or workload in the files\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "koordpy: -: no pod or workload (Deployment, ReplicaSet, StatefulSet, Job)\n",
+    )
 
 
 def test_whatif_and_following_name_an_address_without_a_server():

@@ -95,7 +95,9 @@ def order(config: AdmissionConfig) -> list[HandlerEntry]:
             raise ConfigError(FieldError(path, f"got {name!r}, expected an in-tree handler or *; {hint}"))
     defaults = [HandlerEntry(name=name) for name in DEFAULT_HANDLERS]
     entries = plugin_set.merge(defaults, config.enabled, config.disabled)
-    for entry in [entry for entry in entries if entry.before is not None]:
+    for entry in list(entries):
+        if entry.before is None:
+            continue
         others = [other.name for other in entries if other is not entry]
         if entry.before not in others:
             path = f"{_ENABLED}[{names.index(entry.name)}].before"

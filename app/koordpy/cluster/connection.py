@@ -145,7 +145,11 @@ class Connection:
         cls, path: str | None = None, context: str | None = None, *, limit: int = 64
     ) -> "Connection":
         """Connect with a kubeconfig: the given file, else $KUBECONFIG, else ~/.kube/config."""
-        return cls(kubeconfig_loader(path, context), limit=limit)
+        try:
+            return cls(kubeconfig_loader(path, context), limit=limit)
+        except ConnectionConfigError as error:
+            named = f"kubeconfig {path or _kubeconfigs()}: "
+            raise ConnectionConfigError(f"{named}{str(error).removeprefix(named)}") from None
 
     @classmethod
     def find(
@@ -302,9 +306,12 @@ def kubeconfig_loader(path: str | None, context: str | None) -> Loader:
                 )  # runs an exec plugin again when its token is about to expire
         except (ConfigException, OSError, YAMLError) as error:
             raise ConnectionConfigError(f"kubeconfig {path or _kubeconfigs()}: {error}") from None
+        except Exception as error:  # the official client raises anything for fields of wrong types
+            told = f"not a kubeconfig ({type(error).__name__}: {error})"
+            raise ConnectionConfigError(f"kubeconfig {path or _kubeconfigs()}: {told}") from None
         keys = current.api_key
         return Access(
-            server=current.host,
+            server=current.host or "",
             authorization=keys.get("BearerToken") or keys.get("authorization") or "",
             ca=_read(Path(current.ssl_ca_cert)) if current.ssl_ca_cert else b"",
             client_cert=current.cert_file or "",

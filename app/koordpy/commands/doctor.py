@@ -85,6 +85,7 @@ async def _examine(
     from koordpy.doctor.installation import known_parts, parts_of
     from koordpy.features.feature import Part
     from koordpy.lib.feature_gates import parse
+    from koordpy.lib.nearest import suggestion
 
     overrides = {"client": access, "featureGates": parse(feature_gates) or None}
     settings = process_settings.load(config, overrides, os.environ)
@@ -97,7 +98,7 @@ async def _examine(
             if name in _RENAMED:
                 raise Failure(f"--parts: {name} is called {_RENAMED[name]} now")
         if strangers:
-            raise Failure(f"--parts: got {strangers[0]!r}, expected some of {', '.join(known_parts())}")
+            raise Failure(f"--parts: got {strangers[0]!r}; {suggestion(strangers[0], known_parts())}")
         chosen = tuple(Part(name) for name in names)
     reach = settings.client
     client = Client(Connection.find(reach.kubeconfig, reach.context, reach.server), timeout=10, attempts=2)

@@ -8,21 +8,18 @@ from pydantic import BaseModel
 from rich.console import Console
 from rich.markup import escape
 
-from koordpy.admission.certain_chance import CertainChance
 from koordpy.admission.chain import Chain
-from koordpy.admission.config import AdmissionConfig, build_chains, gate_specs
 from koordpy.admission.explain import AdmissionExplanation, feed
 from koordpy.admission.explain import explain as explain_one
-from koordpy.admission.handler import UPDATE, Handle
+from koordpy.admission.handler import UPDATE
 from koordpy.api.core import Pod
 from koordpy.api.scheme import resource_of
 from koordpy.api.workloads import as_created_again, pod_of
 from koordpy.cluster.cluster import Cluster
-from koordpy.lib.clock import SystemClock
-from koordpy.lib.feature_gates import FeatureGates
 
 from .known import Access, NothingGiven, fill_facts, profiles_of, put_profiles
 from .output import counted
+from .webhooks import Webhooks
 
 MUTATE, VALIDATE = "/mutate-pod", "/validate-pod"
 
@@ -53,9 +50,8 @@ class Explanation(AdmissionExplanation):
 class Explainer:
     """The pod webhooks over one cluster. Every probability above 0 counts as 1, to show what may happen."""
 
-    def __init__(self, cluster: Cluster, gates: FeatureGates) -> None:
-        handle = Handle(cluster, gates, CertainChance(), SystemClock())
-        chains = build_chains(AdmissionConfig(), handle)
+    def __init__(self, cluster: Cluster, webhooks: Webhooks) -> None:
+        chains = webhooks.chains(cluster)
         self._validating: Chain | None = chains.get(VALIDATE)
         self._mutating = chains.get(MUTATE)
         if self._mutating is None:
@@ -79,26 +75,19 @@ class Explainer:
         return "" if judged.allowed else judged.message
 
 
-def gates_of(text: str) -> FeatureGates:
-    """Return the webhooks' gates with the values of an option. Raises FeatureGateError."""
-    gates = FeatureGates(gate_specs())
-    gates.set_from_text(text)
-    return gates
-
-
 async def explain(
     documents: Sequence[Mapping[str, Any]],
     *,
     pods: Sequence[tuple[str, str]] = (),
     namespace: str,
-    feature_gates: str = "",
+    webhooks: Webhooks,
     access: Access,
 ) -> list[Explanation]:
     """Explain every pod and workload among documents, and the cluster's pods of those names.
 
     Documents take precedence over objects of the cluster with the same names.
     """
-    gates, cluster = gates_of(feature_gates), Cluster()
+    cluster = Cluster()
     existing = []
     if access.is_given or pods:
         async with access.client() as client:
@@ -108,7 +97,7 @@ async def explain(
                 existing.append(as_created_again(await client.get_raw(resource_of(Pod), place, name)))
     given = [pod for document in documents if (pod := pod_of(document)) is not None]
     feed(cluster, [document for document in documents if pod_of(document) is None])
-    explainer = Explainer(cluster, gates)
+    explainer = Explainer(cluster, webhooks)
     return [explainer.explain(pod, namespace) for pod in (*given, *existing)]
 
 

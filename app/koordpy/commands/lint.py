@@ -14,8 +14,8 @@ from koordpy.admission.explain import feed
 from koordpy.admission.lint import Finding, LintHandle, Severity
 from koordpy.api.workloads import name_of
 from koordpy.cluster.cluster import Cluster
+from koordpy.lib.feature_gates import FeatureGates
 
-from .explain import gates_of
 from .known import PROFILE, Access, NothingGiven, fill_facts, profiles_of
 from .output import counted
 
@@ -33,14 +33,17 @@ class Report(BaseModel):
     findings: list[Finding]
 
 
-async def lint(documents: Sequence[Mapping[str, Any]], *, feature_gates: str = "", access: Access) -> Report:
-    """Lint the profiles among documents, and those of the cluster unless only documents are given.
+async def lint(
+    documents: Sequence[Mapping[str, Any]] | None, *, gates: FeatureGates, access: Access
+) -> Report:
+    """Lint the profiles among documents; without (None), or with a cluster named, those of a cluster.
 
     Namespaces and priority classes among documents count too; documents take precedence over objects of the
     cluster. Raises NothingGiven where there is no profile.
     """
     cluster = Cluster()
-    complete = access.is_given or not documents
+    complete = access.is_given or documents is None
+    documents = documents or ()
     written: list[dict[str, Any]] = []
     if complete:
         async with access.client() as client:
@@ -49,10 +52,10 @@ async def lint(documents: Sequence[Mapping[str, Any]], *, feature_gates: str = "
     own = [dict(document) for document in documents if document.get("kind") == PROFILE]
     feed(cluster, [document for document in documents if document.get("kind") != PROFILE])
     if not own and not complete:
-        raise NothingGiven(f"no {PROFILE} in the files: nothing to lint")
+        raise NothingGiven(f"no {PROFILE}: nothing to lint")
     names = {name_of(document) for document in own}
     every = [document for document in written if name_of(document) not in names] + own
-    linter = linting.make(PROFILE, LintHandle(cluster, gates_of(feature_gates), complete))
+    linter = linting.make(PROFILE, LintHandle(cluster, gates, complete))
     findings = linting.by_severity(linter.lint(every))
     count = Counter(finding.severity for finding in findings)
     return Report(

@@ -13,10 +13,11 @@ from rich.markup import escape
 
 from koordpy.cluster.cluster import Cluster
 
-from .explain import gates_of, show_change
+from .explain import show_change
 from .known import PROFILE, Access, NothingGiven, fill_facts, pods_of, profiles_of
 from .output import counted
 from .previewer import Group, Preview, Previewer
+from .webhooks import Webhooks
 
 _LONGEST_VALUE = 100
 
@@ -25,7 +26,7 @@ async def preview(
     documents: Sequence[Mapping[str, Any]],
     pods: Sequence[Mapping[str, Any]] | None,
     *,
-    feature_gates: str = "",
+    webhooks: Webhooks | None = None,
     reconcile_by_default: bool = False,
     access: Access,
 ) -> Preview:
@@ -36,13 +37,13 @@ async def preview(
     """
     new = [dict(document) for document in documents if document.get("kind") == PROFILE]
     if not new:
-        raise NothingGiven(f"no {PROFILE} in the files: nothing to preview")
+        raise NothingGiven(f"no {PROFILE}: nothing to preview")
     others = [document for document in documents if document.get("kind") != PROFILE]
-    gates = gates_of(feature_gates)
+    webhooks = webhooks or Webhooks.of()
     if pods is not None:
         old = [dict(item) for item in pods if item.get("kind") == PROFILE]
         others += [item for item in pods if item.get("kind") not in (PROFILE, "Pod")]
-        previewer = Previewer(old, new, others, Cluster(), Cluster(), gates, reconcile_by_default)
+        previewer = Previewer(old, new, others, Cluster(), Cluster(), webhooks, reconcile_by_default)
         for item in pods:
             if item.get("kind") == "Pod":
                 previewer.take(item)
@@ -52,7 +53,7 @@ async def preview(
         for cluster in (before, after):
             await fill_facts(cluster, client)
         old = await profiles_of(client)
-        previewer = Previewer(old, new, others, before, after, gates, reconcile_by_default)
+        previewer = Previewer(old, new, others, before, after, webhooks, reconcile_by_default)
         await _take_all(previewer, pods_of(client))
     return previewer.result()
 

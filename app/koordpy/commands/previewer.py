@@ -23,10 +23,10 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.controllers import host as controller_host
 from koordpy.controllers.interface import Controller
 from koordpy.controllers.interface import Handle as ControllerHandle
-from koordpy.lib.feature_gates import FeatureGates
 
 from .explain import VALIDATE, Explainer, Explanation
 from .known import put_profiles
+from .webhooks import Webhooks
 
 _CONTROLLER = "colocationprofile"
 _GENERATED = re.compile(rb"kube-api-access-[a-z0-9]{5}\b")
@@ -124,14 +124,14 @@ class Previewer:
         others: Sequence[Mapping[str, Any]],
         before: Cluster,
         after: Cluster,
-        gates: FeatureGates,
+        webhooks: Webhooks,
         reconcile_by_default: bool,
     ) -> None:
         for cluster in (before, after):
             put_profiles(cluster, old)
             feed(cluster, others)
         put_profiles(after, new)
-        self._before, self._after = Explainer(before, gates), Explainer(after, gates)
+        self._before, self._after = Explainer(before, webhooks), Explainer(after, webhooks)
         self._controller = _controller(after, reconcile_by_default)
         specs = {name_of(document): document.get("spec") for document in old}
         self._profiles = {

@@ -4,7 +4,8 @@ They differ in their default parts and in their options; each can run any set of
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -212,7 +213,32 @@ def _run(
     for option, part in (belongs or {}).items():
         if part not in parts:
             raise Failure(f"{option}: part {part} does not run; running: {', '.join(parts)}")
-    runtime.run_process(settings, (*parts, *always))
+    with _file_named(config, overrides):
+        runtime.run_process(settings, (*parts, *always))
+
+
+@contextmanager
+def _file_named(config: Path | None, overrides: dict[str, Any]) -> Iterator[None]:
+    """Put the configuration file before errors in its fields and gates that a part raises."""
+    from koordpy.api.config_model import ConfigError
+    from koordpy.lib.feature_gates import FeatureGateError
+    from koordpy.settings import Settings
+
+    fields = tuple(str(field.alias) for field in Settings.model_fields.values())
+    try:
+        yield
+    except ConfigError as error:
+        if config is None:
+            raise
+        places = [
+            f"{config}: {problem}" if problem.startswith(fields) else problem for problem in error.problems
+        ]
+        raise type(error)(*places) from error.__cause__
+    except FeatureGateError as error:
+        given = overrides.get("featureGates") or {}
+        if config is None or any(f"'{name}'" in str(error) for name in given):
+            raise
+        raise FeatureGateError(f"{config}: featureGates: {error}") from None
 
 
 # --- reading options -------------------------------------------------------------------------------

@@ -45,20 +45,37 @@ def whatif(
 
     Each workload is evaluated as if it were the only one. Exit code 3: not all pods would be placed.
     """
-    wanted = [document for document in documents(files) if pod_of(document) is not None]
+    wanted = [
+        (file, document) for file in files for document in documents((file,)) if pod_of(document) is not None
+    ]
     if not wanted:
-        raise Failure("no pod or workload in the files")
-    for document in wanted if namespace else ():
+        raise Failure(f"{', '.join(files)}: no pod or workload (Deployment, ReplicaSet, StatefulSet, Job)")
+    for _, document in wanted if namespace else ():
         document["metadata"] = {"namespace": namespace, **(document.get("metadata") or {})}
     query: dict[str, Any] = {"top": top}
     if count is not None:
         query["count"] = count
     if admission is not None:
         query["admission"] = "true" if admission else "false"
-    found = [post(debug_server, "/apis/v1/whatif", document, query) for document in wanted]
+    found = [_forecast(debug_server, file, document, query) for file, document in wanted]
     emit(found[0] if len(found) == 1 else found, output, lambda to: _show_all(to, found))
     if any(item["stopped"] for item in found):
         raise click.exceptions.Exit(_NOT_ALL)
+
+
+def _forecast(
+    debug_server: DebugServer, file: str, document: dict[str, Any], query: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the answer for one document. Raises Failure, which names the file of a wrong document."""
+    try:
+        answer: dict[str, Any] = post(debug_server, "/apis/v1/whatif", document, query)
+    except Failure as error:
+        if debug_server.url in error.message or (
+            debug_server.subject and debug_server.subject in error.message
+        ):
+            raise  # it is about the connection
+        raise Failure(f"{file}: {error.message}") from None
+    return answer
 
 
 def _show_all(to: Console, found: list[dict[str, Any]]) -> None:

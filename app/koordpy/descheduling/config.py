@@ -7,11 +7,12 @@ The plugins' own arguments are decoded later, when the plugins are created (`fra
 
 import ipaddress
 import re
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, PrivateAttr
 
-from koordpy.api import config_document, config_model
+from koordpy.api import config_document, config_file, config_model
 from koordpy.api.config_model import ConfigError, ConfigModel, Duration, NoEffect, without_effect
 from koordpy.api.field_error import FieldError, duplicate, invalid, required
 from koordpy.lib import duration
@@ -118,6 +119,14 @@ DEFAULT_PLUGINS: dict[str, list[str]] = {
     "evict": ["MigrationController"],
     "filter": ["MigrationController"],
 }
+
+
+def load_file(path: Path) -> DeschedulerConfiguration:
+    """Read, default and validate a file. Raises ConfigError naming the file, OSError."""
+    try:
+        return load(config_file.read(path))
+    except ConfigError as error:
+        raise error.under(path) from None
 
 
 def load(text: str) -> DeschedulerConfiguration:

@@ -133,7 +133,7 @@ class Installation:
         file = self.settings.worker.descheduler.config
         if file is None:
             raise ConfigError("worker.descheduler.config: got none, expected a DeschedulerConfiguration file")
-        config = descheduling_config.load(Path(file).read_text(encoding="utf-8"))
+        config = descheduling_config.load_file(Path(file))
         names = {
             name
             for profile in config.profiles

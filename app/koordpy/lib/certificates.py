@@ -9,6 +9,7 @@ Source: Koordinator, `pkg/webhook/util/generator/selfsigned.go`.
 
 import ipaddress
 import os
+import re
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -96,6 +97,7 @@ def issue(
     `name` is its common name, by default the first host. Raises CertificateError for an invalid host, and for
     an authority whose key is neither EC nor RSA.
     """
+    names = [_general_name(host) for host in hosts]
     authority, signer = x509.load_pem_x509_certificate(ca.cert), _signer(ca)
     key = _make_key(KeyType.RSA if isinstance(signer, rsa.RSAPrivateKey) else KeyType.EC)
     builder = _leaf(
@@ -103,7 +105,7 @@ def issue(
         key,
         signer,
         ExtendedKeyUsageOID.SERVER_AUTH,
-    ).add_extension(x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False)
+    ).add_extension(x509.SubjectAlternativeName(names), critical=False)
     return _signed(builder, key, signer)
 
 
@@ -316,6 +318,9 @@ def require_client_certificates(context: ssl.SSLContext, authorities: Path) -> N
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
 
+_LABEL = r"[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?"
+_HOST_NAME: Final = re.compile(rf"(?=.{{1,253}}$)(\*\.)?{_LABEL}(\.{_LABEL})*\.?")
+
 _KEY_CLASSES: Final = {KeyType.EC: ec.EllipticCurvePrivateKey, KeyType.RSA: rsa.RSAPrivateKey}
 
 
@@ -405,9 +410,11 @@ def _general_name(host: str) -> x509.GeneralName:
     except ValueError:
         pass
     try:
+        if not _HOST_NAME.fullmatch(host):
+            raise ValueError
         return x509.DNSName(host)
     except ValueError:
-        raise CertificateError(f"{host!r} is neither a host name nor an address") from None
+        raise CertificateError(f"got {host!r}, expected a host name or an address") from None
 
 
 def _read(cert: Path, key: Path) -> KeyPair | None:

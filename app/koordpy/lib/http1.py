@@ -103,6 +103,7 @@ class HttpClient:
             raise ValueError(f"not an http:// or https:// URL: {url!r}")
         if parts.username is not None or parts.query or parts.fragment:
             raise ValueError("a server URL has no user, query or fragment")
+        _check_host_name(parts.hostname, url)
         self.host = parts.hostname
         self.port = parts.port or _DEFAULT_PORTS[parts.scheme]
         self.max_body = max_body
@@ -289,3 +290,13 @@ class HttpClient:
             )
         else:
             await loop.create_connection(lambda: connection, self.host, self.port)
+
+
+def _check_host_name(host: str, url: str) -> None:
+    """Raise ValueError for a host that no resolver accepts."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise ValueError(f"not a host name: {host[:80]!r} of {url[:80]!r}") from None
+    if any(character.isspace() for character in host):
+        raise ValueError(f"a host name has no spaces: {host[:80]!r} of {url[:80]!r}")

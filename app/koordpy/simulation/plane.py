@@ -15,7 +15,7 @@ import yaml
 
 from koordpy import data
 from koordpy import settings as process_settings
-from koordpy.api import config_document
+from koordpy.api import config_document, config_file
 from koordpy.api.config_model import ConfigError
 from koordpy.cluster.client import Client
 from koordpy.compose.part import PartError
@@ -193,7 +193,11 @@ class ControlPlane:
             return data.deploy(*shipped).read_text(encoding="utf-8")
         if source.manifest is not None:
             return yaml.safe_dump(source.manifest)
-        return (self._folder / str(source.file)).read_text(encoding="utf-8")
+        path = self._folder / str(source.file)
+        try:
+            return config_file.read(path)
+        except ConfigError as error:
+            raise error.under(path) from None
 
     def _connect(self, origin: str) -> Caller:
         return EndpointCaller(origin, self._endpoints)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from koordpy.api import config_document, config_model, quantity
+from koordpy.api import config_document, config_file, config_model, quantity
 from koordpy.api.config_model import ConfigError, ConfigModel
 from koordpy.api.meta import parse_time
 from koordpy.embedded.kubelet.curves import Curve, Interval, Moment
@@ -264,7 +264,7 @@ class Scenario(ConfigModel):
 def load(path: Path) -> Scenario:
     """Read a scenario. Raises ConfigError naming the file, the path and what was expected; OSError."""
     try:
-        document = config_document.parse(path.read_text(encoding="utf-8"), KIND)
+        document = config_document.parse(config_file.read(path), KIND)
         config_model.check_type(document, API_VERSION, KIND)
         return config_model.read(Scenario, document)
     except ConfigError as error:

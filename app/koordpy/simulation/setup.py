@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pydantic import Field, model_validator
 
-from koordpy.api import config_document, config_model
+from koordpy.api import config_document, config_file, config_model
 from koordpy.api.config_model import ConfigError, ConfigModel
 from koordpy.api.field_error import FieldError
 
@@ -55,7 +55,7 @@ def load_setup(path: Path) -> SchedulerSetup:
     one of koordpy's extender. Files that a setup names are relative to it. Raises ConfigError, OSError.
     """
     try:
-        document = config_document.load(path.read_text(encoding="utf-8"))
+        document = config_document.load(config_file.read(path))
         kind = document.get("kind") if isinstance(document, dict) else None
         if kind in ("KubeSchedulerConfiguration", "ConfigMap"):
             field = "kubeScheduler" if document.get("extenders") else "profiles"

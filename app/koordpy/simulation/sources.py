@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from koordpy.api import config_document
+from koordpy.api import config_document, config_file
 from koordpy.api.config_model import ConfigError
 
 from .setup import Source
@@ -18,7 +18,7 @@ def read_source(source: Source, folder: Path) -> list[Document]:
     path = folder / str(source.file)
     found: list[Document] = []
     try:
-        for document in config_document.load_all(path.read_text(encoding="utf-8")):
+        for document in config_document.load_all(config_file.read(path)):
             if document is None:
                 continue
             if not isinstance(document, dict) or not isinstance(document.get("kind"), str):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, Pod
 from koordpy.api.needs import Right
 from koordpy.cluster import transformers
@@ -58,21 +59,24 @@ class DeschedulerPart(WorkingPart):
             raise PartError(
                 "the descheduler needs worker.descheduler.config: a DeschedulerConfiguration file"
             )
-        config = descheduling_config.load(Path(settings.config).read_text(encoding="utf-8"))
+        config = descheduling_config.load_file(Path(settings.config))
         for line in config.without_effect:
             log.warning("%s: %s", settings.config, line)
         if settings.dry_run is not None:
             config = config.model_copy(update={"dry_run": settings.dry_run})
         transformers.install(process.cluster, process.gates)
-        self.descheduler = Descheduler(
-            config,
-            self.catalogue,
-            process.cluster,
-            process.client,
-            process.events,
-            substitutes=settings.substitute_evictors,
-            gates=process.gates,
-        )
+        try:
+            self.descheduler = Descheduler(
+                config,
+                self.catalogue,
+                process.cluster,
+                process.client,
+                process.events,
+                substitutes=settings.substitute_evictors,
+                gates=process.gates,
+            )
+        except ConfigError as error:
+            raise error.under(settings.config) from None
         self.election = Election(
             self.descheduler.serve,
             process.client,
@@ -96,7 +100,7 @@ def descheduler_lease(settings: Settings) -> LeaseSettings | None:
     file = settings.worker.descheduler.config
     election = LeaderElection()
     if file is not None:
-        election = descheduling_config.load(Path(file).read_text(encoding="utf-8")).leader_election
+        election = descheduling_config.load_file(Path(file)).leader_election
     return _lease(election, settings)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from koordpy.api import config_document, config_model
+from koordpy.api import config_document, config_file, config_model
 from koordpy.api.config_model import ConfigError, ConfigModel, NoEffect, Seconds
 from koordpy.api.field_error import FieldError, duplicate, invalid, required
 from koordpy.api.resource_names import is_extended
@@ -181,7 +181,7 @@ class SchedulerConfiguration(ConfigModel):
 def load(path: Path) -> SchedulerConfiguration:
     """Read a file. Raises ConfigError naming the file, OSError when it cannot be read."""
     try:
-        return parse(path.read_text(encoding="utf-8"))
+        return parse(config_file.read(path))
     except ConfigError as error:
         raise error.under(path) from None
 
