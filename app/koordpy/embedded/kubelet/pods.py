@@ -97,6 +97,8 @@ class PodKubelets:
     def take_up(self, node: str) -> None:
         """Continue with the pods of a node that has come, or has come back to life."""
         for pod in self._pods.index(node_of).get(node):
+            if (known := self._known.get(pod.metadata.uid)) is not None:
+                known.written = None  # others have marked the pod while the node was silent
             self.queue.add(pod.metadata.key)
 
     def _seen(self, pod: Pod) -> None:

@@ -14,14 +14,26 @@ from koordpy.lib import supervise
 from koordpy.lib.clock import Clock, SystemClock
 
 from .controller import Context, Controller
+from .cron_job import CronJobController
+from .daemon_set import DaemonSetController
 from .deployment import DeploymentController
 from .job import JobController
+from .namespace_contents import NamespaceContents
+from .node_lifecycle import NodeLifecycleController
+from .pod_eviction import PodEvictionController
 from .replica_set import ReplicaSetController
+from .stateful_set import StatefulSetController
 
 CONTROLLERS: tuple[type[Controller], ...] = (
+    CronJobController,
+    DaemonSetController,
     DeploymentController,
     JobController,
+    NamespaceContents,
+    NodeLifecycleController,
+    PodEvictionController,
     ReplicaSetController,
+    StatefulSetController,
 )
 
 
