@@ -25,6 +25,8 @@ class ApiError(Exception):
         retry_after: float | None,
     ) -> None:
         super().__init__(f"{method} {path}: {status} {reason}: {message}")
+        self.problem = f"{status} {reason}: {message}"
+        """The message without the request, the same for all requests that fail for one cause."""
         self.method, self.path, self.status = method, path, status
         self.reason, self.message, self.details, self.retry_after = reason, message, details, retry_after
 
@@ -74,6 +76,7 @@ class ConnectionFailed(Exception):
 
     def __init__(self, method: str, path: str, cause: Exception, *, sent: bool) -> None:
         super().__init__(f"{method} {path}: {cause}")
+        self.problem = str(cause)
         self.method, self.path, self.sent = method, path, sent
 
 

@@ -75,7 +75,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Health:
-    """The health of an informer. `error` is the last failure since the state was last good, or empty."""
+    """The health of an informer. `error` is the last failure since the state was last good, or empty.
+
+    `cause` is the same without the request, so that informers with the same problem have the same.
+    """
 
     kind: str
     state: State
@@ -84,6 +87,7 @@ class Health:
     objects: int
     resource_version: str
     malformed: int
+    cause: str = ""
 
 
 class Informer(Generic[T]):
@@ -110,7 +114,7 @@ class Informer(Generic[T]):
         self.kind = store.type.__name__
         self.optional = optional
         self.state = State.STOPPED
-        self.error = ""
+        self.error = self._cause = ""
         self.malformed = 0
         self.resource_version = ""
         """Where the next watch resumes; empty if a list is next."""
@@ -136,6 +140,7 @@ class Informer(Generic[T]):
             len(self.store),
             self.resource_version,
             self.malformed,
+            self._cause,
         )
 
     async def run(self) -> None:
@@ -347,13 +352,13 @@ class Informer(Generic[T]):
             if isinstance(error, DecodeError) or self._refused >= _REFUSALS:
                 self.resource_version = ""  # the server may be unable to serve this version
         FAILURES.labels(self.kind, reason).inc()
-        self.error = str(error)
+        self.error, self._cause = str(error), str(getattr(error, "problem", error))
         if reason != self._reported:
             self._reported = reason
             log.log(level, "%s: %s", self.kind, error)
 
     def _well(self) -> None:
-        self.error = self._reported = ""
+        self.error = self._cause = self._reported = ""
         self._refused = 0
         self._backoff.reset()
 

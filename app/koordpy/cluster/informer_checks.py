@@ -1,10 +1,24 @@
 """Readiness checks of informers."""
 
 from koordpy.api.scheme import RESOURCES
-from koordpy.lib.health import Check
+from koordpy.lib.health import Check, Reason
 
 from .informer import Health, State
 from .informers import Informers
+
+
+def all_listed(informers: Informers) -> Check:
+    """Return the check that every informer has listed once; a type that is followed late does not count."""
+
+    def check() -> str | None:
+        """Return that a list is missing, because of the first informer that lacks one."""
+        if informers.synced:
+            return None
+        reasons = [reason for found in informers.health if (reason := _problem(found)) is not None]
+        cause = reasons[0].cause if reasons else ""
+        return Reason("not all informers have listed yet", cause, follows=bool(reasons))
+
+    return check
 
 
 def informer_checks(informers: Informers) -> dict[str, Check]:
@@ -19,7 +33,7 @@ def informer_checks(informers: Informers) -> dict[str, Check]:
     return {f"informer-{informer.kind}": check_of(informer.kind) for informer in informers.health}
 
 
-def _problem(informer: Health) -> str | None:
+def _problem(informer: Health) -> Reason | None:
     if informer.synced:
         return None
     if informer.state is State.ABSENT:
@@ -28,5 +42,5 @@ def _problem(informer: Health) -> str | None:
         resource = next(found for type_, found in RESOURCES.items() if type_.__name__ == informer.kind)
         served = f"the API server does not serve {resource.plural} of {resource.api_version}"
         name = f"{resource.plural}.{resource.group}"
-        return f"{served}: CRD not installed ({name})" if "." in resource.group else served
-    return f"{informer.state}{': ' + informer.error if informer.error else ''}"
+        return Reason(f"{served}: CRD not installed ({name})" if "." in resource.group else served)
+    return Reason(f"{informer.state}{': ' + informer.error if informer.error else ''}", informer.cause)

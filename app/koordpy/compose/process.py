@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from koordpy import gates
 from koordpy.cluster.connection import Channel, Connection
-from koordpy.cluster.informer_checks import informer_checks
+from koordpy.cluster.informer_checks import all_listed, informer_checks
 from koordpy.lib import supervise
 from koordpy.lib.clock import Clock, SystemClock
 from koordpy.settings import Settings
@@ -51,9 +51,7 @@ class Process(Context):
         access = settings.client
         channel = connection or Connection.find(access.kubeconfig, access.context, access.server)
         super().__init__(settings, channel, clock or SystemClock(), rng or random.Random())
-        self.health.ready["informers"] = lambda: (
-            None if self.informers.synced else "not all informers have listed yet"
-        )
+        self.health.ready["informers"] = all_listed(self.informers)
         self.listeners: dict[str, Listener] = {}
         """Listeners by the name of their part, as are `routes`."""
         self.routes: dict[str, Routes] = {}

@@ -1,9 +1,42 @@
 """Named liveness and readiness checks of a process."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Self
 
 Check = Callable[[], str | None]
-"""Returns None if healthy, else the reason."""
+"""Returns None if healthy, else the reason, which may be a `Reason`."""
+
+
+class Reason(str):
+    """Why a check fails. Checks that fail for the same `cause` are reported together, with that cause.
+
+    A reason that only `follows` from those of other checks is never what represents them.
+    """
+
+    cause: str
+    follows: bool
+
+    def __new__(cls, text: str, cause: str = "", *, follows: bool = False) -> Self:
+        """Return a reason; without a `cause` its text is the cause."""
+        made = super().__new__(cls, text)
+        made.cause, made.follows = cause or text, follows
+        return made
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A cause, the check that represents it, and the others that fail because of it."""
+
+    text: str
+    check: str
+    others: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.others:
+            return self.text
+        waits = "1 more check waits" if len(self.others) == 1 else f"{len(self.others)} more checks wait"
+        return f"{self.text}; {waits} for this: {', '.join(self.others)}"
 
 
 class Health:
@@ -22,3 +55,21 @@ class Health:
         """Return the names of failing checks with their reasons."""
         found = {name: check() for name, check in checks.items()}
         return {name: reason for name, reason in found.items() if reason is not None}
+
+
+def causes(failures: Mapping[str, str]) -> list[Cause]:
+    """Return each cause of failing checks once, in the order of the checks that represent them."""
+    groups: dict[str, list[str]] = {}
+    for name, reason in failures.items():
+        groups.setdefault(reason.cause if isinstance(reason, Reason) else reason, []).append(name)
+    found = []
+    for cause, names in groups.items():
+        first = next((name for name in names if not _follows(failures[name])), names[0])
+        text = str(failures[first]) if len(names) == 1 or _follows(failures[first]) else cause
+        found.append(Cause(text, first, tuple(name for name in names if name != first)))
+    order = list(failures)
+    return sorted(found, key=lambda cause: order.index(cause.check))
+
+
+def _follows(reason: str) -> bool:
+    return isinstance(reason, Reason) and reason.follows

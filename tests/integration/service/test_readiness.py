@@ -62,10 +62,12 @@ async def test_no_request_is_decided_until_every_informer_has_listed(tmp_path: P
         answer = await stage.get("/readyz")
         assert answer.status_code == 503
         lines = answer.text.splitlines()
-        assert "[-]informers failed: not all informers have listed yet" in lines
         assert "[+]informer-Node ok" in lines
-        assert any(line.startswith("[-]informer-Pod failed: failing: ") for line in lines) or any(
-            line.startswith("[-]informer-Pod failed: listing") for line in lines
+        [failed] = [line for line in lines if line.startswith("[-]")]
+        assert failed.startswith("[-]informer-Pod failed: ")
+        assert failed.endswith("; 1 more check waits for this: informers")
+        assert (await stage.get("/readyz/informers")).text.startswith(
+            "[-]informers failed: not all informers have listed yet"
         )
         assert (await stage.get("/livez")).status_code == 200
         with pytest.raises(TimeoutError, match="Pod is"):
@@ -243,3 +245,18 @@ async def test_a_service_can_be_stopped_that_never_started(tmp_path: Path) -> No
     again = serve_process(service_settings("http://127.0.0.1:1", tmp_path, extender={"port": ports[1]}))
     assert again.listeners["extender"].port == ports[1]
     await again.stop()
+
+
+async def test_an_api_server_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
+    async with serving(tmp_path, ready=False, client={"server": "http://127.0.0.1:1"}) as stage:
+        refused = "http://127.0.0.1:1: [Errno 111] Connect"
+
+        def is_known() -> bool:
+            return all(refused in found.error for found in stage.process.informers.health)
+
+        await until(is_known)
+        failed = [line for line in (await stage.get("/readyz")).text.splitlines() if line.startswith("[-]")]
+        [line] = [line for line in failed if refused in line]
+        assert line.startswith("[-]informer-")
+        for check in ("informers", "informer-Node", "informer-NodeMetric"):
+            assert check in line

@@ -431,7 +431,7 @@ async def test_a_worker_without_the_custom_resource_is_not_ready(make: Callable[
         settings = worker_settings(bare.url).model_copy(update={"feature_gates": GATE})
         async with working(worker_process(settings, "controllers")) as http:
             text = (await http.get("/readyz")).text
-            assert "[-]informers failed: not all informers have listed yet" in text
+            assert "waits for this: informers" in text
 
 
 async def test_reading_a_pod_that_is_gone_is_no_end(world: World) -> None:

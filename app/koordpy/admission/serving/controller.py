@@ -73,6 +73,8 @@ class Controller:
         """Set once a round has succeeded."""
         self.error = ""
         """The error of the last round."""
+        self.cause = ""
+        """The same without the request that failed."""
         self._source, self._registrar, self._folder = source, registrar, folder
         self._resync, self._sleep = resync, sleep
         rng = rng or random.Random()
@@ -146,7 +148,7 @@ class Controller:
             return self._failing.next()
         finally:
             self._queue.done(_KEY)
-        self.error = ""
+        self.error = self.cause = ""
         self._failing.reset()
         if changed:
             # If another client reverts this, it is repeated after a growing delay, which resets after a quiet
@@ -162,7 +164,7 @@ class Controller:
             log.info("another replica was faster: %s", text)
         elif text != self.error:
             log.warning("certificates and webhook configurations: %s", text)
-        self.error = text
+        self.error, self.cause = text, str(getattr(error, "problem", error))
 
     # --- triggers --------------------------------------------------------------------------------
 

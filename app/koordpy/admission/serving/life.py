@@ -15,6 +15,7 @@ from typing import Protocol
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.clock import Clock
+from koordpy.lib.health import Reason
 
 from .certificate_folder import CertificateFolder, check_is_ours
 from .certificate_secret import CertificateSecret
@@ -107,7 +108,8 @@ class WebhookLife:
     def problem(self) -> str | None:
         """Return why the webhooks are not ready, None if they are."""
         if self.controller is not None and not self.controller.initialized.is_set():
-            return f"webhook controller has not initialized: {self.controller.error or 'first round'}"
+            text = f"webhook controller has not initialized: {self.controller.error or 'first round'}"
+            return Reason(text, self.controller.cause)
         return self.self_call.problem
 
     async def stop(self) -> None:

@@ -1,7 +1,7 @@
 """Health checks as in Kubernetes: `/livez`, `/readyz`, `/healthz`, with `?verbose`, `?exclude=` and `/CHECK`.
 
 `/livez` fails if the process should be restarted, `/readyz` if it should get no requests; `/healthz` is the
-deprecated name for both.
+deprecated name for both. A cause that several checks have is one line, that of the first such check.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import PlainTextResponse
 
-from koordpy.lib.health import Check, Health
+from koordpy.lib.health import Check, Health, causes
 
 
 def router(health: Health) -> APIRouter:
@@ -59,7 +59,12 @@ def _response(
     failed = health.failures(chosen)
     if not failed and not verbose:
         return PlainTextResponse("ok")
-    lines = [f"[-]{name} failed: {failed[name]}" if name in failed else f"[+]{name} ok" for name in chosen]
+    found = {cause.check: cause for cause in causes(failed)}
+    lines = [
+        f"[-]{name} failed: {found[name]}" if name in found else f"[+]{name} ok"
+        for name in chosen
+        if name in found or name not in failed
+    ]
     lines += [f"[+]{name} excluded: ok" for name in exclude if name in checks]
     lines.append(f"{path[1:]} check {'failed' if failed else 'passed'}")
     return PlainTextResponse("\n".join(lines) + "\n", status_code=503 if failed else 200)
