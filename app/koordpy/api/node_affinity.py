@@ -8,7 +8,7 @@ that it works for Node objects as well as rows of a node table. Source of the ru
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -24,6 +24,10 @@ from .core import (
     PreferredSchedulingTerm,
 )
 from .label_selector import Operator, Selector, SelectorError, of_labels, requirement
+from .term_index import TermIndex
+
+FEW_TERMS = 16
+"""Terms that are matched one after the other."""
 
 
 class NodeAffinityError(ValueError):
@@ -84,6 +88,25 @@ class Term:
     def _refuse(self, path: str, value: object, expected: str) -> None:
         self.errors.append(f"{path}: {value!r}: expected {expected}")
 
+    @property
+    def required_values(self) -> list[tuple[tuple[str, str], ...]]:
+        """For each expression with In, the label with each of its values."""
+        return [
+            tuple((item.key, value) for value in item.values)
+            for item in self._labels.requirements
+            if item.operator is Operator.IN
+        ]
+
+    @property
+    def keys(self) -> list[str]:
+        """The labels of the expressions."""
+        return [item.key for item in self._labels.requirements]
+
+    @property
+    def names_nodes(self) -> bool:
+        """Whether there is any field."""
+        return bool(self._fields)
+
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
         """Return whether a node matches. On a node without a name, fields are ignored."""
         if self.errors or not self._labels.matches(labels):
@@ -98,9 +121,9 @@ class Term:
 def _named(fields: list[NodeSelectorRequirement]) -> frozenset[str] | None:
     """Return the node names that all fields allow, None if no field lists any."""
     names: frozenset[str] | None = None
-    for field in fields:
-        if field.key == "metadata.name" and field.operator == "In":
-            names = frozenset(field.values) if names is None else names.intersection(field.values)
+    for each in fields:
+        if each.key == "metadata.name" and each.operator == "In":
+            names = frozenset(each.values) if names is None else names.intersection(each.values)
     return names
 
 
@@ -114,6 +137,8 @@ class RequiredNodeAffinity:
 
     selector: Selector
     terms: tuple[Term, ...] | None
+    index: TermIndex | None = field(default=None, compare=False)
+    """Of many terms."""
 
     @property
     def is_empty(self) -> bool:
@@ -124,6 +149,11 @@ class RequiredNodeAffinity:
         """Return whether a node with these labels and this name matches; terms with errors do not."""
         if not self.selector.matches(labels):
             return False
+        return self._any_term_matches(labels, name)
+
+    def _any_term_matches(self, labels: Mapping[str, str], name: str) -> bool:
+        if self.index is not None:
+            return self.index.matches(labels, name)
         return self.terms is None or any(term.matches(labels, name) for term in self.terms)
 
     def matches_node(self, node: Node) -> bool:
@@ -138,7 +168,7 @@ class RequiredNodeAffinity:
         """
         if not self.selector.matches(labels):
             return False
-        if self.terms is None or any(term.matches(labels, name) for term in self.terms):
+        if self._any_term_matches(labels, name):
             return True
         if problems := self.errors:
             raise NodeAffinityError("; ".join(problems))
@@ -176,7 +206,9 @@ def required(spec: PodSpec) -> RequiredNodeAffinity:
 @cached("node_affinity", 8 << 20)
 def _required(packed: bytes) -> RequiredNodeAffinity:
     labels, selector = msgspec.msgpack.decode(packed, type=tuple[dict[str, str], NodeSelector | None])
-    return RequiredNodeAffinity(of_labels(labels), None if selector is None else _terms(selector))
+    terms = None if selector is None else _terms(selector)
+    index = TermIndex(terms) if terms is not None and len(terms) > FEW_TERMS else None
+    return RequiredNodeAffinity(of_labels(labels), terms, index)
 
 
 def node_selector(selector: NodeSelector) -> RequiredNodeAffinity:

@@ -34,7 +34,6 @@ def is_extended(name: str) -> bool:
     return labels.key_error(f"requests.{name}") is None
 
 
-@cached("resource_names", 1 << 20, text_size)
 def is_scalar(name: str) -> bool:
     """Return whether the scheduler counts a name besides cpu, memory and ephemeral storage."""
     return (

@@ -120,7 +120,7 @@ class Informer(Generic[T]):
         """Where the next watch resumes; empty if a list is next."""
         self._client, self._selector, self._silence = client, selector, silence
         self._first_page_size = self._page_size = page_size
-        self._sharing = Sharing() if sharing is None else sharing  # an empty one is false
+        self._sharing = Sharing() if sharing is None else sharing
         self._share = self._sharing.of(store.type)
         self._rng, self._sleep = rng or random.Random(), sleep
         self._backoff = Backoff(initial=0.2, maximum=30.0, rng=self._rng)
@@ -180,7 +180,6 @@ class Informer(Generic[T]):
                         key = obj.metadata.key
                         unseen.discard(key)
                         self._apply(key, obj, rewound=rewound)
-                self._sharing.forget_if_full()
         for key in unseen:
             self.store.discard(key)
         self.resource_version = page.metadata.resource_version
@@ -241,7 +240,6 @@ class Informer(Generic[T]):
                         key = obj.metadata.key
                         floor = None if key in self.store else _number(self.resource_version)
                         self._apply(key, obj, floor)
-                self._sharing.forget_if_full()
 
     # --- watch -----------------------------------------------------------------------------------
 
@@ -294,7 +292,6 @@ class Informer(Generic[T]):
             if kind != "BOOKMARK":
                 self._events[kind].inc()
             self._advance(obj.metadata.resource_version)
-        self._sharing.forget_if_full()
         OBJECTS.labels(self.kind).set(len(self.store))
 
     def _advance(self, version: str) -> None:

@@ -53,7 +53,7 @@ class NodeTable(DerivedState):
         self._nodes: list[Node | None] = [None] * capacity
         self._pods: list[dict[str, Pod]] = [{} for _ in range(capacity)]
         self._placements: dict[str, _Placement] = {}
-        self._shares = Shares(self.resource_column)
+        self._shares = Shares(self.resources, self._widen)
         self._all: tuple[int, NodeSet] | None = None
         self._columns: list[Column] = []
         self._on_release: list[Callable[[int], None]] = []
@@ -230,7 +230,10 @@ class NodeTable(DerivedState):
         """Store a new or changed node."""
         row = self._claim(node.metadata.name)
         amounts = resources.node_allocatable(node)
+        width = len(self.resources)
         columns = [self.resource_column(name) for name in amounts]
+        if len(self.resources) > width and self._shares.is_incomplete:
+            self._count_anew()
         self._allocatable.reset(row)
         self.allocatable[row, columns] = list(amounts.values())
         self._nodes[row] = node
@@ -357,10 +360,20 @@ class NodeTable(DerivedState):
     def resource_column(self, name: str) -> int:
         """Return a resource's column in `allocatable` and `requested`, making one for a new name."""
         column = self.resources.add(name)
-        if column >= self._allocatable.width:
-            self._allocatable.widen(column + 1)
-            self._requested.widen(column + 1)
+        self._widen()
         return column
+
+    def _widen(self) -> None:
+        self._allocatable.widen(len(self.resources))
+        self._requested.widen(len(self.resources))
+
+    def _count_anew(self) -> None:
+        """Count resources of pods that no node had so far."""
+        self._shares.forget()
+        for placement in self._placements.values():
+            self._count(placement, -1)
+            placement.share = self._shares.of(placement.pod)
+            self._count(placement, 1)
 
     def _claim(self, name: str) -> int:
         row = self._rows.get(name)

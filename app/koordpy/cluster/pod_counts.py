@@ -7,7 +7,6 @@ are on each node? The counts of a query are kept and updated with every pod even
 Pods are matched by kind: pods with equal labels in one namespace have the same answer.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -18,6 +17,8 @@ import numpy as np
 
 from koordpy.api.core import Pod
 from koordpy.api.label_selector import Selector
+from koordpy.lib.bounded_lru import BoundedLru
+from koordpy.lib.deep_size import deep_size
 
 from .columns import Int64
 from .derived_state import DerivedState, Snapshot
@@ -26,8 +27,8 @@ from .nodes import NodeSet, NodeTable
 if TYPE_CHECKING:
     from .cluster import Cluster
 
-QUESTIONS_KEPT = 256
-"""The number of queries whose counts are kept; beyond it the least recently used are dropped."""
+QUERY_BYTES = 12 << 20
+"""The budget of kept counts; beyond it those of the least recently used queries are dropped."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -79,10 +80,10 @@ class _Kind:
 class _Counter:
     """The counts of one query by row, and their sum."""
 
-    __slots__ = ("match", "total", "values")
+    __slots__ = ("match", "query_bytes", "total", "values")
 
-    def __init__(self, match: PodMatch) -> None:
-        self.match = match
+    def __init__(self, match: PodMatch, query_bytes: int) -> None:
+        self.match, self.query_bytes = match, query_bytes
         self.values: Int64 = np.zeros(0, np.int64)
         self.total = 0
 
@@ -92,6 +93,11 @@ class _Counter:
         self.values[row] += number
         self.total += number
 
+    @property
+    def size(self) -> int:
+        """Bytes, estimated."""
+        return 600 + self.query_bytes + self.values.nbytes
+
     def grow(self, rows: int) -> None:
         if len(self.values) < rows:
             self.values = np.concatenate([self.values, np.zeros(rows - len(self.values), np.int64)])
@@ -100,11 +106,12 @@ class _Counter:
 class _Counters:
     """Counts of pods, kept current for the queries seen so far."""
 
-    def __init__(self, table: NodeTable, kept: int) -> None:
-        self._table, self._kept = table, kept
+    def __init__(self, table: NodeTable, max_bytes: int) -> None:
+        self._table = table
         self._kinds: dict[bytes, _Kind] = {}
         self._by_namespace: dict[str, dict[bytes, _Kind]] = {}
-        self._counters: OrderedDict[PodMatch, _Counter] = OrderedDict()
+        self._counters: BoundedLru[PodMatch, _Counter]
+        self._counters = BoundedLru("pod_counts", max_bytes, dropped=self._drop)
 
     def __bool__(self) -> bool:
         """Return whether there is any pod."""
@@ -126,25 +133,28 @@ class _Counters:
         counter = self._counters.get(match)
         if counter is None:
             counter = self._count(match)
-        else:
-            self._counters.move_to_end(match)
-        counter.grow(self._table.capacity)
+        if len(counter.values) < self._table.capacity:
+            counter.grow(self._table.capacity)
+            self._counters.resize(match, counter.size)
         return counter
 
     def _count(self, match: PodMatch) -> _Counter:
-        """Start keeping the counts of a query."""
-        if len(self._counters) >= self._kept:
-            _, dropped = self._counters.popitem(last=False)
-            for kind in self._kinds_in(dropped.match.namespaces):
-                if dropped in kind.counters:
-                    kind.counters.remove(dropped)
-        counter = self._counters[match] = _Counter(match)
+        """Count the pods of a query, and keep the counts unless the query is too large."""
+        counter = _Counter(match, deep_size(match, self._counters.largest))
+        counter.grow(self._table.capacity)
+        is_kept = self._counters.put(match, counter, counter.size)
         for kind in self._kinds_in(match.namespaces):
             if kind.matches(match):
-                kind.counters.append(counter)
+                if is_kept:
+                    kind.counters.append(counter)
                 for row, number in kind.rows.items():
                     counter.add(row, number, self._table.capacity)
         return counter
+
+    def _drop(self, match: PodMatch, counter: _Counter) -> None:
+        for kind in self._kinds_in(match.namespaces):
+            if counter in kind.counters:
+                kind.counters.remove(counter)
 
     def _kinds_in(self, namespaces: frozenset[str] | None) -> Iterator[_Kind]:
         if namespaces is None:
@@ -161,7 +171,7 @@ class _Counters:
         if kind is None:
             kind = self._kinds[key] = _Kind(meta.namespace, meta.labels, meta.deletion_timestamp is not None)
             self._by_namespace.setdefault(meta.namespace, {})[key] = kind
-            kind.counters = [counter for counter in self._counters.values() if kind.matches(counter.match)]
+            kind.counters = [counter for counter in self._counters if kind.matches(counter.match)]
         kind.rows[row] = kind.rows.get(row, 0) + 1
         for counter in kind.counters:
             counter.add(row, 1, self._table.capacity)
@@ -188,10 +198,10 @@ class PodCounts(DerivedState):
 
     one_per_cluster = True
 
-    def __init__(self, cluster: "Cluster", kept: int = QUESTIONS_KEPT) -> None:
+    def __init__(self, cluster: "Cluster", max_bytes: int = QUERY_BYTES) -> None:
         super().__init__(cluster)
         table = cluster.nodes
-        self._placed, self._hidden = _Counters(table, kept), _Counters(table, kept)
+        self._placed, self._hidden = _Counters(table, max_bytes), _Counters(table, max_bytes)
         self.at_close(table.on_pods(self._placed.place, self._placed.displace))
         self.at_close(table.hidden.on_pods(self._hidden.place, self._hidden.displace))
 

@@ -12,12 +12,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from koordpy.api.core import Pod, PodSpec, PodStatus
-from koordpy.api.meta import KubeObject, ObjectMeta, OwnerReference
+from koordpy.api.meta import KubeObject, ObjectMeta
+from koordpy.lib.bounded_cache import BoundedCache, text_size
 
 T = TypeVar("T", bound=KubeObject)
 
-LIMIT = 500_000
-"""The number of remembered parts; beyond it the memory is cleared."""
+PART_BYTES = 32 << 20
+"""The budget of remembered parts. Those that are forgotten stay with the objects that have them; later equal
+ones are shared anew."""
+
+TEXT_BYTES = 8 << 20
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -25,61 +29,46 @@ _encode = msgspec.msgpack.Encoder().encode
 class Sharing:
     """Replaces parts of freshly decoded objects by equal ones that were seen before."""
 
-    def __init__(self, limit: int = LIMIT) -> None:
-        self._limit = limit
-        self._texts: dict[Any, Any] = {}
-        self._parts: dict[str, dict[bytes, Any]] = {field: {} for field in _FIELDS}
-        self._belongings: dict[bytes, tuple[str, dict[str, str], list[OwnerReference]]] = {}
-        self._specs: dict[bytes, PodSpec] = {}
-
-    def __len__(self) -> int:
-        return sum(map(len, self._all()))
+    def __init__(self, *, part_bytes: int = PART_BYTES, text_bytes: int = TEXT_BYTES) -> None:
+        self._text = BoundedCache[str | None, Any]("shared_texts", text_bytes, _itself, text_size).get
+        self._parts = BoundedCache[tuple[str, bytes], Any]("shared_parts", part_bytes, _itself)
 
     def of(self, type_: type[T]) -> Callable[[T], None]:
         """Return a function that shares the parts of an object of a type, in place."""
         return self._share_pod if type_ is Pod else self._share_object  # type: ignore[return-value]
 
-    def forget_if_full(self) -> None:
-        """Clear the memory if it is full."""
-        if len(self) > self._limit:
-            for known in self._all():
-                known.clear()
-
-    def _all(self) -> tuple[dict[Any, Any], ...]:
-        return (self._texts, self._belongings, self._specs, *self._parts.values())
-
     def _share_object(self, obj: KubeObject) -> None:
-        text = self._texts.setdefault
+        text = self._text
         meta = obj.metadata
-        meta.generate_name = text(meta.generate_name, meta.generate_name)
-        meta.creation_timestamp = text(meta.creation_timestamp, meta.creation_timestamp)
+        meta.generate_name = text(meta.generate_name)
+        meta.creation_timestamp = text(meta.creation_timestamp)
         if meta.annotations:
-            meta.annotations = {text(key, key): value for key, value in meta.annotations.items()}
+            meta.annotations = {text(key): value for key, value in meta.annotations.items()}
         _share_empty(meta, _METADATA_LISTS)
         belonging = meta.namespace, meta.labels, meta.owner_references
-        key = _encode(belonging)
-        shared = self._belongings.get(key)
+        key = "belonging", _encode(belonging)
+        shared = self._parts.known(key)
         if shared is None:
-            meta.namespace = text(meta.namespace, meta.namespace)
+            meta.namespace = text(meta.namespace)
             self._share_parts(meta, _METADATA)
-            self._belongings[key] = meta.namespace, meta.labels, meta.owner_references
+            self._parts.setdefault(key, (meta.namespace, meta.labels, meta.owner_references))
         else:
             meta.namespace, meta.labels, meta.owner_references = shared
 
     def _share_pod(self, pod: Pod) -> None:
         self._share_object(pod)
-        text = self._texts.setdefault
+        text = self._text
         pod.spec = self._shared_spec(pod.spec)
         status = pod.status
-        status.phase = text(status.phase, status.phase)
-        status.qos_class = text(status.qos_class, status.qos_class)
-        status.start_time = text(status.start_time, status.start_time)
+        status.phase = text(status.phase)
+        status.qos_class = text(status.qos_class)
+        status.start_time = text(status.start_time)
         _share_empty(status, _POD_STATUS_LISTS)
-        conditions, seen = status.conditions, self._parts["conditions"].setdefault
+        conditions, seen = status.conditions, self._parts.setdefault
         for i, condition in enumerate(conditions):
-            conditions[i] = seen(_encode(condition), condition)
+            conditions[i] = seen(("conditions", _encode(condition)), condition)
         for container in status.container_statuses:
-            container.name = text(container.name, container.name)
+            container.name = text(container.name)
             if container.resources is not None or container.allocated_resources:
                 self._share_parts(container, _CONTAINER_STATUS)
 
@@ -87,14 +76,14 @@ class Sharing:
         """Return an equal spec: a copy of the workload's, except for the node and the volumes' names."""
         node, volumes = spec.node_name, spec.volumes
         spec.node_name, spec.volumes = "", _EMPTY
-        key = _encode(spec)
-        shared = self._specs.get(key)
+        key = "spec", _encode(spec)
+        shared = self._parts.known(key)
         if shared is None:
             self._share_parts(spec, _POD_SPEC)
             _share_empty(spec, _POD_SPEC_LISTS)
-            shared = self._specs[key] = spec
-        own = copy(shared)
-        own.node_name = self._texts.setdefault(node, node)
+            shared = self._parts.setdefault(key, spec)
+        own: PodSpec = copy(shared)
+        own.node_name = self._text(node)
         if volumes:
             own.volumes = volumes
         return own
@@ -103,7 +92,11 @@ class Sharing:
         """Share fields one by one among all objects with an equal value."""
         for field in fields:
             value = getattr(obj, field)
-            setattr(obj, field, self._parts[field].setdefault(_encode(value), value))
+            setattr(obj, field, self._parts.setdefault((field, _encode(value)), value))
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _share_empty(obj: Any, fields: tuple[str, ...]) -> None:
@@ -138,5 +131,3 @@ _CONTAINER_STATUS = ("resources", "allocated_resources")
 _METADATA_LISTS = _lists_of(ObjectMeta, _METADATA)
 _POD_SPEC_LISTS = _lists_of(PodSpec, _POD_SPEC)
 _POD_STATUS_LISTS = _lists_of(PodStatus)
-_FIELDS = (*_METADATA, *_POD_SPEC, "conditions", *_CONTAINER_STATUS)
-"""Fields whose values are shared as a whole; equal bytes mean equal values only within one field."""

@@ -68,6 +68,23 @@ class BoundedCache(Generic[K, V]):
     def __len__(self) -> int:
         return self._budget.entries
 
+    def known(self, key: K) -> V | None:
+        """Return the result for a key, None if it is not cached."""
+        found = self._young.get(key)
+        if found is None:
+            found = self._old.get(key)
+            if found is not None:
+                self._remember(key, found)
+        return found
+
+    def setdefault(self, key: K, value: V) -> V:
+        """Return the result for a key; without one `value`, which is kept. Not for results that are None."""
+        found = self.known(key)
+        if found is None:
+            self._remember(key, value)
+            return value
+        return found
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
@@ -79,11 +96,14 @@ class BoundedCache(Generic[K, V]):
         value: V = self._old.get(key, _NOTHING)
         if value is _NOTHING:
             value = self._function(key)
+        self._remember(key, value)
+        return value
+
+    def _remember(self, key: K, value: V) -> None:
         size = self._size(key, value)
         if size <= self._budget.largest:
             with self._lock:
                 self._keep(key, value, size)
-        return value
 
     def _keep(self, key: K, value: V, size: int) -> None:
         if key in self._young:

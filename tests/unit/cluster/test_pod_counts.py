@@ -58,7 +58,7 @@ def test_counts_are_those_of_the_pods_that_are_there(
 ) -> None:
     cluster = Cluster()
     table = cluster.nodes
-    counts = cluster.shared(PodCounts, kept=3)
+    counts = cluster.shared(PodCounts, max_bytes=8 * 1700)
     for sequence in (before, after):
         play(cluster, sequence)
         for match in asked:

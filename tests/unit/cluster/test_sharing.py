@@ -7,6 +7,7 @@ import msgspec
 from koordpy.api.core import Container, ContainerStatus, Pod, PodSpec, PodStatus, Toleration, Volume
 from koordpy.api.meta import Condition, ObjectMeta, OwnerReference
 from koordpy.cluster.sharing import Sharing
+from koordpy.lib import byte_budget
 
 
 def pod(name: str) -> Pod:
@@ -63,12 +64,21 @@ def test_equal_parts_are_one_object_and_different_ones_are_not() -> None:
     assert a.metadata.annotations != b.metadata.annotations
 
 
-def test_memory_of_parts_is_bounded() -> None:
-    sharing = Sharing(limit=100)
+def test_memory_of_parts_is_bounded_whatever_their_number_and_size() -> None:
+    sharing = Sharing(part_bytes=1 << 20, text_bytes=1 << 16)
     share = sharing.of(Pod)
+    before = held()
     for i in range(300):
         one = pod(f"p{i}")
-        one.metadata.labels = {"unique": str(i)}
+        one.metadata.labels = {f"unique-{number}": str(i) for number in range(200)}
+        one.spec.tolerations = [Toleration(key=f"{i}-{number}") for number in range(100)]
+        one.metadata.generate_name = f"{i}" * 500
         share(one)
-        sharing.forget_if_full()
-    assert len(sharing) < 150
+        parts, texts = (now - then for now, then in zip(held(), before, strict=True))
+        assert parts <= 1 << 20
+        assert texts <= 1 << 16
+
+
+def held() -> tuple[int, int]:
+    used = byte_budget.usage()
+    return used["shared_parts"].held, used["shared_texts"].held

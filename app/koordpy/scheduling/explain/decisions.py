@@ -21,11 +21,13 @@ from koordpy.api.core import Pod
 from koordpy.api.meta import format_micro_time
 from koordpy.api.reservation_annotations import allocated_name
 from koordpy.api.reserve_pod import is_reserve_pod, reservation_name_of
+from koordpy.lib.byte_budget import ByteBudget
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.outcome import FilterOutcome, Scores
 from koordpy.scheduling.interface.status import Status
 
 from .explained import Best, NodeScore, Rejected, Rejection, rejected, rejections
+from .remembered_pod import POD_FACTOR, cut, remembered
 
 log = logging.getLogger(__name__)
 
@@ -43,12 +45,18 @@ Step = Literal["begun", "scored"] | Outcome
 Listener = Callable[["Decision", Step], None]
 """Called at each step. It must be quick, and must not keep decisions that have ended."""
 
+MOST_REJECTIONS = 200
+"""Distinct rejections that are kept of an attempt that is condensed."""
+
 KEPT = 200
 """Attempts that are remembered by default."""
 
-NODES_IN_FULL = 500_000
-"""Nodes of attempts whose arrays are kept, about 60 bytes each; older attempts are reduced to what is shown
-of them. That takes time, and with a few hundred nodes an attempt is forgotten before its turn comes."""
+NODE_BYTES = 60
+"""Of an attempt's arrays, for each node."""
+
+MAX_BYTES = 32 << 20
+"""The budget of attempts whose pods and arrays are kept; older attempts are reduced to what is shown of them.
+That takes time, and with a few hundred nodes an attempt is forgotten before its turn comes."""
 
 
 class DecisionModel(BaseModel):
@@ -93,10 +101,16 @@ class _Facts:
 class Decision:
     """One scheduling attempt in progress."""
 
-    def __init__(self, pod: Pod, profile: str, started: datetime, weights: dict[str, int]) -> None:
+    def __init__(
+        self, pod: Pod, profile: str, started: datetime, weights: dict[str, int], *, pod_bytes: int = 4096
+    ) -> None:
+        """`pod_bytes` is about the length of the pod's JSON text."""
         self.number = 0
         """The sequence number of the attempt in this process."""
+        self.size = POD_FACTOR * pod_bytes
+        """Bytes, by estimate, until it is condensed."""
         self.pod = pod
+        """The pod; once the decision is condensed only its identity, see `remembered_pod`."""
         self.profile = profile
         self.started = started
         self.weights = weights
@@ -153,9 +167,11 @@ class Decision:
         self.milliseconds[verb] = round(seconds * 1000, 3)
 
     def condense(self) -> None:
-        """Drop the arrays, keeping what will be shown of them."""
+        """Drop the pod and the arrays, keeping what will be shown of them."""
         self._condensed = self._facts()
         self.outcome = self.scores = self.state = None
+        self.pod = remembered(self.pod)
+        self.message = cut(self.message)
 
     def _facts(self) -> _Facts:
         if self._condensed is not None:
@@ -166,8 +182,8 @@ class Decision:
         return _Facts(
             len(outcome.nodes),
             int(outcome.feasible.sum()),
-            outcome.message() if self.result == "unschedulable" else "",
-            list(rejected(outcome)),
+            cut(outcome.message()) if self.result == "unschedulable" else "",
+            list(islice(rejected(outcome), MOST_REJECTIONS)),
             Best.of(self.scores, chosen=self.chosen) if self.scores is not None else None,
         )
 
@@ -201,8 +217,8 @@ class Decisions:
 
     def __init__(self, kept: int = KEPT) -> None:
         self._decisions: deque[Decision] = deque(maxlen=kept)
-        self._in_full: deque[tuple[Decision, int]] = deque()
-        self._nodes_in_full = 0
+        self._in_full: deque[Decision] = deque()
+        self._budget = ByteBudget("decisions", MAX_BYTES)
         self._listeners: tuple[Listener, ...] = ()
         self._begun = 0
 
@@ -221,6 +237,8 @@ class Decisions:
         decision.number = self._begun
         decision.listened_to(self._tell)
         self._decisions.append(decision)
+        self._in_full.append(decision)
+        self._budget.add(decision.size)
         self._tell(decision, "begun")
 
     def _tell(self, decision: Decision, step: Step) -> None:
@@ -233,20 +251,23 @@ class Decisions:
     def filtered(self, decision: Decision, outcome: FilterOutcome, state: CycleState | None = None) -> None:
         """Record the result of an attempt's filters, and its cycle state."""
         decision.outcome, decision.state = outcome, state
-        nodes = 0 if decision.evaluated_for else len(outcome.nodes)  # another attempt's arrays
-        self._in_full.append((decision, nodes))
-        self._nodes_in_full += nodes
-        if self._nodes_in_full > 2 * NODES_IN_FULL or len(self._in_full) > 2 * (self._decisions.maxlen or 1):
+        if decision.number and not decision.evaluated_for:  # else the arrays are another attempt's
+            arrays = NODE_BYTES * len(outcome.nodes)
+            decision.size += arrays
+            self._budget.add(arrays, entries=0)
+        if self._budget.held > 2 * self._budget.limit or len(self._in_full) > 2 * (
+            self._decisions.maxlen or 1
+        ):
             self.tidy()
         self._tell(decision, "filtered")
 
     def tidy(self) -> None:
         """Reduce old attempts to what is shown of them; call it when no request is waiting."""
         most = self._decisions.maxlen or 0
-        while self._in_full and (self._nodes_in_full > NODES_IN_FULL or len(self._in_full) > most):
-            decision, nodes = self._in_full.popleft()
-            self._nodes_in_full -= nodes
-            if len(self._in_full) < most:
+        while self._in_full and (self._budget.is_exceeded or len(self._in_full) > most):
+            decision = self._in_full.popleft()
+            self._budget.remove(decision.size)
+            if len(self._in_full) < most or self._listeners:  # else nothing refers to it any more
                 decision.condense()
 
     def recent(

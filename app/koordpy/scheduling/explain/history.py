@@ -17,11 +17,20 @@ from pydantic import BaseModel
 
 from koordpy.api.core import Pod
 from koordpy.api.meta import Condition, format_micro_time, parse_time
+from koordpy.lib.byte_budget import ByteBudget
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome
 
+from .remembered_pod import cut, remembered
+
+MAX_BYTES = 24 << 20
+"""The budget of all lives."""
+
 PODS = 5_000
 """Pods whose lives are remembered by default; pods that still wait are forgotten last."""
+
+MOST_NAMES = 100
+"""Scheduler names for which pods are counted; pods choose their names."""
 
 STEPS = 48
 """Latest steps of a life that are kept."""
@@ -107,6 +116,8 @@ class Life:
     steps: deque[Step] = field(default_factory=lambda: deque(maxlen=STEPS))
     dropped: int = 0
     """Steps that were forgotten."""
+    size: int = 1500
+    """Bytes, by estimate; a pod that is in the store is not counted."""
     cycles: int = 0
     """Filter calls about the pod."""
     binding_to: str = ""
@@ -118,6 +129,7 @@ class Life:
         Two steps that alternate (an attempt, and kube-scheduler's report of it) are both counted.
         """
         steps = self.steps
+        step.message = cut(step.message)
         for back in (-1, -2)[: len(steps)]:
             earlier = steps[back]
             if earlier.is_again(step):
@@ -128,6 +140,8 @@ class Life:
                 break
         if len(steps) == STEPS:
             self.dropped += 1
+            self.size -= _size(steps[0])
+        self.size += _size(step)
         steps.append(step)
 
     @property
@@ -187,7 +201,9 @@ class Histories:
         self.calls = 0
         """Filter calls so far, for any pod."""
         self.bound_elsewhere: Counter[str] = Counter()
-        """Pods that were seen waiting and then bound without any call to koordpy, by schedulerName."""
+        """Pods that were seen waiting and then bound without any call to koordpy, by schedulerName; of
+        `MOST_NAMES` names."""
+        self._budget = ByteBudget("histories", MAX_BYTES)
         if pods:
             handle.on(Pod, self._added, self._updated, self._deleted)
 
@@ -224,7 +240,7 @@ class Histories:
         refused = [(refusals.plugin, len(refusals.indexes)) for refusals in outcome.refusals]
         what = What.FILTERED if feasible else What.UNSCHEDULABLE
         evaluated = len(outcome.nodes) + len(outcome.absent)
-        life.add(Step(at, what, "", message, evaluated, feasible, refused))
+        self._add(life, Step(at, what, "", message, evaluated, feasible, refused))
 
     def broke(self, pod: Pod, message: str) -> None:
         """Record a filter call that ended with an error."""
@@ -233,26 +249,26 @@ class Histories:
         life = self._life(pod, at)
         if life is not None:
             life.cycles += 1
-            life.add(Step(at, What.ERROR, message=message))
+            self._add(life, Step(at, What.ERROR, message=message))
 
     def binding(self, uid: str, node_name: str) -> None:
         """Record a bind call."""
         life = self._known(uid)
         if life is not None:
             life.binding_to = node_name
-            life.add(Step(self._clock.now(), What.BINDING, node_name))
+            self._add(life, Step(self._clock.now(), What.BINDING, node_name))
 
     def waiting(self, uid: str, message: str) -> None:
         """Record that the pod waits in Permit."""
         life = self._known(uid)
         if life is not None:
-            life.add(Step(self._clock.now(), What.WAITING, life.binding_to, message))
+            self._add(life, Step(self._clock.now(), What.WAITING, life.binding_to, message))
 
     def allowed(self, uid: str) -> None:
         """Record that the pod was allowed to proceed."""
         life = self._known(uid)
         if life is not None:
-            life.add(Step(self._clock.now(), What.ALLOWED, life.binding_to))
+            self._add(life, Step(self._clock.now(), What.ALLOWED, life.binding_to))
 
     def bind_ended(self, uid: str, node_name: str, error: str) -> None:
         """Record the answer to a bind call; no error means that the pod is bound."""
@@ -260,7 +276,7 @@ class Histories:
         if life is None:
             return
         if error:
-            life.add(Step(self._clock.now(), What.FAILED, node_name, error))
+            self._add(life, Step(self._clock.now(), What.FAILED, node_name, error))
         elif not life.is_over:  # the watch may have been faster
             self._end(uid, life, Step(self._clock.now(), What.BOUND, node_name))
 
@@ -278,10 +294,10 @@ class Histories:
             self._waiting[uid] = self._over.pop(uid)
         life.pod = pod
         if pod.metadata.deletion_timestamp:
-            life.add(Step(now, What.DELETING))
+            self._add(life, Step(now, What.DELETING))
         condition = unscheduled(pod)
         if condition is not None and condition.reason != "SchedulingGated":
-            life.add(Step(now, What.REPORTED, message=condition.message or condition.reason))
+            self._add(life, Step(now, What.REPORTED, message=condition.message or condition.reason))
 
     def _updated(self, old: Pod, pod: Pod) -> None:
         uid = pod.metadata.uid
@@ -294,15 +310,15 @@ class Histories:
         now = self._clock.now()
         gates, gates_before = _gates(pod), _gates(old)
         if gates != gates_before:
-            life.add(Step(now, What.GATED if gates else What.UNGATED, message=gates or gates_before))
+            self._add(life, Step(now, What.GATED if gates else What.UNGATED, message=gates or gates_before))
         if pod.metadata.deletion_timestamp and not old.metadata.deletion_timestamp:
-            life.add(Step(now, What.DELETING))
+            self._add(life, Step(now, What.DELETING))
         nominated = pod.status.nominated_node_name
         if nominated and nominated != old.status.nominated_node_name:
-            life.add(Step(now, What.NOMINATED, nominated))
+            self._add(life, Step(now, What.NOMINATED, nominated))
         told, told_before = unscheduled(pod), unscheduled(old)
         if told is not None and told.reason != "SchedulingGated" and told != told_before:
-            life.add(Step(now, What.REPORTED, message=told.message or told.reason))
+            self._add(life, Step(now, What.REPORTED, message=told.message or told.reason))
         if pod.spec.node_name:
             self._bound(uid, life, now)
 
@@ -311,7 +327,9 @@ class Histories:
         if life.binding_to == pod.spec.node_name or (self._is_light and life.cycles):
             self._end(uid, life, Step(now, What.BOUND, pod.spec.node_name))
             return
-        self.bound_elsewhere[pod.spec.scheduler_name or "default-scheduler"] += 1
+        name = pod.spec.scheduler_name or "default-scheduler"
+        if name in self.bound_elsewhere or len(self.bound_elsewhere) < MOST_NAMES:
+            self.bound_elsewhere[name] += 1
         message = "koordpy was not called to bind it" if life.cycles else "koordpy was never called for it"
         self._end(uid, life, Step(now, What.BOUND_BY_OTHERS, pod.spec.node_name, message))
 
@@ -333,17 +351,27 @@ class Histories:
             return life
         live = self._pods.by_key(pod.metadata.key)
         waits = live is not None and live.metadata.uid == uid and not live.spec.node_name
-        life = Life(pod, at)
+        life = Life(pod if waits else remembered(pod), at)
         (self._waiting if waits else self._over)[uid] = life
-        life.steps.append(Step(at, What.SEEN))
+        self._budget.add(life.size)
+        self._add(life, Step(at, What.SEEN))
         if gates := _gates(pod):
-            life.steps.append(Step(at, What.GATED, message=gates))
-        while len(self) > self._most:
-            (self._over or self._waiting).popitem(last=False)
+            self._add(life, Step(at, What.GATED, message=gates))
         return life
 
-    def _end(self, uid: str, life: Life, step: Step) -> None:
+    def _add(self, life: Life, step: Step) -> None:
+        """Add a step, and forget the lives beyond the limits."""
+        size = life.size
         life.add(step)
+        self._budget.add(life.size - size, entries=0)
+        while len(self) > 1 and (len(self) > self._most or self._budget.is_exceeded):
+            _, forgotten = (self._over or self._waiting).popitem(last=False)
+            self._budget.remove(forgotten.size)
+
+    def _end(self, uid: str, life: Life, step: Step) -> None:
+        self._add(life, step)
+        if step.what is What.DELETED:
+            life.pod = remembered(life.pod)
         if self._waiting.pop(uid, None) is not None:
             self._over[uid] = life
 
@@ -368,3 +396,7 @@ def created(pod: Pod) -> datetime | None:
 
 def _gates(pod: Pod) -> str:
     return ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+
+
+def _size(step: Step) -> int:
+    return 300 + len(step.message) + 100 * len(step.refused)

@@ -12,9 +12,11 @@ import numpy as np
 
 from koordpy.api.core import Pod
 from koordpy.cluster.nodes import NodeSet
+from koordpy.lib.byte_budget import ByteBudget
 from koordpy.lib.clock import Clock
 from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.explain.decisions import Decision
+from koordpy.scheduling.explain.remembered_pod import POD_FACTOR, remembered
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.outcome import Scores
@@ -23,9 +25,12 @@ MOST_KEPT = 10_000
 KEPT_SECONDS = 20 * 60.0
 """Longer than the longest wait in Permit."""
 
-NODES_IN_FULL = 200_000
-"""Nodes of attempts that are kept with all that was found out about them, some 200 bytes each: 40 attempts at
-5,000 nodes. A bind call that is further behind filters its node again."""
+NODE_BYTES = 200
+"""Of an attempt, for each node."""
+
+MAX_BYTES = 40 << 20
+"""The budget of attempts that are kept with all that was found out about them: 40 attempts at 5,000 nodes. A
+bind call that is further behind filters its node again."""
 
 
 @dataclass(slots=True)
@@ -52,7 +57,9 @@ class Attempt:
     is_superseded: bool = False
     """Whether the attempt was ended from outside while its bind waited."""
     is_condensed: bool = False
-    """Whether `state` is empty again."""
+    """Whether `state` is empty again, and `pod` only the pod's identity."""
+    pod_bytes: int = 4096
+    """About the length of the pod's JSON text."""
 
     @property
     def binding_to(self) -> str:
@@ -63,6 +70,13 @@ class Attempt:
     def is_waiting(self) -> bool:
         """Whether a Permit plugin makes the pod wait."""
         return self.placement is not None and self.placement.is_waiting
+
+    @property
+    def size(self) -> int:
+        """Bytes, by estimate, until it is condensed."""
+        outcome = self.decision.outcome
+        nodes = 0 if outcome is None or self.decision.evaluated_for else len(outcome.nodes)
+        return NODE_BYTES * nodes + POD_FACTOR * self.pod_bytes
 
     def has_kept(self, row: int) -> bool:
         """Return whether a node passed the filters of this attempt."""
@@ -77,6 +91,7 @@ class Attempt:
         """Let go of everything that a bind call, or another prioritize call, can find out again."""
         self.shed()
         self.state = self.framework.new_state()
+        self.pod = remembered(self.pod)
         self.is_condensed = True
         self.decision.condense()
 
@@ -88,11 +103,10 @@ class Attempts:
     clock: Clock
     most: int = MOST_KEPT
     seconds: float = KEPT_SECONDS
-    nodes_in_full: int = NODES_IN_FULL
+    budget: ByteBudget = field(default_factory=lambda: ByteBudget("attempts", MAX_BYTES))
     _attempts: OrderedDict[str, Attempt] = field(default_factory=OrderedDict)
     _in_full: OrderedDict[str, tuple[Attempt, int]] = field(default_factory=OrderedDict)
-    """Attempts that are not condensed, oldest first, with their numbers of nodes."""
-    _nodes: int = 0
+    """Attempts that are not condensed, oldest first, with their bytes."""
 
     def __len__(self) -> int:
         return len(self._attempts)
@@ -113,12 +127,11 @@ class Attempts:
         uid = attempt.pod.metadata.uid
         self._drop(uid)
         self._attempts[uid] = attempt
-        outcome = attempt.decision.outcome
-        if outcome is not None and not attempt.decision.evaluated_for:  # those arrays are another attempt's
-            self._in_full[uid] = attempt, len(outcome.nodes)
-            self._nodes += len(outcome.nodes)
-            if self._nodes > 2 * self.nodes_in_full:
-                self.tidy()
+        size = attempt.size
+        self._in_full[uid] = attempt, size
+        self.budget.add(size)
+        if self.budget.held > 2 * self.budget.limit:
+            self.tidy()
         while self._attempts:
             oldest_uid, oldest = next(iter(self._attempts.items()))
             if not (self._is_old(oldest) or len(self._attempts) > self.most):
@@ -138,16 +151,18 @@ class Attempts:
 
     def _drop(self, uid: str) -> None:
         self._attempts.pop(uid, None)
-        self._nodes -= self._in_full.pop(uid, (None, 0))[1]
+        known = self._in_full.pop(uid, None)
+        if known is not None:
+            self.budget.remove(known[1])
 
     def tidy(self) -> None:
         """Condense the oldest attempts beyond the limit; call it when no answer is waited for.
 
         The latest stays, which is still to be scored.
         """
-        while self._nodes > self.nodes_in_full and len(self._in_full) > 1:
-            _, (attempt, nodes) = self._in_full.popitem(last=False)
-            self._nodes -= nodes
+        while self.budget.is_exceeded and len(self._in_full) > 1:
+            _, (attempt, size) = self._in_full.popitem(last=False)
+            self.budget.remove(size)
             if (
                 attempt.placement is None
             ):  # else its nodes are dropped already, and its plugins need the state

@@ -179,7 +179,7 @@ class BindCycle:
         pod = self.handle.cluster.store(Pod).get(args.pod_namespace, args.pod_name)
         if pod is None:
             attempt = self.attempts.get(args.pod_uid)
-            if attempt is not None and attempt.pod.metadata.key == _key(args):
+            if attempt is not None and not attempt.is_condensed and attempt.pod.metadata.key == _key(args):
                 return attempt.pod, ""
         if (pod is None or pod.metadata.uid != args.pod_uid) and self.handle.client is not None:
             try:

@@ -29,6 +29,11 @@ class Candidates:
                 raise BadBody("neither NodeNames nor Nodes is given")
             self.full_nodes = {wire.node_name_of(item): item for item in args.nodes.items}
 
+    @property
+    def bytes(self) -> int:
+        """The length of the names, or of the Node objects, as they were received."""
+        return len(self.text) + sum(memoryview(node).nbytes for node in self.full_nodes.values())
+
     @cached_property
     def names(self) -> Sequence[str]:
         """The names, in the order received."""

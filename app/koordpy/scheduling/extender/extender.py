@@ -150,8 +150,11 @@ class Extender:
         weights = (
             framework.weights if self._chooser is None else self._chooser.weights(pod.spec.scheduler_name)
         )
-        decision = Decision(pod, framework.profile_name, self.clock.now(), weights)
-        attempt = Attempt(pod, framework, framework.new_state(), decision, self.clock.monotonic())
+        pod_bytes = len(body) - candidates.bytes
+        decision = Decision(pod, framework.profile_name, self.clock.now(), weights, pod_bytes=pod_bytes)
+        attempt = Attempt(
+            pod, framework, framework.new_state(), decision, self.clock.monotonic(), pod_bytes=pod_bytes
+        )
         self.decisions.begin(decision)
         refusal = self.binds.supersede(attempt)
         if refusal:

@@ -5,7 +5,6 @@ node is unchanged. A memo holds one number per row of the node table with the ge
 valid, so that a repeated query for 5,000 unchanged nodes costs two array lookups.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
 
 import numpy as np
@@ -13,9 +12,11 @@ from numpy.typing import DTypeLike, NDArray
 
 from koordpy.api.core import Node
 from koordpy.cluster.nodes import NodeSet, NodeTable
+from koordpy.lib.bounded_lru import BoundedLru
+from koordpy.lib.deep_size import deep_size
 
-ANSWERS_KEPT = 512
-"""The number of memos of a `MemoCache`: about one per workload being scheduled."""
+MAX_BYTES = 8 << 20
+"""The budget of a `MemoCache`: a memo per workload being scheduled, and node, takes 9 to 16 bytes."""
 
 
 class NodeMemo:
@@ -28,6 +29,11 @@ class NodeMemo:
         self._answer = answer
         self._generation = np.full(table.capacity, -1, np.int64)
         self._values: NDArray[np.int64] = np.zeros(table.capacity, dtype)
+
+    @property
+    def bytes(self) -> int:
+        """The memory of the numbers."""
+        return self._generation.nbytes + self._values.nbytes
 
     def of(self, nodes: NodeSet) -> NDArray[np.int64]:
         """Return (n,) the answers for the nodes of a set."""
@@ -47,20 +53,18 @@ class NodeMemo:
 
 
 class MemoCache:
-    """Memos by requesting object; the least recently used ones are dropped."""
+    """Memos by requesting object; the least recently used ones are dropped beyond a budget of bytes."""
 
-    def __init__(self, table: NodeTable, dtype: DTypeLike = np.int64, size: int = ANSWERS_KEPT) -> None:
-        self._table, self._dtype, self._size = table, dtype, size
-        self._memos: OrderedDict[int, tuple[object, NodeMemo]] = OrderedDict()
+    def __init__(self, table: NodeTable, dtype: DTypeLike = np.int64, max_bytes: int = MAX_BYTES) -> None:
+        self._table, self._dtype = table, dtype
+        self._memos: BoundedLru[int, tuple[object, NodeMemo]] = BoundedLru("node_memos", max_bytes)
 
     def of(self, asker: object, answer: Callable[[Node], int]) -> NodeMemo:
         """Return the memo of `asker` (by identity; it is kept alive), made with `answer` the first time."""
         known = self._memos.get(id(asker))
         if known is not None:
-            self._memos.move_to_end(id(asker))
             return known[1]
         memo = NodeMemo(self._table, answer, self._dtype)
-        self._memos[id(asker)] = (asker, memo)
-        if len(self._memos) > self._size:
-            self._memos.popitem(last=False)
+        size = 500 + memo.bytes + deep_size(asker, self._memos.largest)
+        self._memos.put(id(asker), (asker, memo), size)
         return memo

@@ -4,7 +4,6 @@ The values of a label are numbered, and a node's number is kept until the node c
 is then counting numbers in an array. A node without the label has the number 0.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable
 
 import numpy as np
@@ -14,11 +13,16 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.derived_state import DerivedState, Snapshot
 from koordpy.cluster.nodes import NodeSet, NodeTable
+from koordpy.lib.bounded_lru import BoundedLru
 
 from .node_memo import NodeMemo
 
-KEYS_KEPT = 64
-"""Labels whose numbers are remembered."""
+MAX_BYTES = 8 << 20
+"""The budget of the numbers of labels' values."""
+
+
+_NODE_BYTES = 50
+"""Of a label, by estimate: two numbers, and now and then a new value."""
 
 
 class Domains:
@@ -63,7 +67,7 @@ class Topology(DerivedState):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._table = cluster.nodes
-        self._by_key: OrderedDict[str, Domains] = OrderedDict()
+        self._by_key: BoundedLru[str, Domains] = BoundedLru("topology_domains", MAX_BYTES)
 
     def snapshot(self) -> Snapshot:
         """Return nothing: no event changes this state, numbers are looked up by a node's generation."""
@@ -77,11 +81,9 @@ class Topology(DerivedState):
         """
         known = self._by_key.get(key)
         if known is not None and known.size <= 2 * self._table.capacity:
-            self._by_key.move_to_end(key)
             return known
-        domains = self._by_key[key] = Domains(self._table, key)
-        if len(self._by_key) > KEYS_KEPT:
-            self._by_key.popitem(last=False)
+        domains = Domains(self._table, key)
+        self._by_key.put(key, domains, 1000 + len(key) + _NODE_BYTES * self._table.capacity)
         return domains
 
     def having_all(self, keys: Iterable[str], nodes: NodeSet) -> Bool:

@@ -137,7 +137,7 @@ async def test_filters_run_again_before_anything_is_allocated() -> None:
 
 async def test_a_bind_after_many_other_filter_calls_filters_its_node_again() -> None:
     w = World(Ledger, pods=3)
-    w.extender.attempts.nodes_in_full = 2
+    w.extender.attempts.budget.limit = 1
     for index in range(3):
         w.filter(index)
     assert await w.bind(0) == ""

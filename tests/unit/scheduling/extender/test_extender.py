@@ -125,10 +125,10 @@ def test_attempts_are_bounded_in_number_and_age() -> None:
 
 def test_attempts_are_bounded_in_memory_and_answer_as_before() -> None:
     made = abc()
-    made.attempts.nodes_in_full = 9
     for index in range(5):
         _, attempt = made.filter(filter_body(pod_document(f"p{index}"), ["a", "aa", "b"]))
         assert attempt is not None
+        made.attempts.budget.limit = 3 * attempt.size
         made.score_ahead(attempt)
     kept = [attempt for attempt in made.attempts if attempt.kept is not None]
     assert [attempt.pod.metadata.name for attempt in kept] == ["p2", "p3", "p4"]
@@ -143,10 +143,10 @@ def test_attempts_are_bounded_in_memory_and_answer_as_before() -> None:
 
 def test_attempts_that_have_ended_take_no_memory_from_others() -> None:
     made = abc()
-    made.attempts.nodes_in_full = 4
     for index in range(9):
         _, attempt = made.filter(filter_body(pod_document(f"p{index}"), ["a", "aa"]))
         assert attempt is not None
+        made.attempts.budget.limit = 2 * attempt.size
         made.score_ahead(attempt)
         if 0 < index < 8:
             made.attempts.discard(attempt)

@@ -36,6 +36,9 @@ _ANYTHING = np.int64(-(1 << 63))
 
 _ALWAYS = ("cpu", "memory", "ephemeral-storage")
 
+MOST_UNKNOWN = 20
+"""Reported resources that no node has; pods may request thousands."""
+
 
 class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
     """Refuses nodes that lack a requested resource or have too many pods; scores the free resources."""
@@ -97,8 +100,13 @@ class NodeResourcesFit(Plugin, PreFilter, Filter, PreScore, Score, SignPlugin):
 
     @staticmethod
     def _refuse(nodes: NodeSet, needs: Mapping[str, int], free: NDArray[np.int64]) -> Verdict:
-        """Return the missing resources by node."""
+        """Return the missing resources by node; of those that no node has only the first `MOST_UNKNOWN`."""
         axis = nodes.table.resources
+        unknown = [name for name in needs if name not in axis]
+        if len(unknown) > MOST_UNKNOWN:
+            needs = {name: needs[name] for name in needs if name in axis} | dict.fromkeys(
+                unknown[:MOST_UNKNOWN], 1
+            )
         everywhere = np.ones(len(nodes), np.bool_)
         lacking = [free[:, PODS] < 1]
         never = [np.zeros(len(nodes), np.bool_)]
