@@ -176,6 +176,20 @@ def test_light_mode_is_one_value() -> None:
     assert not [name for _, _, name in found if name == "koordpy-reservations"]
 
 
+def test_client_certificates_are_one_value_and_what_the_component_gives() -> None:
+    found = rendered({"scheduler": {"clientCertificates": True}})
+    component = render.DEPLOY / "kustomize" / "components" / "extender-client-certificates"
+    config = found["ConfigMap", NAMESPACE, "koordpy-scheduler-config"]["data"]["kube-scheduler-config.yaml"]
+    assert config == yaml.safe_load((component / "kube-scheduler-config.yaml").read_text())
+    patch = yaml.safe_load((component / "deployment.yaml").read_text())["spec"]["template"]["spec"]
+    pod = found["Deployment", NAMESPACE, "koordpy-scheduler"]["spec"]["template"]["spec"]
+    for kind in ("initContainers", "containers"):
+        [ours], [theirs] = pod[kind], patch[kind]
+        assert theirs["volumeMounts"][0] in ours["volumeMounts"]
+        assert ours["args"] == theirs.get("args", ours["args"])
+    assert patch["volumes"][0] in pod["volumes"]
+
+
 @pytest.mark.parametrize("reservations", [True, False])
 def test_every_extender_may_hold_the_lease(reservations: bool) -> None:
     found = rendered({"scheduler": {"reservations": reservations}})

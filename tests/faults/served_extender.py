@@ -196,7 +196,7 @@ class ServedExtender:
 
 def shipped_profiles(*, light: bool) -> Document:
     """Return the shipped profiles with more plugins that count for a bind."""
-    full = data.deploy("kustomize", "components", "reservations", "koordpy-profiles.yaml")
+    full = data.deploy("kustomize", "components", "reservations", "koordpy-profiles-reservations.yaml")
     path = data.deploy("scheduler", "koordpy-profiles-light.yaml") if light else full
     document: Document = yaml.safe_load(path.read_text())
     document["profiles"] = document["profiles"][:1]  # default-scheduler

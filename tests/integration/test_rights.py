@@ -199,7 +199,7 @@ async def test_extender_with_reservations(
     tmp_path: Path, server: ApiServer, client: Client, connection: Recording
 ) -> None:
     folder = DEPLOY / "kustomize" / "components" / "reservations"
-    profiles = yaml.safe_load((folder / "koordpy-profiles.yaml").read_text())
+    profiles = yaml.safe_load((folder / "koordpy-profiles-reservations.yaml").read_text())
     for profile in profiles["profiles"]:
         [args] = [given["args"] for given in profile["pluginConfig"] if given["name"] == "Reservation"]
         args.update(gcIntervalSeconds=1, gcDurationSeconds=1)
@@ -230,7 +230,9 @@ async def test_extender_with_reservations(
         await until(lambda: any(found.is_available and found.metadata.name == "late" for found in held))
     about = ("reservations", "reservations/status", "events")
     found = {request for request in connection.requests if request.resource in about}
-    grants = grants_of("koordpy-scheduler", list(yaml.safe_load_all((folder / "rbac.yaml").read_text())))
+    files = (folder / "role" / "rbac.yaml", folder / "rbac.yaml")
+    documents = [document for path in files for document in yaml.safe_load_all(path.read_text())]
+    grants = grants_of("koordpy-scheduler", documents)
     assert refused(grants, found) == []
     assert sorted(map(str, unused(grants, found))) == [
         # No plugin annotates Reservations yet; no event comes twice within six minutes.

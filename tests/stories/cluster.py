@@ -94,7 +94,9 @@ class KoordpyProcess:
             "debug": {"port": self.ports["debug"]},
         }
         (folder / "koordpy.yaml").write_text(yaml.safe_dump(settings))
-        [profiles] = documents("kustomize", "components", "reservations", "koordpy-profiles.yaml")
+        [profiles] = documents(
+            "kustomize", "components", "reservations", "koordpy-profiles-reservations.yaml"
+        )
         for profile in profiles["profiles"]:
             profile["plugins"]["preBind"] = {"enabled": [{"name": "StoryStamp"}]}
         (folder / "profiles.yaml").write_text(yaml.safe_dump(profiles))

@@ -95,7 +95,10 @@ async def test_a_plugin_that_needs_the_bind_call_is_refused_at_start(
 async def test_the_page_shows_how_a_plugin_that_hands_things_out_is_refused(tmp_path: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "extender.md").read_text()
     [shown] = [line for line in page.splitlines() if line.startswith("koordpy: extender.mode")]
-    profiles = Path(__file__).parents[3] / "deploy/kustomize/components/reservations/koordpy-profiles.yaml"
+    profiles = (
+        Path(__file__).parents[3]
+        / "deploy/kustomize/components/reservations/koordpy-profiles-reservations.yaml"
+    )
     document = yaml.safe_load(profiles.read_text())
     document["profiles"] = [p for p in document["profiles"] if p["schedulerName"] == "koord-scheduler"]
     (tmp_path / "profiles.yaml").write_text(yaml.safe_dump(document))

@@ -16,6 +16,7 @@ from koordpy.admission.serving import failure_policy
 from koordpy.compose.parts import admission, debug
 from koordpy.controllers import host as controller_host
 from koordpy.descheduling import config as descheduling_config
+from koordpy.lib import certificates
 from koordpy.qos import gates as qos_gates
 from koordpy.scheduling.profiles import config as scheduling_config
 
@@ -138,6 +139,53 @@ def test_kubeadms_sidecar_is_the_deployments_but_for_whose_credentials_it_has() 
     command = cli.cli.commands["serve"]
     known = {option for parameter in command.params for option in parameter.opts}
     assert {argument.partition("=")[0] for argument in sidecar["args"][1:]} <= known
+
+
+def test_kubeadms_extender_serves_only_kube_scheduler_since_it_shares_the_machines_network() -> None:
+    patch = yaml.safe_load((DEPLOY / "kubeadm" / "kube-scheduler+strategic.yaml").read_text())
+    [sidecar], [scheduler] = patch["spec"]["initContainers"], patch["spec"]["containers"]
+    [argument] = [a for a in sidecar["args"] if a.startswith("--extender-cert-dir=")]
+    folder = argument.partition("=")[2]
+    [volume] = patch["spec"]["volumes"]
+    mount = {"name": volume["name"], "mountPath": folder}
+    assert "emptyDir" in volume
+    assert mount in sidecar["volumeMounts"]
+    assert scheduler["volumeMounts"] == [{**mount, "readOnly": True}]
+    config = yaml.safe_load((DEPLOY / "kubeadm" / "kube-scheduler-config.yaml").read_text())
+    assert config.pop("clientConnection") == {"kubeconfig": "/etc/kubernetes/scheduler.conf"}
+    for entry in config["extenders"]:
+        assert (entry["enableHTTPS"], entry["tlsConfig"]) == (True, client_certificate(folder))
+    assert config == with_client_certificates("scheduler/kube-scheduler-config.yaml", folder)
+
+
+def test_configurations_with_client_certificates_are_the_others_but_for_tls() -> None:
+    for plain, secured in (
+        ("scheduler/kube-scheduler-config.yaml", "scheduler/kube-scheduler-config-tls.yaml"),
+        (
+            "kustomize/base/extender/kube-scheduler-config.yaml",
+            "kustomize/components/extender-client-certificates/kube-scheduler-config.yaml",
+        ),
+    ):
+        found = yaml.safe_load((DEPLOY / secured).read_text())
+        assert found == with_client_certificates(plain, "/var/run/koordpy/extender")
+
+
+def with_client_certificates(path: str, folder: str) -> Document:
+    """Return a shipped configuration of kube-scheduler as it is with client certificates in a folder."""
+    found: Document = yaml.safe_load((DEPLOY / path).read_text())
+    for entry in found["extenders"]:
+        url = entry["urlPrefix"].replace("http://", "https://")
+        entry |= {"urlPrefix": url, "enableHTTPS": True, "tlsConfig": client_certificate(folder)}
+    return found
+
+
+def client_certificate(folder: str) -> Document:
+    names = {
+        "caFile": certificates.CA_CERT,
+        "certFile": certificates.CLIENT_CERT,
+        "keyFile": certificates.CLIENT_KEY,
+    }
+    return {field: f"{folder}/{name}" for field, name in names.items()}
 
 
 @pytest.mark.parametrize("name", [name for name, d in WORKLOADS.items() if d["kind"] == "Deployment"])
@@ -300,7 +348,8 @@ def test_kustomizations_name_what_is_there(path: Path) -> None:
     found = yaml.safe_load(path.read_text())
     named = [*found.get("resources", []), *found.get("components", [])]
     named += [patch["path"] for patch in found.get("patches", []) if "path" in patch]
-    named += [file for generator in found.get("configMapGenerator", []) for file in generator["files"]]
+    files = [file for generator in found.get("configMapGenerator", []) for file in generator["files"]]
+    named += [file.rpartition("=")[2] for file in files]  # NAME=FILE
     for name in named:
         assert (path.parent / name).exists(), name
     beside = {file.name for file in path.parent.glob("*.yaml")} - {path.name}

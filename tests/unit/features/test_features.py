@@ -172,7 +172,8 @@ def granted(part: Part) -> set[Right]:
 
 
 def of_component(name: str) -> set[Right]:
-    text = (DEPLOY / "kustomize" / "components" / name / "rbac.yaml").read_text()
+    folder = DEPLOY / "kustomize" / "components" / name
+    text = "\n---\n".join(path.read_text() for path in sorted(folder.rglob("rbac.yaml")))
     grants = grants_of("koordpy-scheduler", list(yaml.safe_load_all(text)))
     return {Right(g.verb, g.resource, g.group, g.namespace, g.name) for g in grants}
 
