@@ -49,7 +49,8 @@ class CronJobController(Controller):
             return None
         jobs = sorted(self._jobs.of(cron_job), key=created_at)
         await self._clean_up(cron_job, jobs)
-        active = [job for job in jobs if not is_finished(job)]
+        started = {item.get("uid") for item in cron_job.status.get("active") or ()}
+        active = [job for job in jobs if not is_finished(job) and _is_scheduled(job, started)]
         last = cron_job.status.get("lastScheduleTime")
         wait: float | None = None
         if not cron_job.spec.get("suspend") and cron_job.metadata.deletion_timestamp is None:
@@ -62,8 +63,8 @@ class CronJobController(Controller):
                 return None
             now = self._clock.now()
             due = self._due(cron_job, schedule, zone, now)
-            if due is not None and (started := await self._start(cron_job, active, due)) is not None:
-                active, last = started, format_time(due)
+            if due is not None and (running := await self._start(cron_job, active, due)) is not None:
+                active, last = running, format_time(due)
             following = schedule.next(now, zone)
             wait = None if following is None else (following - now).total_seconds() + _LATE
         await self._sync_status(cron_job, jobs, active, last)
@@ -175,6 +176,11 @@ def _reference(job: Job) -> Document:
         "name": meta.name,
         "uid": meta.uid,
     }
+
+
+def _is_scheduled(job: Job, started: set[str]) -> bool:
+    """Return whether a Job was created by the schedule, not by hand."""
+    return job.metadata.uid in started or _SCHEDULED in job.metadata.annotations
 
 
 def _zone(cron_job: CronJob) -> tzinfo:

@@ -45,7 +45,7 @@ class DaemonSetController(Controller):
             context.cluster.store(Pod), self._sets, self.queue, context.client, self._expectations
         )
         self._revisions = Revisions(context, self._sets, self.queue)
-        self._control = PodControl(context.client, self._expectations, self._events)
+        self._control = PodControl(context.client, self._expectations, self._events, context.rng)
         self._sets.subscribe(self._changed, lambda _, new: self._changed(new), self._gone)
         self._nodes.subscribe(self._node_changed, self._node_updated, self._node_changed)
 

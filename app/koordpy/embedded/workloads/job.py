@@ -46,7 +46,7 @@ class JobController(Controller):
         self._pods = Dependents(
             context.cluster.store(Pod), self._jobs, self.queue, context.client, self._expectations
         )
-        self._control = PodControl(context.client, self._expectations, self._events)
+        self._control = PodControl(context.client, self._expectations, self._events, context.rng)
         self._jobs.subscribe(self._changed, lambda _, new: self._changed(new), self._gone)
 
     def _changed(self, job: Job) -> None:

@@ -5,6 +5,7 @@ Source: Kubernetes, `pkg/controller/controller_utils.go`.
 
 import asyncio
 import logging
+import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from koordpy.cluster.events import NORMAL, WARNING, Recorder
 
 from .expectations import Expectations
 from .objects import Workload, owner_reference
+from .template_hash import suffix
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +46,11 @@ def pod_of(template: Document, owner: Workload, name: str, *, generate_name: str
 class PodControl:
     """Writes pods, and records events about it with their owner."""
 
-    def __init__(self, client: Client, expectations: Expectations, events: Recorder) -> None:
+    def __init__(
+        self, client: Client, expectations: Expectations, events: Recorder, rng: random.Random
+    ) -> None:
         self._client, self._expectations, self._events = client, expectations, events
+        self._rng = rng
 
     async def create(self, owner: Workload, documents: Sequence[Document]) -> int:
         """Create pods in batches of 1, 2, 4 ...; stop after a batch with a failure, and raise its error.
@@ -74,7 +79,15 @@ class PodControl:
         name, namespace = document["metadata"]["name"], document["metadata"]["namespace"]
         try:
             await self._client.create_raw(_POD, namespace, document)
-        except (AlreadyExists, NotFound):
+        except AlreadyExists:
+            self._expectations.settle(owner.metadata.key, key)
+            prefix = document["metadata"].get("generateName")
+            if not prefix:
+                raise
+            renamed = {**document, "metadata": {**document["metadata"], "name": prefix + suffix(self._rng)}}
+            self._expectations.announce(owner.metadata.key, [_key(renamed)])
+            return await self._create(owner, renamed)
+        except NotFound:
             self._expectations.settle(owner.metadata.key, key)
             raise
         except ApiError as error:

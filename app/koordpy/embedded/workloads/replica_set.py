@@ -32,7 +32,7 @@ class ReplicaSetController(Controller):
         self._pods = Dependents(
             context.cluster.store(Pod), self._sets, self.queue, context.client, self._expectations
         )
-        self._control = PodControl(context.client, self._expectations, self._events)
+        self._control = PodControl(context.client, self._expectations, self._events, context.rng)
         self._sets.subscribe(self._changed, lambda _, new: self._changed(new), self._gone)
 
     def _changed(self, rs: ReplicaSet) -> None:

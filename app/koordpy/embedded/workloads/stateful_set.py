@@ -36,7 +36,7 @@ class StatefulSetController(Controller):
         )
         self._claims = context.cluster.store(PersistentVolumeClaim)
         self._revisions = Revisions(context, self._sets, self.queue)
-        self._control = PodControl(context.client, self._expectations, self._events)
+        self._control = PodControl(context.client, self._expectations, self._events, context.rng)
         self._sets.subscribe(self._changed, lambda _, new: self._changed(new), self._gone)
 
     def _changed(self, stateful_set: StatefulSet) -> None:
