@@ -72,7 +72,8 @@ def _build(name: str) -> Path:
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets:
         raise BinaryMissing(f"KUBEBUILDER_ASSETS={assets} has no executable {name!r}; unset it to build one")
-    return compile_binary(name, PACKAGES[name], MODULE, cache_folder(), _linker_flags())
+    flags = version_flags(module_version("k8s.io/kubernetes"))
+    return compile_binary(name, PACKAGES[name], MODULE, cache_folder(), flags)
 
 
 def compile_binary(name: str, package: str, module: Path, folder: Path, linker_flags: str) -> Path:
@@ -113,9 +114,8 @@ def _compile(go: str, name: str, package: str, module: Path, folder: Path, linke
         fresh.unlink(missing_ok=True)
 
 
-def _linker_flags() -> str:
-    """What a release build stamps into its binaries, so that ``/version`` tells the truth."""
-    version = module_version("k8s.io/kubernetes")
+def version_flags(version: str) -> str:
+    """Return the linker flags of a release build, which make `version` true of its binaries."""
     major, minor, _ = version.removeprefix("v").split(".", 2)
     stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")

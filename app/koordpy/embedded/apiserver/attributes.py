@@ -9,6 +9,9 @@ from .wire import Request
 
 Document = dict[str, Any]
 
+ADMINISTRATOR = {"username": "admin", "uid": "admin", "groups": ["system:masters", "system:authenticated"]}
+"""The user of every request whose token is not known: the server has no authentication."""
+
 
 @dataclass(slots=True)
 class Attributes:

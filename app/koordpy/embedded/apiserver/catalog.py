@@ -283,6 +283,7 @@ def built_in() -> list[Served]:
     create_only = {"Binding", "SelfSubjectReview", "TokenReview", *(kind for kind, _ in _REVIEWS)}
     found = []
     for group, version, plural, kind, namespaced, short, categories, subresources in rows:
+        left_out = ("deletecollection",) if kind == "Namespace" else ()
         own = tuple(item if item.kind else Subresource(item.name, item.verbs, kind) for item in subresources)
         found.append(
             Served(
@@ -294,7 +295,7 @@ def built_in() -> list[Served]:
                 tuple(short.split()),
                 tuple(categories.split()),
                 own,
-                ("create",) if kind in create_only else VERBS,
+                ("create",) if kind in create_only else tuple(verb for verb in VERBS if verb not in left_out),
             )
         )
     return found

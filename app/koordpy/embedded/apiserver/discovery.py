@@ -32,6 +32,9 @@ VERSION = {
 }
 
 
+_OPENAPI_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+
+
 class Discovery:
     """Describes the catalog. Documents are kept until the catalog changes."""
 
@@ -47,6 +50,8 @@ class Discovery:
             self._changes = self._catalog.changes
         aggregated = "as=APIGroupDiscoveryList" in request.header(b"accept") and len(parts) == 1
         version = "v2" if ";v=v2;" in request.header(b"accept") + ";" else "v2beta1"
+        if parts == ["openapi", "v2"] and "proto-openapi.spec.v2" in request.header(b"accept"):
+            return Response(openapi.v2_protobuf(), content_type=_OPENAPI_PROTOBUF)
         key = f"{'/'.join(parts)} {version if aggregated else ''}"
         found = self._documents.get(key)
         if found is None:

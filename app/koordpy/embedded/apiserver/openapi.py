@@ -32,6 +32,16 @@ def v2(catalog: Catalog) -> Document:
     return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": definitions}
 
 
+def v2_protobuf() -> bytes:
+    """The old document as protobuf, without definitions: kubectl reads it for kinds that v3 does not have."""
+
+    def text(number: int, value: bytes) -> bytes:
+        return bytes((number << 3 | 2, len(value))) + value
+
+    info = b"".join(text(number, _INFO[name].encode()) for number, name in ((1, "title"), (2, "version")))
+    return text(1, b"2.0") + text(2, info)
+
+
 def v3_index(catalog: Catalog) -> Document:
     """Where the documents of each group and version are."""
     paths = {}

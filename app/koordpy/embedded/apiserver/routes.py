@@ -146,7 +146,7 @@ class Router:
         if len(served.verbs) == 1:
             raise errors.method_not_allowed()
         if not target.name:
-            if method != "DELETE":
+            if method != "DELETE" or "deletecollection" not in served.verbs:
                 raise errors.method_not_allowed()
             selection = selection_of(request, served, target.namespace)
             records, _ = self._reader.select(served, selection, Position())

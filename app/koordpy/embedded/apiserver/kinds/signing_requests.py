@@ -6,6 +6,7 @@ Source: Kubernetes, `pkg/registry/certificates/certificates`, `pkg/apis/certific
 from collections.abc import Iterable
 from typing import Any
 
+from ..attributes import ADMINISTRATOR
 from ..errors import Cause, invalid_value, required
 from .strategy import WithStatus
 
@@ -28,10 +29,10 @@ class SigningRequestStrategy(WithStatus):
         document.setdefault("status", {})
 
     def prepare_create(self, document: Document) -> None:
-        """A new request is neither approved nor denied; who made it is not for the client to say."""
+        """A new request is neither approved nor denied; the client does not say who made it."""
         document["status"] = {}
-        for name in ("username", "uid", "groups", "extra"):
-            document["spec"].pop(name, None)
+        document["spec"].pop("extra", None)
+        document["spec"].update(ADMINISTRATOR)
 
     def prepare_update(self, new: Document, old: Document) -> None:
         """The spec stays."""

@@ -92,6 +92,8 @@ def _generate_selector(document: Document) -> None:
         labels.setdefault(f"batch.kubernetes.io/{name}", value)
     selector = spec.setdefault("selector", {})
     selector.setdefault("matchLabels", {}).setdefault("batch.kubernetes.io/controller-uid", metadata["uid"])
+    if not metadata.get("labels"):
+        metadata["labels"] = dict(labels)
 
 
 def _roll(spec: Document, member: str, **limits: int | str) -> None:
@@ -139,6 +141,10 @@ def _job(spec: Document) -> None:
     spec.setdefault("backoffLimit", 6)
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
+    spec.setdefault("manualSelector", False)
+    spec.setdefault(
+        "podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
+    )
 
 
 def _cron_job(spec: Document) -> None:

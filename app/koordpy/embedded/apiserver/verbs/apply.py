@@ -73,10 +73,12 @@ class Applied:
         for path, value in self._wanted.items():
             if path in current and equal(current[path], value):
                 continue
-            for (manager, _), paths in others.items():
+            for (manager, subresource), paths in others.items():
                 if path in paths:
                     taken.add(path)
-                    told = f'conflict with "{manager}" using {self._served.api_version}'
+                    told = f'conflict with "{manager}"'
+                    if subresource:
+                        told += f' with subresource "{subresource}"'
                     conflicts.append(Cause(_text(path), "FieldManagerConflict", told))
         if conflicts and not self._force:
             raise _conflict(conflicts)
@@ -119,9 +121,14 @@ class Applied:
 
 
 def _conflict(causes: list[Cause]) -> ApiError:
-    told = f"Apply failed with {len(causes)} conflict{'s' if len(causes) > 1 else ''}: " + ", ".join(
-        f"{cause.message}: {cause.field}" for cause in causes
-    )
+    if len(causes) == 1:
+        told = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
+    else:
+        lines: list[str] = []
+        for message in sorted({cause.message for cause in causes}):
+            lines.append(f"{message.replace('conflict', 'conflicts', 1)}:")
+            lines += [f"- {cause.field}" for cause in causes if cause.message == message]
+        told = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
     return ApiError(409, "Conflict", told, causes=causes)
 
 

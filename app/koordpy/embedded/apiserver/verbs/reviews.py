@@ -12,7 +12,7 @@ import msgspec
 from koordpy.api.meta import format_time
 from koordpy.lib.clock import Clock
 
-from ..attributes import Attributes
+from ..attributes import ADMINISTRATOR, Attributes
 from ..errors import bad_request, invalid, invalid_value
 from ..kinds import forms
 from ..representation import bodies
@@ -24,8 +24,6 @@ Document = dict[str, Any]
 
 IsAllowed = Callable[[Document], bool]
 """Returns whether the spec of an access review is allowed."""
-
-_ADMINISTRATOR = {"username": "admin", "groups": ["system:masters", "system:authenticated"]}
 
 
 class Reviews:
@@ -73,7 +71,7 @@ class Reviews:
         """The user of a request."""
         scheme, _, token = request.header(b"authorization").partition(" ")
         user = self._tokens.user_of(token.strip()) if scheme.lower() == "bearer" else None
-        return dict(_ADMINISTRATOR if user is None else user)
+        return dict(ADMINISTRATOR if user is None else user)
 
     def _rules(self, spec: Document) -> Document:
         """The rules of the client in a namespace: all, or unknown where a function decides."""
