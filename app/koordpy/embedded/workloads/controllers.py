@@ -17,6 +17,7 @@ from .controller import Context, Controller
 from .cron_job import CronJobController
 from .daemon_set import DaemonSetController
 from .deployment import DeploymentController
+from .endpoints import EndpointsController
 from .job import JobController
 from .namespace_contents import NamespaceContents
 from .node_lifecycle import NodeLifecycleController
@@ -28,6 +29,7 @@ CONTROLLERS: tuple[type[Controller], ...] = (
     CronJobController,
     DaemonSetController,
     DeploymentController,
+    EndpointsController,
     JobController,
     NamespaceContents,
     NodeLifecycleController,
