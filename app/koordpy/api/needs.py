@@ -49,7 +49,11 @@ class Needs:
 
 @dataclass(frozen=True)
 class Lack:
-    """A requirement that a cluster does not meet, and how to fix that."""
+    """A requirement that a cluster does not meet, and how to fix that.
+
+    With `is_problem` the feature does not work, otherwise it works with less than it is meant to have.
+    """
 
     what: str
     fix: str
+    is_problem: bool = True

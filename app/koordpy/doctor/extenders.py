@@ -4,10 +4,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from urllib.parse import urlsplit
 
+from koordpy.compose.extender_certificate import certificate_of
+from koordpy.compose.part import PartError
+from koordpy.lib.certificates import CA_CERT, CLIENT_CERT, CLIENT_KEY
 from koordpy.scheduling.extender import light
 from koordpy.scheduling.framework.bind_phase import MAX_PERMIT_WAIT
 from koordpy.scheduling.interface import Preempt
-from koordpy.scheduling.profiles.config import ExtenderConfig, Profile, SchedulerConfiguration
+from koordpy.scheduling.profiles.config import (
+    ExtenderConfig,
+    ExtenderTLSConfig,
+    Profile,
+    SchedulerConfiguration,
+)
 from koordpy.scheduling.profiles.in_tree import DEFAULT_PLUGINS, IN_TREE
 from koordpy.scheduling.profiles.profiles import Profiles
 from koordpy.settings import ExtenderSettings
@@ -54,6 +62,7 @@ def check(installation: Installation, scheduler: SchedulerConfiguration) -> Iter
         return
     found = [
         *_addresses(ours, settings),
+        *_certificates(ours, settings),
         *_verbs(ours, scheduler, installation),
         *_timeouts(ours, installation.profiles),
         *_reach(ours),
@@ -93,6 +102,38 @@ def _addresses(ours: Sequence[ExtenderConfig], settings: ExtenderSettings) -> It
                 entry.url_prefix,
                 f"kube-scheduler calls {'with' if secure else 'without'} TLS, koordpy speaks {speaks}",
                 "set enableHTTPS and tlsConfig, or extender.certDir, so that both sides agree",
+            )
+
+
+def _certificates(ours: Sequence[ExtenderConfig], settings: ExtenderSettings) -> Iterator[Finding]:
+    """Check that kube-scheduler presents a client certificate where koordpy requires one."""
+    try:
+        certificate = certificate_of(settings)
+    except PartError as error:
+        _, _, reason = str(error).partition(": ")
+        yield AREA.problem("extender.bindAddress", *map(str.strip, reason.split(";", 1)))
+        return
+    if certificate is None:
+        return
+    folder = certificate.folder
+    fix = (
+        f"tlsConfig: {{caFile: {folder / CA_CERT}, certFile: {folder / CLIENT_CERT}, "
+        f"keyFile: {folder / CLIENT_KEY}}} (copies, where kube-scheduler runs on another machine)"
+    )
+    for entry in ours:
+        tls = entry.tls_config or ExtenderTLSConfig()
+        has_pair = (tls.cert_file or tls.cert_data) and (tls.key_file or tls.key_data)
+        if certificate.clients is not None and not has_pair:
+            yield AREA.problem(
+                entry.url_prefix,
+                "kube-scheduler presents no client certificate: every call fails in the TLS handshake",
+                fix,
+            )
+        if not (tls.ca_file or tls.ca_data):
+            yield AREA.warning(
+                entry.url_prefix,
+                "kube-scheduler does not verify whom it calls: tlsConfig has no caFile",
+                fix,
             )
 
 

@@ -31,7 +31,8 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
             continue
         lacks = list(plugin.lacks())
         for lack in lacks:
-            yield AREA.problem(plugin.name, lack.what, lack.fix)
+            report = AREA.problem if lack.is_problem else AREA.warning
+            yield report(plugin.name, lack.what, lack.fix)
         if not lacks:
             yield AREA.ok(plugin.name, "has what it needs")
 

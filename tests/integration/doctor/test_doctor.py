@@ -430,6 +430,40 @@ async def test_an_extender_entry_that_is_probably_not_meant(
     assert report.exit_code == 0
 
 
+def secured(it: Clinic, tmp_path: Path, **tls: str) -> None:
+    """Let the extender require client certificates, and kube-scheduler call it with these TLS settings."""
+    folder = tmp_path / "extender"
+    it.settings["extender"] = {"certDir": str(folder)}
+    for entry in it.scheduler["extenders"]:
+        entry |= {"urlPrefix": "https://127.0.0.1:9877/extender", "enableHTTPS": True, "tlsConfig": tls}
+
+
+CLIENT = {"caFile": "/e/ca-cert.pem", "certFile": "/e/client.crt", "keyFile": "/e/client.key"}
+
+
+async def test_kube_scheduler_presents_the_client_certificate(it: Clinic, tmp_path: Path) -> None:
+    secured(it, tmp_path, **CLIENT)
+    assert (await it.examine()).counts[State.OK]
+    assert await it.problems() == []
+    secured(it, tmp_path, caFile="/e/ca-cert.pem")
+    for found in await it.problems():
+        assert "presents no client certificate: every call fails in the TLS handshake" in found.message
+        assert f"certFile: {tmp_path}/extender/client.crt" in found.fix
+
+
+async def test_kube_scheduler_does_not_verify_the_extender(it: Clinic, tmp_path: Path) -> None:
+    secured(it, tmp_path, certFile="/e/client.crt", keyFile="/e/client.key")
+    report = await it.examine()
+    found = {f.message for f in report.findings if f.state is State.WARNING}
+    assert found == {"kube-scheduler does not verify whom it calls: tlsConfig has no caFile"}
+
+
+async def test_an_extender_that_does_not_start_because_others_could_call_it(it: Clinic) -> None:
+    it.settings["extender"] = {"bindAddress": "0.0.0.0"}
+    found = await it.problem()
+    assert "0.0.0.0 is not loopback, and callers are not authenticated" in found.message
+
+
 async def test_where_koordpy_chooses_the_node_no_scores_are_asked_for(it: Clinic) -> None:
     take(filters, "prioritizeVerb")(it)
     for profile in it.scheduler["profiles"]:
@@ -510,34 +544,55 @@ async def test_light_mode_with_a_plugin_that_needs_the_bind_call(
 # --- checks of plugins -----------------------------------------------------------------------------
 
 
-async def test_a_node_without_a_node_metric(it: Clinic) -> None:
+async def warnings(it: Clinic) -> list[str]:
+    """Return the messages of a report that has warnings of LoadAwareScheduling alone."""
+    report = await it.examine()
+    assert report.exit_code == 0
+    found = [finding for finding in report.findings if finding.state is State.WARNING]
+    assert {finding.subject for finding in found} == {"LoadAwareScheduling"}
+    assert all(finding.fix for finding in found)
+    return [finding.message for finding in found]
+
+
+async def test_without_node_metrics_load_aware_placement_is_blind_which_is_no_failure(it: Clinic) -> None:
     await it.client.delete(NodeMetric, "", "n1")
-    found = await it.problem()
-    assert found.subject == "LoadAwareScheduling"
-    assert "1 node(s) have no NodeMetric (n1)" in found.message
+    assert await warnings(it) == ["load-aware placement is blind on 1 of 2 nodes (n1): no NodeMetric"]
+    await it.client.delete(NodeMetric, "", "n0")
+    assert await warnings(it) == ["load-aware placement is blind on all 2 node(s): no NodeMetric"]
 
 
-async def test_node_metrics_that_are_stale_or_were_never_filled_in(it: Clinic) -> None:
+@pytest.mark.parametrize("refused", [True, False])
+async def test_node_metrics_that_are_stale_or_were_never_filled_in_are_a_problem_where_they_keep_pods_off(
+    it: Clinic, tmp_path: Path, refused: bool
+) -> None:
     for name, updated in (("n0", ago(3600)), ("n1", None)):
         await it.client.delete(NodeMetric, "", name)
         await it.create(NodeMetric, metric(name, updated))
-    messages = [finding.message for finding in await it.problems()]
-    assert len(messages) == 2
-    assert "never filled in (n1)" in messages[0]
-    assert "older than 180 s (n0)" in messages[1]
+    if not refused:
+        load_aware(it, tmp_path, enableScheduleWhenNodeMetricsExpired=True)
+    effect = "no pod is placed on" if refused else "load-aware placement is blind on"
+    messages = [found.message for found in await it.problems()] if refused else await warnings(it)
+    assert messages == [
+        f"{effect} 1 of 2 nodes (n1): NodeMetrics were never filled in",
+        f"{effect} 1 of 2 nodes (n0): NodeMetrics are older than 180 s",
+    ]
+
+
+def load_aware(it: Clinic, folder: Path, **arguments: Any) -> None:
+    """Change arguments of LoadAwareScheduling in the shipped profiles."""
+    [document] = shipped("scheduler", "koordpy-profiles.yaml")
+    for profile in document["profiles"]:
+        [given] = [c["args"] for c in profile["pluginConfig"] if c["name"] == "LoadAwareScheduling"]
+        given.update(arguments)
+    (folder / "profiles.yaml").write_text(yaml.safe_dump(document))
+    it.settings["extender"] = {"schedulerConfig": str(folder / "profiles.yaml")}
 
 
 async def test_the_age_that_counts_is_the_one_of_the_profile(it: Clinic, tmp_path: Path) -> None:
     await it.client.delete(NodeMetric, "", "n0")
     await it.create(NodeMetric, metric("n0", ago(400)))
-    [document] = shipped("scheduler", "koordpy-profiles.yaml")
-    for profile in document["profiles"]:
-        next(c for c in profile["pluginConfig"] if c["name"] == "LoadAwareScheduling")["args"][
-            "nodeMetricExpirationSeconds"
-        ] = 600
-    (tmp_path / "profiles.yaml").write_text(yaml.safe_dump(document))
     assert len(await it.problems()) == 1
-    it.settings["extender"] = {"schedulerConfig": str(tmp_path / "profiles.yaml")}
+    load_aware(it, tmp_path, nodeMetricExpirationSeconds=600)
     assert await it.problems() == []
 
 

@@ -207,8 +207,17 @@ class LoadAwareScheduling(
     def lacks(self) -> Iterable[Lack]:
         """Return findings on missing and expired NodeMetrics."""
         cluster = self.handle.cluster
-        expiration = self.settings.node_metric_expiration_seconds
-        return lacks(cluster.store(Node), cluster.store(NodeMetric), self._now(), expiration)
+        settings = self.settings
+        refuses_expired = (
+            settings.filter_expired_node_metrics and not settings.enable_schedule_when_node_metrics_expired
+        )
+        return lacks(
+            cluster.store(Node),
+            cluster.store(NodeMetric),
+            self._now(),
+            settings.node_metric_expiration_seconds,
+            refuses_expired=refuses_expired,
+        )
 
     # --- REST ------------------------------------------------------------------------------------
 
