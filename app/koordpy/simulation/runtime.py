@@ -83,10 +83,19 @@ class ScenarioRuntime:
     def _updated(self, pod: Pod) -> None:
         known = self._known(pod)
         if known is not None and pod.metadata.deletion_timestamp is not None and not known.outcome:
-            known.outcome = "evicted"
+            known.outcome = _outcome(pod)
 
     def _deleted(self, pod: Pod) -> None:
         known = self._known(pod)
         if known is not None:
-            self._journal.ended(known, "evicted", self._clock.monotonic())
+            self._journal.ended(known, _outcome(pod), self._clock.monotonic())
             self._gone(known)
+
+
+def _outcome(pod: Pod) -> str:
+    """Return what became of a pod that was deleted before its time: its owner may have scaled down."""
+    owner = pod.metadata.controller
+    if owner is None or owner.kind != "ReplicaSet":
+        return "evicted"
+    disrupted = any(item.type == "DisruptionTarget" for item in pod.status.conditions)
+    return "evicted" if disrupted else "scaled-down"

@@ -16,6 +16,7 @@ from koordpy.lib import simulated_time
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
 
 from . import plan as planning
+from .deployments import Deployments
 from .errors import LoggedErrors
 from .fleet import Fleet
 from .journal import Incarnation, Journal
@@ -77,9 +78,16 @@ class _Run:
                 ControlPlane(self._setup, self._folder, self._clock, scenario.seed)
             )
             cluster = plane.scheduler.cluster
-            self._workloads = Workloads(self._plan, plane, self._clock, self._journal, scenario.seed)
+            deployments = Deployments(
+                self._plan.deployments, plane, self._clock, self._journal, scenario.seed
+            )
+            self._workloads = Workloads(
+                self._plan, deployments, plane, self._clock, self._journal, scenario.seed
+            )
             stack.push_async_callback(self._workloads.stop)
             pods = cluster.store(Pod)
+            stack.push_async_callback(deployments.stop)
+            await deployments.start(pods)
             runtime = ScenarioRuntime(
                 plane.client, self._clock, self._journal, self._usage, self._workloads.gone
             )

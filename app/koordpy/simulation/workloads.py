@@ -5,7 +5,7 @@ import copy
 import logging
 import random
 import uuid
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +15,7 @@ from koordpy.api.core import Pod
 from koordpy.cluster.errors import ApiError, NotFound
 from koordpy.lib.clock import Clock
 
+from .deployments import SETTLED, Deployments
 from .journal import Incarnation, Journal
 from .plane import ControlPlane
 from .planned import Plan, PlannedDeployment, PlannedPod
@@ -30,21 +31,27 @@ _AGAIN_AFTER = 1.0
 class Workloads:
     """Creates the pods of a plan. `seed` decides the UIDs of owners that are not simulated."""
 
-    def __init__(self, plan: Plan, plane: ControlPlane, clock: Clock, journal: Journal, seed: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        deployments: Deployments,
+        plane: ControlPlane,
+        clock: Clock,
+        journal: Journal,
+        seed: int,
+    ) -> None:
         self._plan, self._plane, self._clock, self._journal = plan, plane, clock, journal
+        self._deployments = deployments
         self._rng = random.Random(f"{seed}/owners")
         self._owners: dict[str, Document] = {}
         self._returns: dict[tuple[str, str], int] = {}
-        self._sets: dict[int, _ReplicaSet] = {}
         self._later: set[asyncio.Task[None]] = set()
         self.arrivals_over = False
 
     async def run(self) -> None:
-        """Create pods in the order of their times, and keep Deployments at their replicas."""
-        sets = [_ReplicaSet(deployment, self) for deployment in self._plan.deployments]
-        self._sets = {id(item.planned.pod): item for item in sets}
-        for item in sets:
-            self.soon(item.run())
+        """Create pods in the order of their times, and create and scale Deployments."""
+        for deployment in self._plan.deployments:
+            self.soon(self._run(deployment))
         for pod in self._plan.pods:
             await self.until(pod.arrival)
             await self.create(pod, _owned(pod.document, self._job(pod)))
@@ -63,10 +70,9 @@ class Workloads:
 
     def gone(self, pod: Incarnation) -> None:
         """Handle a deleted pod."""
-        owner = self._sets.get(id(pod.planned))
-        if owner is not None:
-            owner.lost(pod)
-        elif pod.outcome in ("evicted", "node-left") and pod.planned.returns:
+        if self._deployments.owns(pod):
+            return
+        if pod.outcome in ("evicted", "node-left") and pod.planned.returns:
             self.soon(self._again(pod.planned))
 
     def soon(self, work: Coroutine[Any, Any, None]) -> None:
@@ -103,6 +109,16 @@ class Workloads:
             return None
         return known
 
+    async def _run(self, deployment: PlannedDeployment) -> None:
+        for step, (at, replicas) in enumerate(deployment.scale):
+            await self.until(at)
+            if step == 0:
+                await self._deployments.create(deployment)
+            else:
+                await self._deployments.scale(deployment, replicas)
+        await asyncio.sleep(SETTLED)
+        await self._deployments.note_rejections(deployment)
+
     async def _again(self, planned: PlannedPod) -> None:
         await asyncio.sleep(_AGAIN_AFTER)
         meta = planned.document["metadata"]
@@ -129,74 +145,6 @@ class Workloads:
         pod.outcome = outcome
         with suppress(NotFound):
             await self._plane.client.delete(Pod, pod.namespace, pod.name, grace_period_seconds=0)
-
-
-class _ReplicaSet:
-    """Simulates a Deployment and its only ReplicaSet."""
-
-    def __init__(self, planned: PlannedDeployment, workloads: Workloads) -> None:
-        self.planned, self._workloads = planned, workloads
-        self._wanted = 0
-        self._pods: list[Incarnation] = []
-        self._numbers: Iterator[int] = iter(range(1 << 62))
-        self._owner: Document = {}
-
-    async def run(self) -> None:
-        plane = self._workloads._plane
-        first, _ = self.planned.scale[0]
-        await self._workloads.until(first)
-        deployment = await plane.objects.create(copy.deepcopy(self.planned.document))
-        meta = self.planned.document["metadata"]
-        name = f"{meta['name']}-{self._workloads.uid()[:8]}"
-        replica_set = {
-            "apiVersion": "apps/v1",
-            "kind": "ReplicaSet",
-            "metadata": {
-                "name": name,
-                "namespace": meta["namespace"],
-                "ownerReferences": [
-                    _reference("apps/v1", "Deployment", meta["name"], deployment["metadata"]["uid"])
-                ],
-            },
-            "spec": self.planned.document["spec"],
-        }
-        replica_set["spec"] = {
-            key: value
-            for key, value in self.planned.document["spec"].items()
-            if key in ("replicas", "selector", "template", "minReadySeconds")
-        }
-        stored = await plane.objects.create(replica_set)
-        self._owner = _reference("apps/v1", "ReplicaSet", name, stored["metadata"]["uid"])
-        for at, replicas in self.planned.scale:
-            await self._workloads.until(at)
-            await self._scale(replicas)
-
-    async def _scale(self, replicas: int) -> None:
-        self._wanted = replicas
-        while len(self._pods) > self._wanted:
-            await self._workloads.delete(self._pods.pop(), "scaled-down")
-        while len(self._pods) < self._wanted:
-            await self._add()
-
-    async def _add(self) -> None:
-        document = _owned(self.planned.pod.document, self._owner)
-        document["metadata"]["name"] = f"{self._owner['name']}-{next(self._numbers)}"
-        made = await self._workloads.create(self.planned.pod, document)
-        if made is None:
-            self._wanted = len(self._pods)  # a rejected pod is rejected again
-        else:
-            self._pods.append(made)
-
-    def lost(self, pod: Incarnation) -> None:
-        """Replace a pod that was deleted by another component."""
-        if pod in self._pods:
-            self._pods.remove(pod)
-            self._workloads.soon(self._replace())
-
-    async def _replace(self) -> None:
-        await asyncio.sleep(_AGAIN_AFTER)
-        if len(self._pods) < self._wanted:
-            await self._add()
 
 
 def _reference(version: str, kind: str, name: str, uid: str) -> Document:
