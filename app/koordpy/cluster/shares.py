@@ -19,7 +19,7 @@ Share = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int]]
 
 SHARES_BYTES = 8 << 20
 PARTS_BYTES = 16 << 20
-PASSING_BYTES = 2 << 20
+PASSING_BYTES = 1 << 19
 """For pods that are in no store but come with calls, each time with other objects."""
 
 MOST_NAMES = 64

@@ -239,6 +239,7 @@ class Decisions:
         self._decisions.append(decision)
         self._in_full.append(decision)
         self._budget.add(decision.size)
+        self._tidy_if_urgent()
         self._tell(decision, "begun")
 
     def _tell(self, decision: Decision, step: Step) -> None:
@@ -255,16 +256,18 @@ class Decisions:
             arrays = NODE_BYTES * len(outcome.nodes)
             decision.size += arrays
             self._budget.add(arrays, entries=0)
-        if self._budget.held > 2 * self._budget.limit or len(self._in_full) > 2 * (
-            self._decisions.maxlen or 1
-        ):
-            self.tidy()
+        self._tidy_if_urgent()
         self._tell(decision, "filtered")
 
+    def _tidy_if_urgent(self) -> None:
+        most = self._decisions.maxlen or 1
+        if self._budget.held > 2 * self._budget.limit or len(self._in_full) > 2 * most:
+            self.tidy()
+
     def tidy(self) -> None:
-        """Reduce old attempts to what is shown of them; call it when no request is waiting."""
+        """Reduce old attempts, but not the latest, to what is shown; call it when no request is waiting."""
         most = self._decisions.maxlen or 0
-        while self._in_full and (self._budget.is_exceeded or len(self._in_full) > most):
+        while len(self._in_full) > 1 and (self._budget.is_exceeded or len(self._in_full) > most):
             decision = self._in_full.popleft()
             self._budget.remove(decision.size)
             if len(self._in_full) < most or self._listeners:  # else nothing refers to it any more
