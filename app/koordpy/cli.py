@@ -13,7 +13,7 @@ import click
 from koordpy import __version__
 from koordpy.commands.break_glass import break_glass
 from koordpy.commands.completion import complete_for_kubectl, completion
-from koordpy.commands.debug_client import DebugServer, address, component_option
+from koordpy.commands.debug_client import DebugServer, address, component_option, transport
 from koordpy.commands.doctor import doctor
 from koordpy.commands.features import features
 from koordpy.commands.options import Failure, output_option
@@ -125,7 +125,7 @@ def health(debug_server: DebugServer, live: bool) -> None:
 
     url = f"{address(debug_server)}{'/livez' if live else '/readyz'}"
     try:
-        answer = httpx.get(url, params={"verbose": ""}, timeout=2.5, verify=debug_server.verify)
+        answer = httpx.get(url, params={"verbose": ""}, timeout=2.5, **transport(debug_server))
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Failure(f"{debug_server.subject or url}: {debug_server.error() or error}") from None
     click.echo(answer.text.rstrip())

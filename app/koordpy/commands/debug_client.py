@@ -5,6 +5,7 @@ The debug API listens on the loopback address of its pod; the API server forward
 
 import functools
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
@@ -20,6 +21,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 PORT: Final = 10251
 
 DEBUG_URL: Final = f"http://127.0.0.1:{PORT}"
+
+TOKEN: Final = "KOORDPY_TOKEN"
+"""The variable with the bearer token for debug APIs that authenticate their clients."""
 
 PLUGIN: Final = "kubectl"
 """The key in the context's `obj` of a command that kubectl runs as its plugin."""
@@ -209,7 +213,7 @@ def follow(server: Server, path: str, query: Sequence[tuple[str, str]]) -> Itera
     url = f"{address(server)}{path}"
     try:
         found = httpx.QueryParams(tuple(query))
-        with httpx.stream("GET", url, params=found, timeout=timeout, verify=_verify(server)) as answer:
+        with httpx.stream("GET", url, params=found, timeout=timeout, **transport(server)) as answer:
             if answer.status_code != 200:
                 answer.read()
                 raise _refused(answer, url)
@@ -227,9 +231,7 @@ def _request(
 
     url = f"{address(server)}{path}"
     try:
-        answer = httpx.request(
-            method, url, params=query, json=document, timeout=timeout, verify=_verify(server)
-        )
+        answer = httpx.request(method, url, params=query, json=document, timeout=timeout, **transport(server))
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise _unreachable(server, error) from None
     if answer.status_code != 200:
@@ -240,8 +242,13 @@ def _request(
         raise _stranger(url, "something that is not JSON") from None
 
 
-def _verify(server: Server) -> bool:
-    return server.verify if isinstance(server, DebugServer) else True
+def transport(server: Server) -> dict[str, Any]:
+    """Return httpx's options for a server: whether its certificate is verified, and the bearer token."""
+    token = os.environ.get(TOKEN)
+    return {
+        "verify": server.verify if isinstance(server, DebugServer) else True,
+        "headers": {"Authorization": f"Bearer {token}"} if token else {},
+    }
 
 
 def _unreachable(server: Server, error: Exception) -> Failure:
@@ -261,6 +268,8 @@ def _refused(answer: Any, url: str) -> Failure:
         message = told["message"] if "kind" not in told else ""
     except (ValueError, KeyError, TypeError):
         message = ""
+    if answer.status_code in (401, 403) and not os.environ.get(TOKEN):
+        return Failure(f"{url} needs a bearer token in the variable {TOKEN} (kubectl create token)")
     if not message:
         return _stranger(url, str(answer.status_code))
     return NotFound(message) if answer.status_code == 404 else Failure(str(message))

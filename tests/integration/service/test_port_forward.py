@@ -239,3 +239,15 @@ async def test_kubectls_plugin_has_its_own_usage(site: Site) -> None:
         CliRunner().invoke, kubectl.plugin_of(cli), ["why", "--help"], prog_name=kubectl.NAME
     )
     assert found.output.startswith("Usage: kubectl koordpy why ")
+
+
+async def test_a_debug_api_that_authenticates_needs_a_token(site: Site, tmp_path: Path) -> None:
+    debug = {"bindAddress": "0.0.0.0", "authentication": True, "certDir": str(tmp_path / "debug")}
+    other = serving(tmp_path / "other", parts=["debug"], server=site.stage.server, debug=debug)
+    async with other as locked:
+        await site.replica(
+            "koordpy-scheduler-a", at=f"http://127.0.0.1:{locked.process.listeners['debug'].port}"
+        )
+        assert (await site.run("health")).exit_code == 0  # over TLS, and open
+        found = await site.run("why", "default/web")
+        assert "needs a bearer token in the variable KOORDPY_TOKEN" in found.stderr
