@@ -3,11 +3,13 @@
 `python -m bench.bare_extender PORT`
 """
 
+import asyncio
 import sys
 
 import uvloop
 
-from koordpy.embedded.apiserver.wire import Connection, Request, Response, listen
+from koordpy.embedded.apiserver.listener import Listener
+from koordpy.embedded.apiserver.wire import Request, Response
 
 _NAMES = b'"NodeNames":'
 
@@ -23,9 +25,8 @@ def answer(request: Request) -> Response:
 
 async def serve(port: int) -> None:
     """Serve until the process ends."""
-    connections: set[Connection] = set()
-    async with await listen(answer, "127.0.0.1", port, connections) as server:
-        await server.serve_forever()
+    await Listener(answer).start("127.0.0.1", port)
+    await asyncio.Event().wait()
 
 
 if __name__ == "__main__":

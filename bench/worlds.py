@@ -19,7 +19,8 @@ from functools import partial
 from typing import Any
 
 from bench import objects, pods
-from koordpy.embedded.apiserver.wire import Answer, Connection, Request, Response, Stream, listen
+from koordpy.embedded.apiserver.listener import Listener
+from koordpy.embedded.apiserver.wire import Answer, Request, Response, Stream
 
 NODES = 5_000
 """Nodes that the pods of a pods world are on."""
@@ -155,10 +156,8 @@ def _send(events: list[bytes], stream: Stream) -> None:
 async def serve(port: int, names: list[str]) -> None:
     """Serve until the process ends."""
     worlds = Worlds(names)
-    connections: set[Connection] = set()
-    server = await listen(worlds.handle, "127.0.0.1", port, connections)
-    async with server:
-        await server.serve_forever()
+    await Listener(worlds.handle).start("127.0.0.1", port)
+    await asyncio.Event().wait()
 
 
 if __name__ == "__main__":

@@ -227,8 +227,9 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
     async with ApiServer() as server:
         reader, writer = await asyncio.open_connection(server.host, server.port)
         body = b'{"metadata":{"name":"a"}}'
-        head = f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-        last = f"GET {MAPS}/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+        fields = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+        head = f"POST {MAPS} HTTP/1.1\r\n{fields}\r\n\r\n".encode()
+        last = f"GET {MAPS}/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
         writer.write(head + body + last)
         async with asyncio.timeout(PATIENCE):
             answer = await reader.read()

@@ -20,11 +20,13 @@ from .admission.admission import Admission
 from .admission.webhooks import ResolveService, WebhookCaller
 from .attributes import Attributes
 from .catalog import Catalog, Served
+from .connections import Connections, Limits
 from .discovery import Discovery
 from .errors import ApiError, bad_request, internal
 from .kinds import namespaces, priority
 from .kinds import smaller as kinds
 from .kinds.crds import Definitions
+from .listener import Listener
 from .resource_metrics import ResourceMetrics
 from .routes import Router
 from .storage import Revisions, Table
@@ -37,7 +39,7 @@ from .verbs.scaling import Scaler
 from .verbs.tokens import Tokens
 from .verbs.watching import Watcher
 from .verbs.writing import Writer
-from .wire import Answer, Connection, Cut, Request, Response, Stream, listen
+from .wire import Answer, Cut, Request, Response, Stream
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +76,7 @@ class ApiServer:
     fault. `resolve_service(namespace, name, port)`
     returns the (host, port) of a webhook's service. `tokens` are the bearer tokens that a TokenReview
     accepts, `is_allowed(spec)` is the result of access reviews (by default true). `connect` replaces the
-    network for calls of webhooks.
+    network for calls of webhooks. `limits` bound what clients may hold.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class ApiServer:
         tokens: Mapping[str, Document] | None = None,
         connect: Connect | None = None,
         is_allowed: IsAllowed | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.host = host
         self.port = port
@@ -105,8 +108,8 @@ class ApiServer:
         self._window = window
         self._snapshot = Path(snapshot) if snapshot else None
         self._snapshot_interval = snapshot_interval
-        self._server: asyncio.Server | None = None
-        self._connections: set[Connection] = set()
+        self._listener: Listener | None = None
+        self.connections = Connections(limits)
         self._background: list[asyncio.Task[None]] = []
         self._revisions = Revisions()
         self.catalog = Catalog()
@@ -159,11 +162,12 @@ class ApiServer:
 
     async def start(self) -> None:
         """Load the snapshot and definitions, and listen. Raises OSError if the port is in use."""
-        if self._server is not None:
+        if self._listener is not None:
             return
         await self.load()
-        self._server = await listen(self.handle, self.host, self.port, self._connections)
-        self.port = self._server.sockets[0].getsockname()[1]
+        listener = Listener(self.handle, self.connections)
+        self.port = await listener.start(self.host, self.port)
+        self._listener = listener
         for controller in self._controllers:
             self._background.append(asyncio.create_task(controller.run()))
         if self._snapshot is not None:
@@ -171,17 +175,16 @@ class ApiServer:
 
     async def stop(self) -> None:
         """End all watches, close all connections, save the snapshot. The server can be started again."""
-        server, self._server = self._server, None
-        if server is None:
+        listener, self._listener = self._listener, None
+        if listener is None:
             return
-        server.close()
+        listener.close()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         self._background.clear()
         self._watcher.end_all()
-        for connection in list(self._connections):
-            connection.close()
+        listener.close_connections()
         await self.webhooks.close()
         if self._snapshot is not None:
             self.save()

@@ -1,24 +1,20 @@
 """The API server's HTTP/1.1: requests in, whole answers or endless streams out.
 
-A web framework costs more than serving a stored object; this is only a protocol on httptools. A handler gets
-a `Request` and returns a `Response`, a `Stream`, or a coroutine of one of them. A direct answer is written
-immediately, without a task.
+A web framework costs more than serving a stored object; this is only a protocol on httptools
+(`connection.py`). A handler gets a `Request` and returns a `Response`, a `Stream`, or a coroutine of one of
+them.
 """
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from http import HTTPStatus
-from typing import Any, Protocol, cast
+from typing import Any
 from urllib.parse import parse_qsl, unquote
-
-import httptools
 
 log = logging.getLogger(__name__)
 
 MAX_BODY = 3 * 1024 * 1024
-_MAX_WAITING = 64
 _STREAM_LIMIT = 64 * 1024 * 1024
 
 _STATUS_LINES = {
@@ -76,8 +72,8 @@ class Response:
         self.content_type = content_type
         self.headers = headers
 
-    def encode(self, keep_alive: bool, with_body: bool = True) -> bytes:
-        """The answer as it goes over the wire."""
+    def head(self, keep_alive: bool) -> bytes:
+        """The status line and the header fields as they go over the wire."""
         head = [
             _STATUS_LINES.get(self.status) or b"HTTP/1.1 %d Status\r\n" % self.status,
             b"Content-Type: %b\r\nContent-Length: %d\r\n" % (self.content_type.encode(), len(self.body)),
@@ -85,8 +81,6 @@ class Response:
         for name, value in self.headers:
             head.append(f"{name}: {value}\r\n".encode("latin-1", "replace"))
         head.append(b"\r\n" if keep_alive else b"Connection: close\r\n\r\n")
-        if with_body:
-            head.append(self.body)
         return b"".join(head)
 
 
@@ -107,12 +101,16 @@ class Stream:
         self._pending_size = 0
         self._flush_scheduled = False
         self._ended: Callable[[], None] | None = None
+        self._written: Callable[[], None] | None = None
         self.closed = False
 
-    def open(self, transport: asyncio.Transport, ended: Callable[[], None]) -> None:
-        """Send the headers; `ended` is called when the stream ended by itself."""
+    def open(
+        self, transport: asyncio.Transport, ended: Callable[[], None], written: Callable[[], None]
+    ) -> None:
+        """Send the headers; `ended` is called when the stream ended by itself, `written` after each chunk."""
         self._transport = transport
         self._ended = ended
+        self._written = written
         head = f"HTTP/1.1 200 OK\r\nContent-Type: {self.content_type}\r\nTransfer-Encoding: chunked\r\n\r\n"
         transport.write(head.encode())
         self.on_start(self)
@@ -150,6 +148,8 @@ class Stream:
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
         self._pending, self._pending_size = [], 0
         self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        if self._written is not None:
+            self._written()
 
     def end(self) -> None:
         """Finish the answer properly; the connection can be used again."""
@@ -185,167 +185,3 @@ class Stream:
 
 Answer = Response | Stream
 Handler = Callable[[Request], Answer | Coroutine[Any, Any, Answer]]
-
-
-class _Parser(Protocol):
-    def feed_data(self, data: bytes) -> None: ...
-    def get_method(self) -> bytes: ...
-    def should_keep_alive(self) -> bool: ...
-
-
-class Connection(asyncio.Protocol):
-    """One client's connection. Requests are answered in order, one at a time."""
-
-    def __init__(self, handler: Handler, connections: set["Connection"]) -> None:
-        self._handler = handler
-        self._connections = connections
-        self._parser: _Parser = httptools.HttpRequestParser(self)
-        self._transport: asyncio.Transport | None = None
-        self._waiting: deque[tuple[Request, bool]] = deque()
-        self._task: asyncio.Task[None] | None = None
-        self._stream: Stream | None = None
-        self._busy = False
-        self._new_message()
-
-    def _new_message(self) -> None:
-        self._url = b""
-        self._headers: dict[bytes, bytes] = {}
-        self._body: list[bytes] = []
-        self._body_size = 0
-
-    # asyncio.Protocol
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
-        self._transport = cast(asyncio.Transport, transport)
-        self._connections.add(self)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the work for the client."""
-        self._connections.discard(self)
-        self._transport = None
-        self._waiting.clear()
-        if self._stream is not None:
-            self._stream.connection_lost()
-            self._stream = None
-        if self._task is not None:
-            self._task.cancel()
-
-    def data_received(self, data: bytes) -> None:
-        """Feed the parser."""
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._refuse(400, "upgrades are not supported")
-        except httptools.HttpParserError as error:
-            self._refuse(400, f"not HTTP: {error}")
-
-    def eof_received(self) -> bool:
-        """Close when the client half-closes."""
-        return False
-
-    # httptools callbacks
-
-    def on_url(self, url: bytes) -> None:
-        """Collect the target."""
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Collect a header."""
-        self._headers[name.lower()] = value
-
-    def on_headers_complete(self) -> None:
-        """Send 100 Continue to a client that waits for it."""
-        if self._headers.get(b"expect", b"").lower() == b"100-continue" and self._transport is not None:
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-    def on_body(self, data: bytes) -> None:
-        """Collect the body."""
-        self._body_size += len(data)
-        if self._body_size <= MAX_BODY:
-            self._body.append(data)
-
-    def on_message_complete(self) -> None:
-        """Answer the request, or queue it behind the current one."""
-        if self._body_size > MAX_BODY:
-            self._refuse(413, f"Request entity too large: limit is {MAX_BODY}")
-            self._new_message()
-            return
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        method = self._parser.get_method().decode("latin-1")
-        request = Request(method, self._url, self._headers, body)
-        keep_alive = self._parser.should_keep_alive()
-        self._new_message()
-        if self._busy:
-            self._waiting.append((request, keep_alive))
-            if len(self._waiting) > _MAX_WAITING:
-                self._refuse(429, "too many requests on one connection")
-        else:
-            self._serve(request, keep_alive)
-
-    # answering
-
-    def _serve(self, request: Request, keep_alive: bool) -> None:
-        self._busy = True
-        try:
-            answer = self._handler(request)
-        except Cut:
-            self.close(abort=True)
-            return
-        if isinstance(answer, Response | Stream):
-            self._answer(request, keep_alive, answer)
-        else:
-            self._task = asyncio.get_running_loop().create_task(self._wait(request, keep_alive, answer))
-
-    async def _wait(self, request: Request, keep_alive: bool, answer: Awaitable[Answer]) -> None:
-        try:
-            found = await answer
-        except Cut:
-            self.close(abort=True)
-            return
-        self._task = None
-        self._answer(request, keep_alive, found)
-
-    def _answer(self, request: Request, keep_alive: bool, answer: Answer) -> None:
-        transport = self._transport
-        if transport is None or transport.is_closing():
-            if isinstance(answer, Stream):
-                answer.connection_lost()
-            return
-        if isinstance(answer, Response):
-            transport.write(answer.encode(keep_alive, with_body=request.method != "HEAD"))
-            self._done(keep_alive)
-        else:
-            self._stream = answer
-            answer.open(transport, lambda: self._done(keep_alive))
-
-    def _done(self, keep_alive: bool) -> None:
-        self._busy = False
-        self._stream = None
-        if not keep_alive:
-            self.close()
-        elif self._waiting:
-            self._serve(*self._waiting.popleft())
-
-    def _refuse(self, status: int, message: str) -> None:
-        if self._transport is not None:
-            self._transport.write(Response(message.encode(), status, "text/plain").encode(keep_alive=False))
-            self.close()
-
-    def close(self, abort: bool = False) -> None:
-        """Close the connection; an open stream is ended first."""
-        if self._stream is not None and not abort:
-            self._stream.end()
-        if self._transport is not None:
-            if abort:
-                self._transport.abort()
-            else:
-                self._transport.close()
-
-
-async def listen(handler: Handler, host: str, port: int, connections: set[Connection]) -> asyncio.Server:
-    """Serve on a port (0: a free one); `connections` holds those that are open."""
-    loop = asyncio.get_running_loop()
-    return await loop.create_server(
-        lambda: Connection(handler, connections), host, port, backlog=1024, reuse_address=True
-    )

@@ -55,7 +55,7 @@ def load(request: Request, served: Served | None = None) -> Any:
         return protobuf.load(request.body)
     if media in _YAML:
         return load_yaml(request.body)
-    if media not in ("", _JSON, "*/*"):
+    if media not in (_JSON, "*/*"):  # the official Python client sends */*
         raise unsupported_media_type(_TEXTS if is_custom else _ACCEPTED)
     return load_json(request.body)
 
