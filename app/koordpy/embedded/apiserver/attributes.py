@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from koordpy.api.field_cause import unsupported
+
 from .catalog import Served
-from .errors import bad_request, invalid, unsupported
+from .errors import bad_request, invalid
 from .wire import Request
 
 Document = dict[str, Any]

@@ -5,7 +5,6 @@ Source of the rules: Kubernetes, `k8s.io/apimachinery/pkg/api/validation` (Objec
 """
 
 import random
-import re
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -14,27 +13,22 @@ from typing import Any
 import msgspec
 
 from koordpy.api import labels as label_syntax
+from koordpy.api.field_cause import Cause, forbidden_field, invalid_value, required, too_long
 from koordpy.api.meta import format_time
+from koordpy.api.object_names import (
+    dns_label as dns_label,
+)
+from koordpy.api.object_names import (
+    dns_subdomain as dns_subdomain,
+)
+from koordpy.api.object_names import validate_labels as validate_labels
 
-from .errors import ApiError, Cause, bad_request, forbidden_field, invalid_value, required, too_long
+from .errors import ApiError, bad_request
 
 Document = dict[str, Any]
 
-_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _SUFFIX_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_ANNOTATIONS = 256 * 1024
-
-SUBDOMAIN_EXPECTED = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
-LABEL_EXPECTED = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
-    "and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
 
 NameRule = Callable[[str], str | None]
 """Returns the errors in a name."""
@@ -68,20 +62,6 @@ class _Metadata(msgspec.Struct, rename="camel"):
 
 
 _KNOWN = frozenset(_Metadata.__struct_encode_fields__)
-
-
-def dns_subdomain(name: str) -> str | None:
-    """The rule for most names: lower-case DNS, at most 253 characters."""
-    if len(name) > 253:
-        return "must be no more than 253 bytes"
-    return None if _DNS_SUBDOMAIN.fullmatch(name) else SUBDOMAIN_EXPECTED
-
-
-def dns_label(name: str) -> str | None:
-    """The rule for names of namespaces and containers: one DNS label, at most 63 characters."""
-    if len(name) > 63:
-        return "must be no more than 63 bytes"
-    return None if _DNS_LABEL.fullmatch(name) else LABEL_EXPECTED
 
 
 def path_segment(name: str) -> str | None:
@@ -164,15 +144,6 @@ def validate(metadata: Document, rule: NameRule, namespaced: bool) -> list[Cause
 
 def _masked(prefix: str) -> str:
     return f"{prefix[:-1]}a" if prefix.endswith("-") and len(prefix) > 1 else prefix
-
-
-def validate_labels(labels: Document, path: str) -> Iterator[Cause]:
-    """Yield the errors in labels."""
-    for key, value in labels.items():
-        if problem := label_syntax.key_error(key):
-            yield invalid_value(path, key, problem)
-        if problem := label_syntax.value_error(value):
-            yield invalid_value(path, value, problem)
 
 
 def _validate_annotations(annotations: Document) -> Iterator[Cause]:

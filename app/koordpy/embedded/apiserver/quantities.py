@@ -1,40 +1,25 @@
-"""Quantities in documents: validated and converted to canonical form as by kube-apiserver."""
+"""Quantities in documents: a wrong one is refused with status 400."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from koordpy.api import quantity
-from koordpy.lib.bounded_cache import cached, text_size
+from koordpy.api import canonical_quantities
+from koordpy.api.canonical_quantities import NotAQuantity
 
-from .errors import ApiError, bad_request
-
-Document = dict[str, Any]
+from .errors import bad_request
 
 
-@cached("canonical_quantities", 2 << 20, text_size)
-def _canonical(value: str | int | float) -> str:
-    return quantity.from_wire(value).canonical()
-
-
-def canonical(value: Any, kind: str, path: str) -> str:
-    """Return the canonical text of a quantity; raise ApiError (400)."""
+@contextmanager
+def refused() -> Iterator[None]:
+    """Turn NotAQuantity into an ApiError (400)."""
     try:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise ValueError("expected a quantity")
-        return _canonical(value)
-    except ValueError as error:
-        raise _refused(kind, path, error) from None
+        yield
+    except NotAQuantity as error:
+        raise bad_request(str(error)) from None
 
 
-def _refused(kind: str, path: str, error: ValueError) -> ApiError:
-    return bad_request(f'{kind} in version "v1" cannot be handled as a {kind}: {path}: {error}')
-
-
-def settle(holder: Document, name: str, kind: str, path: str) -> None:
-    """Make all quantities of a resource list canonical, in place."""
-    amounts = holder.get(name)
-    if not amounts:
-        return
-    if not isinstance(amounts, dict):
-        raise bad_request(f"{kind}: {path}{name} must be an object")
-    for resource, value in amounts.items():
-        amounts[resource] = canonical(value, kind, f"{path}{name}[{resource}]")
+def settle(holder: dict[str, Any], name: str, kind: str, path: str) -> None:
+    """Make all quantities of a resource list canonical, in place. Raises ApiError (400)."""
+    with refused():
+        canonical_quantities.settle(holder, name, kind, path)

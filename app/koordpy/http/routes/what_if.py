@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from koordpy.admission.chain import Chain
 from koordpy.admission.explain import ExplainedChange, explain
 from koordpy.api.core import Pod
+from koordpy.api.pods.creation import refusal
 from koordpy.api.quantity import QuantityError
 from koordpy.api.resources import pod_requests
 from koordpy.api.scheme import MALFORMED, DecodeError, decode
@@ -154,6 +155,8 @@ async def _what_if(
             stopped=stop,
         )
         return WhatIf(**dict(refused), **about, admission=note)
+    if invalid := refusal(result):
+        raise HTTPException(400, invalid)
     pod = _read(result)
     framework = sources.profiles.whole_of(pod.spec.scheduler_name)
     if framework is None:

@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
+from koordpy.api.field_cause import Cause, invalid_value, required
+
 from ..catalog import Served
-from ..errors import Cause, invalid_value, required
 from .strategy import Strategy
 
 Document = dict[str, Any]

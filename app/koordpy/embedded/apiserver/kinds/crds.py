@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from koordpy.api import crd
+from koordpy.api.field_cause import Cause, duplicate, invalid_value, required, unsupported
 from koordpy.api.meta import format_time
 from koordpy.lib.clock import Clock
 
 from ..catalog import STATUS, Catalog, Served, Subresource
-from ..errors import Cause, duplicate, invalid_value, required, unsupported
 from ..metadata import dns_label, dns_subdomain
 from ..representation import jsonpath
 from ..representation.bodies import load_all_yaml

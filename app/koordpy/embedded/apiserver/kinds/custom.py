@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from koordpy.api import crd
+from koordpy.api.field_cause import Cause
 
 from .. import metadata as meta
 from ..catalog import Served
-from ..errors import Cause
 from ..representation import jsonpath
 from . import columns
 from .strategy import Strategy

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
+from koordpy.api.field_cause import Cause, invalid_value, required
+
 from ..catalog import Served
-from ..errors import Cause, invalid_value, required
 from . import forms
 from .strategy import Strategy
 

@@ -6,8 +6,10 @@ Source: Kubernetes, `plugin/pkg/admission/namespace/lifecycle`, `pkg/registry/co
 from collections.abc import Mapping
 from typing import Any
 
+from koordpy.api.field_cause import Cause
+
 from ..attributes import Attributes
-from ..errors import Cause, forbidden, not_found
+from ..errors import forbidden, not_found
 from ..metadata import dns_label
 from ..storage import Table
 from .strategy import Strategy

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..errors import Cause
-from . import pod_validation
-from .pod_defaults import default_pod_spec, qos_class
+from koordpy.api.field_cause import Cause
+from koordpy.api.pods import validation
+from koordpy.api.pods.defaults import default_pod_spec, qos_class
+
+from .. import quantities
 from .strategy import Strategy, keep_times
 
 Document = dict[str, Any]
@@ -33,7 +35,8 @@ class PodStrategy(Strategy):
     def default(self, document: Document) -> None:
         """Set the defaults of the spec."""
         spec = document.setdefault("spec", {})
-        default_pod_spec(spec)
+        with quantities.refused():
+            default_pod_spec(spec)
         spec.setdefault("enableServiceLinks", True)
         keep_times((document.get("status") or {}).get("conditions"), "lastProbeTime")
 
@@ -112,11 +115,11 @@ class PodStrategy(Strategy):
 
     def validate(self, document: Document) -> Iterable[Cause]:
         """Return the errors in a pod."""
-        return pod_validation.validate(document)
+        return validation.validate(document)
 
     def validate_update(self, new: Document, old: Document) -> Iterable[Cause]:
         """Return the forbidden changes."""
-        return pod_validation.validate_update(new, old)
+        return validation.validate_update(new, old)
 
     def grace_period(self, document: Document, asked: int | None) -> int:
         """The requested period, else the pod's own; 0 for pods that never ran or have terminated."""

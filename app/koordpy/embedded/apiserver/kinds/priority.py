@@ -6,7 +6,9 @@ Source: Kubernetes, `plugin/pkg/admission/priority`, `pkg/apis/scheduling`.
 from collections.abc import Iterable
 from typing import Any
 
-from ..errors import ApiError, Cause, forbidden, forbidden_field, invalid_value
+from koordpy.api.field_cause import Cause, forbidden_field, invalid_value
+
+from ..errors import ApiError, forbidden
 from ..storage import Table
 from .strategy import Strategy
 

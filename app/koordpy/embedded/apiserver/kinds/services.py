@@ -7,7 +7,9 @@ import ipaddress
 from collections.abc import Iterable
 from typing import Any
 
-from ..errors import Cause, invalid, invalid_value, required, unsupported
+from koordpy.api.field_cause import Cause, invalid_value, required, unsupported
+
+from ..errors import invalid
 from ..storage import Table
 from .strategy import Strategy
 

@@ -6,8 +6,9 @@ Source: Kubernetes, `pkg/registry/certificates/certificates`, `pkg/apis/certific
 from collections.abc import Iterable
 from typing import Any
 
+from koordpy.api.field_cause import Cause, invalid_value, required
+
 from ..attributes import ADMINISTRATOR
-from ..errors import Cause, invalid_value, required
 from .strategy import WithStatus
 
 Document = dict[str, Any]

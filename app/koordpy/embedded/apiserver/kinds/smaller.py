@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from koordpy.api import labels as label_syntax
+from koordpy.api.field_cause import Cause, forbidden_field, invalid_value, required, unsupported
 
 from .. import metadata as meta
 from .. import quantities
 from ..catalog import Served
-from ..errors import Cause, bad_request, forbidden_field, invalid_value, required, unsupported
+from ..errors import bad_request
 from . import forms
 from .autoscalers import AutoscalerStrategy, OldAutoscalerStrategy
 from .events import EventStrategy, NewEventStrategy

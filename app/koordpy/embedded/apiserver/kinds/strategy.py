@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from koordpy.api import scheme
+from koordpy.api.field_cause import Cause
 
 from .. import metadata as meta
-from ..errors import Cause, bad_request
+from ..errors import bad_request
 from . import columns, forms, shapes
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ Source: Kubernetes, `pkg/apis/core/v1/defaults.go`, `pkg/apis/storage/v1/default
 from collections.abc import Iterable
 from typing import Any
 
+from koordpy.api.field_cause import Cause, required
+
 from .. import quantities
-from ..errors import Cause, required
 from .strategy import Strategy
 
 Document = dict[str, Any]

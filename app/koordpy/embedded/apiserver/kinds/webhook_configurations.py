@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from koordpy.api import label_selector
+from koordpy.api.field_cause import Cause, duplicate, invalid_value, required, unsupported
 from koordpy.api.meta import LabelSelector
 
 from .. import expressions
-from ..errors import Cause, duplicate, invalid_value, required, unsupported
 from ..metadata import dns_subdomain
 from .strategy import Strategy
 

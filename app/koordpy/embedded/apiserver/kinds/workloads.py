@@ -6,9 +6,11 @@ Source: Kubernetes, `pkg/apis/apps`, `pkg/apis/batch` (defaults and validation).
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..errors import Cause, invalid_value, required, unsupported
-from . import pod_validation
-from .pod_defaults import default_pod_spec
+from koordpy.api.field_cause import Cause, invalid_value, required, unsupported
+from koordpy.api.pods import validation
+from koordpy.api.pods.defaults import default_pod_spec
+
+from .. import quantities
 from .strategy import WithStatus
 from .volumes import default_claim
 
@@ -32,7 +34,8 @@ class WorkloadStrategy(WithStatus):
         template = holder.get("template")
         if isinstance(template, dict):
             template.setdefault("metadata", {})
-            default_pod_spec(template.setdefault("spec", {}), restart=self._kind not in _JOBS)
+            with quantities.refused():
+                default_pod_spec(template.setdefault("spec", {}), restart=self._kind not in _JOBS)
         _DEFAULTS[self._kind](spec)
 
     def prepare_create(self, document: Document) -> None:
@@ -72,7 +75,7 @@ class WorkloadStrategy(WithStatus):
             else:
                 yield required(f"{where}.restartPolicy", told)
                 pod = {**pod, "restartPolicy": "Never"}
-        yield from pod_validation.validate_spec(pod, where)
+        yield from validation.validate_spec(pod, where)
 
     def validate_update(self, new: Document, old: Document) -> Iterable[Cause]:
         """The selector stays."""

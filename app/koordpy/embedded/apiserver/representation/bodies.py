@@ -6,8 +6,10 @@ from typing import Any
 import msgspec
 import yaml
 
+from koordpy.api.field_cause import invalid_value, unsupported
+
 from ..catalog import Served
-from ..errors import ApiError, bad_request, invalid, invalid_value, unsupported, unsupported_media_type
+from ..errors import ApiError, bad_request, invalid, unsupported_media_type
 from ..wire import Request
 from . import protobuf
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import msgspec
 
+from koordpy.api.field_cause import Cause
 from koordpy.api.meta import format_time
 from koordpy.api.patch import clone, equal
 from koordpy.api.patch_types import PatchType, patch_types
 
 from ..catalog import Served
-from ..errors import ApiError, Cause
+from ..errors import ApiError
 
 Document = dict[str, Any]
 Step = tuple[str, Any]

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from koordpy.api.field_cause import Cause, required, unsupported
 from koordpy.api.meta import format_time
 from koordpy.lib.clock import Clock
 
@@ -15,7 +16,7 @@ from .. import metadata as meta
 from ..admission.admission import Admission
 from ..attributes import Attributes
 from ..catalog import Served
-from ..errors import Cause, bad_request, conflict, invalid, not_found, required, success, unsupported
+from ..errors import bad_request, conflict, invalid, not_found, success
 from ..representation import bodies
 from ..storage import key_of
 from ..wire import Request, Response

@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 
+from koordpy.api.field_cause import invalid_value
 from koordpy.api.meta import format_time, parse_time
 from koordpy.lib.clock import Clock
 
 from ..admission.admission import Admission
 from ..attributes import Attributes, attributes, is_dry_run
-from ..errors import ApiError, bad_request, conflict, invalid, invalid_value, not_found, success
+from ..errors import ApiError, bad_request, conflict, invalid, not_found, success
 from ..kinds import forms
 from ..representation import bodies, presentation
 from ..representation.presentation import Form

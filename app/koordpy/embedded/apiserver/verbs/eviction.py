@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from koordpy.api import label_selector
+from koordpy.api.field_cause import Cause
 from koordpy.api.meta import LabelSelector, format_time
 from koordpy.lib.clock import Clock
 
@@ -15,7 +16,7 @@ from .. import metadata as meta
 from ..admission.admission import Admission
 from ..attributes import Attributes, is_dry_run
 from ..catalog import Catalog
-from ..errors import ApiError, Cause, bad_request, forbidden, not_found, success, too_many_requests
+from ..errors import ApiError, bad_request, forbidden, not_found, success, too_many_requests
 from ..kinds import forms
 from ..representation import bodies
 from ..storage import Record, key_of

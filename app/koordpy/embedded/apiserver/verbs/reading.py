@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
+from koordpy.api.field_cause import Cause, forbidden_field, unsupported
 from koordpy.lib.clock import Clock
 
 from ..catalog import Served
-from ..errors import ApiError, Cause, bad_request, expired, forbidden_field, invalid, not_found, unsupported
+from ..errors import ApiError, bad_request, expired, invalid, not_found
 from ..representation import presentation
 from ..storage import Record, Table, TooNew, TooOld, key_of
 from ..wire import Request, Response

@@ -9,11 +9,12 @@ from typing import Any
 
 import msgspec
 
+from koordpy.api.field_cause import invalid_value
 from koordpy.api.meta import format_time
 from koordpy.lib.clock import Clock
 
 from ..attributes import ADMINISTRATOR, Attributes
-from ..errors import bad_request, invalid, invalid_value
+from ..errors import bad_request, invalid
 from ..kinds import forms
 from ..representation import bodies
 from ..wire import Request, Response

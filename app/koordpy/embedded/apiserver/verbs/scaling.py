@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 
 from koordpy.api import json_merge, json_patch, label_selector
+from koordpy.api.field_cause import Cause, invalid_value
 from koordpy.api.meta import LabelSelector
 from koordpy.api.patch import PatchError
 
 from ..attributes import Attributes
-from ..errors import Cause, bad_request, conflict, invalid, invalid_value, not_found, unsupported_media_type
+from ..errors import bad_request, conflict, invalid, not_found, unsupported_media_type
 from ..representation import bodies
 from ..storage import key_of
 from ..wire import Request, Response

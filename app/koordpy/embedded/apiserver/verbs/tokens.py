@@ -12,12 +12,13 @@ from typing import Any
 
 import msgspec
 
+from koordpy.api.field_cause import invalid_value
 from koordpy.api.meta import format_time
 from koordpy.lib.clock import Clock
 
 from ..attributes import Attributes
 from ..catalog import Served
-from ..errors import invalid, invalid_value, not_found
+from ..errors import invalid, not_found
 from ..kinds import forms
 from ..representation import bodies
 from ..storage import key_of

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
+from koordpy.api.field_cause import forbidden_field, unsupported
 from koordpy.lib.clock import Clock
 
 from ..catalog import Served
-from ..errors import ApiError, expired, forbidden_field, invalid, unsupported
+from ..errors import ApiError, expired, invalid
 from ..representation import presentation, tables
 from ..storage import Event, Record, Table, TooOld
 from ..wire import Request, Stream

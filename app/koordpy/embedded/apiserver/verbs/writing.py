@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from koordpy.api import json_merge, json_patch, strategic_merge
+from koordpy.api.field_cause import invalid_value, required
 from koordpy.api.patch import PatchError
 from koordpy.lib.clock import Clock
 
@@ -24,9 +25,7 @@ from ..errors import (
     bad_request,
     conflict,
     invalid,
-    invalid_value,
     not_found,
-    required,
     unsupported_media_type,
 )
 from ..representation import bodies, presentation

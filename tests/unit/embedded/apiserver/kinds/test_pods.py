@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from koordpy.api.canonical_quantities import NotAQuantity
+from koordpy.api.pods import defaults as pod_defaults
+from koordpy.api.pods import validation as pod_validation
 from koordpy.embedded.apiserver.errors import ApiError
-from koordpy.embedded.apiserver.kinds import pod_defaults, pod_validation
 from koordpy.embedded.apiserver.kinds.pods import PodStrategy
 
 
@@ -48,8 +50,11 @@ def test_quantities_become_canonical_and_requests_follow_limits() -> None:
 
 
 def test_quantity_that_is_none_is_refused() -> None:
-    with pytest.raises(ApiError, match=r"requests\[cpu\]"):
+    with pytest.raises(NotAQuantity, match=r"requests\[cpu\]"):
         spec(containers=[container(requests={"cpu": "many"})])
+    wrong = {"spec": {"containers": [container(requests={"cpu": "many"})]}}
+    with pytest.raises(ApiError, match=r"requests\[cpu\]"):
+        PodStrategy().default(wrong)
 
 
 def test_default_twice_changes_nothing() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .. import quantities
+from koordpy.api import canonical_quantities as quantities
 
 Document = dict[str, Any]
 

@@ -6,9 +6,8 @@ from typing import Any
 
 from koordpy.api import labels as label_syntax
 from koordpy.api import quantity
-
-from ..errors import Cause, duplicate, forbidden_field, invalid_value, required, unsupported
-from ..metadata import dns_label, dns_subdomain, validate_labels
+from koordpy.api.field_cause import Cause, duplicate, forbidden_field, invalid_value, required, unsupported
+from koordpy.api.object_names import dns_label, dns_subdomain, validate_labels
 
 Document = dict[str, Any]
 
