@@ -4,9 +4,11 @@ Kubernetes components mount their configuration from a ConfigMap, and users pass
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-import yaml
+from koordpy.lib import text_documents
 
 from .config_model import ConfigError
 
@@ -33,37 +35,24 @@ def parse(text: str, kind: str) -> dict[str, Any]:
 
 def load(text: str) -> Any:
     """Decode YAML, rejecting duplicate keys and keeping times as text. Raises ConfigError."""
-    try:
-        return yaml.load(text, Loader=_Loader)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"not YAML: {error}") from None
+    with _refusals():
+        return text_documents.read_yaml(text, unique_keys=True)
 
 
 def load_all(text: str) -> list[Any]:
     """Decode every document of a text as `load` does. Raises ConfigError."""
+    with _refusals():
+        return text_documents.read_all_yaml(text, unique_keys=True)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
     try:
-        return list(yaml.load_all(text, Loader=_Loader))
-    except yaml.YAMLError as error:
+        yield
+    except text_documents.RepeatedKeyError as error:
+        raise ConfigError(str(error)) from None
+    except text_documents.DocumentError as error:
         raise ConfigError(f"not YAML: {error}") from None
-
-
-class _Loader(yaml.SafeLoader):
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[object] = set()
-        for key_node, _ in node.value:
-            if not isinstance(key_node, yaml.ScalarNode):
-                continue
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise ConfigError(f"line {key_node.start_mark.line + 1}: field {key!r} is given twice")
-            seen.add(key)
-        return super().construct_mapping(node, deep=deep)
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def _object(text: str, kind: str) -> dict[str, Any]:

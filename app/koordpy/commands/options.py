@@ -1,6 +1,5 @@
 """Options and arguments that several commands share, and errors that users can fix."""
 
-import json
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -49,15 +48,15 @@ def documents(files: tuple[str, ...]) -> list[dict[str, Any]]:
 
 
 def _documents(file: str) -> list[dict[str, Any]]:
-    import yaml
+    from koordpy.lib.text_documents import DocumentError
 
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         found = [document for document in _decoded(text) if document is not None]
     except OSError as error:
         raise Failure(f"{file}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise Failure(f"{file}: not YAML: {' '.join(str(error).split())}") from None
+    except (DocumentError, UnicodeDecodeError) as error:
+        raise Failure(f"{file}: not YAML: {error}") from None
     items: list[dict[str, Any]] = []
     for document in found:
         listed = document.get("items") if isinstance(document, dict) else None
@@ -68,41 +67,21 @@ def _documents(file: str) -> list[dict[str, Any]]:
 
 def _object(document: Any, file: str) -> dict[str, Any]:
     """Return a document as a JSON object if it is a Kubernetes object. Raises Failure."""
-    import msgspec
-
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
         raise Failure(f"{file}: got {str(document)[:60]!r}, expected Kubernetes objects with a kind")
     if not isinstance(document.get("metadata") or {}, dict):
         given = str(document["metadata"])[:60]
         raise Failure(f"{file}: {document['kind']}: metadata: got {given!r}, expected an object")
-    try:
-        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Failure(f"{file}: {document['kind']}: cannot be written as JSON: {error}") from None
-    return plain
+    return document
 
 
 def _decoded(text: str) -> Iterable[Any]:
     """Return the documents in a text; JSON is parsed as JSON, because YAML parsers are slow."""
-    import yaml
+    from koordpy.lib.text_documents import DocumentError, read_all_yaml, read_json
 
     if text.startswith("{"):
         try:
-            return [json.loads(text)]
-        except ValueError:
+            return [read_json(text)]
+        except DocumentError:
             pass
-    return yaml.load_all(text, _loader())
-
-
-def _loader() -> Any:
-    """Return the fastest safe loader; timestamps stay strings, as in Kubernetes."""
-    import yaml
-
-    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        """Reads the JSON subset of YAML's types."""
-
-    Loader.yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in Loader.yaml_implicit_resolvers.items()
-    }
-    return Loader
+    return read_all_yaml(text)

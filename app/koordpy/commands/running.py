@@ -280,7 +280,7 @@ def _list(text: str | None) -> list[str] | None:
 
 def _controller_args(texts: tuple[str, ...]) -> dict[str, Any]:
     """Parse `NAME.FIELD=VALUE`; values are YAML."""
-    import yaml
+    from koordpy.lib.text_documents import DocumentError, read_yaml
 
     args: dict[str, Any] = {}
     for text in texts:
@@ -289,7 +289,7 @@ def _controller_args(texts: tuple[str, ...]) -> dict[str, Any]:
         if not equals or not dot or not name or not field:
             raise Failure(f"--controller-arg: got {text!r}, expected NAME.FIELD=VALUE")
         try:
-            args.setdefault(name, {})[field] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            raise Failure(f"--controller-arg: got {text!r}, expected a YAML value") from None
+            args.setdefault(name, {})[field] = read_yaml(value)
+        except DocumentError as error:
+            raise Failure(f"--controller-arg: got {text!r}, expected a YAML value: {error}") from None
     return args

@@ -12,11 +12,11 @@ from koordpy.api import crd
 from koordpy.api.field_cause import Cause, duplicate, invalid_value, required, unsupported
 from koordpy.api.meta import format_time
 from koordpy.lib.clock import Clock
+from koordpy.lib.text_documents import DocumentError, read_all_yaml
 
 from ..catalog import STATUS, Catalog, Served, Subresource
 from ..metadata import dns_label, dns_subdomain
 from ..representation import jsonpath
-from ..representation.bodies import load_all_yaml
 from ..storage import Event, Table
 from .custom import CustomStrategy
 from .strategy import WithStatus
@@ -268,7 +268,11 @@ def _subresources(version: Document, kind: str) -> tuple[Subresource, ...]:
 
 def _read_file(file: Path) -> Iterator[Document]:
     found = False
-    for text in load_all_yaml(file.read_text(encoding="utf-8")):
+    try:
+        texts = read_all_yaml(file.read_bytes())
+    except DocumentError as error:
+        raise DefinitionError(f"{file}: not YAML: {error}") from None
+    for text in texts:
         if isinstance(text, dict) and text.get("kind") == "CustomResourceDefinition":
             found = True
             yield text

@@ -1,16 +1,15 @@
 """Request bodies: JSON, YAML or protobuf, checked against the kind of the URL."""
 
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
-import yaml
 
 from koordpy.api.field_cause import invalid_value, unsupported
+from koordpy.lib.text_documents import DocumentError, Limits, read_json, read_yaml
 
 from ..catalog import Served
 from ..errors import ApiError, bad_request, invalid, unsupported_media_type
-from ..wire import Request
+from ..wire import MAX_BODY, Request
 from . import protobuf
 
 Document = dict[str, Any]
@@ -19,16 +18,7 @@ _JSON = "application/json"
 _YAML = ("application/yaml", "application/apply-patch+yaml", "text/yaml")
 _TEXTS = (_JSON, "application/yaml")
 _ACCEPTED = (*_TEXTS, protobuf.MEDIA_TYPE)
-
-
-class _YamlLoader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
-    """YAML as in Kubernetes: times stay text."""
-
-
-_YamlLoader.yaml_implicit_resolvers = {
-    first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+_LIMITS: Final = Limits(size=MAX_BODY)
 
 
 def media_type(request: Request) -> str:
@@ -36,17 +26,12 @@ def media_type(request: Request) -> str:
     return request.header(b"content-type").partition(";")[0].strip().lower()
 
 
-def load_yaml(body: bytes | str) -> Any:
+def load_yaml(body: bytes) -> Any:
     """Convert YAML to JSON; raise ApiError (400)."""
     try:
-        return msgspec.json.decode(msgspec.json.encode(yaml.load(body, Loader=_YamlLoader)))
-    except (yaml.YAMLError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        return read_yaml(body, _LIMITS)
+    except DocumentError as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from None
-
-
-def load_all_yaml(text: str) -> Iterator[Any]:
-    """Read all documents of a YAML file; raise yaml.YAMLError."""
-    return iter(list(yaml.load_all(text, Loader=_YamlLoader)))
 
 
 def load(request: Request, served: Served | None = None) -> Any:
@@ -65,8 +50,8 @@ def load(request: Request, served: Served | None = None) -> Any:
 def load_json(body: bytes) -> Any:
     """Read JSON; raise ApiError (400)."""
     try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, ValueError) as error:
+        return read_json(body, _LIMITS)
+    except DocumentError as error:
         raise bad_request(f"the body of the request is not JSON: {error}") from None
 
 
