@@ -77,7 +77,9 @@ class DemoCluster:
         """Start the API server, write the kubeconfig; return what was started."""
         crds = sorted(data.deploy("crds").glob("*.yaml"))
         port = self._options.port
-        server = ApiServer(LOOPBACK, self._free(API_PORT) if port is None else port, crds, controllers=True)
+        server = ApiServer(
+            LOOPBACK, self._free(API_PORT) if port is None else port, crds, controllers=True, metrics=True
+        )
         try:
             self.api = await self._stack.enter_async_context(server)
         except OSError as error:
