@@ -15,7 +15,8 @@ import yaml
 from rich.console import Console
 
 from koordpy import data, settings
-from koordpy.api.core import Deployment, Lease, Pod
+from koordpy.api.core import Deployment, Lease, Node, Pod
+from koordpy.api.scheme import Resource
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Connection
 from koordpy.commands.demo.access import Endpoints, kubeconfig_path, port_or_any
@@ -41,6 +42,9 @@ async def test_its_pods_run_and_it_prints_what_to_try(tmp_path: Path) -> None:
         demo.invite()
         pods = await demo.cluster.client.list_all(Pod)
         assert {pod.status.phase for pod in pods} == {"Running"}
+        async with asyncio.timeout(20):
+            while not await measured_nodes(demo):
+                await asyncio.sleep(0.1)
         scale = {"spec": {"replicas": 23}}
         await demo.cluster.client.patch(Deployment, "shop", "web", scale)
         async with asyncio.timeout(20):
@@ -50,6 +54,12 @@ async def test_its_pods_run_and_it_prints_what_to_try(tmp_path: Path) -> None:
     assert re.search(r"export KUBECONFIG=\S+/kubeconfig\n", told), told
     assert re.search(r"koordpy why \w+/\S+ --history( --debug-server http://127.0.0.1:\d+)?\n", told), told
     assert not (tmp_path / "kubeconfig").exists()
+
+
+async def measured_nodes(demo: Demo) -> list[str]:
+    """The nodes that `kubectl top` shows."""
+    metrics = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", False, Node)
+    return [item["metadata"]["name"] async for item in demo.cluster.client.list_raw(metrics)]
 
 
 def _is_ready_web(pod: Pod) -> bool:

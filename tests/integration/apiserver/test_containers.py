@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.integration.apiserver.objects import pod, running
-from tests.integration.apiserver.rest import STRATEGIC, Collection, Rest, ok, refused
+from tests.integration.apiserver.objects import pod
+from tests.integration.apiserver.rest import STRATEGIC, Collection, ok, refused
 
 
 def test_pod_without_a_node_has_no_logs_yet(pods: Collection) -> None:
@@ -27,9 +27,8 @@ def test_pod_without_a_node_cannot_be_reached(pods: Collection, subresource: str
     assert answer["message"] == "pod a does not have a host assigned"
 
 
-def test_ephemeral_containers_are_added_by_their_subresource(rest: Rest, namespace: str) -> None:
-    running(rest, namespace, pod("a"), "node-1")
-    pods = rest.collection("pods", namespace)
+def test_ephemeral_containers_are_added_by_their_subresource(pods: Collection) -> None:
+    ok(pods.create(pod("a")), 201)
     added = {"name": "debugger", "image": "registry.test/debug:1"}
     ok(pods.patch("a", {"spec": {"ephemeralContainers": [added]}}, STRATEGIC, "ephemeralcontainers"))
     (found,) = ok(pods.get("a"))["spec"]["ephemeralContainers"]

@@ -8,9 +8,12 @@ from koordpy.api.pods import validation
 from koordpy.api.pods.defaults import default_pod_spec, qos_class
 
 from .. import quantities
+from ..errors import bad_request
 from .strategy import Strategy, keep_times
 
 Document = dict[str, Any]
+
+NO_CONTAINERS = "this is koordpy's embedded control plane, whose pods are simulated and run no containers"
 
 _DONE = ("Succeeded", "Failed")
 
@@ -90,10 +93,14 @@ class PodStrategy(Strategy):
     def prepare_subresource(self, name: str, new: Document, old: Document) -> Document:
         """`resize` changes the resources of containers, and how they are restarted for it.
 
-        `ephemeralcontainers` changes the containers that are added for debugging.
+        `ephemeralcontainers` changes the containers that are added for debugging. On a node they would never
+        start, and `kubectl debug` would wait for them. Raises ApiError (400).
         """
         spec = {**old["spec"]}
         if name == "ephemeralcontainers":
+            if spec.get("nodeName"):
+                pod = old["metadata"]["name"]
+                raise bad_request(f"cannot add a container to pod {pod!r}: {NO_CONTAINERS}")
             spec["ephemeralContainers"] = new["spec"].get("ephemeralContainers") or []
             return {**old, "metadata": {**old["metadata"]}, "spec": spec}
         for field in ("containers", "initContainers"):

@@ -1,6 +1,6 @@
 """Logs, exec, attach and port forwarding: refused, because the containers of these pods do not run.
 
-A pod without a node is answered as by kube-apiserver.
+A pod without a node is answered as by kube-apiserver. To follow logs shows the reason as the logs.
 """
 
 from typing import Any
@@ -9,6 +9,7 @@ import msgspec
 
 from ..catalog import Served
 from ..errors import bad_request, not_found
+from ..kinds.pods import NO_CONTAINERS
 from ..storage import key_of
 from ..wire import Request, Response
 
@@ -35,10 +36,11 @@ def answer(request: Request, served: Served, namespace: str, name: str, subresou
         raise bad_request(f"pod {name} does not have a host assigned")
     told = _TOLD[subresource].format(name=name)
     of_container = f" (container {container!r})" if container else ""
-    raise bad_request(
-        f"{told}{of_container}: this is koordpy's embedded control plane, whose pods are simulated and run "
-        "no containers"
-    )
+    told += f"{of_container}: {NO_CONTAINERS}"
+    if subresource == "log" and request.flag("follow"):
+        # kubectl repeats a request to follow that fails, each second for 20 s.
+        return Response(f"{told}\n".encode(), content_type="text/plain")
+    raise bad_request(told)
 
 
 def _container(pod: dict[str, Any], wanted: str) -> str:

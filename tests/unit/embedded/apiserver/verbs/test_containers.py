@@ -46,3 +46,26 @@ async def test_container_must_be_named_where_there_are_several() -> None:
     await call(server, "POST", PODS, {"metadata": {"name": "web"}, "spec": {"containers": containers}})
     message = msgspec.json.decode((await call(server, "GET", f"{PODS}/web/log")).body)["message"]
     assert message == "a container name must be specified for pod web, choose one of: [main helper]"
+
+
+async def test_logs_that_are_followed_are_the_sentence_alone() -> None:
+    server = ApiServer()
+    await server.load()
+    spec = {"nodeName": "node-1", "containers": [{"name": "main", "image": "registry.test/app:1"}]}
+    await call(server, "POST", PODS, {"metadata": {"name": "web"}, "spec": spec})
+    answer = await call(server, "GET", f"{PODS}/web/log?follow=true")
+    assert (answer.status, answer.content_type) == (200, "text/plain")
+    assert answer.body.startswith(b"pod 'web' has no logs")
+    assert answer.body.count(b"\n") == 1
+
+
+async def test_container_that_would_never_start_is_not_added() -> None:
+    server = ApiServer()
+    await server.load()
+    spec = {"nodeName": "node-1", "containers": [{"name": "main", "image": "registry.test/app:1"}]}
+    await call(server, "POST", PODS, {"metadata": {"name": "web"}, "spec": spec})
+    pod = msgspec.json.decode((await call(server, "GET", f"{PODS}/web")).body)
+    pod["spec"]["ephemeralContainers"] = [{"name": "debugger", "image": "registry.test/debug:1"}]
+    answer = await call(server, "PUT", f"{PODS}/web/ephemeralcontainers", pod)
+    assert answer.status == 400
+    assert b"cannot add a container to pod 'web'" in answer.body
