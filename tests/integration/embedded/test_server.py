@@ -1,7 +1,9 @@
 """What only the embedded API server has: its life in a process, snapshots, injected faults, controllers."""
 
 import asyncio
+import errno
 import json
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -80,6 +82,49 @@ def test_server_runs_on_a_thread_for_callers_that_block() -> None:
         assert loopback.get(f"{server.url}/readyz").text == "ok"
     with pytest.raises(httpx.ConnectError):
         loopback.get(f"{server.url}/readyz")
+
+
+async def test_a_snapshot_that_cannot_be_written_is_retried_and_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cluster.jsonl"
+    really = os.fsync
+
+    def full_disk(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with ApiServer(snapshot=file, snapshot_interval=0.01) as server, client(server) as http:
+
+        async def created(name: str) -> None:
+            await ok(await http.post(MAPS, json={"metadata": {"name": name}}))
+
+        async def ready(expected: int) -> str:
+            async with asyncio.timeout(PATIENCE):
+                while (found := await http.get("/readyz")).status_code != expected:
+                    await asyncio.sleep(0.01)
+            return found.text
+
+        async def saved(text: str) -> None:
+            async with asyncio.timeout(PATIENCE):
+                while not file.exists() or text not in file.read_text(encoding="utf-8"):
+                    await asyncio.sleep(0.01)
+
+        await created("first")
+        await saved("first")
+        before = file.read_text(encoding="utf-8")
+        monkeypatch.setattr(os, "fsync", full_disk)
+        await created("second")
+        assert "[-]snapshot failed: not written: No space left on device" in await ready(500)
+        assert (await http.get("/livez")).text == "ok"
+        assert "No space left on device" in caplog.text
+        assert file.read_text(encoding="utf-8") == before
+        monkeypatch.setattr(os, "fsync", really)
+        await saved("second")
+        assert await ready(200) == "ok"
+        monkeypatch.setattr(os, "fsync", full_disk)
+        await created("third")
+    assert os.listdir(tmp_path) == [file.name]
+    assert "second" in file.read_text(encoding="utf-8")
 
 
 async def test_objects_survive_a_restart_with_a_snapshot(tmp_path: Path) -> None:

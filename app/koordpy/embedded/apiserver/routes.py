@@ -1,6 +1,6 @@
 """Routes requests by URL and method."""
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,9 @@ class Router:
         reviews: Reviews,
         scaler: Scaler,
         tokens: Tokens,
+        problems: Callable[[], Mapping[str, str]],
     ) -> None:
+        self._problems = problems
         self._catalog = catalog
         self._discovery = discovery
         self._reader = reader
@@ -68,7 +70,7 @@ class Router:
         """Answer a request. Raises ApiError."""
         path = request.path
         if path in _HEALTH or path.startswith(("/readyz/", "/livez/", "/healthz/")):
-            return Response(b"ok", content_type="text/plain; charset=utf-8")
+            return self._health(path)
         parts = path.strip("/").split("/")
         target = self._target(parts)
         if target is None:
@@ -80,6 +82,16 @@ class Router:
         if request.method in ("GET", "HEAD"):
             return self._read(request, target)
         return self._write(request, target)
+
+    def _health(self, path: str) -> Response:
+        """Answer a health check; only readiness depends on anything."""
+        problems = self._problems() if path.startswith("/readyz") else {}
+        check = path.removeprefix("/readyz").strip("/")
+        if check:
+            problems = {name: problem for name, problem in problems.items() if name == check}
+        text = "".join(f"[-]{name} failed: {problem}\n" for name, problem in problems.items())
+        body = f"{text}readyz check failed\n" if text else "ok"
+        return Response(body.encode(), 500 if text else 200, "text/plain; charset=utf-8")
 
     def _target(self, parts: list[str]) -> Target | None:
         """Return the target of a path, or None if it is not a resource's. Raises ApiError."""

@@ -106,13 +106,16 @@ class ApiServer:
         self.clock = clock or SystemClock()
         self._rng = rng or random.Random()
         self._window = window
-        self._snapshot = Path(snapshot) if snapshot else None
-        self._snapshot_interval = snapshot_interval
         self._listener: Listener | None = None
         self.connections = Connections(limits)
         self._background: list[asyncio.Task[None]] = []
         self._revisions = Revisions()
         self.catalog = Catalog()
+        self._saver = (
+            snapshots.Saver(Path(snapshot), self.catalog, self._revisions, snapshot_interval)
+            if snapshot
+            else None
+        )
         self._add_built_in()
         if metrics:
             ResourceMetrics(self.catalog).serve(self._revisions)
@@ -138,6 +141,7 @@ class ApiServer:
             Reviews(self._tokens, is_allowed, self.clock),
             Scaler(self._writer),
             self._tokens,
+            self._problems,
         )
         self._controllers = controllers_for(self) if controllers else []
         self._crds = list(crds)
@@ -155,8 +159,8 @@ class ApiServer:
         if self._loaded:
             return
         self._loaded = True
-        if self._snapshot is not None and self._snapshot.exists():
-            snapshots.load(self._snapshot, self.catalog, self._revisions, self._definitions)
+        if self._saver is not None and self._saver.path.exists():
+            snapshots.load(self._saver.path, self.catalog, self._revisions, self._definitions)
             self.webhooks.reload()
         await self._seed()
 
@@ -170,8 +174,8 @@ class ApiServer:
         self._listener = listener
         for controller in self._controllers:
             self._background.append(asyncio.create_task(controller.run()))
-        if self._snapshot is not None:
-            self._background.append(asyncio.create_task(self._save_often(self._snapshot)))
+        if self._saver is not None:
+            self._background.append(asyncio.create_task(self._saver.run()))
 
     async def stop(self) -> None:
         """End all watches, close all connections, save the snapshot. The server can be started again."""
@@ -186,8 +190,7 @@ class ApiServer:
         self._watcher.end_all()
         listener.close_connections()
         await self.webhooks.close()
-        if self._snapshot is not None:
-            self.save()
+        self.save()
         await asyncio.sleep(0)
 
     async def __aenter__(self) -> Self:
@@ -222,9 +225,9 @@ class ApiServer:
             table.compact()
 
     def save(self) -> None:
-        """Write the snapshot file, atomically."""
-        if self._snapshot is not None:
-            snapshots.save(self._snapshot, self.catalog, self._revisions)
+        """Write the snapshot file, atomically. A failure is logged, and fails `/readyz`."""
+        if self._saver is not None:
+            self._saver.save()
 
     def cut_watches(self) -> None:
         """Drop the connections of all open watches, as a network failure would."""
@@ -271,13 +274,10 @@ class ApiServer:
             document = served.strategy.read(served, document, [])
             await self._writer.store_new(Attributes("CREATE", served, "", ""), document)
 
-    async def _save_often(self, path: Path) -> None:
-        saved = self._revisions.current
-        while True:
-            await asyncio.sleep(self._snapshot_interval)
-            if self._revisions.current != saved:
-                saved = self._revisions.current
-                snapshots.save(path, self.catalog, self._revisions)
+    def _problems(self) -> dict[str, str]:
+        """Return what makes the server not ready, by the name of the check."""
+        problem = self._saver.problem if self._saver is not None else ""
+        return {"snapshot": f"not written: {problem}"} if problem else {}
 
     # requests
 
