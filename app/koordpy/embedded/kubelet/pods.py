@@ -70,8 +70,8 @@ class PodKubelets:
         self._network = network or Network()
         self._epoch = clock.now()
         self._zero = clock.monotonic()
-        limiter = RetryLimiter(clock, base=0.2, maximum=30.0, rate=100.0, burst=1000)
-        self.queue = WorkQueue("kubelet", clock, limiter)
+        self._failures = RetryLimiter(clock, base=0.2, maximum=30.0, rate=100.0, burst=1000)
+        self.queue = WorkQueue("kubelet", clock)
         self._subscription = pods.subscribe(self._seen, lambda _, pod: self._seen(pod), self._gone)
 
     async def run(self) -> None:
@@ -117,11 +117,16 @@ class PodKubelets:
 
     async def _reconcile(self, key: str) -> float | None:
         try:
-            return await self._step(key)
+            again = await self._step(key)
         except NotFound:
             return None  # it is gone, and the watch will show it
         except Conflict:
             return _AGAIN_AFTER
+        except (ApiError, ConnectionFailed) as error:
+            log.info("pod %s: %s", key, error)
+            return self._failures.when(key)
+        self._failures.forget(key)
+        return again
 
     async def _step(self, key: str) -> float | None:
         pod = self._pods.by_key(key)

@@ -11,9 +11,9 @@ from koordpy.api.meta import KubeObject, format_time
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
-from koordpy.cluster.errors import Conflict, NotFound
+from koordpy.cluster.errors import ApiError, Conflict, ConnectionFailed, NotFound
 from koordpy.cluster.events import Recorder
-from koordpy.controllers.queue import WorkQueue
+from koordpy.controllers.queue import RetryLimiter, WorkQueue
 from koordpy.controllers.reconcile import reconcile_forever
 from koordpy.lib.clock import Clock
 
@@ -25,6 +25,7 @@ Document = dict[str, Any]
 
 _AFTER_CONFLICT = 0.05
 """Seconds after which an object that was changed meanwhile is reconciled again."""
+_LONGEST_BACKOFF = 60.0
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Controller(ABC):
         self._context = context
         self._client, self._clock, self._rng = context.client, context.clock, context.rng
         self.queue = WorkQueue(self.name, context.clock)
+        self._failures = RetryLimiter(context.clock, maximum=_LONGEST_BACKOFF)
         self._events = context.recorder(self.name)
 
     async def run(self) -> None:
@@ -58,12 +60,17 @@ class Controller(ABC):
 
     async def _reconcile(self, key: str) -> float | None:
         try:
-            return await self.reconcile(key)
+            again = await self.reconcile(key)
         except Conflict:  # the watch brings the other change
             return _AFTER_CONFLICT
         except NotFound as error:  # deleted meanwhile, or its namespace is
             log.debug("%s: %s: %s", self.name, key, error)
             return None
+        except (ApiError, ConnectionFailed) as error:  # a refused pod, for example: events tell users
+            log.info("%s: %s: %s", self.name, key, error)
+            return self._failures.when(key)
+        self._failures.forget(key)
+        return again
 
     @abstractmethod
     async def reconcile(self, key: str) -> float | None:

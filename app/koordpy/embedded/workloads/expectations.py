@@ -34,6 +34,11 @@ class Expectations:
             if not unseen:
                 del self._unseen[owner]
 
+    def doubt(self, owner: str) -> None:
+        """Check an owner's unseen writes at once: one of them got no clear answer."""
+        unseen = self._unseen.get(owner, {})
+        unseen.update(dict.fromkeys(unseen, -PATIENCE))
+
     def forget(self, owner: str) -> None:
         """Expect nothing for an owner."""
         self._unseen.pop(owner, None)

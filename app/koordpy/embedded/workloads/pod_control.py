@@ -12,7 +12,7 @@ from typing import Any
 from koordpy.api.core import Pod
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
-from koordpy.cluster.errors import AlreadyExists, ApiError, ConnectionFailed, Forbidden, NotFound
+from koordpy.cluster.errors import AlreadyExists, ApiError, ConnectionFailed, Forbidden, NotFound, ServerError
 from koordpy.cluster.events import NORMAL, WARNING, Recorder
 
 from .expectations import Expectations
@@ -90,15 +90,17 @@ class PodControl:
         except NotFound:
             self._expectations.settle(owner.metadata.key, key)
             raise
+        except (ServerError, ConnectionFailed) as error:
+            if isinstance(error, ConnectionFailed) and not error.sent:
+                self._expectations.settle(owner.metadata.key, key)
+            else:  # it may have been created
+                self._expectations.doubt(owner.metadata.key)
+            raise
         except ApiError as error:
             self._expectations.settle(owner.metadata.key, key)
             if isinstance(error, Forbidden) and "being terminated" in error.message:
                 return False
             self._events.event(owner, WARNING, "FailedCreate", f"Error creating: {error.message}")
-            raise
-        except ConnectionFailed as error:
-            if not error.sent:
-                self._expectations.settle(owner.metadata.key, key)
             raise
         self._events.event(owner, NORMAL, "SuccessfulCreate", f"Created pod: {name}")
         return True
