@@ -103,22 +103,22 @@ class PodRun:
             self.phase = "Failed"
             return None
         times = [deadline]
-        initialized = True
+        at = first
         for container in self.containers:
-            if not initialized:
-                break
-            times.append(self._run(container, now))
-            if container.plan.is_init:
-                initialized = container.runs if container.plan.is_sidecar else self._succeeded(container)
+            times.append(self._run(container, at, now))
+            if container.plan.is_init and not container.plan.is_sidecar:
+                if not self._succeeded(container):
+                    break
+                at = container.ended or at
         self._settle()
         if self.is_over:
             return None
         return _earliest(*times)
 
-    def _run(self, container: _Container, now: float) -> float | None:
-        """Start or end one container if that is due; return when it changes next."""
+    def _run(self, container: _Container, at: float, now: float) -> float | None:
+        """Start (at a time) or end one container if that is due; return when it changes next."""
         if container.started is None:
-            container.started = now
+            container.started = at
         if container.ended is None:
             due = container.due()
             if due is None or due > now + _EARLY:
