@@ -81,6 +81,22 @@ kind: ConfigMap
 metadata: {name: listed}
 data: {a: "1"}
 """
+_ENDPOINTS = """
+apiVersion: v1
+kind: Endpoints
+metadata: {name: web}
+subsets:
+- addresses: [{ip: 10.1.2.3}, {ip: 10.1.2.4}]
+  ports: [{port: 8080}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-slice, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+endpoints:
+- {addresses: [10.1.2.3], conditions: {ready: true}}
+ports: [{port: 8080}]
+"""
 _REQUEST = """
 apiVersion: certificates.k8s.io/v1
 kind: CertificateSigningRequest
@@ -98,6 +114,7 @@ FILES = {
     "unknown.yaml": _WEB.replace("replicas: 2", "colour: red"),
     "pod.yaml": _POD,
     "node.yaml": _NODE,
+    "endpoints.yaml": _ENDPOINTS,
     "event.yaml": _NEW_EVENT,
     "events.yaml": _EVENTS,
     "list.yaml": f"{_POD.replace('one', 'listed')}---{_CONFIG_MAP}",

@@ -110,6 +110,11 @@ STORIES: dict[str, str] = {
         describe pdb web
         describe ingress site
         describe svc web
+        create -f endpoints.yaml
+        get ep,endpointslices
+        get ep,endpointslices -o yaml
+        describe svc web
+        describe endpointslice web-slice
         describe hpa web
         describe pod one
         describe ns story-creating

@@ -49,3 +49,19 @@ def test_node_ports_go_with_the_type(rest: Rest, namespace: str) -> None:
     after = ok(own.patch("a", {"spec": {"type": "ClusterIP"}}))["spec"]
     assert "nodePort" not in after["ports"][0]
     assert "externalTrafficPolicy" not in after
+
+
+def test_ports_of_endpoint_slices_have_a_name_and_a_protocol(rest: Rest, namespace: str) -> None:
+    slices = rest.collection("endpointslices", namespace, "discovery.k8s.io/v1")
+    endpoints = [{"addresses": ["10.1.2.3"]}]
+    body = {"metadata": {"name": "a"}, "addressType": "IPv4", "endpoints": endpoints, "ports": [{"port": 80}]}
+    ok(slices.create(body), 201)
+    assert ok(slices.get("a"))["ports"] == [{"name": "", "port": 80, "protocol": "TCP"}]
+    refused(slices.create({**body, "metadata": {"name": "b"}, "addressType": ""}), 422, "Invalid")
+
+
+def test_requests_for_endpoints_are_answered_with_a_warning(rest: Rest, namespace: str) -> None:
+    endpoints = rest.collection("endpoints", namespace)
+    made = endpoints.create({"metadata": {"name": "a"}, "subsets": []})
+    for answer in (made, endpoints.get("a"), endpoints.list()):
+        assert "Endpoints is deprecated" in answer.headers["Warning"]

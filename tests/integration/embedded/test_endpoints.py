@@ -44,7 +44,7 @@ def test_endpoints_follow_the_pods_of_a_service() -> None:
         await cluster.until(lambda: len(ready(cluster)) == 3)
         assert ready(cluster) == addresses(cluster)
         [item] = cluster.all("endpointslices")
-        assert item["ports"] == [{"port": 8080, "protocol": "TCP"}]
+        assert item["ports"] == [{"name": "", "port": 8080, "protocol": "TCP"}]
         assert item["metadata"]["labels"]["kubernetes.io/service-name"] == "web"
         [subset] = cluster.one("endpoints", "web")["subsets"]
         assert sorted(address["ip"] for address in subset["addresses"]) == addresses(cluster)

@@ -66,6 +66,8 @@ def attributes(
         options["fieldManager"] = manager
     if validation := request.query.get("fieldValidation"):
         options["fieldValidation"] = validation
-    return Attributes(
-        operation, served, namespace, name, subresource, dry_run, options, manager or agent or "unknown"
-    )
+    manager = manager or agent or "unknown"
+    found = Attributes(operation, served, namespace, name, subresource, dry_run, options, manager)
+    if served.deprecation:
+        found.warnings.append(served.deprecation)
+    return found

@@ -55,6 +55,8 @@ class Served:
     list_kind: str = ""
     preferred: bool = True
     custom: bool = False
+    deprecation: str = ""
+    """The warning with which every request is answered."""
     table: "Table" = field(init=False)
     strategy: "Strategy" = field(init=False)
     prefix: bytes = field(init=False)
@@ -158,6 +160,9 @@ def version_order(version: str) -> tuple[Any, ...]:
     return (0, -int(digits), 0, version) if not stage else (3, 0, 0, version)
 
 
+_DEPRECATED = {
+    ("", "v1", "Endpoints"): "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+}
 _AUTOSCALERS = ("horizontalpodautoscalers", "HorizontalPodAutoscaler", True, "hpa", "all", (STATUS,))
 _REVIEWS = (
     ("LocalSubjectAccessReview", True),
@@ -285,6 +290,7 @@ def built_in() -> list[Served]:
     for group, version, plural, kind, namespaced, short, categories, subresources in rows:
         left_out = ("deletecollection",) if kind == "Namespace" else ()
         own = tuple(item if item.kind else Subresource(item.name, item.verbs, kind) for item in subresources)
+        deprecation = _DEPRECATED.get((group, version, kind), "")
         found.append(
             Served(
                 group,
@@ -296,6 +302,7 @@ def built_in() -> list[Served]:
                 tuple(categories.split()),
                 own,
                 ("create",) if kind in create_only else tuple(verb for verb in VERBS if verb not in left_out),
+                deprecation=deprecation,
             )
         )
     return found

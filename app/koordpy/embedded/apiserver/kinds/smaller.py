@@ -237,6 +237,36 @@ class GenerationStrategy(Strategy):
     counts_generation = True
 
 
+class EndpointSliceStrategy(Strategy):
+    """The rules of endpoint slices."""
+
+    counts_generation = True
+
+    def default(self, document: Document) -> None:
+        """Ports have a name, which may be empty, and a protocol."""
+        for port in document.get("ports") or ():
+            port.setdefault("name", "")
+            port.setdefault("protocol", "TCP")
+
+    def validate(self, document: Document) -> Iterable[Cause]:
+        """The type of the addresses is known."""
+        kinds = ("FQDN", "IPv4", "IPv6")
+        if not document.get("addressType"):
+            yield required("addressType")
+        elif document["addressType"] not in kinds:
+            yield unsupported("addressType", document["addressType"], kinds)
+
+
+class EndpointsStrategy(Strategy):
+    """The rules of endpoints."""
+
+    def default(self, document: Document) -> None:
+        """Ports have a protocol."""
+        for subset in document.get("subsets") or ():
+            for port in subset.get("ports") or ():
+                port.setdefault("protocol", "TCP")
+
+
 class IngressClassStrategy(GenerationStrategy):
     """The rules of ingress classes."""
 
@@ -278,6 +308,8 @@ def of(group: str, kind: str, version: str = "v1") -> Strategy:
         ("storage.k8s.io", "StorageClass"): StorageClassStrategy,
         ("storage.k8s.io", "VolumeAttachment"): StorageStrategy,
         ("", "Service"): ServiceStrategy,
+        ("", "Endpoints"): EndpointsStrategy,
+        ("discovery.k8s.io", "EndpointSlice"): EndpointSliceStrategy,
         ("apps", "Deployment"): lambda: WorkloadStrategy("Deployment"),
         ("apps", "ReplicaSet"): lambda: WorkloadStrategy("ReplicaSet"),
         ("apps", "StatefulSet"): lambda: WorkloadStrategy("StatefulSet"),

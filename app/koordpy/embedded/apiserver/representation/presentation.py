@@ -1,5 +1,6 @@
 """The forms of objects in responses: JSON, YAML, metadata only, or a table."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -117,8 +118,12 @@ def list_body(form: Form, served: Served, raws: list[bytes], list_meta: Document
 
 def answer(form: Form, attrs: Attributes, raw: bytes, now: datetime, status: int) -> Response:
     """Answer a write with an object, in its stored form, and warnings."""
-    headers = tuple(("Warning", _warning(text)) for text in dict.fromkeys(attrs.warnings))
-    return respond(form, present(form, attrs.served, raw, now), status, headers)
+    return respond(form, present(form, attrs.served, raw, now), status, warnings(attrs.warnings))
+
+
+def warnings(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Return the headers of an answer with these warnings."""
+    return tuple(("Warning", _warning(text)) for text in dict.fromkeys(texts) if text)
 
 
 def _warning(text: str) -> str:

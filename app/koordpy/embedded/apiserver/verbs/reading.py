@@ -129,7 +129,8 @@ class Reader:
             asked = revision_of(version)
             if asked > served.table.revision:
                 raise too_new(asked, served.table.revision)
-        return presentation.respond(form, presentation.present(form, served, record.raw, self._clock.now()))
+        body = presentation.present(form, served, record.raw, self._clock.now())
+        return presentation.respond(form, body, headers=presentation.warnings([served.deprecation]))
 
     def many(self, request: Request, served: Served, namespace: str) -> Response:
         """Answer with a list."""
@@ -140,7 +141,7 @@ class Reader:
         body = presentation.list_body(
             form, served, [record.raw for record in records], metadata, self._clock.now()
         )
-        return presentation.respond(form, body)
+        return presentation.respond(form, body, headers=presentation.warnings([served.deprecation]))
 
     def select(
         self, served: Served, selection: Selection, position: Position, limit: int = 0

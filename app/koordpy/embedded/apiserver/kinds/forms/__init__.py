@@ -7,6 +7,7 @@ related ones.
 from .autoscaler import Autoscaler
 from .cluster import Namespace, RoleBinding, Service, Texts
 from .definition import Definition
+from .endpoints import Endpoints, EndpointSlice
 from .event import Event, check_micro_time
 from .form import check
 from .ingress import Ingress, IngressClass, NetworkPolicy
@@ -26,6 +27,8 @@ BY_KIND: dict[str, type] = {
     "CustomResourceDefinition": Definition,
     "DaemonSet": Workload,
     "Deployment": Workload,
+    "Endpoints": Endpoints,
+    "EndpointSlice": EndpointSlice,
     "Event": Event,
     "HorizontalPodAutoscaler": Autoscaler,
     "Ingress": Ingress,
