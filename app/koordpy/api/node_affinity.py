@@ -24,7 +24,7 @@ from .core import (
     PreferredSchedulingTerm,
 )
 from .label_selector import Operator, Selector, SelectorError, of_labels, requirement
-from .term_index import TermIndex
+from .term_index import TermIndex, WeightIndex
 
 FEW_TERMS = 16
 """Terms that are matched one after the other."""
@@ -42,6 +42,13 @@ _OPERATORS: Final = {
     "Gt": Operator.GREATER_THAN,
     "Lt": Operator.LESS_THAN,
 }
+
+
+_WITH_KEY: Final = (Operator.EXISTS, Operator.GREATER_THAN, Operator.LESS_THAN)
+"""Operators that only a node with the label meets, besides In."""
+
+_WITHOUT_KEY: Final = (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
+"""Operators that a node without the label meets."""
 
 
 class Term:
@@ -96,6 +103,22 @@ class Term:
             for item in self._labels.requirements
             if item.operator is Operator.IN
         ]
+
+    @property
+    def required_keys(self) -> list[str]:
+        """The labels that a node must have."""
+        return [item.key for item in self._labels.requirements if item.operator in _WITH_KEY]
+
+    @property
+    def excluded(self) -> tuple[frozenset[tuple[str, str]], frozenset[str]] | None:
+        """What a node must not have, as labels with values and as labels, if nothing else matters."""
+        items = self._labels.requirements
+        if self._fields or self.errors or any(item.operator not in _WITHOUT_KEY for item in items):
+            return None
+        pairs = ((item.key, value) for item in items for value in item.values)
+        return frozenset(pairs), frozenset(
+            item.key for item in items if item.operator is Operator.DOES_NOT_EXIST
+        )
 
     @property
     def keys(self) -> list[str]:
@@ -203,7 +226,7 @@ def required(spec: PodSpec) -> RequiredNodeAffinity:
     return _required(msgspec.msgpack.encode((spec.node_selector, selector)))
 
 
-@cached("node_affinity", 8 << 20)
+@cached("node_affinity", 8 << 20, keeps_latest=True)
 def _required(packed: bytes) -> RequiredNodeAffinity:
     labels, selector = msgspec.msgpack.decode(packed, type=tuple[dict[str, str], NodeSelector | None])
     terms = None if selector is None else _terms(selector)
@@ -229,9 +252,13 @@ class PreferredNodeAffinity:
     """Terms with the weights that they add."""
 
     terms: tuple[tuple[int, Term], ...]
+    index: WeightIndex | None = field(default=None, compare=False)
+    """Of many terms."""
 
     def score(self, labels: Mapping[str, str], name: str) -> int:
         """Return the sum of the weights of the terms that a node matches."""
+        if self.index is not None:
+            return self.index.score(labels, name)
         return sum(weight for weight, term in self.terms if term.matches(labels, name))
 
 
@@ -251,7 +278,7 @@ def preferred(spec: PodSpec) -> PreferredNodeAffinity:
     return _preferred(msgspec.msgpack.encode(terms)) if terms else NO_PREFERENCE
 
 
-@cached("preferred_node_affinity", 4 << 20)
+@cached("preferred_node_affinity", 4 << 20, keeps_latest=True)
 def _preferred(packed: bytes) -> PreferredNodeAffinity:
     terms = tuple(
         (term.weight, Term(term.preference, f"[{index}]"))
@@ -260,4 +287,4 @@ def _preferred(packed: bytes) -> PreferredNodeAffinity:
     )
     if problems := [problem for _, term in terms for problem in term.errors]:
         raise NodeAffinityError("; ".join(problems))
-    return PreferredNodeAffinity(terms)
+    return PreferredNodeAffinity(terms, WeightIndex(terms) if len(terms) > FEW_TERMS else None)

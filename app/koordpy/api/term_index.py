@@ -24,6 +24,14 @@ class Term(Protocol):
         """For each requirement that only certain values of a label meet, these labels with their values."""
 
     @property
+    def required_keys(self) -> Iterable[str]:
+        """The labels that a node must have."""
+
+    @property
+    def excluded(self) -> tuple[frozenset[Pair], frozenset[str]] | None:
+        """The labels with values, and the labels, of which a node may have none, if nothing else matters."""
+
+    @property
     def keys(self) -> Iterable[str]:
         """The labels that it names."""
 
@@ -95,3 +103,57 @@ class TermIndex:
         for terms in self._by_value.values():
             yield from terms
         yield from self._others
+
+
+class WeightIndex:
+    """Terms with weights, of which a node adds those that match."""
+
+    def __init__(self, terms: Iterable[tuple[int, Term]]) -> None:
+        self._all = list(terms)
+        self._by_name: dict[str, list[tuple[int, Term]]] = {}
+        self._by_value: dict[Pair, list[tuple[int, Term]]] = {}
+        self._by_key: dict[str, list[tuple[int, Term]]] = {}
+        self._others: list[tuple[int, Term]] = []
+        self._usual = 0
+        """What nodes add that have nothing that any term excludes."""
+        self._excluding: dict[Pair | str, dict[int, int]] = {}
+        """The weights of terms, by their numbers, that exclude a label, or a label with a value."""
+        uses = Counter(pair for _, term in self._all for pairs in term.required_values for pair in pairs)
+        for number, (weight, term) in enumerate(self._all):
+            self._file(number, weight, term, uses)
+
+    def _file(self, number: int, weight: int, term: Term, uses: Counter[Pair]) -> None:
+        if term.node_names is not None:
+            for name in term.node_names:
+                self._by_name.setdefault(name, []).append((weight, term))
+            return
+        rarest = min(term.required_values, key=lambda pairs: sum(map(uses.__getitem__, pairs)), default=None)
+        key = next(iter(term.required_keys), None)
+        if rarest is not None:
+            for pair in dict.fromkeys(rarest):
+                self._by_value.setdefault(pair, []).append((weight, term))
+        elif key is not None:
+            self._by_key.setdefault(key, []).append((weight, term))
+        elif (excluded := term.excluded) is not None:
+            self._usual += weight
+            names: list[Pair | str] = [*excluded[0], *excluded[1]]
+            for each in names:
+                self._excluding.setdefault(each, {})[number] = weight
+        else:
+            self._others.append((weight, term))
+
+    def score(self, labels: Mapping[str, str], name: str) -> int:
+        """Return the sum of the weights of the terms that a node matches."""
+        if not name:  # fields are ignored, so terms that name nodes may match too
+            return sum(weight for weight, term in self._all if term.matches(labels, name))
+        total = self._usual
+        missing: dict[int, int] = {}
+        candidates = [self._others, self._by_name.get(name, ())]
+        for pair in labels.items():
+            candidates += self._by_value.get(pair, ()), self._by_key.get(pair[0], ())
+            missing |= self._excluding.get(pair, {})
+            missing |= self._excluding.get(pair[0], {})
+        total -= sum(missing.values())
+        return total + sum(
+            weight for found in candidates for weight, term in found if term.matches(labels, name)
+        )

@@ -11,6 +11,7 @@ bookmark, arrives for `silence` seconds, as happens when the peer has vanished.
 import asyncio
 import contextlib
 import logging
+import math
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -47,6 +48,9 @@ _REFUSALS = 3
 
 _BREATH = 100
 """Objects applied before other work gets its turn."""
+
+_TURN = 0.02
+"""Seconds for which an informer applies events before others run."""
 
 _POLLS, _POLL_SECONDS = 10, 0.025
 """How often, and at what interval in seconds, the progress of a watch is checked."""
@@ -275,11 +279,23 @@ class Informer(Generic[T]):
                 elif not events:
                     self._refused = 0  # it was served, even if there was nothing to tell
                     return anything
-                self._take(events)
+                await self._take_in_turns(events)
                 self._well()
                 anything = True
 
-    def _take(self, events: list[WatchEvent[T]]) -> None:
+    async def _take_in_turns(self, events: Sequence[WatchEvent[T]]) -> None:
+        """Apply events, and let others run in between: objects may be large, and many arrive at once."""
+        clock = asyncio.get_running_loop().time
+        taken = self._take(events, clock() + _TURN)
+        while taken < len(events):
+            await asyncio.sleep(0)
+            events = events[taken:]
+            taken = self._take(events, clock() + _TURN)
+
+    def _take(self, events: Sequence[WatchEvent[T]], until: float = math.inf) -> int:
+        """Apply events until that time of the loop, at least one; return how many."""
+        clock = asyncio.get_running_loop().time
+        taken = 0
         for event in events:
             obj, kind = event.object, event.type
             if kind == "DELETED":
@@ -288,11 +304,16 @@ class Informer(Generic[T]):
                 self._apply(obj.metadata.key, obj, _number(self.resource_version))
             elif kind != "BOOKMARK":
                 log.warning("%s: watch event of unknown type %r", self.kind, kind)
+                taken += 1
                 continue
             if kind != "BOOKMARK":
                 self._events[kind].inc()
             self._advance(obj.metadata.resource_version)
+            taken += 1
+            if clock() > until:
+                break
         OBJECTS.labels(self.kind).set(len(self.store))
+        return taken
 
     def _advance(self, version: str) -> None:
         """Remember where to resume; repeated old events never move it back."""

@@ -21,6 +21,9 @@ PART_BYTES = 32 << 20
 """The budget of remembered parts. Those that are forgotten stay with the objects that have them; later equal
 ones are shared anew."""
 
+LARGEST_PART = 256 << 10
+"""Larger parts are not shared: few pods have them, and measuring each would hold up everything else."""
+
 TEXT_BYTES = 8 << 20
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -31,7 +34,9 @@ class Sharing:
 
     def __init__(self, *, part_bytes: int = PART_BYTES, text_bytes: int = TEXT_BYTES) -> None:
         self._text = BoundedCache[str | None, Any]("shared_texts", text_bytes, _itself, text_size).get
-        self._parts = BoundedCache[tuple[str, bytes], Any]("shared_parts", part_bytes, _itself)
+        self._parts = BoundedCache[tuple[str, bytes], Any](
+            "shared_parts", part_bytes, _itself, largest=LARGEST_PART
+        )
 
     def of(self, type_: type[T]) -> Callable[[T], None]:
         """Return a function that shares the parts of an object of a type, in place."""

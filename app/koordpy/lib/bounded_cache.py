@@ -20,18 +20,23 @@ TEXT_ENTRY = 300
 
 
 def cached(
-    name: str, max_bytes: int, size: Callable[[Any, Any], int] | None = None
+    name: str,
+    max_bytes: int,
+    size: Callable[[Any, Any], int] | None = None,
+    *,
+    keeps_latest: bool = False,
 ) -> Callable[[Callable[[K], V]], Callable[[K], V]]:
     """Cache what a function of one argument returns, as far as that fits in `max_bytes`.
 
     Results are shared, so they must not be changed; exceptions are not cached. The least recently used ones
     are forgotten, by halves of the budget; what is too large for a share of it is computed each time. `size`
     estimates the bytes of a key with its value; without it they are measured, which costs about as much as
-    computing a small value.
+    computing a small value. With `keeps_latest` the latest result that is too large is kept besides, whatever
+    its size: for functions that one attempt calls several times.
     """
 
     def decorate(function: Callable[[K], V]) -> Callable[[K], V]:
-        return BoundedCache(name, max_bytes, function, size).get
+        return BoundedCache(name, max_bytes, function, size, keeps_latest=keeps_latest).get
 
     return decorate
 
@@ -44,6 +49,9 @@ def text_size(key: object, value: object) -> int:
 class BoundedCache(Generic[K, V]):
     """The results of a function by its argument; see `cached`.
 
+    `largest` is the size of the largest entry that is kept, by default a share of the budget: measuring ends
+    there, so it also bounds the time that an entry costs.
+
     A hit is one look-up in a dict: instead of an order of use there are two generations. When the younger one
     has used half of the budget it becomes the older one, whose remaining entries are forgotten; an entry of
     the older one that is used comes back to the younger.
@@ -55,9 +63,14 @@ class BoundedCache(Generic[K, V]):
         max_bytes: int,
         function: Callable[[K], V],
         size: Callable[[Any, Any], int] | None = None,
+        largest: int | None = None,
+        *,
+        keeps_latest: bool = False,
     ) -> None:
         self._function, self._size = function, size or self._measured
-        self._budget = ByteBudget(name, max_bytes)
+        self._budget = ByteBudget(name, max_bytes, largest)
+        self._keeps_latest = keeps_latest
+        self._latest: tuple[K, V] | None = None
         self._lock = Lock()
         self._young: dict[K, V] = _Results(self._missing)
         self._young_bytes = 0
@@ -90,9 +103,13 @@ class BoundedCache(Generic[K, V]):
         with self._lock:
             self._young.clear()
             self._old = {}
+            self._latest = None
             self._budget.held = self._budget.entries = self._young_bytes = 0
 
     def _missing(self, key: K) -> V:
+        latest = self._latest
+        if latest is not None and latest[0] == key:
+            return latest[1]
         value: V = self._old.get(key, _NOTHING)
         if value is _NOTHING:
             value = self._function(key)
@@ -104,6 +121,8 @@ class BoundedCache(Generic[K, V]):
         if size <= self._budget.largest:
             with self._lock:
                 self._keep(key, value, size)
+        elif self._keeps_latest:
+            self._latest = key, value
 
     def _keep(self, key: K, value: V, size: int) -> None:
         if key in self._young:

@@ -22,11 +22,11 @@ class ByteBudget:
 
     __slots__ = ("__weakref__", "entries", "held", "largest", "limit", "name")
 
-    def __init__(self, name: str, limit: int) -> None:
+    def __init__(self, name: str, limit: int, largest: int | None = None) -> None:
         if limit < SHARE:
             raise ValueError(f"cache {name}: a budget of {limit} bytes, expected at least {SHARE}")
         self.name, self.limit = name, limit
-        self.largest = limit // SHARE
+        self.largest = limit // SHARE if largest is None else largest
         """Bytes of the largest entry that is kept."""
         self.held = self.entries = 0
         with _lock:

@@ -98,3 +98,27 @@ def test_budgets_of_one_name_are_reported_together_and_vanish_with_their_caches(
 def test_a_budget_without_space_is_refused():
     with pytest.raises(ValueError, match="cache test_none: a budget of 3 bytes, expected at least 8"):
         BoundedCache("test_none", 3, str)
+
+
+def test_the_latest_large_result_is_kept_besides_where_that_is_asked_for() -> None:
+    computed = []
+
+    @cached("test_latest", 8000, lambda key, value: value, keeps_latest=True)
+    def function(key: str) -> int:
+        computed.append(key)
+        return 100_000
+
+    for key in ("a", "a", "b", "b", "a"):
+        assert function(key) == 100_000
+    assert computed == ["a", "b", "a"]
+
+
+def test_the_largest_entry_may_be_chosen() -> None:
+    cache = BoundedCache[str, str](
+        "test_largest", 8000, lambda key: key, lambda key, value: len(key), largest=3
+    )
+    assert (cache.get("abc"), cache.get("abcd"), len(cache)) == ("abc", "abcd", 1)
+
+
+def _length(key: str, value: str) -> int:
+    return len(key)
