@@ -35,6 +35,15 @@ STORIES: dict[str, str] = {
         get all
         get pods,services
         describe ns default
+        explain pod
+        explain pod.spec.containers
+        explain pod.spec --recursive
+        explain deployment.spec.strategy --api-version=apps/v1
+        explain events --api-version=events.k8s.io/v1
+        explain cronjobs.spec.jobTemplate.spec
+        explain crd.spec.versions
+        explain pod.spec.nope
+        explain bananas
     """,
     "creating": """
         create namespace extra

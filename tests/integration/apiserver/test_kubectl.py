@@ -272,6 +272,20 @@ def test_explain_knows_the_fields_of_a_custom_resource(
     assert "size\t<integer> -required-" in printed
 
 
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("pod.spec.containers", "  image\t<string>\n    Container image name."),
+        ("pod.spec --recursive", "      requiredDuringSchedulingIgnoredDuringExecution\t<NodeSelector>"),
+        ("deployment --api-version=apps/v1", "GROUP:      apps\nKIND:       Deployment\nVERSION:    v1"),
+        ("events --api-version=events.k8s.io/v1", "  reportingController\t<string>"),
+        ("crd.spec.versions.schema", "  openAPIV3Schema\t<JSONSchemaProps>"),
+    ],
+)
+def test_explain_knows_the_fields_of_built_in_kinds(kubectl: Kubectl, arguments: str, line: str) -> None:
+    assert line in kubectl("explain", *arguments.split())
+
+
 def test_wait_for_a_condition(kubectl: Kubectl, rest: Rest, namespace: str) -> None:
     running(rest, namespace, pod("a"))
     assert kubectl("wait", "--for=condition=Ready", "pod/a", "--timeout=120s") == "pod/a condition met\n"

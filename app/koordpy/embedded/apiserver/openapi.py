@@ -1,15 +1,45 @@
-"""A minimal OpenAPI document for clients: kinds, verbs, schemas of custom resources."""
+"""The OpenAPI documents for clients: verbs, and the schemas of built-in kinds and custom resources.
 
-from typing import Any
+The schemas of built-in kinds are those of kube-apiserver, from a file that
+`tests/e2e/controlplane/openapi.py` makes. `kubectl explain` prints their descriptions, `kubectl apply` merges
+lists by the keys in them.
+"""
+
+import gzip
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
 
 from .catalog import Catalog, Served
 
 Document = dict[str, Any]
 
+FILE: Final = Path(__file__).with_name("openapi_schemas.json.gz")
+METADATA: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_PREFIX: Final = "#/components/schemas/"
+
 _INFO = {"title": "koordpy embedded API server", "version": "v1.35.3"}
 
 
+class _BuiltIn(msgspec.Struct):
+    """The contents of the file: names of schemas by `GROUP/VERSION/KIND`, and the schemas."""
+
+    kinds: dict[str, str]
+    schemas: dict[str, Document]
+
+
+@cache
+def _built_in() -> _BuiltIn:
+    return msgspec.json.decode(gzip.decompress(FILE.read_bytes()), type=_BuiltIn)
+
+
 def _name(served: Served) -> str:
+    known = None if served.custom else _built_in().kinds.get(f"{served.group}/{served.version}/{served.kind}")
+    if known is not None:
+        return known
     group = served.group or "core"
     return f"{'.'.join(reversed(group.split('.')))}.{served.version}.{served.kind}"
 
@@ -19,17 +49,58 @@ def _kind(served: Served) -> Document:
 
 
 def _schema(served: Served) -> Document:
+    known = _built_in()
+    schema = known.schemas.get(_name(served))
+    if schema is not None:
+        return schema
     found: Document = served.strategy.schema() or {
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": True,
     }
+    if "properties" in found:
+        # As kube-apiserver, whatever the definition has for these fields.
+        types = known.schemas[known.kinds["/v1/Pod"]]["properties"]
+        metadata = {
+            "description": types["metadata"]["description"],
+            "allOf": [{"$ref": f"{_PREFIX}{METADATA}"}],
+        }
+        common = {"apiVersion": types["apiVersion"], "kind": types["kind"], "metadata": metadata}
+        found = {**found, "properties": {**found["properties"], **common}}
     return {**found, "x-kubernetes-group-version-kind": [_kind(served)]}
+
+
+def references(schema: Any) -> Iterable[str]:
+    """Yield the names of the schemas that a schema refers to."""
+    pending = [schema]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            reference = part.get("$ref")
+            if isinstance(reference, str):
+                yield reference.removeprefix(_PREFIX)
+            pending.extend(part.values())
+        elif isinstance(part, list):
+            pending.extend(part)
+
+
+def _with_references(schemas: Document) -> Document:
+    """Add the schemas that schemas refer to, directly or not."""
+    known = _built_in().schemas
+    found = dict(schemas)
+    pending = list(schemas.values())
+    while pending:
+        for name in references(pending.pop()):
+            if name not in found and name in known:
+                found[name] = known[name]
+                pending.append(known[name])
+    return found
 
 
 def v2(catalog: Catalog) -> Document:
     """The old document: definitions of all kinds."""
-    definitions = {_name(served): _schema(served) for served in catalog}
-    return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": definitions}
+    definitions = _with_references({_name(served): _schema(served) for served in catalog})
+    text = msgspec.json.encode(definitions).replace(_PREFIX.encode(), b"#/definitions/")
+    return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": msgspec.Raw(text)}
 
 
 def v2_protobuf() -> bytes:
@@ -59,7 +130,7 @@ def v3(resources: list[Served]) -> Document:
     for served in resources:
         name = _name(served)
         schemas[name] = _schema(served)
-        reference = {"content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}}
+        reference = {"content": {"application/json": {"schema": {"$ref": f"{_PREFIX}{name}"}}}}
         parameters = [
             {"name": field, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
             for field in ("dryRun", "fieldManager", "fieldValidation")
@@ -82,4 +153,5 @@ def v3(resources: list[Served]) -> Document:
                 "patch": operation("patch"),
                 "delete": operation("delete"),
             }
-    return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": schemas}}
+    components = {"schemas": _with_references(schemas)}
+    return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": components}
