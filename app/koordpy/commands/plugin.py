@@ -25,13 +25,17 @@ def plugin() -> None:
     default=Path(),
     help="The folder to create it in (default: the working directory).",
 )
-def new(kind: str, name: str, into: Path) -> None:
+@click.option(
+    "--validating", is_flag=True, help="Of kind admission: a handler that refuses objects and changes none."
+)
+def new(kind: str, name: str, into: Path, validating: bool) -> None:
     """Write a package with a plugin, its arguments, its tests and its entry point.
 
-    NAME is the class, such as ZoneGuard, and the plugin's name in configuration files.
+    NAME is the class, such as ZoneGuard, and the plugin's name in configuration files; admission handlers
+    have their webhook before it there (mutate-pod.ZoneGuard).
     """
     try:
-        written = plugin_package.write(kind, name, into)
+        written = plugin_package.write(kind, name, into, validating=validating)
     except (plugin_package.BadName, OSError) as error:
         raise Failure(str(error)) from None
     for path in written:

@@ -75,8 +75,20 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-def write(kind: str, name: str, into: Path) -> list[Path]:
+VALIDATING = Kind(
+    "koordpy.admission",
+    "Refuses pods without a team that pays for them.",
+    "the configuration of `koordpy serve --config FILE`",
+    "admission:\n  enabled:\n    - name: $entry\n      args: {exemptNamespaces: [kube-system]}",
+    "validate-pod.$name",
+)
+"""An admission handler that only validates; its template is `admission_validating`."""
+
+
+def write(kind: str, name: str, into: Path, *, validating: bool = False) -> list[Path]:
     """Write the package of a plugin below a folder; return its files. Raises BadName, OSError.
+
+    With `validating` an admission handler is one that refuses objects and changes none.
 
     `name` is the class and the name in configuration files: `ZoneGuard` becomes the project
     `koordpy-plugin-zone-guard` with the module `zone_guard`. Nothing is overwritten.
@@ -85,7 +97,10 @@ def write(kind: str, name: str, into: Path) -> list[Path]:
         raise BadName(f"got {name!r}, expected a class name of letters and digits, such as ZoneGuard")
     words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*|[a-z0-9]+", name)
     package = "-".join(words).lower()
-    known = KINDS[kind]
+    if validating and kind != "admission":
+        raise BadName(f"--validating: got kind {kind}, expected admission")
+    known = VALIDATING if validating else KINDS[kind]
+    template = TEMPLATES / ("admission_validating" if validating else kind)
     values = {"name": name, "package": package, "module": package.replace("-", "_"), "koordpy": __version__}
     for field in ("group", "description", "where", "entry", "switch"):
         values[field] = Template(getattr(known, field)).substitute(values)
@@ -98,12 +113,10 @@ def write(kind: str, name: str, into: Path) -> list[Path]:
     files = {
         root / "pyproject.toml": TEMPLATES / "common" / "pyproject.toml.tmpl",
         root / "README.md": TEMPLATES / "common" / "README.md.tmpl",
-        source / "plugin.py": TEMPLATES / kind / "plugin.py.tmpl",
-        root / "tests" / "test_plugin.py": TEMPLATES / kind / "test_plugin.py.tmpl",
+        source / "plugin.py": template / "plugin.py.tmpl",
+        root / "tests" / "test_plugin.py": template / "test_plugin.py.tmpl",
     }
-    texts = {
-        path: Template(template.read_text("utf-8")).substitute(values) for path, template in files.items()
-    }
+    texts = {path: Template(content.read_text("utf-8")).substitute(values) for path, content in files.items()}
     texts[source / "__init__.py"] = f'"""{values["description"]}"""\n'
     texts[source / "py.typed"] = ""
     for path, text in texts.items():

@@ -15,7 +15,8 @@ STYLE = ("--isolated", "--line-length", "110")
 
 
 def begin(kind: str, name: str, into: Path) -> Path:
-    result = CliRunner().invoke(cli, ["plugin", "new", kind, name, "--into", str(into)])
+    kind, *options = kind.split(" ")
+    result = CliRunner().invoke(cli, ["plugin", "new", kind, name, "--into", str(into), *options])
     assert result.exit_code == 0, result.output
     [root] = into.iterdir()
     return root
@@ -35,7 +36,7 @@ def run(root: Path, *command: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "admission --validating"])
 def test_a_new_package_passes_its_tests_and_is_clean(kind: str, tmp_path: Path) -> None:
     root = begin(kind, "ZoneGuard", tmp_path)
     assert root.name == "koordpy-plugin-zone-guard"
@@ -44,7 +45,7 @@ def test_a_new_package_passes_its_tests_and_is_clean(kind: str, tmp_path: Path) 
     run(root, "ruff", "format", *STYLE, "--check", ".")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "admission --validating"])
 def test_a_new_plugin_is_well_typed(kind: str, tmp_path: Path) -> None:
     root = begin(kind, "GPUFirst", tmp_path)
     assert root.name == "koordpy-plugin-gpu-first"
@@ -57,6 +58,21 @@ def test_a_name_that_is_no_class_is_refused(name: str, tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "expected a class name" in result.output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_only_admission_handlers_can_be_validating(tmp_path: Path) -> None:
+    arguments = ["plugin", "new", "qos", "ZoneGuard", "--into", str(tmp_path), "--validating"]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 1
+    assert "--validating: got kind qos, expected admission" in result.output
+
+
+def test_the_readme_of_a_handler_enables_it_by_its_webhook_and_name(tmp_path: Path) -> None:
+    begin("admission --validating", "ZoneGuard", tmp_path)
+    text = (tmp_path / "koordpy-plugin-zone-guard" / "README.md").read_text()
+    entry = (tmp_path / "koordpy-plugin-zone-guard" / "pyproject.toml").read_text()
+    assert "admission:\n  enabled:\n    - name: validate-pod.ZoneGuard\n" in text
+    assert '"validate-pod.ZoneGuard" = "zone_guard.plugin:ZoneGuard"' in entry
 
 
 def test_a_package_that_exists_is_left_alone(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from koordpy.scheduling.interface.gates import DYNAMIC_SCHEDULER_CHECK, RESIZE_P
 from koordpy.scheduling.interface.status import SUCCESS, Code, Status
 
 from .enabled_plugins import EnabledPlugins
-from .plugin_call import Broken, as_error, broken, call, call_async
+from .plugin_call import Broken, as_error, broken, call, call_async, plugin_name
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +61,8 @@ class BindPhase:
         try:
             status = nominator.nominate_reservation(state, pod, node_name)[1]
         except Exception as error:
-            return broken("NominateReservation", type(nominator).__name__, error).status
-        return SUCCESS if status.is_skip or status.code is Code.WAIT else status
+            return broken("NominateReservation", plugin_name(nominator), error).status
+        return SUCCESS if status.is_skip or status.code is Code.WAIT else status.by(plugin_name(nominator))
 
     def delete_nominated_reservation(self, pod: Pod) -> None:
         """Revert the choice of `nominate_reservation`."""
@@ -71,7 +71,7 @@ class BindPhase:
         try:
             self._nominator.delete_nominated_reservation(pod)
         except Exception as error:
-            broken("DeleteNominatedReservation", type(self._nominator).__name__, error)
+            broken("DeleteNominatedReservation", plugin_name(self._nominator), error)
 
     def run_resize_pod(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Pod, Status]:
         """Let plugins change the pod's requests (gate ResizePod); return the first failure."""

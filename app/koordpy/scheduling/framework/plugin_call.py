@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
+from koordpy.scheduling.interface import Plugin
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.status import Code, Status
 
@@ -131,6 +132,11 @@ def broken(point: str, name: str, error: Exception) -> Broken:
     log.exception("plugin %s raised at %s", name, point)
     where = _WHERE.get(point, f'running {point} plugin "{{}}"').format(name)
     return Broken(Status(Code.ERROR, (f"{where}: {type(error).__name__}: {error}",), name, error=error))
+
+
+def plugin_name(plugin: object) -> str:
+    """Return a plugin's name in configuration files; of an object that is no plugin, its class."""
+    return plugin.name if isinstance(plugin, Plugin) else type(plugin).__name__
 
 
 def as_error(where: str, status: Status, plugin: str) -> Status:

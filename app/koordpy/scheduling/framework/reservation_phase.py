@@ -6,6 +6,7 @@ part. Source: Koordinator, `pkg/scheduler/frameworkext` (`framework_extender.go`
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ParamSpec
 
 import numpy as np
 
@@ -28,7 +29,11 @@ from koordpy.scheduling.interface.debug_flags import DebugFlags
 from koordpy.scheduling.interface.reservation_points import Named
 from koordpy.scheduling.interface.status import PASS, SUCCESS, Status, Verdict
 
+from .plugin_call import broken, plugin_name
+
 log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
 
 _Ask = Callable[[CycleState, ReservationPairs], Verdict]
 
@@ -75,7 +80,7 @@ class ReservationPhase:
     def pre_restore(self, state: CycleState, pod: Pod) -> Status:
         """Run PreRestoreReservation; return the first failure."""
         for plugin in self._restores:
-            status = plugin.pre_restore_reservation(state, pod)
+            status = _status("PreRestoreReservation", plugin, plugin.pre_restore_reservation, state, pod)
             if not status.is_success:
                 return status
         return SUCCESS
@@ -89,11 +94,14 @@ class ReservationPhase:
         """
         states: dict[str, Mapping[str, object]] = {}
         for plugin in self._restores:
-            of_nodes, status = plugin.restore_reservations(state, pod, matched, unmatched)
+            try:
+                of_nodes, status = plugin.restore_reservations(state, pod, matched, unmatched)
+            except Exception as error:
+                return {}, broken("RestoreReservation", plugin_name(plugin), error).status
             if not status.is_success:
-                return {}, status
+                return {}, status.by(plugin_name(plugin))
             if of_nodes:
-                states[_name(plugin)] = of_nodes
+                states[plugin_name(plugin)] = of_nodes
         return states, SUCCESS
 
     def final_restore(
@@ -101,9 +109,10 @@ class ReservationPhase:
     ) -> Status:
         """Run FinalRestoreReservation with states by plugin name, then node name."""
         for plugin in self._restores:
-            of_plugin = states.get(_name(plugin))
+            of_plugin = states.get(plugin_name(plugin))
             if of_plugin is not None:
-                status = plugin.final_restore_reservation(state, pod, of_plugin)
+                final = plugin.final_restore_reservation
+                status = _status("FinalRestoreReservation", plugin, final, state, pod, of_plugin)
                 if not status.is_success:
                     return status
         return SUCCESS
@@ -111,7 +120,8 @@ class ReservationPhase:
     def pre_restore_pre_allocation(self, state: CycleState, reservation: ReservationInfo) -> Status:
         """Run PreRestoreReservationPreAllocation; return the first failure."""
         for plugin in self._pre_allocations:
-            status = plugin.pre_restore_reservation_pre_allocation(state, reservation)
+            pre_restore = plugin.pre_restore_reservation_pre_allocation
+            status = _status("PreRestoreReservationPreAllocation", plugin, pre_restore, state, reservation)
             if not status.is_success:
                 return status
         return SUCCESS
@@ -121,21 +131,24 @@ class ReservationPhase:
     ) -> Status:
         """Run RestoreReservationPreAllocation for all candidates; return the first failure."""
         for plugin in self._pre_allocations:
-            _, status = plugin.restore_reservations_pre_allocation(state, reservation, pairs)
+            try:
+                _, status = plugin.restore_reservations_pre_allocation(state, reservation, pairs)
+            except Exception as error:
+                return broken("RestoreReservationPreAllocation", plugin_name(plugin), error).status
             if not status.is_success:
-                return status
+                return status.by(plugin_name(plugin))
         return SUCCESS
 
     # --- filtering -------------------------------------------------------------------------------
 
     def filter(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
         """Run FilterReservation for pairs (k,); return the first failure of each."""
-        asks = [(_name(plugin), plugin.filter_reservations) for plugin in self._filters]
+        asks = [(plugin_name(plugin), plugin.filter_reservations) for plugin in self._filters]
         return self._refusals("FilterWithReservation", asks, state, pairs)
 
     def filter_nominate(self, state: CycleState, pairs: ReservationPairs) -> Verdict:
         """Run FilterNominateReservation for pairs (k,); return the first failure of each."""
-        asks = [(_name(plugin), plugin.filter_nominate_reservations) for plugin in self._filters]
+        asks = [(plugin_name(plugin), plugin.filter_nominate_reservations) for plugin in self._filters]
         return self._refusals("FilterNominateReservation", asks, state, pairs)
 
     def _refusals(
@@ -147,7 +160,10 @@ class ReservationPhase:
         for name, ask in asks:
             if not len(left):
                 break
-            verdict = ask(state, asked)
+            try:
+                verdict = ask(state, asked)
+            except Exception as error:
+                raise broken(point, name, error) from error
             if verdict.codes is None or not verdict.codes.any():
                 continue
             refused = np.flatnonzero(verdict.codes)
@@ -211,7 +227,8 @@ class ReservationPhase:
             try:
                 normalized = plugin.normalize_reservations_of_nodes(state, asking, scores[name], pairs.first)
             except Exception as error:
-                return {}, Status.failed(f"running Normalize on Score plugins: {error}")
+                told = f'running Normalize on Score plugins: plugin "{name}" failed with: {error}'
+                return {}, Status.failed(told)
             outside = (normalized < MIN_NODE_SCORE) | (normalized > MAX_NODE_SCORE)
             if outside.any():
                 return {}, Status.failed(
@@ -235,5 +252,9 @@ def _culprit(
     return "", error
 
 
-def _name(plugin: object) -> str:
-    return plugin.name if isinstance(plugin, Plugin) else type(plugin).__name__
+def _status(point: str, plugin: object, method: Callable[P, Status], *args: P.args, **kw: P.kwargs) -> Status:
+    """Call a plugin's method; an exception becomes a status, and every failure names the plugin."""
+    try:
+        return method(*args, **kw).by(plugin_name(plugin))
+    except Exception as error:
+        return broken(point, plugin_name(plugin), error).status

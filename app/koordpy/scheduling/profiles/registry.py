@@ -18,6 +18,7 @@ are left out and listed in `Profiles.missing`, so that a koord-scheduler's file 
 plugins. With `skip_missing` this applies to every plugin.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cache
@@ -30,15 +31,17 @@ from koordpy.api.plugin import PluginArgs, read_args
 from koordpy.api.plugin_errors import PluginError
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.framework.framework import Framework
-from koordpy.scheduling.interface.gates import SPECS
+from koordpy.scheduling.interface.gates import RESIZE_POD, SPECS
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.plugin import API_VERSION
 
-from ..interface import Plugin
+from ..interface import Plugin, ResizePod
 from .config import POINTS, PluginRef, Plugins, PluginSet, Profile, SchedulerConfiguration
 from .in_tree import AT_POINTS, DEFAULT_PLUGINS, IN_TREE, ROLES
 from .koordinator_args import KOORDINATOR_ARGS
 from .profiles import Profiles
+
+log = logging.getLogger(__name__)
 
 GROUP = "koordpy.scheduling"
 
@@ -133,6 +136,7 @@ class _Plan:
         )
         used = [name for name in ordered if any(name in at for at in names.values()) or self._is_beside(name)]
         gates = gates or self._default_gates(used)
+        self._note_idle(ordered, used, gates)
         read = self._arguments()
         self._check_counts(names)
         self._check_gates(used, gates)
@@ -155,6 +159,25 @@ class _Plan:
             local_schedulers=local,
             reruns=reruns,
         )
+
+    def _note_idle(self, ordered: Iterable[str], used: Sequence[str], gates: FeatureGates) -> None:
+        """Warn of enabled plugins that will never be called."""
+        if self.is_whole:
+            return
+        for name in ordered:
+            kinds = self.known[name]
+            if name not in used:
+                log.warning(
+                    "%s: plugin %s does nothing: multiPoint enables it, but all of its points are disabled"
+                    " (those that files do not list, such as FindOneNode, are then not called either)",
+                    self.path, name,
+                )  # fmt: skip
+            elif issubclass(kinds, ResizePod) and not (RESIZE_POD in gates and gates.enabled(RESIZE_POD)):
+                only = not issubclass(kinds, AT_POINTS)
+                log.warning(
+                    "%s: plugin %s: its ResizePod is never called%s: enable feature gate %s",
+                    self.path, name, ", and it has no other point" if only else "", RESIZE_POD,
+                )  # fmt: skip
 
     def _is_beside(self, name: str) -> bool:
         """Return whether a plugin has no point that files enable, only others: FindOneNode, say."""

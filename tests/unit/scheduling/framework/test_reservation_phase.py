@@ -13,8 +13,10 @@ from koordpy.scheduling.interface import (
     Plugin,
     ReservationFilter,
     ReservationInfo,
+    ReservationNominator,
     ReservationPairs,
     ReservationPreBind,
+    ReservationRestore,
     ReservationScore,
 )
 from koordpy.scheduling.interface.cycle_state import CycleState
@@ -160,3 +162,56 @@ def test_scaling_keeps_the_order(scores: list[int]) -> None:
         for a, c in zip(scores, scaled, strict=True)
         for b, d in zip(scores, scaled, strict=True)
     )
+
+
+class Choosy(Plugin, ReservationNominator):
+    """Rejects the node b, and fails for all but a and b."""
+
+    name = "Choosy"
+
+    def nominate_reservation(
+        self, state: CycleState, pod: Pod, node_name: str
+    ) -> tuple[ReservationInfo | None, Status]:
+        if node_name not in ("a", "b"):
+            raise LookupError("no such node")
+        return None, Status.unschedulable("not here") if node_name == "b" else SUCCESS
+
+    def delete_nominated_reservation(self, pod: Pod) -> None:
+        raise LookupError("nothing was nominated")
+
+
+def test_a_nominators_rejection_names_its_plugin(caplog: pytest.LogCaptureFixture) -> None:
+    phase = framework(world([node("a")]), Choosy)
+    rejected = phase.nominate_reservation(CycleState(), pod("p"), "b")
+    assert (rejected.plugin, rejected.message) == ("Choosy", "not here")
+    failed = phase.nominate_reservation(CycleState(), pod("p"), "c")
+    assert failed.plugin == "Choosy"
+    assert failed.message == 'running NominateReservation plugin "Choosy": LookupError: no such node'
+    phase.delete_nominated_reservation(pod("p"))
+    assert "plugin Choosy raised at DeleteNominatedReservation" in caplog.text
+
+
+class Restoring(Plugin, ReservationRestore):
+    """Rejects every pod whose name is long, and fails for the others."""
+
+    name = "Restoring"
+
+    def pre_restore_reservation(self, state: CycleState, pod: Pod) -> Status:
+        if len(pod.metadata.name) > 3:
+            return Status.unschedulable("too long")
+        raise LookupError("too short")
+
+    def restore_reservations(
+        self, state: CycleState, pod: Pod, matched: ReservationPairs, unmatched: ReservationPairs
+    ) -> tuple[dict[str, object], Status]:
+        return {}, SUCCESS
+
+
+def test_a_failure_while_reservations_are_restored_names_its_plugin() -> None:
+    from koordpy.scheduling.framework.reservation_phase import ReservationPhase
+
+    phase = ReservationPhase([Restoring(NoArgs(), Handle(world([])))])
+    assert phase.pre_restore(CycleState(), pod("long")).plugin == "Restoring"
+    failed = phase.pre_restore(CycleState(), pod("p"))
+    assert (failed.code, failed.plugin) == (Code.ERROR, "Restoring")
+    assert "LookupError: too short" in failed.message

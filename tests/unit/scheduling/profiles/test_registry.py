@@ -8,10 +8,20 @@ from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Pod
 from koordpy.api.plugin import PluginArgs
 from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, Stage
-from koordpy.scheduling.interface import Filter, FindOneNode, Plugin, PreBind, PreFilter, QueueSort, Score
+from koordpy.scheduling.interface import (
+    Filter,
+    FindOneNode,
+    Plugin,
+    PreBind,
+    PreFilter,
+    QueueSort,
+    ResizePod,
+    Score,
+)
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.gates import SPECS
 from koordpy.scheduling.interface.handle import Handle
+from koordpy.scheduling.interface.node_info import NodeInfo
 from koordpy.scheduling.interface.status import Status
 from koordpy.scheduling.profiles.config import SchedulerConfiguration
 from koordpy.scheduling.profiles.profiles import Profiles
@@ -77,6 +87,30 @@ def test_multi_point_enables_a_plugin_that_has_none_of_the_points_of_files() -> 
     )
     for framework in (built.frameworks["default-scheduler"], built.wholes["default-scheduler"]):
         assert [name for name, _ in framework.enabled.having(FindOneNode)] == ["Finds"]
+
+
+class Resizes(Plugin, ResizePod):
+    name = "Resizes"
+
+    def resize_pod(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Pod, Status]:
+        return pod, Status()
+
+
+class FindsAndFilters(Finds, Filter):
+    name = "FindsAndFilters"
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        return Status()
+
+
+def test_a_plugin_that_will_never_be_called_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    classes = {**CLASSES, "Resizes": Resizes, "FindsAndFilters": FindsAndFilters}
+    off = {"filter": {"disabled": [{"name": "FindsAndFilters"}]}}
+    config = configuration(["Resizes", "FindsAndFilters"], **off)
+    handle = Handle(world([]))
+    build(config, lambda _: handle, place=Place.EXTENDER, classes=classes)
+    assert "plugin Resizes: its ResizePod is never called, and it has no other point: enable" in caplog.text
+    assert "plugin FindsAndFilters does nothing: multiPoint enables it, but all of its points" in caplog.text
 
 
 def test_multi_point_enables_a_plugin_wherever_it_can_run() -> None:
