@@ -207,3 +207,10 @@ def test_unknown_fields_are_warned_about_by_default(maps: Collection) -> None:
     response = maps.create(config_map("a") | {"colour": "red"}, fieldValidation="Warn")
     assert ok(response, 201)
     assert response.headers["Warning"] == '299 - "unknown field \\"colour\\""'
+
+
+def test_body_without_a_media_type_is_json_where_the_client_asks_for_json(maps: Collection) -> None:
+    body, headers = b'{"metadata": {"name": "a"}}', {"Accept": "application/json"}
+    answer = maps.rest.http.post(maps.path, content=body, headers=headers)
+    assert "Content-Type" not in answer.request.headers
+    assert ok(answer, 201)["metadata"]["name"] == "a"

@@ -42,7 +42,9 @@ def load(request: Request, served: Served | None = None) -> Any:
         return protobuf.load(request.body)
     if media in _YAML:
         return load_yaml(request.body)
-    if media not in (_JSON, "*/*"):  # the official Python client sends */*
+    # The official Python client sends */* or nothing with its JSON, and asks for JSON.
+    is_json = media in (_JSON, "*/*") or (not media and _JSON in request.header(b"accept"))
+    if not is_json:
         raise unsupported_media_type(_TEXTS if is_custom else _ACCEPTED)
     return load_json(request.body)
 
