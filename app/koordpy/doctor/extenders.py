@@ -153,7 +153,7 @@ def _verbs(
                     f"{verb}Verb: {verb}",
                 )
     called = {verb for entry in ours for verb, given in _given(entry).items() if given == verb}
-    needed = {verb: _askers(installation.profiles, verb) for verb in VERBS}
+    needed = {verb: _plugins_with(installation.profiles, verb) for verb in VERBS}
     needed["filter"] = needed["filter"] or ["koordpy"]
     if settings.node_choice == "koordpy":
         needed["prioritize"] = []  # filter has chosen already
@@ -179,7 +179,7 @@ def _verbs(
             )
 
 
-def _askers(profiles: Profiles, verb: str) -> list[str]:
+def _plugins_with(profiles: Profiles, verb: str) -> list[str]:
     """Return the names of the plugins with an extension point that a verb runs."""
     return sorted(
         {

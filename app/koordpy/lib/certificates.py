@@ -1,4 +1,4 @@
-"""Certificates for serving TLS: created and verified, stored in folders, reloaded when replaced.
+"""Certificates for serving TLS and for its clients: created, verified, and stored in folders.
 
 File names are Koordinator's: `ca-cert.pem`, `ca-key.pem`, `tls.crt`, `tls.key`. A production cluster mounts
 a folder with the same names (cert-manager writes `tls.crt`, `tls.key` and `ca.crt`). Where callers are
@@ -10,7 +10,6 @@ Source: Koordinator, `pkg/webhook/util/generator/selfsigned.go`.
 import ipaddress
 import os
 import re
-import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -278,44 +277,6 @@ def ca_bundle(directory: Path) -> bytes:
             require_trusted(directory / name)
             return (directory / name).read_bytes()
     raise CertificateError(f"{directory}: neither {CA_CERT} nor ca.crt exists for caBundle")
-
-
-def server_context(directory: Path | None = None) -> ssl.SSLContext:
-    """Return a TLS 1.2+ server context with a folder's certificate, or without one yet."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if directory is not None:
-        load_server_certificate(context, directory)
-    return context
-
-
-def load_server_certificate(context: ssl.SSLContext, directory: Path) -> None:
-    """(Re)load a folder's certificate into a context: handshakes from now on use it.
-
-    Raises CertificateError for files that do not load or that another user controls.
-    """
-    cert, key = directory / SERVER_CERT, directory / SERVER_KEY
-    require_trusted(cert, key)
-    try:
-        context.load_cert_chain(cert, key)
-    except (OSError, ssl.SSLError) as error:
-        raise CertificateError(f"cannot load {cert} with {key}: {error}") from None
-
-
-def require_client_certificates(context: ssl.SSLContext, authorities: Path) -> None:
-    """Make a server context accept only callers with a certificate of these authorities (PEM).
-
-    Raises CertificateError for a file that does not load or that another user controls.
-    """
-    require_trusted(authorities)
-    try:
-        context.load_verify_locations(cafile=authorities)
-    except (OSError, ssl.SSLError) as error:
-        raise CertificateError(
-            f"cannot load the authorities of clients from {authorities}: {error}"
-        ) from None
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
 
 _LABEL = r"[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?"

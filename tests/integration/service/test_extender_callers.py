@@ -1,5 +1,6 @@
 """Who may call the extender: processes in its network namespace, or those with a client certificate."""
 
+import asyncio
 import shutil
 import ssl
 from collections.abc import AsyncIterator
@@ -11,13 +12,14 @@ import httpx
 import pytest
 
 from koordpy.api.core import Pod
+from koordpy.compose import listening
 from koordpy.compose.part import PartError
 from koordpy.embedded.scheduler.extenders import Extender
 from koordpy.lib import certificates
 from koordpy.scheduling.interface import ExtenderError
 from koordpy.scheduling.profiles.config import ExtenderConfig
 from tests.eventually import PATIENCE
-from tests.integration.service.stage import Stage, binding, service_settings, serving
+from tests.integration.service.stage import Stage, binding, service_settings, serving, until
 from tests.processes import serve_process
 
 REFUSED = (httpx.ConnectError, httpx.ReadError, httpx.RemoteProtocolError, httpx.WriteError)
@@ -149,6 +151,20 @@ async def test_a_replaced_authority_is_no_longer_trusted_and_its_successor_is(
     await assert_untouched(secured)
     answer = await post(secured, folder, folder, "/extender/bind", binding(pod, "n1"))
     assert answer.json() == {"Error": ""}
+
+
+async def test_certificates_are_renewed_while_the_process_runs(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "RENEWAL_SECONDS", 0.01)
+    changes = {"bindAddress": "0.0.0.0", "certDir": str(folder)}
+    async with serving(tmp_path, parts=["extender", "debug"], extender=changes) as stage:
+        await stage.add_node("n1")
+        pod = await stage.add_pod("p")
+        await asyncio.to_thread((folder / certificates.CLIENT_CERT).unlink)
+        await until((folder / certificates.CLIENT_CERT).exists)
+        answer = await post(stage, folder, folder, "/extender/bind", binding(pod, "n1"))
+        assert answer.json() == {"Error": ""}
 
 
 async def test_certificates_of_an_authority_may_be_limited_to_names(tmp_path: Path, folder: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from koordpy.cluster.connection import Access, Connection, ConnectionConfigError, kubeconfig_loader
-from koordpy.lib import certificates
+from koordpy.lib import certificates, server_tls
 from koordpy.lib.http1 import NotConnected
 from tests.servers.raw import Exchange, Handler, RawServer
 
@@ -108,7 +108,7 @@ async def test_service_account_of_a_pod_is_found(tmp_path: Path, monkeypatch: py
     certificates.ensure(tmp_path, ["127.0.0.1"], datetime.now(UTC) - timedelta(days=1))
     (tmp_path / "token").write_text("sa-token")
     (tmp_path / "ca.crt").write_bytes(certificates.ca_bundle(tmp_path))
-    async with RawServer(echo_authorization, tls=certificates.server_context(tmp_path)) as server:
+    async with RawServer(echo_authorization, tls=server_tls.server_context(tmp_path)) as server:
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(server.port))
         connection = Connection.in_cluster(directory=tmp_path)
@@ -177,7 +177,7 @@ async def test_exec_plugin_is_run_again_when_its_token_is_refused(tmp_path: Path
 
 async def test_tls_settings_of_a_kubeconfig_are_followed(tmp_path: Path) -> None:
     certificates.ensure(tmp_path, ["api.example"], datetime.now(UTC) - timedelta(days=1))
-    serving = certificates.server_context(tmp_path)
+    serving = server_tls.server_context(tmp_path)
     ca = {"certificate-authority": str(tmp_path / certificates.CA_CERT)}
     async with RawServer(echo_authorization, tls=serving) as server:
         for cluster, works in (
@@ -199,7 +199,7 @@ async def test_tls_settings_of_a_kubeconfig_are_followed(tmp_path: Path) -> None
 async def test_client_certificate_of_a_kubeconfig_is_shown_to_the_server(tmp_path: Path) -> None:
     now = datetime.now(UTC) - timedelta(days=1)
     certificates.ensure(tmp_path, ["127.0.0.1"], now)
-    serving = certificates.server_context(tmp_path)
+    serving = server_tls.server_context(tmp_path)
     serving.load_verify_locations(tmp_path / certificates.CA_CERT)
     serving.verify_mode = ssl.CERT_REQUIRED
     serving.verify_flags |= ssl.VERIFY_ALLOW_PROXY_CERTS

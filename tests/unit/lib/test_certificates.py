@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from koordpy.lib import certificates as c
+from koordpy.lib import server_tls
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -163,7 +164,7 @@ def test_key_files_are_private_and_keys_do_not_show(tmp_path):
 
 def test_an_unreadable_certificate_is_named(tmp_path):
     with pytest.raises(c.CertificateError, match=str(tmp_path / c.SERVER_CERT)):
-        c.server_context(tmp_path)
+        server_tls.server_context(tmp_path)
 
 
 def test_a_folder_without_an_authority_is_named(tmp_path):
@@ -175,7 +176,7 @@ def test_a_folder_without_an_authority_is_named(tmp_path):
 
 def test_tls_before_1_2_is_refused(tmp_path):
     c.ensure(tmp_path, ["a"], NOW)
-    context = c.server_context(tmp_path)
+    context = server_tls.server_context(tmp_path)
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
     assert context.protocol == ssl.PROTOCOL_TLS_SERVER
 
@@ -209,7 +210,7 @@ def test_a_folder_that_another_user_controls_is_refused(tmp_path):
     (tmp_path / "certs").chmod(0o777)
     for use in (
         lambda: c.ensure(tmp_path / "certs", ["localhost"], NOW),
-        lambda: c.server_context(tmp_path / "certs"),
+        lambda: server_tls.server_context(tmp_path / "certs"),
         lambda: c.ca_bundle(tmp_path / "certs"),
     ):
         with pytest.raises(c.CertificateError, match=r"mode 0777.*chmod go-w.*set certDir to another folder"):
@@ -223,3 +224,48 @@ def test_folders_are_made_writable_by_their_owner_alone(tmp_path):
     finally:
         os.umask(before)
     assert (tmp_path / "certs").stat().st_mode & 0o777 == 0o755
+
+
+def client_pair(folder):
+    return c.KeyPair((folder / c.CLIENT_CERT).read_bytes(), (folder / c.CLIENT_KEY).read_bytes())
+
+
+def test_a_client_certificate_is_for_clients_alone_and_lives_for_a_year(tmp_path):
+    ca = c.ensure(tmp_path, ["localhost"], NOW, client="kube-scheduler")
+    pair = client_pair(tmp_path)
+    cert = x509.load_pem_x509_certificate(pair.cert)
+    assert cert.subject.rfc4514_string() == "CN=kube-scheduler"
+    assert (cert.not_valid_before_utc, cert.not_valid_after_utc) == (
+        NOW - timedelta(hours=1),
+        NOW + timedelta(days=365),
+    )
+    usage = cert.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    assert c.client_problem(pair, ca, NOW) == ""
+    assert c.problem(pair, ca, [], NOW) == "not for servers"
+    assert c.client_problem(pair, c.make_ca("x", NOW).cert, NOW).startswith("not signed by its CA")
+    assert c.client_problem(pair, ca, NOW + timedelta(days=366)).startswith("the certificate ends")
+    server = c.KeyPair((tmp_path / c.SERVER_CERT).read_bytes(), (tmp_path / c.SERVER_KEY).read_bytes())
+    assert c.client_problem(server, ca, NOW) == "not for clients"
+    assert c.client_problem(c.KeyPair(b"", b""), ca, NOW).startswith("unreadable: ")
+    assert (tmp_path / c.CLIENT_KEY).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_client_certificate_is_renewed_half_a_year_before_its_end_by_the_same_authority(tmp_path):
+    ca = c.ensure(tmp_path, ["localhost"], NOW, client="kube-scheduler")
+    first, server = client_pair(tmp_path), (tmp_path / c.SERVER_CERT).read_bytes()
+    assert c.ensure(tmp_path, ["localhost"], NOW + timedelta(days=180), client="kube-scheduler") == ca
+    assert client_pair(tmp_path) == first
+    later = NOW + timedelta(days=200)
+    assert c.ensure(tmp_path, ["localhost"], later, client="kube-scheduler") == ca
+    assert client_pair(tmp_path) != first
+    assert c.client_problem(client_pair(tmp_path), ca, later + timedelta(days=300)) == ""
+    assert (tmp_path / c.SERVER_CERT).read_bytes() == server
+
+
+def test_a_folder_of_another_program_gets_no_client_certificate(tmp_path):
+    c.ensure(tmp_path, ["localhost"], NOW)
+    (tmp_path / c.CA_KEY).unlink()
+    assert c.is_given(tmp_path)
+    c.ensure(tmp_path, ["localhost"], NOW, client="kube-scheduler")
+    assert not (tmp_path / c.CLIENT_CERT).exists()

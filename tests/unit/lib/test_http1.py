@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from koordpy.lib import certificates
+from koordpy.lib import certificates, server_tls
 from koordpy.lib.http1 import (
     BadResponse,
     ConnectionLost,
@@ -376,7 +376,7 @@ def tls_pair(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """Server context, and a client context that trusts it."""
     certificates.ensure(tmp_path, ["127.0.0.1", "api.example"], datetime.now(UTC) - timedelta(days=1))
     trusting = ssl.create_default_context(cadata=certificates.ca_bundle(tmp_path).decode())
-    return certificates.server_context(tmp_path), trusting
+    return server_tls.server_context(tmp_path), trusting
 
 
 async def test_tls_verifies_the_server_and_can_expect_another_name(

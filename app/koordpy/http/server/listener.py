@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import uvicorn
 
-from koordpy.lib import certificates
+from koordpy.lib import certificates, server_tls
 
 from .acceptor import Acceptor
 from .client_certificates import ClientCertificates
@@ -228,9 +228,9 @@ class Listener:
         if self._cert_dir is None:
             return None
         stamp = self._stamp()  # before loading, so that a later replacement is noticed
-        context = certificates.server_context(self._cert_dir)
+        context = server_tls.server_context(self._cert_dir)
         if self._clients is not None:
-            certificates.require_client_certificates(context, self._clients.authorities)
+            server_tls.require_client_certificates(context, self._clients.authorities)
         self._loaded = stamp
         return context
 
