@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from prometheus_client import disable_created_metrics
 
 from koordpy.compose.process import Process
+from koordpy.lib.log_format import LineFormatter
 from koordpy.lib.verbosity import set_verbosity
 from koordpy.settings import Settings
 
@@ -27,7 +28,9 @@ _OPEN_FILES = 65_536
 
 def set_up_logging(verbosity: int) -> None:
     """Log to standard error; `verbosity` 0 logs warnings and important events, 1 more, 2 everything."""
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter())
+    logging.basicConfig(handlers=[handler])
     set_verbosity(verbosity)
 
 

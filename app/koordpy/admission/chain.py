@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from prometheus_client import Histogram
@@ -38,6 +38,8 @@ from .metrics import HANDLER_DURATION, IN_FLIGHT, LATENCY, PANICS, REQUESTS
 from .paths import WebhookPath, webhook_path
 
 log = logging.getLogger(__name__)
+
+TOO_DEEP: Final = "the object, or JSON in one of its annotations, is nested too deeply"
 
 _LONGEST_MESSAGE = 500
 
@@ -201,6 +203,8 @@ class Chain:
                 return Response(False, error.code, "", error.message)
             case DecodeError():
                 return Response(False, 400, "", str(error))
+            case RecursionError():
+                return Response(False, 400, "", TOO_DEEP)
         PANICS.inc()
         log.error("%s: %s failed", self.path.path, _name_of(request), exc_info=error)
         return Response(False, 500, "", f"panic: {error} [recovered]")

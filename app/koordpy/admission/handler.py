@@ -20,7 +20,7 @@ from koordpy.api.document import Document, Path
 from koordpy.api.meta import Struct
 from koordpy.api.plugin import BasePlugin, PluginArgs
 from koordpy.api.quantity import Quantity, from_wire, parse
-from koordpy.api.scheme import decode, decoder
+from koordpy.api.scheme import MALFORMED, decode, decoder
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.bounded_cache import cached, text_size
@@ -234,7 +234,7 @@ def _decode(type_: type[T], raw: bytes) -> T:
     """Decode an object. A pod with nulls is read as Go reads it: a null label, say, is an empty one."""
     try:
         return decoder(type_).decode(raw)
-    except msgspec.DecodeError:
+    except MALFORMED:
         if type_ is not Pod:
             return decode(type_, raw)
         return decode(type_, typed.canonical("Pod", typed.check("Pod", raw)))

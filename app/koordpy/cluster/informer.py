@@ -46,6 +46,9 @@ _LASTING = 5.0
 _REFUSALS = 3
 """After this many consecutive watch failures a list is tried."""
 
+_MALFORMED_LOGGED = 5
+"""Objects of one list or of some events."""
+
 _BREATH = 100
 """Objects applied before other work gets its turn."""
 
@@ -347,10 +350,12 @@ class Informer(Generic[T]):
             STALE.labels(self.kind).inc()
 
     def _skip(self, malformed: list[Malformed]) -> None:
-        for broken in malformed:
-            self.malformed += 1
-            MALFORMED.labels(self.kind).inc()
+        self.malformed += len(malformed)
+        MALFORMED.labels(self.kind).inc(len(malformed))
+        for broken in malformed[:_MALFORMED_LOGGED]:
             log.error("%s %s is malformed and was skipped: %s", self.kind, broken.key, broken.error)
+        if len(malformed) > _MALFORMED_LOGGED:
+            log.error("... and so were %d more", len(malformed) - _MALFORMED_LOGGED)
 
     # --- failures --------------------------------------------------------------------------------
 

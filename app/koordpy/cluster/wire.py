@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from koordpy.api.meta import KubeObject, ListMeta, ObjectMeta, Status
-from koordpy.api.scheme import DecodeError, decode
+from koordpy.api.scheme import MALFORMED, DecodeError, decode
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -120,13 +120,13 @@ def decode_page(type_: type[T], body: bytes) -> Page[T]:
     """Decode a list. Raises DecodeError if it is not a list."""
     try:
         page = _page_decoder(type_).decode(body)
-    except msgspec.DecodeError:
+    except MALFORMED:
         pass
     else:
         return Page(page.items or [], _list_meta(type_, page.metadata), [])
     try:
         raw = _RAW_PAGE.decode(body)
-    except msgspec.DecodeError as error:
+    except MALFORMED as error:
         raise DecodeError(f"list of {type_.__name__}: {error}") from None
     items: list[T] = []
     malformed: list[Malformed] = []
@@ -149,7 +149,7 @@ def decode_events(type_: type[T], lines: bytes) -> tuple[list[WatchEvent[T]], li
     """
     try:
         events: list[WatchEvent[T]] = _event_decoder(type_).decode_lines(lines)
-    except msgspec.DecodeError:
+    except MALFORMED:
         return _decode_one_by_one(type_, lines)
     if any(event.type == "ERROR" for event in events):
         return _decode_one_by_one(type_, lines)
@@ -164,7 +164,7 @@ def _decode_one_by_one(type_: type[T], lines: bytes) -> tuple[list[WatchEvent[T]
             continue
         try:
             raw = _RAW_EVENT.decode(line)
-        except msgspec.DecodeError as error:
+        except MALFORMED as error:
             raise DecodeError(f"watch of {type_.__name__}: not an event: {error}") from None
         if raw.type == "ERROR":
             raise WatchError(_status(raw.object), events, malformed)
@@ -181,7 +181,7 @@ def _decode_object(type_: type[T], raw: msgspec.Raw, into: list[T], malformed: l
     except DecodeError as error:
         try:
             key = _IDENTITY.decode(data).metadata.key
-        except msgspec.DecodeError:
+        except MALFORMED:
             key = "(no readable metadata)"
         malformed.append(Malformed(key, str(error)))
 
@@ -189,5 +189,5 @@ def _decode_object(type_: type[T], raw: msgspec.Raw, into: list[T], malformed: l
 def _status(raw: msgspec.Raw) -> Status:
     try:
         return _STATUS.decode(raw)
-    except msgspec.DecodeError as error:
+    except MALFORMED as error:
         return Status(status="Failure", message=f"unreadable status: {error}")

@@ -12,6 +12,7 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import PlainTextResponse
 
 from koordpy.admission.review import MAX_BODY
+from koordpy.api.scheme import MALFORMED
 from koordpy.cluster.quota.topology import QuotaTopology
 
 _JSON: Final = "application/json"
@@ -44,7 +45,7 @@ def convert(body: bytes) -> bytes | None:
     """
     try:
         review = _DECODER.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except MALFORMED:
         return None
     request = review.request
     if request is None:

@@ -9,6 +9,7 @@ the middle of a response. Everything else is left to uvicorn.
 
 import asyncio
 import logging
+import sys
 from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import Any, cast
@@ -21,6 +22,12 @@ log = logging.getLogger(__name__)
 
 _CLOSE_SECONDS = 1.0
 """How long a peer may take for its close_notify; asyncio would wait half a minute."""
+
+_PIECE = 2048
+"""Bytes that are parsed at once, so that few requests are answered before others get their turn."""
+
+_TURN_SECONDS = 0.01
+"""How long requests that arrived together on one connection are answered before others get their turn."""
 
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
@@ -37,12 +44,14 @@ class Exchange:
         "endpoint",
         "headers",
         "keep_alive",
+        "length",
         "response_complete",
         "size",
     )
 
-    def __init__(self, endpoint: Direct, headers: Headers, keep_alive: bool) -> None:
+    def __init__(self, endpoint: Direct, headers: Headers, keep_alive: bool, length: int) -> None:
         self.endpoint, self.headers, self.keep_alive = endpoint, headers, keep_alive
+        self.length = length
         self.chunks: list[bytes] = []
         self.size = 0
         self.disconnected = self.response_complete = False
@@ -72,6 +81,43 @@ class Protocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kw: Any) -> None:
         super().__init__(*args, **kw)
         self._direct_endpoint = getattr(self.app, "direct_endpoint", None)
+        self._answered = 0
+        self._unread = b""  # received, to be parsed in a later turn
+
+    def data_received(self, data: bytes) -> None:
+        """Parse requests, and answer those for direct endpoints; leave some for later if they are many."""
+        data, self._unread = self._unread + data, b""
+        answered, began = self._answered, self.loop.time()
+        position = 0
+        while position < len(data) and not self.transport.is_closing():
+            if self._answered > answered and (
+                self.flow.write_paused or self.loop.time() - began > _TURN_SECONDS
+            ):
+                self._unread = data[position:]
+                self.flow.pause_reading()
+                self.loop.call_soon(self._continue)
+                return
+            size = self._piece()
+            super().data_received(data[position : position + size])
+            position += size
+
+    def _continue(self) -> None:
+        """Parse what was left for later."""
+        if self._unread and not self.flow.write_paused and not self.transport.is_closing():
+            self.flow.resume_reading()
+            self.data_received(b"")
+
+    def resume_writing(self) -> None:
+        """Continue: the caller has read answers."""
+        super().resume_writing()
+        self.loop.call_soon(self._continue)
+
+    def _piece(self) -> int:
+        """Return how many of the next bytes can be parsed without more than a few answers."""
+        cycle: Any = self.cycle
+        if cycle is None or cycle.response_complete:
+            return _PIECE
+        return max(cycle.length - cycle.size, _PIECE) if isinstance(cycle, Exchange) else sys.maxsize
 
     def shutdown(self) -> None:
         """Close when idle, else after the response. A TLS peer that sends no close_notify is aborted."""
@@ -89,9 +135,9 @@ class Protocol(HttpToolsProtocol):
             super().on_headers_complete()
             return
         keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
-        exchange = Exchange(endpoint, self.headers, keep_alive)
+        exchange = Exchange(endpoint, self.headers, keep_alive, self._content_length())
         self.cycle = cast(Any, exchange)
-        self._refuse_beyond_limit(exchange, self._content_length())
+        self._refuse_beyond_limit(exchange, exchange.length)
 
     def _find_direct(self) -> Direct | None:
         """Return the endpoint of a POST; the query is ignored: kube-apiserver sends `?timeout=10s`."""
@@ -164,6 +210,7 @@ class Protocol(HttpToolsProtocol):
 
     def _send(self, exchange: Exchange, reply: Reply) -> None:
         exchange.response_complete = True
+        self._answered += 1
         if not exchange.disconnected:
             name, value = reply.content_type
             self.transport.write(

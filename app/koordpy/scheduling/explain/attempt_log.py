@@ -8,11 +8,13 @@ and `schedule_diagnosis.go`.
 import asyncio
 import logging
 from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 import msgspec
 
 from koordpy.api.reserve_pod import is_reserve_pod, reservation_name_of
+from koordpy.lib.log_format import DOCUMENT, LINES
 from koordpy.scheduling.interface.debug_flags import DebugFlags
 from koordpy.scheduling.interface.diagnosis import Diagnosis, existing_diagnosis
 from koordpy.scheduling.interface.outcome import FilterOutcome, Scores
@@ -25,6 +27,7 @@ Processor = Callable[[Diagnosis], None]
 """Called with every diagnosis that is written."""
 
 _NAMES_LOGGED: Final = 50
+_REASONS_LOGGED: Final = 20
 
 
 class AttemptLog:
@@ -78,7 +81,9 @@ class AttemptLog:
         text = msgspec.json.encode(diagnosis.document(), enc_hook=str).decode()
         meta = None if diagnosis.target_pod is None else diagnosis.target_pod.metadata
         pod = "//" if meta is None else f"{meta.key}/{meta.uid}"
-        log.info("dump diagnosis for %s, targetPod: %s: $%s", diagnosis.questioned_key, pod, text)
+        log.info(
+            "dump diagnosis for %s, targetPod: %s: $%s", diagnosis.questioned_key, pod, text, extra=DOCUMENT
+        )
         for name, processor in self.processors.items():
             try:
                 processor(diagnosis)
@@ -114,6 +119,7 @@ def log_scores(top: int, key: str, scores: Scores) -> None:
         len(scores.nodes),
         plugins,
         score_table(top, key, scores),
+        extra=LINES,
     )
 
 
@@ -135,7 +141,7 @@ def _log_failures(key: str, outcome: FilterOutcome) -> None:
             "Failed to prefilter for Pod %r, failedPlugin: %s, reason: %s", key, status.plugin, status.message
         )
         return
-    for status, names in outcome.failed():
+    for status, names in islice(outcome.failed(), _REASONS_LOGGED):
         more = "" if len(names) <= _NAMES_LOGGED else f" and {len(names) - _NAMES_LOGGED} more"
         log.info(
             "Failed to filter for Pod %r on %d Nodes, failedPlugin: %s, reason: %s: %s%s",

@@ -10,6 +10,8 @@ from .wire import BadBody, PreemptionArgs
 
 log = logging.getLogger(__name__)
 
+_NODES_LOGGED = 5
+
 
 def known_victims(args: PreemptionArgs, table: NodeTable) -> dict[str, Victims]:
     """Look up victims by node name. Raises BadBody if there are none.
@@ -17,13 +19,20 @@ def known_victims(args: PreemptionArgs, table: NodeTable) -> dict[str, Victims]:
     A node with an unknown victim is dropped: kube-scheduler's view of the cluster differs then.
     """
     found: dict[str, Victims] = {}
+    dropped: list[str] = []
     for node_name, uids, violations in _proposed(args):
         row = table.row_of(node_name)
         pods = {} if row is None else {pod.metadata.uid: pod for pod in table.pods_on(row)}
         if row is not None and all(uid in pods for uid in uids):
             found[node_name] = Victims([pods[uid] for uid in uids], violations)
         else:
-            log.info("preemption on node %s: koordpy does not know all proposed victims", node_name)
+            dropped.append(node_name)
+    if dropped:
+        log.info(
+            "preemption on %d nodes, such as %s: koordpy does not know all proposed victims",
+            len(dropped),
+            ", ".join(dropped[:_NODES_LOGGED]),
+        )
     return found
 
 

@@ -144,7 +144,7 @@ def node_names(text: bytes) -> list[str]:
     """Read the list of node names. Raises BadBody."""
     try:
         return _NAMES.decode(text)
-    except msgspec.DecodeError as error:
+    except MALFORMED as error:
         raise BadBody(f"NodeNames: {error}") from None
 
 
@@ -152,7 +152,7 @@ def node_name_of(raw: msgspec.Raw) -> str:
     """Read the name out of a full Node object. Raises BadBody."""
     try:
         name = _IDENTITY.decode(raw).metadata.name
-    except msgspec.DecodeError as error:
+    except MALFORMED as error:
         raise BadBody(f"Nodes.items: {error}") from None
     if not name:
         raise BadBody("Nodes.items: a node without metadata.name")

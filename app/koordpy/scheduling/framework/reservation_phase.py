@@ -6,6 +6,7 @@ part. Source: Koordinator, `pkg/scheduler/frameworkext` (`framework_extender.go`
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import ParamSpec
 
 import numpy as np
@@ -34,6 +35,8 @@ from .plugin_call import broken, plugin_name
 log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
+
+_FAILURES_LOGGED = 20
 
 _Ask = Callable[[CycleState, ReservationPairs], Verdict]
 
@@ -181,7 +184,8 @@ class ReservationPhase:
     def _log_failures(
         self, point: str, name: str, refused: ReservationPairs, verdict: Verdict, positions: Int64
     ) -> None:
-        for (pod, reservation, node), position in zip(refused, positions.tolist(), strict=True):
+        found = zip(refused, positions.tolist(), strict=True)
+        for (pod, reservation, node), position in islice(found, _FAILURES_LOGGED):
             log.info(
                 "Failed to %s for Pod %r with Reservation %r on Node %r, failedPlugin: %s, reason: %s",
                 point,

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from koordpy.api.meta import ObjectMeta
+from koordpy.api.scheme import MALFORMED
 
 ENABLE: Final = "enable"
 RULES: Final = "rules"
@@ -40,7 +41,7 @@ def read(data: Mapping[str, str]) -> tuple[Rule, ...]:
 def _rules(text: str) -> tuple[Rule, ...]:
     try:
         items = msgspec.json.decode(text, type=list[dict[str, Any] | None] | None)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except MALFORMED as error:
         raise ValueError(f"{RULES}: {error}") from None
     return tuple(_rule(item or {}, f"{RULES}[{index}]") for index, item in enumerate(items or ()))
 

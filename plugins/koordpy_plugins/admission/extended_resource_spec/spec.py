@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from koordpy.api.quantity import Quantity, from_wire
+from koordpy.api.scheme import MALFORMED
 
 Amounts = dict[str, Quantity]
 
@@ -37,7 +38,7 @@ def parse(text: str) -> Containers | None:
     """
     try:
         document = _DECODER.decode(text)
-    except msgspec.DecodeError as error:
+    except MALFORMED as error:
         raise ValueError(str(error)) from None
     containers = _member(_object(document, "annotation"), "containers")
     if containers is None:

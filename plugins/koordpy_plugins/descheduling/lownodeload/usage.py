@@ -15,6 +15,7 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.meta import parse_time
 from koordpy.api.quantity import QuantityError
+from koordpy.api.scheme import MALFORMED
 
 Amounts = dict[str, int]
 """Resource name to billionths."""
@@ -95,7 +96,7 @@ def raw_allocatable(node: Node) -> Amounts:
             raw = msgspec.json.decode(text, type=dict[str, str | int | float | None] | None)
             if raw is not None:
                 return {name: quantity.from_wire(amount).nano_value() for name, amount in raw.items()}
-        except (msgspec.MsgspecError, QuantityError):
+        except (*MALFORMED, QuantityError):
             pass
     return amounts(node.status.allocatable)
 

@@ -46,7 +46,7 @@ def usage_thresholds(node: Node) -> UsageThresholds | None:
             kind or "",
             0 if period is None else duration.parse(period),
         )
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -57,7 +57,7 @@ def scaling_factors(pod: Pod) -> Mapping[str, int]:
         return {}
     try:
         return _integers(json.loads(text))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
 
 
@@ -83,7 +83,7 @@ def raw_allocatable(node: Node) -> ResourceList:
         for amount in amounts.values():
             quantity.from_wire(amount)
         return {name: 0 if amount is None else amount for name, amount in amounts.items()}
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return {}
 
 

@@ -52,6 +52,7 @@ def _read(text: str) -> SchedulingHintState:
             raise ValueError(f"expected an object, got {text}")
         members = {name.lower(): value for name, value in document.items() if value is not None}
         hint = msgspec.convert(members, _Hint)
+        extensions = without_nulls(hint.extensions)
     except MALFORMED as error:
         raise ValueError(str(error)) from None
-    return SchedulingHintState(hint.nodenames, hint.preferrednodenames, without_nulls(hint.extensions))
+    return SchedulingHintState(hint.nodenames, hint.preferrednodenames, extensions)
