@@ -1,10 +1,12 @@
 """What people type first, with a real kubectl against a living cluster over HTTP."""
 
 import asyncio
+import json
 import os
 import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,6 +98,41 @@ async def test_deployments_are_created_scaled_updated_and_undone(tmp_path: Path)
         assert [line.split()[0] for line in history.splitlines()[2:] if line] == ["2", "3", "4"]
         await kubectl("delete", "deployment", "web", "--timeout=60s", "--cascade=foreground")
         assert await kubectl("get", "pods") == ""
+
+    await run(tmp_path, story)
+
+
+async def test_stateful_and_daemon_sets_are_updated_and_undone(tmp_path: Path) -> None:
+    def workload(kind: str, name: str) -> dict[str, Any]:
+        return {
+            "apiVersion": "apps/v1",
+            "kind": kind,
+            "metadata": {"name": name},
+            "spec": {
+                "selector": {"matchLabels": {"app": name}},
+                "template": {
+                    "metadata": {"labels": {"app": name}},
+                    "spec": {"containers": [{"name": "c", "image": "i:1"}]},
+                },
+            },
+        }
+
+    async def story(kubectl: Kubectl) -> None:
+        stateful = workload("StatefulSet", "db")
+        stateful["spec"] |= {"replicas": 3, "serviceName": "db"}
+        path = tmp_path / "objects.json"
+        listed = {"apiVersion": "v1", "kind": "List", "items": [stateful, workload("DaemonSet", "agent")]}
+        path.write_text(json.dumps(listed))
+        await kubectl("apply", "-f", str(path))
+        for name in ("statefulset/db", "daemonset/agent"):
+            await kubectl("rollout", "status", name, "--timeout=60s")
+            await kubectl("set", "image", name, "c=i:2")
+            await kubectl("rollout", "status", name, "--timeout=60s")
+            await kubectl("rollout", "undo", name)
+            await kubectl("rollout", "status", name, "--timeout=60s")
+        images = "jsonpath={.items[*].spec.containers[0].image}"
+        assert set((await kubectl("get", "pods", "-o", images)).split()) == {"i:1"}
+        assert len(names(await kubectl("get", "pods"))) == 3 + 4
 
     await run(tmp_path, story)
 

@@ -199,3 +199,15 @@ def test_nothing_happens_on_a_node_whose_kubelet_is_down() -> None:
         await cluster.until(lambda: cluster.running(), 5)
 
     live(story, nodes=("a",))
+
+
+def test_times_that_never_come_are_no_problem() -> None:
+    async def story(cluster: Living) -> None:
+        digits = "9" * 400
+        asleep = [{"name": "c", "image": "i:1", "command": ["sleep", digits]}]
+        await cluster.create("pods", pod("p", containers=asleep, activeDeadlineSeconds=2**31 - 1))
+        notes = {"kubelet.koordpy.dev/run-for": "2000000h", "kubelet.koordpy.dev/ready-after": "1s"}
+        await cluster.create("pods", pod("q", notes))
+        await cluster.until(lambda: len(cluster.running()) == 2)
+
+    live(story)

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from koordpy.embedded.apiserver.server import Fault
 from tests.integration.embedded.living import Living, live, name_of, template
 
 
@@ -128,5 +129,21 @@ def test_a_deleted_pod_comes_back_under_its_name_with_its_claim() -> None:
             "volumes"
         ]
         assert [name_of(item) for item in cluster.all("persistentvolumeclaims")] == ["data-db-0", "data-db-1"]
+
+    live(story)
+
+
+def test_an_update_replaces_every_pod_once() -> None:
+    async def story(cluster: Living) -> None:
+        slow = Fault(delay=0.2)  # the view of the controllers is behind their writes
+        cluster.api.faults = lambda method, path: slow if method == "PATCH" else None
+        await cluster.create("statefulsets", stateful_set(3))
+        await cluster.until(lambda: is_done(cluster))
+        seen = {item["metadata"]["uid"] for item in cluster.pods()}
+        await cluster.patch("statefulsets", "db", {"spec": {"template": template("db", "db:2")}})
+        while not (is_done(cluster) and set(images(cluster).values()) == {"db:2"}):
+            seen |= {item["metadata"]["uid"] for item in cluster.pods()}
+            await asyncio.sleep(0.01)
+        assert len(seen) == 6
 
     live(story)

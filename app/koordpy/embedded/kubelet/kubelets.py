@@ -53,7 +53,7 @@ class Kubelets:
         self._informers = Informers(self._cluster, client, rng=rng)
         self.usage = Usage()
         self._runtime = MeasuredRuntime(client, self.usage)
-        network = Network()
+        network = self._network = Network()
         self._recorder = Recorder(client, controller="kubelet", clock=clock, by_note=True)
         self._heartbeats = Heartbeats(self._nodes, client, clock, network, rng=rng)
         self._nodes.subscribe(self._joined, self._changed, self._left)
@@ -70,6 +70,7 @@ class Kubelets:
         if reports is not None:
             self._koordlets = Koordlets(self.usage, self._pods, client, clock, interval=reports)
         self._tasks: list[asyncio.Task[None]] = []
+        self._later: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -90,7 +91,7 @@ class Kubelets:
 
     async def stop(self) -> None:
         """Stop as if all nodes lost their power: pods stay as they are."""
-        tasks, self._tasks = self._tasks, []
+        tasks, self._tasks = [*self._tasks, *self._later], []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -131,10 +132,13 @@ class Kubelets:
         name = node.metadata.name
         if self._koordlets is not None:
             self._koordlets.gone(name)
-            self._tasks.append(asyncio.create_task(self._delete_metric(name)))
+            task = asyncio.create_task(self._delete_metric(name))
+            self._later.add(task)
+            task.add_done_callback(self._later.discard)
         for pod in self._pods.index(node_of).get(name):
             self._runtime.stopped(pod)
         self.usage.drop(name)
+        self._network.forget(name)
 
     async def _delete_metric(self, node: str) -> None:
         with suppress(ApiError, ConnectionFailed):

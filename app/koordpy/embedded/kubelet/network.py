@@ -12,6 +12,7 @@ class Network:
 
     def __init__(self) -> None:
         self._hosts: dict[str, str] = {}
+        self._free_hosts: list[str] = []
         self._used: set[str] = set()
         self._free: list[str] = []
         self._next = 2
@@ -20,8 +21,18 @@ class Network:
         """Return the address of a node."""
         known = self._hosts.get(node)
         if known is None:
-            known = self._hosts[node] = _text(_NODES, 2 + len(self._hosts) % (_NODE_COUNT - 2))
+            known = self._free_hosts.pop() if self._free_hosts else self._next_host()
+            self._hosts[node] = known
         return known
+
+    def forget(self, node: str) -> None:
+        """Free the address of a node that is gone."""
+        address = self._hosts.pop(node, None)
+        if address is not None:
+            self._free_hosts.append(address)
+
+    def _next_host(self) -> str:
+        return _text(_NODES, 2 + len(self._hosts) % (_NODE_COUNT - 2))
 
     def assign(self, wanted: str = "") -> str:
         """Return a free address for a pod: the wanted one unless it is taken."""

@@ -14,6 +14,9 @@ START_SECONDS = 0.3
 BRIEFLY = 2.0
 """How long a program runs that ends by itself, such as a Job's."""
 
+_LONGEST = 3e9
+"""Seconds, about a century: no container runs for longer."""
+
 _SLEEP = re.compile(r"\bsleep\s+(infinity|[0-9.]+[smhd]?)")
 _EXIT = re.compile(r"\bexit\s+([0-9]{1,3})\b")
 _LOOP = re.compile(r"\b(while|until)\b|\btail\s+-[fF]")
@@ -143,6 +146,6 @@ def _is_brief(words: Sequence[str]) -> bool:
 def _seconds(text: str) -> float:
     unit = _UNITS.get(text[-1:], 0.0)
     try:
-        return float(text[:-1]) * unit if unit else float(text)
+        return min(float(text[:-1]) * unit if unit else float(text), _LONGEST)
     except ValueError:
         return 0.0

@@ -36,7 +36,7 @@ _GRACE = 30.0
 class _Known:
     """A pod that a kubelet has taken over."""
 
-    __slots__ = ("counted", "killed", "plan", "run", "stops", "written")
+    __slots__ = ("counted", "is_done", "plan", "run", "stops", "written")
 
     def __init__(self, plan: PodPlan, run: PodRun) -> None:
         self.plan, self.run = plan, run
@@ -45,7 +45,8 @@ class _Known:
         """When its containers have stopped, once it is being deleted."""
         self.counted = False
         """Whether the runtime knows that it runs."""
-        self.killed = False
+        self.is_done = False
+        """Whether it has ended, and nothing of it need be reported."""
 
 
 class PodKubelets:
@@ -61,11 +62,9 @@ class PodKubelets:
         events: Recorder | None = None,
         network: Network | None = None,
         is_alive: Callable[[str], bool] = lambda _: True,
-        longest_grace: float = _GRACE,
     ) -> None:
         self._pods, self._client, self._clock = pods, client, clock
         self._runtime, self._events, self._is_alive = runtime, events, is_alive
-        self._longest_grace = longest_grace
         self._known: dict[str, _Known] = {}
         self._network = network or Network()
         self._epoch = clock.now()
@@ -119,7 +118,7 @@ class PodKubelets:
         try:
             again = await self._step(key)
         except NotFound:
-            return None  # it is gone, and the watch will show it
+            again = None  # it is gone, and the watch will show it
         except Conflict:
             return _AGAIN_AFTER
         except (ApiError, ConnectionFailed) as error:
@@ -166,7 +165,7 @@ class PodKubelets:
         """Do what is due for a pod that nobody deleted, and report it."""
         now = self._clock.monotonic() - self._zero
         run = known.run
-        if run.is_over:
+        if known.is_done:
             return None
         before = [container.restarts for container in run.containers]
         following = run.advance(now)
@@ -181,6 +180,7 @@ class PodKubelets:
                 known.counted = False
                 self._runtime.stopped(pod)
             if await self._runtime.finished(pod):
+                known.is_done = True
                 return None
         await self._report(pod, known)
         return None if following is None else max(following - now, 0.0)
@@ -191,7 +191,7 @@ class PodKubelets:
         run = known.run
         if known.stops is None:
             period = pod.metadata.deletion_grace_period_seconds
-            grace = min(self._longest_grace, _GRACE if period is None else float(period))
+            grace = _GRACE if period is None else float(period)
             known.stops = now + (min(known.plan.stop_after, grace) if run.phase == "Running" else 0.0)
             if run.phase == "Running":
                 for container in run.plan.containers:

@@ -65,7 +65,7 @@ class Controller(ABC):
             return _AFTER_CONFLICT
         except NotFound as error:  # deleted meanwhile, or its namespace is
             log.debug("%s: %s: %s", self.name, key, error)
-            return None
+            again = None
         except (ApiError, ConnectionFailed) as error:  # a refused pod, for example: events tell users
             log.info("%s: %s: %s", self.name, key, error)
             return self._failures.when(key)

@@ -22,6 +22,7 @@ Document = dict[str, Any]
 _JOB = resource_of(Job)
 _SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _MOST_MISSED = 100
+_LONGEST_DEADLINE = 1e9
 _LATE = 0.1
 """Seconds after its time at which a Job is created, so that it is surely due."""
 
@@ -76,7 +77,7 @@ class CronJobController(Controller):
         earliest = parse_time(since) if since else now
         deadline = cron_job.spec.get("startingDeadlineSeconds")
         if deadline is not None:
-            earliest = max(earliest, now - timedelta(seconds=float(deadline)))
+            earliest = max(earliest, now - timedelta(seconds=min(float(deadline), _LONGEST_DEADLINE)))
         found, missed = None, 0
         following = schedule.next(earliest, zone)
         while following is not None and following <= now:

@@ -23,6 +23,7 @@ Document = dict[str, Any]
 
 HASH_LABEL = "pod-template-hash"
 _SET = resource_of(ReplicaSet)
+_LONGEST_DEADLINE = 1e9
 _NOT_COPIED = ("kubectl.kubernetes.io/last-applied-configuration", REVISION, HISTORY, DESIRED, MAXIMUM)
 
 
@@ -334,7 +335,7 @@ class DeploymentController(Controller):
         current = condition(conditions, "Progressing")
         if current is None or current.get("reason") == "ProgressDeadlineExceeded":
             return conditions, None
-        limit = timedelta(seconds=deployment.spec["progressDeadlineSeconds"])
+        limit = timedelta(seconds=min(deployment.spec["progressDeadlineSeconds"], _LONGEST_DEADLINE))
         left = (parse_time(current["lastUpdateTime"]) + limit - self._clock.now()).total_seconds()
         if left >= 0:
             return conditions, left + 1.0

@@ -4,6 +4,7 @@ Pure functions. Source: Kubernetes, `pkg/controller/job` (`job_controller.go`, `
 `backoff_utils.go`).
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,11 @@ FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
 BACKOFF, LONGEST_BACKOFF = 10.0, 600.0
 """Seconds until a failed pod is replaced: doubled with each failure."""
+
+
+_MOST_INDEXES = 100_000
+"""More indexes are not read: the status may have been written by anything."""
+_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True)
@@ -136,8 +142,11 @@ def read_indexes(text: str) -> frozenset[int]:
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if first.isdigit() and (not last or last.isdigit()):
-            found.update(range(int(first), int(last or first) + 1))
+        if not _NUMBER.fullmatch(first) or (last and not _NUMBER.fullmatch(last)):
+            continue
+        found.update(range(int(first), min(int(last or first), int(first) + _MOST_INDEXES) + 1))
+        if len(found) > _MOST_INDEXES:
+            break
     return frozenset(found)
 
 

@@ -155,13 +155,12 @@ class StatefulSetController(Controller):
     def _stays_current(
         stateful_set: StatefulSet, number: int, current: ControllerRevision, update: ControllerRevision
     ) -> bool:
-        """Return whether a new pod has the old template: an update has not come to it yet."""
+        """Return whether a new pod has the old template: its number is below the partition."""
         strategy = stateful_set.spec.get("updateStrategy") or {}
         if current is update or strategy.get("type", "RollingUpdate") != "RollingUpdate":
             return False
         partition = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
-        limit = partition or stateful_set.count("currentReplicas")
-        return number < _first(stateful_set) + limit
+        return number < _first(stateful_set) + partition
 
     async def _ensure_claims(self, stateful_set: StatefulSet, number: int, spec: Document) -> None:
         """Create the claims of a pod, which outlive it, and let its volumes name them."""

@@ -38,3 +38,8 @@ def test_how_many_pods_should_be_active(spec: dict[str, int], succeeded: int, ex
 
 def test_failed_pods_are_replaced_later_and_later() -> None:
     assert [backoff(failures) for failures in (0, 1, 2, 3, 20)] == [0.0, 10.0, 20.0, 40.0, 600.0]
+
+
+def test_endless_ranges_of_indexes_are_cut() -> None:
+    assert len(read_indexes("0-999999999,5-999999999999")) <= 100_001
+    assert read_indexes("x,3-,-4,7") == {3, 7}
