@@ -121,5 +121,6 @@ FILES = {
     "banana.yaml": "apiVersion: v1\nkind: Banana\nmetadata: {name: x}\n",
     "broken.yaml": "a: [",
     "kustomization.yaml": "resources: [pod.yaml]\nnamePrefix: k-\n",
+    "side.yaml": "spec: {template: {spec: {containers: [{name: side, image: registry.test/side:1}]}}}",
     "signing.yaml": _REQUEST,
 }
