@@ -1,12 +1,14 @@
 """`koordpy record`: a scenario of a live cluster, for `koordpy simulate`."""
 
 import asyncio
+import signal
 from pathlib import Path
 
 import click
 
 from .options import Failure, cluster_options
 from .output import counted
+from .progress import Progress, lasting
 
 
 @click.command()
@@ -20,7 +22,10 @@ from .output import counted
     help="The scenario's file; the table of its pods is written beside it.",
 )
 @click.option(
-    "--duration", default="0s", show_default=True, help="How long to watch; 0s: only the present state."
+    "--duration",
+    default="0s",
+    show_default=True,
+    help="How long to watch; Ctrl-C ends it earlier. 0s: a snapshot of the present state.",
 )
 @click.option("--name", default="recorded", show_default=True, help="The scenario's name.")
 @click.option("--anonymous", is_flag=True, help="Change the names of nodes, namespaces, pods and labels.")
@@ -33,7 +38,12 @@ def record(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Record a live cluster as a scenario. Nothing is changed in it; Secrets are not read."""
+    """Record a live cluster as a scenario for `koordpy simulate`.
+
+    Without --duration it is a snapshot: the nodes and pods that exist now. With it, the cluster is watched
+    for that time, and pods that are created and deleted meanwhile are part of the scenario. Nothing is
+    changed in the cluster; Secrets are not read.
+    """
     from koordpy.lib import duration as durations
     from koordpy.simulation import recorder
     from koordpy.simulation.masking import Masking
@@ -50,8 +60,18 @@ def record(
         raise Failure(f"--to: {path}: folder {path.parent} does not exist")
 
     async def watch() -> recorder.Recording:
+        stopping = asyncio.Event()
+        if seconds:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stopping.set)
         async with Access(server, kubeconfig, context).client() as client:
-            return await recorder.Recorder(client, Masking(anonymous=anonymous)).record(seconds)
+            what = (
+                f"for {lasting(seconds)} (Ctrl-C ends it earlier)" if seconds else "as it is now (a snapshot)"
+            )
+            click.echo(f"recording {client.connection.server} {what}", err=True)
+            masked = recorder.Recorder(client, Masking(anonymous=anonymous))
+            with Progress() as progress:
+                show = progress.run("recording")
+                return await masked.record(seconds, stopping=stopping, progress=show)
 
     recording = asyncio.run(watch())
     table = recorder.write(recording, path, name=name)

@@ -1,7 +1,6 @@
 """`koordpy simulate`: replay a scenario under one or several schedulers; tables and plots."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import click
 
 from .options import Failure, output_option
 from .output import Format, console, emit
+from .progress import Progress, lasting
 
 
 @click.command()
@@ -38,6 +38,12 @@ from .output import Format, console, emit
     type=click.Path(path_type=Path, dir_okay=False),
     help="Draw a page of plots into a .png or .svg file (may be given twice).",
 )
+@click.option(
+    "--report",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write tables and plots as one .html file that needs nothing else.",
+)
 @click.option("--seed", type=click.IntRange(min=0), help="Instead of the scenario's seed.")
 @click.option("--placements", is_flag=True, help="With -o json or yaml: list every pod's node.")
 @output_option
@@ -48,18 +54,22 @@ def simulate(
     compare: tuple[Path, Path] | None,
     data: Path | None,
     plots: tuple[Path, ...],
+    page: Path | None,
     seed: int | None,
     placements: bool,
     output: Format,
 ) -> None:
     """Replay a workload on a simulated cluster, with the production code on simulated time."""
     from koordpy.main import set_up_logging
+    from koordpy.simulation import page as page_of_results
     from koordpy.simulation import plots as drawing
     from koordpy.simulation import report, scenario, simulation
     from koordpy.simulation import setup as scheduling
 
     for plot in plots:
         drawing.check(plot)
+    if page is not None:
+        drawing.check(page, page_of_results.FORMATS)
     if obj["verbose"]:
         set_up_logging(obj["verbose"])
     told = scenario.load(file)
@@ -73,34 +83,22 @@ def simulate(
     folder = data or file.parent
     results = []
     to = console()
-    for setup in setups:
-        with _Progress(setup.name) as progress:
-            results.append(simulation.simulate(told, setup, folder, progress=progress))
+    with Progress.of(output, len(setups)) as progress:
+        for setup in setups:
+            show = progress.run(setup.name)
+
+            def at(now: float, horizon: float, show: Callable[[float, str], None] = show) -> None:
+                simulated = f"{lasting(now)} of {lasting(max(now, horizon))} simulated"
+                show(now / horizon if horizon else 0.0, simulated)
+
+            results.append(simulation.simulate(told, setup, folder, progress=at))
     for plot in plots:
         drawing.draw(results, plot)
+    if page is not None:
+        page_of_results.write(results, page)
     emit(report.document(results, placements=placements), output, lambda to: report.show(to, results))
     if output == "text":
         for plot in plots:
             to.print(f"plots: {plot}")
-
-
-class _Progress:
-    """Shows the progress of a simulation on standard error, if that is a terminal."""
-
-    def __init__(self, name: str) -> None:
-        from rich.console import Console
-
-        self._name, self._to = name, Console(stderr=True)
-        self._status: Any = None
-
-    def __enter__(self) -> Callable[[float, float], None]:
-        self._status = self._to.status(self._name) if self._to.is_terminal else nullcontext()
-        self._status.__enter__()
-        return self._tell
-
-    def __exit__(self, *error: Any) -> None:
-        self._status.__exit__(*error)
-
-    def _tell(self, now: float, horizon: float) -> None:
-        if self._to.is_terminal and horizon:
-            self._status.update(f"{self._name}: {min(now / horizon, 1):.0%}")
+        if page is not None:
+            to.print(f"report: {page}")

@@ -1,7 +1,10 @@
 """A page of plots of one or several results, as PNG or SVG. Needs matplotlib, the extra `koordpy[plots]`."""
 
+import io
+import os
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +20,7 @@ FORMATS = (".png", ".svg")
 _UNITS = ((86400.0 * 3, 86400.0, "days"), (3600.0 * 3, 3600.0, "hours"), (180.0, 60.0, "minutes"))
 _COLOURS = ("#1f5fa8", "#d9822b", "#2f8f4e", "#a83279", "#6b6b6b", "#8a6d1a")
 _MOST_RESOURCES = 6
+_MOST_WORKLOADS = 12
 
 Panel = Callable[["Axes"], None]
 
@@ -25,12 +29,14 @@ class PlotError(RuntimeError):
     """A plot cannot be drawn; the message says what to do about it."""
 
 
-def check(path: Path) -> None:
+def check(path: Path, formats: Sequence[str] = FORMATS) -> None:
     """Raise PlotError unless a plot can be written to a file of this name."""
-    if path.suffix.lower() not in FORMATS:
-        raise PlotError(f"{path}: expected a name that ends in .png or .svg")
+    if path.suffix.lower() not in formats:
+        raise PlotError(f"{path}: expected a name that ends in {' or '.join(formats)}")
     if not path.parent.is_dir():
         raise PlotError(f"{path}: folder {path.parent} does not exist")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise PlotError(f"{path}: not writable")
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -70,7 +76,56 @@ def draw(results: Sequence[Result], path: Path) -> None:
         pyplot.close(figure)
 
 
+def vector_panels(results: Sequence[Result]) -> list[str]:
+    """Return the panels as SVG elements for a page of HTML; black is the colour of the page's text."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    found = []
+    for number, panel in enumerate(_Page(results).panels()):
+        inks = dict.fromkeys(_INKED, _INK)
+        style: dict[Any, Any] = {
+            **_STYLE,
+            **inks,
+            "grid.alpha": 0.14,
+            "svg.fonttype": "none",
+            "svg.hashsalt": f"koordpy-{number}",
+        }
+        with pyplot.rc_context(style):
+            figure, axes = pyplot.subplots(figsize=(6.2, 3.5), layout="constrained")
+            panel(axes)
+            file = io.StringIO()
+            figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+            pyplot.close(figure)
+        text = file.getvalue()
+        text = re.sub(r' id="[a-z_]+_\d+"', "", text[text.index("<svg") :]).replace(_INK, "currentColor")
+        text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+        found.append(re.sub(r'<svg ([^>]*?)height="[^"]*"([^>]*?)width="[^"]*"', r"<svg \1\2", text, count=1))
+    return found
+
+
+def colours(results: Sequence[Result]) -> list[tuple[str, str]]:
+    """Return each scheduler with its colour."""
+    return [
+        (result.scheduler, colour) for result, colour in zip(results, _COLOURS * len(results), strict=False)
+    ]
+
+
+_INK = "#123456"
+_INKED = (
+    "text.color",
+    "axes.labelcolor",
+    "axes.edgecolor",
+    "axes.titlecolor",
+    "xtick.color",
+    "ytick.color",
+    "grid.color",
+)
+
 _STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
@@ -101,11 +156,31 @@ class _Page:
                 if name in result.resources
             )
         ][:_MOST_RESOURCES]
-        panels: list[Panel] = [self._resource(name) for name in resources]
-        panels += [self._busiest, self._hot, self._pods, self._pending, self._per_node, self._waiting]
-        if any(result.pods.evicted for result, _ in self._results):
-            panels.append(self._evictions)
-        return panels
+        all_series = [result.series for result, _ in self._results]
+        waited = any(result.pending_seconds.max > 0 for result, _ in self._results)
+        several = any(len(result.pending_seconds_of) > 1 for result, _ in self._results)
+        choices: list[tuple[Panel, bool]] = [
+            (self._waiting_of, waited and several),
+            (self._waiting, waited),
+            (self._pending, _is_eventful(series.pending for series in all_series)),
+            (self._hot, any(max(series.hot, default=0) for series in all_series)),
+            (self._busiest, _is_eventful(series.used_p95.get("cpu", ()) for series in all_series)),
+            (self._pods, _is_eventful(series.running for series in all_series)),
+            *(
+                (
+                    self._resource(name),
+                    _is_eventful(
+                        values.get(name, ())
+                        for series in all_series
+                        for values in (series.requested, series.used)
+                    ),
+                )
+                for name in resources
+            ),
+            (self._evictions, any(result.pods.evicted for result, _ in self._results)),
+            (self._per_node, any(result.pods.bound for result, _ in self._results)),
+        ]
+        return [panel for panel, shows_something in choices if shows_something] or [self._pods]
 
     def legend(self, axes: "Axes") -> tuple[list[Any], list[str]]:
         """Return handles and labels: a colour for each scheduler, a line style for requested and used."""
@@ -139,7 +214,7 @@ class _Page:
                 axes.plot(self._times(result), result.series.used_p95["cpu"], color=colour, linewidth=width)
             threshold = result.hot.thresholds.get("cpu")
         if threshold is not None:
-            axes.axhline(threshold, color="#b00020", linewidth=0.9, linestyle=":")
+            axes.axhline(threshold, color="#d03050", linewidth=0.9, linestyle=":")
             axes.annotate(
                 f"hot from {threshold:g} %",
                 (0.995, threshold),
@@ -147,7 +222,7 @@ class _Page:
                 ha="right",
                 va="bottom",
                 fontsize=8,
-                color="#b00020",
+                color="#d03050",
             )
         self._over_time(axes, "cpu used on the busiest nodes (95th percentile), %", "%")
 
@@ -195,6 +270,36 @@ class _Page:
         self._whole(axes)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
+    def _waiting_of(self, axes: "Axes") -> None:
+        """Bars by workload and scheduler: half of the pods within the solid part, 95 % within the pale."""
+        names = list(dict.fromkeys(name for result, _ in self._results for name in result.pending_seconds_of))
+        longest = {
+            name: max(
+                result.pending_seconds_of[name].max
+                for result, _ in self._results
+                if name in result.pending_seconds_of
+            )
+            for name in names
+        }
+        names = sorted(names, key=lambda name: -longest[name])[:_MOST_WORKLOADS]
+        unit, unit_name = _unit(max(longest[name] for name in names))
+        height = 0.8 / len(self._results)
+        for number, (result, colour) in enumerate(self._results):
+            for row, name in enumerate(names):
+                spread = result.pending_seconds_of.get(name)
+                if spread is None:
+                    continue
+                at = row - 0.4 + (number + 0.5) * height
+                axes.barh(at, spread.p95 / unit, height * 0.86, color=colour, alpha=0.35)
+                axes.barh(at, spread.p50 / unit, height * 0.86, color=colour)
+                axes.plot([spread.max / unit], [at], "|", color=colour, markersize=8, markeredgewidth=2)
+        axes.set_yticks(range(len(names)), names)
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+        axes.set_title("time to a node by workload: median, 95 % (pale), longest (|)")
+        axes.set_xlabel(unit_name)
+        axes.set_xlim(left=0)
+
     def _waiting(self, axes: "Axes") -> None:
         waits = [
             sorted(pod.bound - pod.created for pod in result.placements if pod.bound is not None)
@@ -233,6 +338,11 @@ class _Page:
         if axes.get_ylim()[1] < 1:
             axes.set_ylim(0, 1)
         axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+
+
+def _is_eventful(lines: Iterable[Sequence[float]]) -> bool:
+    """Whether some line is not flat, so that a panel of them shows something."""
+    return any(len(line) > 1 and max(line) - min(line) > 1e-9 for line in lines)
 
 
 def _unit(longest: float) -> tuple[float, str]:

@@ -72,8 +72,17 @@ class Recorder:
         self._recording = Recording()
         self._began = 0.0
 
-    async def record(self, seconds: float) -> Recording:
-        """Record the current state, and changes for some time (0: none). Raises ApiError."""
+    async def record(
+        self,
+        seconds: float,
+        *,
+        stopping: asyncio.Event | None = None,
+        progress: Callable[[float, str], None] | None = None,
+    ) -> Recording:
+        """Record the current state, and changes for some time (0: none) or until `stopping`. Raises ApiError.
+
+        `progress` is called with the share of the time, and what was recorded so far.
+        """
         recording, cluster = self._recording, self._cluster
         pods, metrics = cluster.store(Pod), cluster.store(NodeMetric, optional=True)
         nodes = cluster.store(Node)
@@ -99,6 +108,10 @@ class Recorder:
             while (left := ends - self._clock.monotonic()) > 0:
                 await self._sleep(min(_LOOKED, left))
                 await self._note_arrivals()
+                if progress is not None:
+                    progress(self._elapsed() / seconds, f"{len(recording.pods):,} pods so far")
+                if stopping is not None and stopping.is_set():
+                    break
         recording.seconds = self._clock.monotonic() - self._began
         return recording
 

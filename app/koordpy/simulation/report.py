@@ -26,17 +26,8 @@ def document(results: Sequence[Result], *, placements: bool = False) -> dict[str
 
 def show(to: Console, results: Sequence[Result]) -> None:
     """Print tables of results of one scenario."""
-    first = results[0]
-    to.print(
-        f"[bold]{first.scenario}[/bold]: {_time(first.simulated_seconds)} of {first.nodes:,} nodes, "
-        f"seed {first.seed}"
-    )
-    for title, rows in (
-        ("Pods", _pods(results)),
-        ("Nodes", _nodes()),
-        ("Use, % of what all nodes offer", _use(results)),
-        ("The run itself", _run()),
-    ):
+    to.print(f"[bold]{results[0].scenario}[/bold]: {heading(results)}")
+    for title, rows in _sections(results):
         table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
         table.add_column("", min_width=44)
         for result in results:
@@ -48,6 +39,27 @@ def show(to: Console, results: Sequence[Result]) -> None:
     for result in results:
         for problem in result.problems:
             to.print(f"[yellow]{result.scheduler}[/yellow]: {problem}", markup=True, soft_wrap=True)
+
+
+def tables(results: Sequence[Result]) -> list[tuple[str, list[tuple[str, list[str]]]]]:
+    """Return the tables as text: each with its title, and rows of a name and a value for each result."""
+    return [
+        (title, [(name, [value(result) for result in results]) for name, value in rows])
+        for title, rows in _sections(results)
+    ]
+
+
+def heading(results: Sequence[Result]) -> str:
+    """Return what was simulated: how long, on how many nodes."""
+    first = results[0]
+    return f"{_time(first.simulated_seconds)} of {first.nodes:,} nodes, seed {first.seed}"
+
+
+def _sections(results: Sequence[Result]) -> Iterator[tuple[str, Iterator[_Row]]]:
+    yield "Pods", _pods(results)
+    yield "Nodes", _nodes()
+    yield "Use, % of what all nodes offer", _use(results)
+    yield "The run itself", _run()
 
 
 def _pods(results: Sequence[Result]) -> Iterator[_Row]:

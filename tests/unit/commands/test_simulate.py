@@ -87,3 +87,20 @@ def test_a_plot_that_cannot_be_drawn_is_reported_before_anything_runs(scenario: 
     done = simulate("-f", scenario, "--plot", "a.gif")
     assert done.exit_code != 0
     assert "expected a name that ends in .png or .svg" in str(done.exception)
+
+
+def test_tables_and_plots_are_one_page(scenario: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done = simulate("-f", scenario, "--report", page)
+    assert done.exit_code == 0, done.output
+    assert f"report: {page}" in done.output
+    assert "given a node" in page.read_text()
+
+
+def test_a_page_that_cannot_be_written_is_reported_before_anything_runs(
+    scenario: Path, tmp_path: Path
+) -> None:
+    for page, message in (("a.pdf", "ends in .html or .htm"), ("no/a.html", "folder no does not exist")):
+        done = simulate("-f", scenario, "--report", page)
+        assert done.exit_code != 0
+        assert message in str(done.exception)
