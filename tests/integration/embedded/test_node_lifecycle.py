@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from koordpy.cluster.errors import TooManyRequests
+from koordpy.embedded.apiserver.server import Fault
 from tests.integration.embedded.living import Living, condition, deployment, live, name_of, pod
 
 DOWN = {"metadata": {"annotations": {"kubelet.koordpy.dev/down": "true"}}}
@@ -55,6 +56,20 @@ def test_a_node_that_comes_back_in_time_keeps_its_pods() -> None:
         await cluster.until(lambda: not taints(cluster, "a") and cluster.running())
         await asyncio.sleep(600)
         assert cluster.running()
+
+    live(story, nodes=("a",))
+
+
+def test_a_node_is_ready_again_though_its_lease_is_renewed_late() -> None:
+    async def story(cluster: Living) -> None:
+        await cluster.patch("nodes", "a", DOWN)
+        await cluster.until(lambda: taints(cluster, "a"))
+        late = Fault(delay=1.0)
+        cluster.api.faults = lambda _, path: late if "/leases/" in path else None
+        await cluster.patch("nodes", "a", UP)
+        await cluster.until(lambda: not taints(cluster, "a"), 5)
+        await asyncio.sleep(60)
+        assert condition(cluster.one("nodes", "a"), "Ready")["status"] == "True"
 
     live(story, nodes=("a",))
 

@@ -48,6 +48,10 @@ def is_alive(node: Node | None) -> bool:
     return node is not None and node.metadata.annotations.get(says.DOWN) != "true"
 
 
+def _is_ready(node: Node) -> bool:
+    return any(item.type == "Ready" and item.status == "True" for item in node.status.conditions)
+
+
 class Heartbeats:
     """Reports for all nodes that are alive."""
 
@@ -117,7 +121,7 @@ class Heartbeats:
     async def _report(self, node: Node, now: float) -> None:
         name = node.metadata.name
         moment = self._clock.now()
-        if now >= self._status_due.get(name, 0.0):
+        if now >= self._status_due.get(name, 0.0) or not _is_ready(node):
             status = self._status(node, moment)
             await self._client.patch_status(Node, "", name, {"status": status}, PatchType.STRATEGIC)
             self._status_due[name] = now + STATUS_SECONDS

@@ -60,6 +60,9 @@ class NodeLifecycleController(Controller):
         self.queue.add(node.metadata.name)
 
     def _updated(self, old: Node, new: Node) -> None:
+        before, after = _states(old).get("Ready"), _states(new).get("Ready")
+        if before != after != "Unknown":  # only its kubelet says so
+            self._seen[new.metadata.name] = self._clock.monotonic()
         if (old.spec, _states(old)) != (new.spec, _states(new)):
             self.queue.add(new.metadata.name)
 
