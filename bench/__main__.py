@@ -8,7 +8,7 @@ import time
 from bench import kept, pages
 from bench.report import Result, table
 
-NAMES = ("admission", "extender", "direct", "client", "cluster", "controlplane", "simulation")
+NAMES = ("admission", "extender", "direct", "client", "cluster", "controlplane", "simulation", "loadaware")
 
 
 def main() -> int:

@@ -53,7 +53,7 @@ def tell_the_lives(plane: ControlPlane, koordpy: Koordpy) -> None:
     assert steps("p0") == ["seen", "filtered", "bound"]
     found = koordpy.history("p0")
     assert (found["state"], found["node"]) == ("bound", nodes_of(plane)["p0"])
-    assert found["steps"][1]["refused_by"] == {"LoadAwareScheduling": len(HOT)}
+    assert found["steps"][1]["refusedBy"] == {"LoadAwareScheduling": len(HOT)}
 
     def causes(name: str) -> list[str]:
         return [cause["cause"] for cause in koordpy.history(name)["causes"]]

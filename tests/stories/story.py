@@ -119,7 +119,7 @@ def tell_of_a_what_if(cluster: StoryCluster) -> None:
     wait_until(lambda: foreseen()["nodes"] == len(sizes), lambda: "not all nodes are known")
     first = foreseen()
     assert foreseen() == first
-    assert first["by_node"] == {"n0": 3, "n1": 3, "n2": 1}
+    assert first["byNode"] == {"n0": 3, "n1": 3, "n2": 1}
     assert first["stopped"]["pods"] == 3
     refused = {item["plugin"]: item["nodes"] for item in first["stopped"]["rejections"]}
     assert refused == {"TaintToleration": 1, "NodeResourcesFit": 1, "LoadAwareScheduling": 4}
@@ -127,7 +127,7 @@ def tell_of_a_what_if(cluster: StoryCluster) -> None:
     copies = [pod("shop", f"web-{i}", {"app": "web"}, "1500m", "1Gi") for i in range(10)]
     cluster.create_pods(copies)
     bound = cluster.wait_bound(7, "shop")
-    assert Counter(p["spec"]["nodeName"] for p in bound.values()) == first["by_node"]
+    assert Counter(p["spec"]["nodeName"] for p in bound.values()) == first["byNode"]
 
     def waiting() -> list[str]:
         return [

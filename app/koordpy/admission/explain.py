@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
-from pydantic import BaseModel
 
 from koordpy.api.meta import KubeObject
+from koordpy.api.output_model import OutputModel
 from koordpy.api.scheme import RESOURCES, DecodeError, decode
 from koordpy.cluster.cluster import Cluster
 
@@ -22,7 +22,7 @@ T = TypeVar("T", bound=KubeObject)
 _TYPES = {(resource.api_version, resource.kind): type_ for type_, resource in RESOURCES.items()}
 
 
-class RuleOutcome(BaseModel):
+class RuleOutcome(OutputModel):
     """A rule (for example a profile), whether it applied to the object, and why."""
 
     handler: str
@@ -31,7 +31,7 @@ class RuleOutcome(BaseModel):
     reason: str
 
 
-class ExplainedChange(BaseModel):
+class ExplainedChange(OutputModel):
     """One change. `path` is a JSON pointer; `before` and `after` are null where the value is absent."""
 
     handler: str
@@ -42,7 +42,7 @@ class ExplainedChange(BaseModel):
     after: Any = None
 
 
-class AdmissionExplanation(BaseModel):
+class AdmissionExplanation(OutputModel):
     """The admission of one object: verdict, rules, changes in order, the patch, and the result."""
 
     kind: str

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Final
 
-from pydantic import BaseModel
-
 from koordpy.api.catalogue import Catalogue
+from koordpy.api.output_model import OutputModel
 from koordpy.api.plugin import BasePlugin, PluginArgs
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.feature_gates import FeatureGates
@@ -36,7 +35,7 @@ ORDER: Final = tuple(Severity)
 """Severities, the worst first."""
 
 
-class Finding(BaseModel):
+class Finding(OutputModel):
     """A finding on one object: `field` has `value`, and `expectation` explains what is wrong with it.
 
     `rule` names the kind of finding. `field` is a path such as `spec.labels[app]`; `value` is null where the

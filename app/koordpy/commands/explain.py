@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel
 from rich.console import Console
 from rich.markup import escape
 
@@ -13,6 +12,7 @@ from koordpy.admission.explain import AdmissionExplanation, feed
 from koordpy.admission.explain import explain as explain_one
 from koordpy.admission.handler import UPDATE
 from koordpy.api.core import Pod
+from koordpy.api.output_model import OutputModel
 from koordpy.api.scheme import resource_of
 from koordpy.api.workloads import as_created_again, pod_of
 from koordpy.cluster.cluster import Cluster
@@ -26,7 +26,7 @@ MUTATE, VALIDATE = "/mutate-pod", "/validate-pod"
 _MARKS = {"add": ("+", "green"), "remove": ("-", "red"), "replace": ("~", "yellow")}
 
 
-class Validation(BaseModel):
+class Validation(OutputModel):
     """The validating webhook's verdict on the pod as the mutating webhook leaves it."""
 
     allowed: bool

@@ -19,10 +19,10 @@ _COLOURS = {
 def show(to: Console, history: dict[str, Any]) -> None:
     """Print a pod's history as a timeline, and why the pod waits."""
     where = f" on {history['node']}" if history["node"] else ""
-    where += f" in Reservation {history['allocated_reservation']}" if history["allocated_reservation"] else ""
+    where += f" in Reservation {history['allocatedReservation']}" if history["allocatedReservation"] else ""
     to.print(
         f"pod {escape(history['namespace'])}/{escape(history['pod'])} "
-        f"(schedulerName {escape(history['scheduler_name'])}): "
+        f"(schedulerName {escape(history['schedulerName'])}): "
         f"[{_COLOURS.get(history['state'], 'yellow')}]{history['state']}[/]{escape(where)}"
     )
     to.print(
@@ -30,13 +30,13 @@ def show(to: Console, history: dict[str, Any]) -> None:
     )
     if history["steps"]:
         to.print(_timeline(history["steps"]))
-    if history["dropped_steps"]:
-        to.print(f"  [dim]{history['dropped_steps']} earlier steps were dropped[/dim]")
+    if history["droppedSteps"]:
+        to.print(f"  [dim]{history['droppedSteps']} earlier steps were dropped[/dim]")
     if history["state"] == "pending" and not history["cycles"]:
         to.print("  [yellow]kube-scheduler has never called koordpy for this pod.[/yellow]")
     show_causes(to, history["causes"])
-    if history["other_uids"]:
-        others = ", ".join(history["other_uids"])
+    if history["otherUids"]:
+        others = ", ".join(history["otherUids"])
         to.print(f"  [dim]other pods of that name (--uid): {escape(others)}[/dim]")
 
 
@@ -54,19 +54,19 @@ def _timeline(steps: list[dict[str, Any]]) -> Table:
     for step in steps:
         what = step["what"]
         colour = _COLOURS.get(what, "default")
-        again = f" ({step['times']} times, last {step['last_time']})" if step["times"] > 1 else ""
+        again = f" ({step['times']} times, last {step['lastTime']})" if step["times"] > 1 else ""
         table.add_row(
-            step["time"], _after(step["after_seconds"]), f"[{colour}]{what}[/]", escape(_how(step) + again)
+            step["time"], _after(step["afterSeconds"]), f"[{colour}]{what}[/]", escape(_how(step) + again)
         )
     return table
 
 
 def _how(step: dict[str, Any]) -> str:
     """Describe a step in one line."""
-    refused = ", ".join(f"{plugin} refused {nodes}" for plugin, nodes in step["refused_by"].items())
+    refused = ", ".join(f"{plugin} refused {nodes}" for plugin, nodes in step["refusedBy"].items())
     match step["what"]:
         case "filtered":
-            counts = f"{step['feasible_nodes']} of {step['evaluated_nodes']} nodes are feasible"
+            counts = f"{step['feasibleNodes']} of {step['evaluatedNodes']} nodes are feasible"
             return f"{counts}: {refused}" if refused else counts
         case "unschedulable":
             return f"{step['message']} [{refused}]" if refused else str(step["message"])

@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel
 from rich.console import Console
 from rich.markup import escape
 
 from koordpy.admission import lint as linting
 from koordpy.admission.explain import feed
 from koordpy.admission.lint import Finding, LintHandle, Severity
+from koordpy.api.output_model import OutputModel
 from koordpy.api.workloads import name_of
 from koordpy.cluster.cluster import Cluster
 from koordpy.lib.feature_gates import FeatureGates
@@ -23,7 +23,7 @@ _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "d
 _LONGEST_VALUE = 60
 
 
-class Report(BaseModel):
+class Report(OutputModel):
     """The findings; `profiles` is the number of profiles that were checked."""
 
     profiles: int

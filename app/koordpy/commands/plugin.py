@@ -57,7 +57,14 @@ def measure(name: str, nodes: int, calls: int, output: Format) -> None:
     if name not in installed():
         raise Failure(installed().missing(name))
     found = costs(name, crowd(nodes), calls=calls)
-    rows = [{"point": c.point, "median_us": round(c.median, 1), "p99_us": round(c.p99, 1)} for c in found]
+    rows = [
+        {
+            "point": cost.point,
+            "medianMicroseconds": round(cost.median, 1),
+            "p99Microseconds": round(cost.p99, 1),
+        }
+        for cost in found
+    ]
 
     def show(to: Console) -> None:
         table = Table(box=None, padding=(0, 2), pad_edge=True)
@@ -65,7 +72,8 @@ def measure(name: str, nodes: int, calls: int, output: Format) -> None:
         table.add_column("median, µs", justify="right")
         table.add_column("p99, µs", justify="right")
         for row in rows:
-            table.add_row(str(row["point"]), f"{row['median_us']:,}", f"{row['p99_us']:,}")
+            median, p99 = row["medianMicroseconds"], row["p99Microseconds"]
+            table.add_row(str(row["point"]), f"{median:,}", f"{p99:,}")
         to.print(table)
 
     emit({"plugin": name, "nodes": nodes, "points": rows}, output, show)

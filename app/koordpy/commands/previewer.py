@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
-from pydantic import BaseModel
 
 from koordpy.admission.explain import ExplainedChange, feed
 from koordpy.api import json_diff, json_merge
+from koordpy.api.output_model import OutputModel
 from koordpy.api.patch import equal
 from koordpy.api.scheme import DecodeError
 from koordpy.api.workloads import as_created_again, members, name_of
@@ -32,7 +32,7 @@ _CONTROLLER = "colocationprofile"
 _GENERATED = re.compile(rb"kube-api-access-[a-z0-9]{5}\b")
 
 
-class ProfileStatus(BaseModel):
+class ProfileStatus(OutputModel):
     """A previewed profile: `new`, `changed` or `unchanged`; `pods` is the number of pods it applies to."""
 
     name: str
@@ -40,7 +40,7 @@ class ProfileStatus(BaseModel):
     pods: int = 0
 
 
-class PreviewedChange(BaseModel):
+class PreviewedChange(OutputModel):
     """A difference that the profiles make; where pods differ, the most frequent value is shown."""
 
     op: str
@@ -52,7 +52,7 @@ class PreviewedChange(BaseModel):
     cause: str
 
 
-class Workload(BaseModel):
+class Workload(OutputModel):
     """The owner of some pods of a group, and one of them."""
 
     namespace: str
@@ -62,7 +62,7 @@ class Workload(BaseModel):
     example: str
 
 
-class ControllerAction(BaseModel):
+class ControllerAction(OutputModel):
     """What the profile controller would do to pending pods; a patch, or why it cannot."""
 
     profile: str
@@ -71,7 +71,7 @@ class ControllerAction(BaseModel):
     problem: str = ""
 
 
-class Group(BaseModel):
+class Group(OutputModel):
     """Pods with the same outcome. `refused` is why admission would refuse them, empty if it would not."""
 
     pods: int
@@ -82,7 +82,7 @@ class Group(BaseModel):
     workloads: list[Workload]
 
 
-class Preview(BaseModel):
+class Preview(OutputModel):
     """The effect of the profiles, in numbers of pods; the controller would patch `patched` pending ones."""
 
     profiles: list[ProfileStatus]

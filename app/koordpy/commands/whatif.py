@@ -91,7 +91,7 @@ def show(to: Console, found: dict[str, Any]) -> None:
     profile = f" (profile {found['profile']})" if found["profile"] else ""
     colour = "green" if placed == pods else "yellow" if placed else "red"
     what = f"{escape(found['kind'])} {escape(found['namespace'])}/{escape(found['name'])}{escape(profile)}"
-    on = f" on {counted(len(found['by_node']), 'node')}" if placed else ""
+    on = f" on {counted(len(found['byNode']), 'node')}" if placed else ""
     to.print(f"{what}: [{colour}]{placed} of {counted(pods, 'pod')} would be placed[/{colour}]{on}")
     _show_admission(to, found["admission"])
     for note in found["notes"]:
@@ -120,13 +120,13 @@ def _pods(found: dict[str, Any]) -> Table:
     table.add_column("next best")
     table.add_column("because")
     for pod in found["placed"]:
-        best, *others = pod["top_nodes"]
+        best, *others = pod["topNodes"]
         following = f"{others[0]['node']} {others[0]['total']}" if others else ""
         table.add_row(
             escape(pod["pod"]),
             escape(pod["node"]),
             str(pod["total"]),
-            f"{pod['feasible_nodes']}/{pod['evaluated_nodes']}",
+            f"{pod['feasibleNodes']}/{pod['evaluatedNodes']}",
             escape(following),
             _difference(best, others[0]) if others else "",
         )
@@ -143,7 +143,7 @@ def _difference(best: dict[str, Any], other: dict[str, Any]) -> str:
 def _nodes(found: dict[str, Any]) -> Table:
     table = _table("node")
     table.add_column("pods", justify="right")
-    for node, pods in found["by_node"].items():
+    for node, pods in found["byNode"].items():
         table.add_row(escape(node), str(pods))
     return table
 
@@ -170,12 +170,10 @@ def _show_stop(to: Console, stop: dict[str, Any]) -> None:
     if eviction is not None:
         names = ", ".join(f"{victim['namespace']}/{victim['name']}" for victim in eviction["victims"])
         budgets = (
-            f", violating {counted(eviction['pdb_violations'], 'budget')}"
-            if eviction["pdb_violations"]
-            else ""
+            f", violating {counted(eviction['pdbViolations'], 'budget')}" if eviction["pdbViolations"] else ""
         )
         to.print(f"  evicting {escape(names)} from {escape(eviction['node'])} would make room{budgets}")
-    elif stop["preemption_might_help"]:
-        number = stop["preemption_might_help"]
+    elif stop["preemptionMightHelp"]:
+        number = stop["preemptionMightHelp"]
         refuse = f"{counted(number, 'node')} {'refuses' if number == 1 else 'refuse'} it for now only"
         to.print(f"  [dim]{refuse}, but evicting less important pods would not make room[/dim]")

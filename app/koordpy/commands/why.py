@@ -134,14 +134,14 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
     latest = attempts[0]
     colour = _COLOURS.get(latest["outcome"], "yellow")
     where = f" to {latest['node']}" if latest["node"] else ""
-    where += f" in Reservation {latest['allocated_reservation']}" if latest["allocated_reservation"] else ""
+    where += f" in Reservation {latest['allocatedReservation']}" if latest["allocatedReservation"] else ""
     to.print(
         f"  {escape(_subject(latest))} (profile {escape(latest['profile'])}): "
         f"[{colour}]{latest['outcome']}{escape(where)}[/{colour}]"
     )
     if latest["message"]:
         to.print(f"  {escape(latest['message'])}")
-    to.print(f"  {latest['feasible_nodes']} of {latest['evaluated_nodes']} evaluated nodes were feasible")
+    to.print(f"  {latest['feasibleNodes']} of {latest['evaluatedNodes']} evaluated nodes were feasible")
     for rejection in latest["rejections"]:
         names = ", ".join(rejection["examples"][:3])
         more = ", ..." if rejection["nodes"] > 3 else ""
@@ -149,13 +149,13 @@ def show(to: Console, attempts: list[dict[str, Any]]) -> None:
             f"  [red]{rejection['nodes']} refused[/red] by {rejection['plugin']}: "
             f"{escape(rejection['reason'])} [dim]({names}{more})[/dim]"
         )
-    if latest["top_nodes"]:
+    if latest["topNodes"]:
         to.print(_scores(latest))
-        if latest.get("chosen_by", "kube-scheduler") == "kube-scheduler":
+        if latest.get("chosenBy", "kube-scheduler") == "kube-scheduler":
             to.print("  [dim]kube-scheduler adds its own scores to these totals[/dim]")
-    if latest["evaluated_for"]:
+    if latest["evaluatedFor"]:
         to.print(
-            f"  [dim]the nodes were evaluated for {escape(latest['evaluated_for'])}, which has the same "
+            f"  [dim]the nodes were evaluated for {escape(latest['evaluatedFor'])}, which has the same "
             "signature; this pod got the best of those offered that had not changed since[/dim]"
         )
     times = ", ".join(f"{verb} {ms:.2f} ms" for verb, ms in latest["milliseconds"].items())
@@ -198,8 +198,8 @@ def show_line(to: Console, attempt: dict[str, Any]) -> None:
     """Print the state of an attempt on one line."""
     colour = _COLOURS.get(attempt["outcome"], "yellow")
     where = f" {attempt['node']}" if attempt["node"] else ""
-    where += f" in Reservation {attempt['allocated_reservation']}" if attempt["allocated_reservation"] else ""
-    feasible = f"{attempt['feasible_nodes']}/{attempt['evaluated_nodes']} nodes"
+    where += f" in Reservation {attempt['allocatedReservation']}" if attempt["allocatedReservation"] else ""
+    feasible = f"{attempt['feasibleNodes']}/{attempt['evaluatedNodes']} nodes"
     message = f": {attempt['message']}" if attempt["message"] else ""
     to.print(
         f"{attempt['started'][11:23]} {escape(_subject(attempt).removeprefix('pod '))} "
@@ -219,7 +219,7 @@ def _scores(attempt: dict[str, Any]) -> Table:
     for plugin, weight in weights.items():
         table.add_column(f"{plugin} (weight {weight})", justify="right")
     table.add_column("total", justify="right")
-    best = attempt["top_nodes"]
+    best = attempt["topNodes"]
     for node in (*best[:5], *(node for node in best[5:] if node["node"] == attempt["node"])):
         scores = [str(node["plugins"].get(plugin, "-")) for plugin in weights]
         table.add_row(node["node"], *scores, str(node["total"]))

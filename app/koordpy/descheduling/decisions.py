@@ -10,6 +10,8 @@ from itertools import count
 
 from pydantic import BaseModel, SerializeAsAny
 
+from koordpy.api.output_model import OutputModel
+
 KEPT_ROUNDS = 20
 
 
@@ -24,7 +26,7 @@ class Outcome(StrEnum):
     """The evict plugin, or the API server behind it, did not evict the pod."""
 
 
-class EvictionDecision(BaseModel):
+class EvictionDecision(OutputModel):
     """One attempt to evict a pod."""
 
     pod: str
@@ -36,7 +38,7 @@ class EvictionDecision(BaseModel):
     """The limit that stopped it."""
 
 
-class PluginRun(BaseModel):
+class PluginRun(OutputModel):
     """One plugin at one point in one round."""
 
     profile: str
@@ -49,7 +51,7 @@ class PluginRun(BaseModel):
     """The plugin's own report."""
 
 
-class Round(BaseModel):
+class Round(OutputModel):
     """One cycle."""
 
     number: int

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from enum import StrEnum
 
-from pydantic import BaseModel
+from koordpy.api.output_model import OutputModel
 
 
 class State(StrEnum):
@@ -20,7 +20,7 @@ class State(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Finding(BaseModel):
+class Finding(OutputModel):
     """One thing that was examined: `message` states the result, `fix` how to repair it."""
 
     area: str
@@ -30,7 +30,7 @@ class Finding(BaseModel):
     fix: str = ""
 
 
-class Report(BaseModel):
+class Report(OutputModel):
     """All findings, and the number of findings in each state."""
 
     server: str

@@ -20,7 +20,7 @@ def document(results: Sequence[Result], *, placements: bool = False) -> dict[str
         plain = msgspec.to_builtins(result)
         if not placements:
             del plain["placements"]
-        found.append({**plain, "speed_up": result.speed_up})
+        found.append({**plain, "speedUp": result.speed_up})
     return {"scenario": results[0].scenario, "results": found}
 
 

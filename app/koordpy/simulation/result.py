@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 
-class Spread(msgspec.Struct, frozen=True):
+class Spread(msgspec.Struct, rename="camel", frozen=True):
     """The distribution of values."""
 
     mean: float = 0.0
@@ -25,7 +25,7 @@ class Spread(msgspec.Struct, frozen=True):
         return cls(float(array.mean()), float(p50), float(p95), float(array.max()))
 
 
-class ResourceUse(msgspec.Struct):
+class ResourceUse(msgspec.Struct, rename="camel"):
     """One resource over time, in percent of the nodes' total allocatable."""
 
     requested: Spread
@@ -35,7 +35,7 @@ class ResourceUse(msgspec.Struct):
     """The 95th percentile of the nodes' usage, over time, as a measure of imbalance."""
 
 
-class Series(msgspec.Struct):
+class Series(msgspec.Struct, rename="camel"):
     """Measurements by their times, in seconds since the start. Shares are percent."""
 
     times: list[float] = []
@@ -50,7 +50,7 @@ class Series(msgspec.Struct):
     used_p95: dict[str, list[float]] = {}
 
 
-class PodOutcome(msgspec.Struct, omit_defaults=True):
+class PodOutcome(msgspec.Struct, rename="camel", omit_defaults=True):
     """One pod; times in seconds since the start."""
 
     name: str
@@ -63,7 +63,7 @@ class PodOutcome(msgspec.Struct, omit_defaults=True):
     """`finished`, `evicted`, `scaled-down`, `node-left`; empty for a pod that is there at the end."""
 
 
-class Pods(msgspec.Struct):
+class Pods(msgspec.Struct, rename="camel"):
     """The outcomes of the pods."""
 
     created: int = 0
@@ -77,7 +77,7 @@ class Pods(msgspec.Struct):
     running_at_end: int = 0
 
 
-class Hot(msgspec.Struct):
+class Hot(msgspec.Struct, rename="camel"):
     """Nodes at or above a threshold."""
 
     thresholds: dict[str, float]
@@ -89,7 +89,7 @@ class Hot(msgspec.Struct):
     """The number of nodes that were hot at any time."""
 
 
-class Result(msgspec.Struct):
+class Result(msgspec.Struct, rename="camel"):
     """One scenario under one scheduler."""
 
     scenario: str

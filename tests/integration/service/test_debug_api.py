@@ -194,11 +194,11 @@ async def test_a_decision_has_every_step_of_a_pod(stage: Stage) -> None:
     [decision] = (await stage.get("/apis/v1/decisions/default/p")).json()
     assert (decision["outcome"], decision["node"]) == ("bound", "n0")
     assert decision["profile"] == "default-scheduler"
-    assert (decision["evaluated_nodes"], decision["feasible_nodes"]) == (2, 1)
+    assert (decision["evaluatedNodes"], decision["feasibleNodes"]) == (2, 1)
     [rejection] = decision["rejections"]
     assert (rejection["plugin"], rejection["reason"]) == ("NodeResourcesFit", "Insufficient cpu")
     assert (rejection["nodes"], rejection["examples"]) == (1, ["n1"])
-    assert [best["node"] for best in decision["top_nodes"]] == ["n0"]
+    assert [best["node"] for best in decision["topNodes"]] == ["n0"]
     assert {"filter", "score", "total"} <= set(decision["milliseconds"])
     newest = (await stage.get("/apis/v1/decisions?limit=1")).json()
     assert [d["pod"] for d in newest] == ["p"]

@@ -71,7 +71,7 @@ async def test_a_watch_reports_attempts_as_they_proceed(stage: Stage) -> None:
     first, *_, last = watch.decisions
     assert (first["pod"], first["outcome"], first["node"]) == ("p", "filtered", "")
     assert (last["pod"], last["outcome"], last["node"]) == ("p", "bound", "n0")
-    assert (first["uid"], first["evaluated_nodes"]) == (last["uid"], 2)
+    assert (first["uid"], first["evaluatedNodes"]) == (last["uid"], 2)
     await watch.stop()
     observers = stage.observers
     assert observers is not None
@@ -136,7 +136,7 @@ async def test_only_so_many_may_watch(stage: Stage) -> None:
 async def test_a_reader_that_does_not_read_holds_nothing_up(stage: Stage) -> None:
     host, port = stage.url("debug").removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
-    writer.write(b"GET /apis/v1/decisions?watch=true HTTP/1.1\r\nhost: x\r\n\r\n")
+    writer.write(b"GET /apis/v1/decisions?watch=true HTTP/1.1\r\nhost: localhost\r\n\r\n")
     await writer.drain()
     observers = stage.observers
     assert observers is not None

@@ -56,7 +56,7 @@ async def test_a_gated_pod_is_followed_from_its_creation_to_its_node(stage: Stag
     found = await history(stage, "p")
     assert whats(found) == ["seen", "gated", "ungated", "filtered", "binding", "bound"]
     assert (found["state"], found["cycles"], found["causes"]) == ("bound", 1, [])
-    assert found["steps"][3]["evaluated_nodes"] == 2
+    assert found["steps"][3]["evaluatedNodes"] == 2
     assert found["node"] == found["steps"][-1]["node"] == node_of(stage, "p")
 
 
@@ -119,9 +119,9 @@ async def test_a_deleted_pod_keeps_its_history_and_its_successor_has_its_own(sta
     second = await stage.add_pod("p")
     uid, other = first["metadata"]["uid"], second["metadata"]["uid"]
     found = await history(stage, "p")
-    assert (found["uid"], found["other_uids"], found["state"]) == (other, [uid], "pending")
+    assert (found["uid"], found["otherUids"], found["state"]) == (other, [uid], "pending")
     found = await history(stage, "p", f"?uid={uid}")
-    assert (found["uid"], found["other_uids"], found["state"]) == (uid, [other], "deleted")
+    assert (found["uid"], found["otherUids"], found["state"]) == (uid, [other], "deleted")
 
 
 async def test_an_unknown_pod_is_404(stage: Stage) -> None:

@@ -39,11 +39,11 @@ async def test_pods_are_placed_one_after_the_other_until_nothing_is_left(stage: 
     assert (found["kind"], found["namespace"], found["name"]) == ("Deployment", "shop", "web")
     assert (found["profile"], found["pods"], found["nodes"]) == ("default-scheduler", 10, 2)
     assert [pod["pod"] for pod in found["placed"]] == [f"web-{i}" for i in range(8)]
-    assert found["by_node"] == {"n0": 4, "n1": 4}
+    assert found["byNode"] == {"n0": 4, "n1": 4}
     first, last = found["placed"][0], found["placed"][-1]
-    assert (first["feasible_nodes"], last["feasible_nodes"]) == (2, 1)
-    assert first["top_nodes"][0]["node"] == first["node"]
-    assert first["total"] == sum(first["top_nodes"][0]["plugins"].values())
+    assert (first["feasibleNodes"], last["feasibleNodes"]) == (2, 1)
+    assert first["topNodes"][0]["node"] == first["node"]
+    assert first["total"] == sum(first["topNodes"][0]["plugins"].values())
     assert {"NodeResourcesFit", "LoadAwareScheduling"} <= set(found["weights"])
     [refused] = last["rejections"]
     assert (refused["plugin"], refused["reason"], refused["nodes"]) == (
@@ -54,13 +54,13 @@ async def test_pods_are_placed_one_after_the_other_until_nothing_is_left(stage: 
     stop = found["stopped"]
     assert (stop["pod"], stop["pods"], stop["stage"]) == ("web-8", 2, "Filter")
     assert stop["message"] == "0/2 nodes are available: 2 Insufficient cpu."
-    assert (stop["rejections"][0]["nodes"], stop["preemption_might_help"]) == (2, 2)
+    assert (stop["rejections"][0]["nodes"], stop["preemptionMightHelp"]) == (2, 2)
 
 
 async def test_plugins_of_kube_scheduler_run_too(stage: Stage) -> None:
     await stage.add_node("big", "64", labels={"disk": "ssd"})
     found = (await ask(stage, deployment(3, nodeSelector={"disk": "ssd"}))).json()
-    assert found["by_node"] == {"big": 3}
+    assert found["byNode"] == {"big": 3}
     apart = {
         "podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -69,7 +69,7 @@ async def test_plugins_of_kube_scheduler_run_too(stage: Stage) -> None:
         }
     }
     found = (await ask(stage, deployment(3, nodeSelector={"disk": "ssd"}, affinity=apart))).json()
-    assert found["by_node"] == {"big": 1}
+    assert found["byNode"] == {"big": 1}
     assert "anti-affinity rules" in found["stopped"]["message"]
 
 
@@ -125,7 +125,7 @@ async def test_a_pod_that_runs_is_placed_as_if_it_were_created_again(stage: Stag
     assert await stage.bind(document, "n1") == ""
     running = await stage.client.get_raw(resource_of(Pod), "default", "p")
     found = (await ask(stage, running, "count=2")).json()
-    assert found["by_node"] == {"n0": 1}  # the running one keeps its place
+    assert found["byNode"] == {"n0": 1}  # the running one keeps its place
     assert found["stopped"]["pod"] == "p-1"
 
 

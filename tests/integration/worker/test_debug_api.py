@@ -106,7 +106,7 @@ async def test_the_rounds_of_the_descheduler_are_shown(
         while not (rounds := await rounds_of(http)) or rounds[-1]["ended"] is None:
             await asyncio.sleep(0.02)
         first = (await http.get("/apis/v1/descheduling/rounds/1")).json()
-        assert first["dry_run"] is True
+        assert first["dryRun"] is True
         [eviction] = [found for run in first["runs"] for found in run["evictions"]]
         assert (eviction["plugin"], eviction["outcome"]) == ("LowNodeLoad", "dryRun")
         [newest] = await rounds_of(http, limit=1, pod=eviction["pod"])

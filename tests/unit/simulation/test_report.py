@@ -40,7 +40,7 @@ def test_the_document_is_plain_and_lists_placements_only_on_request(results: lis
     document = json.loads(json.dumps(report.document(results)))
     assert [result["scheduler"] for result in document["results"]] == ["one", "other"]
     assert "placements" not in document["results"][0]
-    assert document["results"][0]["speed_up"] > 1
+    assert document["results"][0]["speedUp"] > 1
     whole = report.document(results, placements=True)
     assert len(whole["results"][1]["placements"]) == 10
 

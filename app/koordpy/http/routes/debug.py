@@ -20,6 +20,7 @@ from starlette.routing import compile_path
 
 from koordpy.admission.chain import Chain
 from koordpy.api.core import PriorityClass
+from koordpy.api.output_model import OutputModel
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.quota.topology import QuotaTopology
 from koordpy.descheduling.decisions import Decisions as DeschedulingDecisions
@@ -63,7 +64,7 @@ class Sources:
     rounds: DeschedulingDecisions | None = None
 
 
-class AdmissionModel(BaseModel):
+class AdmissionModel(OutputModel):
     """One answered webhook request."""
 
     time: str

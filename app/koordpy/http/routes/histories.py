@@ -3,10 +3,10 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException, Query
-from pydantic import BaseModel
 
 from koordpy.api.core import Pod
 from koordpy.api.meta import format_micro_time
+from koordpy.api.output_model import OutputModel
 from koordpy.api.reservation_annotations import allocated_name
 from koordpy.scheduling.explain.cause import Cause
 from koordpy.scheduling.explain.causes import Causes
@@ -16,7 +16,7 @@ from koordpy.scheduling.extender.extender import Extender
 from .parameters import known_parameters
 
 
-class HistoryModel(BaseModel):
+class HistoryModel(OutputModel):
     """The history of a pod, oldest step first, and the causes of its state.
 
     `state` is `pending`, `bound` or `deleted`. `cycles` counts kube-scheduler's filter calls, `dropped_steps`

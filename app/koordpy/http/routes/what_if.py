@@ -12,11 +12,11 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from msgspec.structs import replace
-from pydantic import BaseModel
 
 from koordpy.admission.chain import Chain
 from koordpy.admission.explain import ExplainedChange, explain
 from koordpy.api.core import Pod
+from koordpy.api.output_model import OutputModel
 from koordpy.api.pods.creation import refusal
 from koordpy.api.quantity import QuantityError
 from koordpy.api.resources import pod_requests
@@ -37,7 +37,7 @@ MUTATE, VALIDATE = "/mutate-pod", "/validate-pod"
 Admission = Literal["auto", "true", "false"]
 
 
-class AdmissionNote(BaseModel):
+class AdmissionNote(OutputModel):
     """The result of the admission webhooks for the pod; `ran` is False if they were not called."""
 
     ran: bool

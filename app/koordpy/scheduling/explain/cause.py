@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from pydantic import BaseModel
+from koordpy.api.output_model import OutputModel
 
 
 class Certainty(StrEnum):
@@ -13,7 +13,7 @@ class Certainty(StrEnum):
     POSSIBLE = "possible"
 
 
-class Cause(BaseModel):
+class Cause(OutputModel):
     """Why a pod waits, and what to do about it."""
 
     cause: str

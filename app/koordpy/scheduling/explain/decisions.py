@@ -15,10 +15,9 @@ from datetime import datetime
 from itertools import islice
 from typing import Literal, get_args
 
-from pydantic import BaseModel
-
 from koordpy.api.core import Pod
 from koordpy.api.meta import format_micro_time
+from koordpy.api.output_model import OutputModel
 from koordpy.api.reservation_annotations import allocated_name
 from koordpy.api.reserve_pod import is_reserve_pod, reservation_name_of
 from koordpy.lib.byte_budget import ByteBudget
@@ -59,7 +58,7 @@ MAX_BYTES = 32 << 20
 That takes time, and with a few hundred nodes an attempt is forgotten before its turn comes."""
 
 
-class DecisionModel(BaseModel):
+class DecisionModel(OutputModel):
     """One scheduling attempt."""
 
     namespace: str

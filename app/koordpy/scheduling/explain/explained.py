@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel
-
+from koordpy.api.output_model import OutputModel
 from koordpy.scheduling.interface.outcome import FilterOutcome, Scores
 from koordpy.scheduling.interface.status import Status
 
@@ -12,7 +11,7 @@ NODES_SHOWN = 10
 """The number of best nodes shown with their scores, and of examples of rejected nodes."""
 
 
-class Rejection(BaseModel):
+class Rejection(OutputModel):
     """Nodes that one plugin refused for one reason."""
 
     plugin: str
@@ -22,7 +21,7 @@ class Rejection(BaseModel):
     examples: list[str]
 
 
-class NodeScore(BaseModel):
+class NodeScore(OutputModel):
     """A node's weighted scores."""
 
     node: str

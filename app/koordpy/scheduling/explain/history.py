@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from pydantic import BaseModel
-
 from koordpy.api.core import Pod
 from koordpy.api.meta import Condition, format_micro_time, parse_time
+from koordpy.api.output_model import OutputModel
 from koordpy.lib.byte_budget import ByteBudget
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.outcome import FilterOutcome
@@ -62,7 +61,7 @@ CYCLES = frozenset((What.FILTERED, What.UNSCHEDULABLE, What.ERROR))
 """The outcomes of filter calls: one step per cycle."""
 
 
-class StepModel(BaseModel):
+class StepModel(OutputModel):
     """One step. Times are RFC 3339; `after_seconds` counts from the step before.
 
     A step repeated `times` times in a row was first recorded at `time` and last at `last_time`.

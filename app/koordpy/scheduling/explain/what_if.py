@@ -12,9 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pydantic import BaseModel
-
 from koordpy.api.core import Pod
+from koordpy.api.output_model import OutputModel
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
 from koordpy.scheduling.framework.framework import Framework
@@ -36,7 +35,7 @@ TOP_NODES = 3
 EXAMPLES = 3
 
 
-class PlacedPod(BaseModel):
+class PlacedPod(OutputModel):
     """A pod that would find a node, with its scores and the rejections of other nodes."""
 
     pod: str
@@ -48,7 +47,7 @@ class PlacedPod(BaseModel):
     rejections: list[Rejection]
 
 
-class Stop(BaseModel):
+class Stop(OutputModel):
     """Why a pod and all those after it would find no node.
 
     `stage` is where it happens: `PreEnqueue`, `PreFilter`, `Filter`, `Score`, or `limit` if the what-if
@@ -65,7 +64,7 @@ class Stop(BaseModel):
     eviction: Eviction | None = None
 
 
-class Forecast(BaseModel):
+class Forecast(OutputModel):
     """Where pods would go, and what stops the rest."""
 
     profile: str

@@ -3,9 +3,9 @@
 from typing import Final
 
 import numpy as np
-from pydantic import BaseModel
 
 from koordpy.api.core import Pod, PodDisruptionBudget
+from koordpy.api.output_model import OutputModel
 from koordpy.cluster.cluster import Cluster
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface.cycle_state import CycleState
@@ -26,7 +26,7 @@ CANDIDATES: Final = 10
 """The number of candidates that suffices."""
 
 
-class Victim(BaseModel):
+class Victim(OutputModel):
     """A pod that would have to be evicted."""
 
     namespace: str
@@ -35,7 +35,7 @@ class Victim(BaseModel):
     priority: int
 
 
-class Eviction(BaseModel):
+class Eviction(OutputModel):
     """The node on which preemption costs least. `candidates` is the number of nodes that were found."""
 
     node: str

@@ -2,14 +2,14 @@
 
 from typing import Literal
 
-from pydantic import BaseModel
+from koordpy.api.output_model import OutputModel
 
 from .classification import NodeClass
 from .thresholds import Thresholds
 from .usage import Amounts, NodeUsage, counted
 
 
-class NodeReport(BaseModel):
+class NodeReport(OutputModel):
     """A measured node before evictions: milli-cpu, else units; thresholds as amounts."""
 
     node_class: NodeClass
@@ -34,7 +34,7 @@ class NodeReport(BaseModel):
         )
 
 
-class Eviction(BaseModel):
+class Eviction(OutputModel):
     """One chosen pod. `evicted` is false if the evictor refused; true in the plugin's dry run."""
 
     pod: str
@@ -45,7 +45,7 @@ class Eviction(BaseModel):
     dry_run: bool
 
 
-class PoolReport(BaseModel):
+class PoolReport(OutputModel):
     """One pool in one round. Percentages include the added resources."""
 
     kind: Literal["LowNodeLoadPool"] = "LowNodeLoadPool"
