@@ -1,7 +1,7 @@
 """What LoadAwareScheduling is for: the same pods on the same nodes, placed with koordpy and without.
 
-The scenario is `examples/scenarios/load-aware.yaml`; with the same seed the result is the same in every run. The
-run also draws README's picture, `docs/load-aware.svg`.
+The scenario is `examples/scenarios/load-aware.yaml`; with the same seed every run has the same result. The
+run also draws the picture of README, `docs/load-aware.svg`.
 """
 
 from html import escape
