@@ -65,3 +65,19 @@ def test_requests_for_endpoints_are_answered_with_a_warning(rest: Rest, namespac
     made = endpoints.create({"metadata": {"name": "a"}, "subsets": []})
     for answer in (made, endpoints.get("a"), endpoints.list()):
         assert "Endpoints is deprecated" in answer.headers["Warning"]
+
+
+def test_services_are_selected_by_type_and_address(rest: Rest, namespace: str) -> None:
+    own = services(rest, namespace)
+    ok(own.create(service("a", type="NodePort")), 201)
+    ok(own.create(service("b", clusterIP="None")), 201)
+    for selector, name in (("spec.type=NodePort", "a"), ("spec.clusterIP=None", "b")):
+        (found,) = ok(own.list(fieldSelector=selector))["items"]
+        assert found["metadata"]["name"] == name
+
+
+def test_node_ports_differ(rest: Rest, namespace: str) -> None:
+    own = services(rest, namespace)
+    made = [ok(own.create(service(name, type="NodePort")), 201) for name in "abc"]
+    ports = [one["spec"]["ports"][0]["nodePort"] for one in made]
+    assert len(set(ports)) == 3

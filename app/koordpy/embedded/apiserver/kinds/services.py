@@ -4,7 +4,7 @@ Source: Kubernetes, `pkg/registry/core/service` (allocation), `pkg/apis/core/v1/
 """
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from koordpy.api.field_cause import Cause, invalid_value, required, unsupported
@@ -17,6 +17,7 @@ Document = dict[str, Any]
 
 _ADDRESSES = ipaddress.IPv4Network("10.96.0.0/16")
 _NODE_PORTS = range(30000, 32768)
+_NODE_PORTS_FIELD = "spec.ports.nodePort"
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _ASSIGNED = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
 _WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
@@ -27,6 +28,15 @@ class ServiceStrategy(Strategy):
 
     has_status = True
     returns_deleted = True
+    selectable = ("spec.clusterIP", "spec.type")
+
+    def fields(self, document: Document) -> Mapping[str, str]:
+        """Return the selectable fields, and the node ports: what is assigned already is found by them."""
+        spec = document["spec"]
+        found = {"spec.type": spec["type"], "spec.clusterIP": spec.get("clusterIP", "")}
+        if ports := [str(port["nodePort"]) for port in spec.get("ports") or () if port.get("nodePort")]:
+            found[_NODE_PORTS_FIELD] = ",".join(ports)
+        return found
 
     def default(self, document: Document) -> None:
         """Set the defaults of the spec."""
@@ -76,12 +86,13 @@ class ServiceStrategy(Strategy):
         spec, uid = document["spec"], document["metadata"]["uid"]
         if spec["type"] == "ExternalName":
             return
-        others = [record.document()["spec"] for record in table if record.uid != uid]
+        others = [record.fields for record in table if record.uid != uid]
         start = int(uid[:8], 16)
-        self._assign_address(document, {other.get("clusterIP", "") for other in others}, start)
+        self._assign_address(document, {other.get("spec.clusterIP", "") for other in others}, start)
         if spec["type"] not in _WITH_NODE_PORTS:
             return
-        used = {port.get("nodePort") for other in others for port in other.get("ports") or ()}
+        texts = ",".join(other[_NODE_PORTS_FIELD] for other in others if _NODE_PORTS_FIELD in other)
+        used = {int(text) for text in texts.split(",") if text}
         used |= {port.get("nodePort") for port in spec.get("ports") or ()}
         for port in spec.get("ports") or ():
             if not port.get("nodePort"):

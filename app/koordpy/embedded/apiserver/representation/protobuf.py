@@ -17,7 +17,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-import msgspec
+from koordpy.lib.text_documents import DocumentError, read_json
 
 from ..errors import bad_request
 
@@ -25,7 +25,7 @@ Document = dict[str, Any]
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 
-MAX_FIELDS = 60_000
+MAX_FIELDS = 30_000
 """How many fields, items of lists and entries of maps a body may have: it bounds memory and time."""
 
 MAX_DEPTH = 64
@@ -251,9 +251,11 @@ def _json(document: Document) -> Any:
     raw = document.get("raw")
     if not raw:
         return None
+    if raw.count(b"{") + raw.count(b"[") > MAX_FIELDS:
+        raise _Malformed(f"an embedded document has more than {MAX_FIELDS} objects and lists")
     try:
-        return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, ValueError) as error:
+        return read_json(raw)
+    except DocumentError as error:
         raise _Malformed(f"an embedded document is not JSON: {error}") from None
 
 

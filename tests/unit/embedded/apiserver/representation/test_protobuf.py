@@ -79,6 +79,14 @@ _BROKEN = {
     "not UTF-8": (body("Pod", nested(1, nested(1, b"\xff"))), "not UTF-8"),
     "time out of range": (body("Pod", nested(1, nested(8, b"\x08" + varint(1 << 62)))), "the time"),
     "embedded text": (body("ControllerRevision", nested(2, nested(1, b"{")), "apps/v1"), "not JSON"),
+    "embedded nesting": (
+        body("ControllerRevision", nested(2, nested(1, b"[" * 100_000)), "apps/v1"),
+        "not JSON",
+    ),
+    "embedded multitude": (
+        body("ControllerRevision", nested(2, nested(1, b"[" + b"{}," * 100_000 + b"1]")), "apps/v1"),
+        "more than",
+    ),
     "too many fields": (body("Pod", nested(99, b"") * 100_000), "more than"),
     "too many packed integers": (
         body("Pod", nested(2, nested(14, nested(4, b"\x01" * 100_000)))),
