@@ -47,6 +47,22 @@ class Installed:
         )
         return done.stdout
 
+    def pip(self, *args: str | Path, seconds: float = PATIENCE) -> None:
+        """Run this environment's pip on the installation, which has none."""
+        command = [sys.executable, "-m", "pip", "--python", self.prefix / "bin" / "python", *args]
+        subprocess.run(command, cwd=self.work, env=self.environment, timeout=seconds, check=True)
+
+    def pip_command(self) -> Path:
+        """Return a folder with a command `pip` for the installation, as in the environment of an author."""
+        folder = self.work / "with-pip"
+        folder.mkdir(exist_ok=True)
+        script = folder / "pip"
+        script.write_text(
+            f'#!/bin/sh\nexec "{sys.executable}" -m pip --python "{self.prefix}/bin/python" "$@"\n'
+        )
+        script.chmod(0o755)
+        return folder
+
     @property
     def environment(self) -> dict[str, str]:
         """The caller's environment without anything that points Python or koordpy elsewhere."""

@@ -1,6 +1,10 @@
 """What the image holds, as installed by the script that its Dockerfile runs."""
 
+from importlib.metadata import distributions
+
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.e2e.installed import PROJECT, Installed
 
@@ -22,7 +26,22 @@ def test_it_imports_nothing_of_the_checkout(installed: Installed) -> None:
 
 
 def test_it_needs_nothing_that_is_not_installed(installed: Installed) -> None:
-    assert "No broken requirements found" in installed.command("python", "-m", "pip", "check")
+    [folder] = (installed.prefix / "lib").glob("python3.*/site-packages")
+    found = {canonicalize_name(each.name): each for each in distributions(path=[str(folder)])}
+    assert "koordpy" in found
+    for name, distribution in found.items():
+        for line in distribution.requires or ():
+            requirement = Requirement(line)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                other = found.get(canonicalize_name(requirement.name))
+                assert other is not None, f"{name} needs {line}"
+                assert requirement.specifier.contains(other.version, prereleases=True), f"{name} needs {line}"
+
+
+def test_nothing_can_be_installed_into_it(installed: Installed) -> None:
+    script = "import importlib.util as u; print(u.find_spec('pip'), u.find_spec('setuptools'))"
+    assert installed.command("python", "-c", script) == "None None\n"
+    assert not list((installed.prefix / "bin").glob("pip*"))
 
 
 @pytest.mark.parametrize("name", DATA)

@@ -24,9 +24,9 @@ ZONE_LABEL = "topology.kubernetes.io/zone"
 def with_plugin(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     wheel = build_wheel(PACKAGE, tmp_path_factory.mktemp("plugin"))
     options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-index"]
-    installed.command("pip", "install", *options, wheel)
+    installed.pip("install", *options, wheel)
     yield installed
-    installed.command("pip", "uninstall", "--quiet", "--yes", "koordpy-plugin-zone-guard")
+    installed.pip("uninstall", "--quiet", "--yes", "koordpy-plugin-zone-guard")
 
 
 @pytest.fixture(scope="module")

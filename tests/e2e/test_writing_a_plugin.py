@@ -24,7 +24,10 @@ PACKAGE = "koordpy-plugin-spare-nodes"
 @pytest.fixture(scope="module")
 def after_the_page(installed: Installed) -> Iterator[Installed]:
     """An environment after all commands of the page, in their order."""
-    environment = {**installed.environment, "PATH": f"{installed.prefix}/bin:{os.environ['PATH']}"}
+    environment = {
+        **installed.environment,
+        "PATH": f"{installed.pip_command()}:{installed.prefix}/bin:{os.environ['PATH']}",
+    }
     for language, text in BLOCKS:
         if language == "sh":
             done = subprocess.run(
@@ -43,7 +46,7 @@ def after_the_page(installed: Installed) -> Iterator[Installed]:
         name, _, content = text.removeprefix("# ").partition("\n")
         (installed.work / name).write_text(content, encoding="utf-8")
     yield installed
-    installed.command("pip", "uninstall", "--quiet", "--yes", PACKAGE)
+    installed.pip("uninstall", "--quiet", "--yes", PACKAGE)
 
 
 def test_the_plugin_is_short() -> None:

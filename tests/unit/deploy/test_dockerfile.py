@@ -42,8 +42,10 @@ def test_everything_that_the_wheel_is_made_of_is_copied() -> None:
         assert any(source == copied or source.startswith(f"{copied}/") for copied in COPIED), source
 
 
-def test_the_only_run_step_is_the_script_that_tests_run_too() -> None:
-    assert steps("RUN") == ["/source/deploy/image/install.sh /source /opt/koordpy"]
+def test_the_only_run_step_of_the_build_is_the_script_that_tests_run_too() -> None:
+    build = STEPS[: len(STEPS) - len(final())]
+    runs = [rest for name, rest in build if name == "RUN"]
+    assert runs == ["/source/deploy/image/install.sh /source /opt/koordpy"]
     assert (ROOT / "deploy" / "image" / "install.sh").stat().st_mode & 0o111
 
 
@@ -59,6 +61,22 @@ def test_the_image_has_a_health_check() -> None:
     checks = [rest for name, rest in final() if name == "HEALTHCHECK"]
     assert len(checks) == 1
     assert json.loads(checks[0].partition("CMD ")[2]) == ["koordpy", "health"]
+
+
+def test_the_image_names_its_exact_version() -> None:
+    for image in (rest.split()[0] for rest in steps("FROM")):
+        assert re.fullmatch(r"python:3\.\d+\.\d+-slim-[a-z]+(@sha256:[0-9a-f]{64})?", image), image
+
+
+def test_the_image_has_no_pip() -> None:
+    minor = re.match(r"python:(3\.\d+)", steps("FROM")[-1])
+    assert minor
+    [removal] = [rest for name, rest in final() if name == "RUN"]
+    library = f"/usr/local/lib/python{minor[1]}"
+    assert removal.split() == [
+        *("rm", "-rf", f"{library}/site-packages/pip*", f"{library}/ensurepip", "/usr/local/bin/pip*")
+    ]
+    assert "--without-pip" in (ROOT / "deploy" / "image" / "install.sh").read_text()
 
 
 def test_both_stages_have_the_same_python() -> None:

@@ -4,6 +4,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,22 @@ def test_workloads_have_an_account_and_a_network_policy(name: str) -> None:
         for port in container.get("ports", [])
     }
     assert ports == opened
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_network_policies_name_who_may_call(name: str) -> None:
+    [policy] = [d for d in documents("NetworkPolicy") if d["metadata"]["name"] == name]
+    for rule in policy["spec"]["ingress"]:
+        callers = rule["from"]
+        assert callers
+        for caller in callers:
+            if name == "koordpy-webhooks":
+                assert ip_network(caller["ipBlock"]["cidr"]).prefixlen >= 7
+                assert ip_network(caller["ipBlock"]["cidr"]).is_private or caller["ipBlock"]["cidr"] == (
+                    "100.64.0.0/10"  # of carriers, which managed clusters use
+                )
+            else:
+                assert caller["namespaceSelector"]["matchLabels"] == {"koordpy.dev/monitoring": "true"}
 
 
 def test_the_service_selects_the_webhooks() -> None:

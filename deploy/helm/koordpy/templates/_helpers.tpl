@@ -126,7 +126,18 @@ spec:
       {{- include "koordpy.selector" . | nindent 6 }}
   policyTypes: [Ingress, Egress]
   ingress:
-    - ports:
+    - from:
+      {{- if eq .callers "apiServer" }}
+      {{- range .root.Values.networkPolicies.apiServerCIDRs }}
+        - ipBlock:
+            cidr: {{ . }}
+      {{- end }}
+      {{- else }}
+        - namespaceSelector:
+            matchLabels:
+              {{- toYaml .root.Values.networkPolicies.monitoringNamespaceLabels | nindent 14 }}
+      {{- end }}
+      ports:
         - protocol: TCP
           port: {{ .port }}
   egress:
