@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: setup run test lint format e2e bench mutants lock clean
+.PHONY: setup wheel run test lint format e2e bench mutants lock clean
 
 setup: $(STAMP)
 
@@ -18,6 +18,11 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	    || $(PIP) --require-hashes -r requirements/dev.txt
 	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
+
+# An installable wheel, dist/*.whl: uv tool install dist/*.whl, or pipx install dist/*.whl.
+wheel: setup
+	rm -rf dist
+	$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python
 
 run: setup
 	$(BIN)/koordpy demo
