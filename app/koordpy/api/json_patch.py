@@ -66,20 +66,18 @@ def apply(document: Any, operations: Any) -> Any:
         for number, operation in enumerate(operations):
             operation = operation or {}
             try:
-                document, copied = _run(document, operation)
+                document, copied = _run(document, operation, MAX_COPIED_BYTES - copied_bytes)
             except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
-                what = f"operation {number}: {operation.get('op')} at {operation.get('path')!r}"
-                raise JSONPatchError(f"JSON patch: {what}: {error}") from None
+                what = f"operation {number}: {operation.get('op')} at {str(operation.get('path'))[:200]!r}"
+                raise JSONPatchError(f"JSON patch: {what}: {str(error)[:1000]}") from None
             copied_bytes += copied
-            if copied_bytes > MAX_COPIED_BYTES:
-                raise JSONPatchError(f"JSON patch: copies exceed {MAX_COPIED_BYTES} bytes", 413)
         return _plain(document)
     except RecursionError:
         raise JSONPatchError("JSON patch: values are nested too deeply", 400) from None
 
 
-def _run(document: Any, operation: dict[str, Any]) -> tuple[Any, int]:
-    """Return the document after one operation, and how many bytes the operation copied."""
+def _run(document: Any, operation: dict[str, Any], copyable: int) -> tuple[Any, int]:
+    """Return the document after one operation, and how many bytes it copied, at most `copyable`."""
     op, path, source = operation.get("op"), operation.get("path"), operation.get("from")
     match op:
         case "add":
@@ -95,8 +93,10 @@ def _run(document: Any, operation: dict[str, Any]) -> tuple[Any, int]:
             value = _Place(source).resolve(document)
             if isinstance(value, _Null):
                 return _add(document, path, _Null.COPIED), 0
-            value = _plain(clone(value))
             copied = 0 if value is None else len(msgspec.json.encode(value))
+            if copied > copyable:
+                raise JSONPatchError(f"JSON patch: copies exceed {MAX_COPIED_BYTES} bytes", 413)
+            value = _plain(clone(value))
             return _add(document, path, value), copied
         case "test":
             if not _passes(_Pointer(path).resolve(document), operation):

@@ -12,6 +12,9 @@ from koordpy.api.patch import PatchError, describe
 
 PATCH = "$patch"
 
+_MOST_STEPS = 1_000_000
+"""Comparisons of items in one list; a step takes less than a microsecond."""
+
 Token = tuple[str, Any]
 """A scalar with its JSON type: 1, "1", 1.0 and true are four different merge keys."""
 
@@ -93,6 +96,7 @@ def _go_stable_order(places: Sequence[int | None]) -> list[int]:
     indexes = list(range(len(places)))
     if None not in places:
         return sorted(indexes, key=lambda index: places[index] or 0)
+    check_work(len(places) ** 2, "the list")
     for end in range(1, len(indexes)):
         at = end
         while at > 0 and _goes_first(places[indexes[at]], places[indexes[at - 1]]):
@@ -112,6 +116,9 @@ def without_duplicates(items: list[Any]) -> list[Any]:
     that is not reproduced.
     """
     items = list(items)
+    if len(set(map(token_of, items))) == len(items):
+        return items
+    check_work(len(items) ** 2, "the list")
     at = 0
     while at < len(items):
         token = token_of(items[at])
@@ -181,6 +188,23 @@ def object_item(item: Any, path: str) -> None:
     """Raise StrategicMergeError if an item of a list with a merge key is not an object."""
     if not isinstance(item, dict):
         raise StrategicMergeError(f"{path}: every item must be an object, got {describe(item)}")
+
+
+def first_indexes(items: list[Any], merge_key: str) -> dict[Token, int]:
+    """Return the position of the first item with each merge key."""
+    found: dict[Token, int] = {}
+    for index, item in enumerate(items):
+        if merge_key in item:
+            found.setdefault(token_of(item[merge_key]), index)
+    return found
+
+
+def check_work(steps: int, path: str) -> None:
+    """Raise StrategicMergeError if lists are too long for what takes a step for each pair of their items."""
+    if steps > _MOST_STEPS:
+        raise StrategicMergeError(
+            f"{path}: too many items to delete, order or drop, expected a shorter patch", 413
+        )
 
 
 def index_of(items: list[Any], merge_key: str, token: Token) -> int | None:

@@ -13,6 +13,8 @@ from koordpy.api.merge_items import (
     PATCH,
     Items,
     StrategicMergeError,
+    check_work,
+    first_indexes,
     index_of,
     item_type,
     json_type,
@@ -199,13 +201,15 @@ def _merge_list(
     kept, plain, cells = _carry_out_item_directives(current, patch, field.merge_key, path)
     merged = list(kept)
     added = 0
+    places = first_indexes(merged, field.merge_key)
     for item in plain:
         token = merge_token(item, field.merge_key, path)
-        index = index_of(merged, field.merge_key, token)
+        index = places.get(token)
         if index is not None:
             place = f"{path}[{field.merge_key}={token[1]}]"
             merged[index] = _merge_object(merged[index], item, _type_of(field), place)
             continue
+        places[token] = len(merged)
         merged.append(item)
         if len(kept) + added < len(cells):
             cells[len(kept) + added] = item
@@ -224,6 +228,8 @@ def _carry_out_item_directives(
     length = len(cells)
     plain: list[Any] = []
     replaces = False
+    deletions = sum(1 for item in patch if PATCH in item)
+    check_work(deletions * len(current), path)
     for item in patch:
         if PATCH not in item:
             plain.append(item)

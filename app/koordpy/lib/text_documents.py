@@ -52,9 +52,11 @@ class Limits:
 
     `size` is in bytes (for decoded text, in characters). `depth` is how deep lists and objects nest.
     `aliased` is what the aliases of a text in YAML may add to it: values, and characters of scalars.
+    `values` is how many it may have; objects, lists and scalars count, keys do not.
     """
 
     size: int = 1 << 29
+    values: int = 1 << 29
     depth: int = 100
     aliased: int = 1 << 18
 
@@ -72,15 +74,27 @@ def read_json(text: bytes | str, limits: Limits = FILE) -> Any:
         raise DocumentError(f"nested more than {limits.depth} levels deep") from None
     except (msgspec.DecodeError, ValueError) as error:
         raise DocumentError(_located(str(error), text)) from None
-    if _openers(text) > limits.depth:
+    openers = _count(text, "[") + _count(text, "{")
+    if openers > limits.depth:
         check_depth(document, limits.depth)
+    if openers + _count(text, ",") > limits.values and count_values(document, limits.values) > limits.values:
+        raise DocumentError(f"more than {limits.values} values")
     return document
 
 
-def _openers(text: bytes | str) -> int:
-    if isinstance(text, bytes):
-        return text.count(b"[") + text.count(b"{")
-    return text.count("[") + text.count("{")
+def _count(text: bytes | str, character: str) -> int:
+    return text.count(character.encode()) if isinstance(text, bytes) else text.count(character)
+
+
+def count_values(document: Any, most: int) -> int:
+    """Return how many values a document has, or any number beyond `most` if it has more."""
+    found, pending = 1, [document] if isinstance(document, dict | list) else []
+    while pending and found <= most:
+        value = pending.pop()
+        found += len(value)
+        children = value.values() if isinstance(value, dict) else value
+        pending.extend(child for child in children if isinstance(child, dict | list))
+    return found
 
 
 def check_depth(document: Any, depth: int) -> None:
@@ -198,6 +212,7 @@ class _Builder:
         self._open: list[_Collection] = []
         self._anchors: dict[str, _Anchored | None] = {}
         self._aliased = 0
+        self._values = 0
         self._root: Any = None
 
     def build(self) -> Any:
@@ -265,6 +280,9 @@ class _Builder:
 
     def _put(self, event: Any, value: Any, weight: int, height: int) -> None:
         """Add a complete value, or the key of the next one, to the collection that it is in."""
+        self._values += 1
+        if self._values > 2 * self._limits.values:  # keys count here too
+            raise DocumentError(f"{_place(event)}: more than {self._limits.values} values")
         if not self._open:
             self._root = "<<" if value is _MERGE else value
             return

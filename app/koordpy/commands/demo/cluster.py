@@ -17,6 +17,7 @@ from koordpy.cluster.connection import Connection
 from koordpy.compose.parts.extender import ExtenderPart
 from koordpy.compose.process import Process
 from koordpy.embedded.apiserver import ApiServer
+from koordpy.embedded.apiserver.connections import Limits
 from koordpy.embedded.kubelet import Kubelets
 from koordpy.embedded.objects import Objects
 from koordpy.embedded.scheduler import Scheduler
@@ -60,6 +61,11 @@ class DemoOptions:
         return self.config is not None or self.scheduler_config is not None
 
 
+_STORAGE_BYTES = 32 << 20
+_HISTORY_BYTES = 16 << 20
+"""The demo's objects take a tenth of this; what is left is for those of its user."""
+
+
 class DemoCluster:
     """A cluster without nodes. Everything it opens is closed by the exit stack; files are in `folder`."""
 
@@ -78,7 +84,14 @@ class DemoCluster:
         crds = sorted(data.deploy("crds").glob("*.yaml"))
         port = self._options.port
         server = ApiServer(
-            LOOPBACK, self._free(API_PORT) if port is None else port, crds, controllers=True, metrics=True
+            LOOPBACK,
+            self._free(API_PORT) if port is None else port,
+            crds,
+            controllers=True,
+            metrics=True,
+            limits=Limits(received=24 << 20, unread=32 << 20),
+            storage_bytes=_STORAGE_BYTES,
+            history_bytes=_HISTORY_BYTES,
         )
         try:
             self.api = await self._stack.enter_async_context(server)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -108,8 +109,20 @@ def forbidden(plural: str, group: str, name: str, problem: str, causes: Sequence
     )
 
 
+_MOST_CAUSES = 100
+_LONGEST_MESSAGE = 100_000
+
+
+def _cut(message: str) -> str:
+    return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}..."
+
+
 def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> ApiError:
-    """422 with every wrong field."""
+    """422 with every wrong field, as far as there are few."""
+    left = len(causes) - _MOST_CAUSES
+    causes = [replace(cause, message=_cut(cause.message)) for cause in causes[:_MOST_CAUSES]]
+    if left > 0:
+        causes.append(Cause("", "FieldValueInvalid", f"and {left} more"))
     texts = list(dict.fromkeys(map(str, causes)))
     told = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     message = f'{qualified(kind, group)} "{name}" is invalid: {told}'

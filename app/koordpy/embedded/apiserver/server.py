@@ -29,7 +29,7 @@ from .kinds.crds import Definitions
 from .listener import Listener
 from .resource_metrics import ResourceMetrics
 from .routes import Router
-from .storage import Revisions, Table
+from .storage import HISTORY_BYTES, Revisions, Table, TooLarge
 from .verbs.binding import Binder
 from .verbs.deleting import Deleter
 from .verbs.eviction import Evictor
@@ -76,7 +76,8 @@ class ApiServer:
     fault. `resolve_service(namespace, name, port)`
     returns the (host, port) of a webhook's service. `tokens` are the bearer tokens that a TokenReview
     accepts, `is_allowed(spec)` is the result of access reviews (by default true). `connect` replaces the
-    network for calls of webhooks. `limits` bound what clients may hold.
+    network for calls of webhooks. `limits` bound what clients may hold, `storage_bytes`
+    the objects (by default not at all), `history_bytes` the events that are kept.
     """
 
     def __init__(
@@ -99,6 +100,8 @@ class ApiServer:
         connect: Connect | None = None,
         is_allowed: IsAllowed | None = None,
         limits: Limits | None = None,
+        storage_bytes: int | None = None,
+        history_bytes: int = HISTORY_BYTES,
     ) -> None:
         self.host = host
         self.port = port
@@ -109,7 +112,7 @@ class ApiServer:
         self._listener: Listener | None = None
         self.connections = Connections(limits)
         self._background: list[asyncio.Task[None]] = []
-        self._revisions = Revisions()
+        self._revisions = Revisions(history_bytes, storage_bytes)
         self.catalog = Catalog()
         self._saver = (
             snapshots.Saver(Path(snapshot), self.catalog, self._revisions, snapshot_interval)
@@ -347,6 +350,8 @@ def failure(request: Request, error: Exception) -> Response:
     """Return the answer to a request that ended in an exception; an unexpected one is logged."""
     if isinstance(error, ApiError):
         return refuse(error)
+    if isinstance(error, TooLarge):
+        return refuse(ApiError(413, "RequestEntityTooLarge", str(error)))
     if isinstance(error, RecursionError):
         return refuse(bad_request("the document is nested too deeply"))
     log.error("%s %s failed", request.method, request.path, exc_info=error)

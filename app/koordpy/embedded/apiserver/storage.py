@@ -18,6 +18,9 @@ import msgspec
 
 Document = dict[str, Any]
 
+OBJECT_BYTES: Final = 3 * 512 * 1024
+"""The size of one object, at most; etcd's limit for a request."""
+
 HISTORY_BYTES: Final = 64 * 1024 * 1024
 """What the histories of all tables take together, at most."""
 
@@ -35,6 +38,10 @@ class TooOld(Exception):
 
 class TooNew(Exception):
     """The revision is in the future."""
+
+
+class TooLarge(Exception):
+    """An object, or all objects together, would exceed what is stored; the message says which."""
 
 
 class Record:
@@ -91,17 +98,32 @@ class Revisions:
     When these take more than `history_bytes` together, the one that takes most forgets its oldest half.
     """
 
-    def __init__(self, history_bytes: int = HISTORY_BYTES) -> None:
+    def __init__(self, history_bytes: int = HISTORY_BYTES, storage_bytes: int | None = None) -> None:
         self.current = 1
         self.history_bytes = 0
         """What the histories take."""
         self._limit = history_bytes
+        self.stored_bytes = 0
+        """What the objects take."""
+        self._most_stored = storage_bytes
         self._tables: WeakSet[Table] = WeakSet()
 
     def next(self) -> int:
         """Take the next revision."""
         self.current += 1
         return self.current
+
+    def stores(self, size: int, previous: int) -> None:
+        """Note that an object takes `size` bytes instead of `previous`. Raises TooLarge.
+
+        What makes an object smaller is always possible, so that deletions are.
+        """
+        if size > previous:
+            if size > OBJECT_BYTES:
+                raise TooLarge(f"the object is too large: {size} bytes, at most {OBJECT_BYTES} are stored")
+            if self._most_stored is not None and self.stored_bytes + size - previous > self._most_stored:
+                raise TooLarge(f"the storage is full: at most {self._most_stored} bytes of objects are kept")
+        self.stored_bytes += size - previous
 
     def join(self, table: "Table") -> None:
         """Bound the history of another table with the others."""
@@ -176,6 +198,7 @@ class Table:
         """Create or replace an object; sets `metadata.resourceVersion` in the document."""
         previous = self._records.get(key)
         record = self._record(key, document, self._revisions.next())
+        self._revisions.stores(len(record.raw), len(previous.raw) if previous is not None else 0)
         self._records[key] = record
         if previous is None:
             self._uids[record.uid] = key
@@ -189,6 +212,7 @@ class Table:
     def remove(self, key: str, document: Document | None = None) -> Record:
         """Delete an object and return its last state (`document`, if it changed once more)."""
         previous = self._records.pop(key)
+        self._revisions.stores(0, len(previous.raw))
         del self._keys[bisect_left(self._keys, key)]
         self._uids.pop(previous.uid, None)
         last = previous.document() if document is None else document
@@ -200,6 +224,7 @@ class Table:
         """Load an object from a snapshot, at its own revision and without an event."""
         revision = int(document["metadata"]["resourceVersion"])
         record = self._records[key] = self._record(key, document, revision)
+        self._revisions.stored_bytes += len(record.raw)
         self._uids[record.uid] = key
         insort(self._keys, key)
 

@@ -18,7 +18,11 @@ _JSON = "application/json"
 _YAML = ("application/yaml", "application/apply-patch+yaml", "text/yaml")
 _TEXTS = (_JSON, "application/yaml")
 _ACCEPTED = (*_TEXTS, protobuf.MEDIA_TYPE)
-_LIMITS: Final = Limits(size=MAX_BODY)
+_LIMITS: Final = Limits(size=MAX_BODY, values=25_000)
+"""What a request costs grows with the values in it more than with its bytes."""
+
+_LIMITS_OF_DEFINITIONS: Final = Limits(size=MAX_BODY, values=100_000)
+"""For CustomResourceDefinitions, whose schemas are long."""
 
 
 def media_type(request: Request) -> str:
@@ -26,10 +30,19 @@ def media_type(request: Request) -> str:
     return request.header(b"content-type").partition(";")[0].strip().lower()
 
 
-def load_yaml(body: bytes) -> Any:
+def _limits(request: Request) -> Limits:
+    return _LIMITS_OF_DEFINITIONS if "/customresourcedefinitions" in request.path else _LIMITS
+
+
+def load_yaml(request: Request) -> Any:
     """Convert YAML to JSON; raise ApiError (400)."""
     try:
-        return read_yaml(body, _LIMITS)
+        if request.body.startswith(b"{"):  # kubectl sends JSON under the media types of YAML
+            return read_json(request.body, _limits(request))
+    except DocumentError:
+        pass
+    try:
+        return read_yaml(request.body, _limits(request))
     except DocumentError as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from None
 
@@ -41,18 +54,18 @@ def load(request: Request, served: Served | None = None) -> Any:
     if media == protobuf.MEDIA_TYPE and not is_custom:
         return protobuf.load(request.body)
     if media in _YAML:
-        return load_yaml(request.body)
+        return load_yaml(request)
     # The official Python client sends */* or nothing with its JSON, and asks for JSON.
     is_json = media in (_JSON, "*/*") or (not media and _JSON in request.header(b"accept"))
     if not is_json:
         raise unsupported_media_type(_TEXTS if is_custom else _ACCEPTED)
-    return load_json(request.body)
+    return load_json(request)
 
 
-def load_json(body: bytes) -> Any:
+def load_json(request: Request) -> Any:
     """Read JSON; raise ApiError (400)."""
     try:
-        return read_json(body, _LIMITS)
+        return read_json(request.body, _limits(request))
     except DocumentError as error:
         raise bad_request(f"the body of the request is not JSON: {error}") from None
 

@@ -3,6 +3,7 @@
 An object is deleted immediately, or marked and deleted with its last finalizer or by the node.
 """
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -129,7 +130,7 @@ def delete_options(request: Request) -> Document:
             raise bad_request(f"expected DeleteOptions, got {options['kind']}")
         forms.check("DeleteOptions", options, forms.DeleteOptions)
     if (text := request.query.get("gracePeriodSeconds")) and "gracePeriodSeconds" not in options:
-        if not text.removeprefix("-").isdigit():
+        if not re.fullmatch("-?[0-9]{1,18}", text):
             raise bad_request(f"gracePeriodSeconds: Invalid value: {text!r}: must be a whole number")
         options["gracePeriodSeconds"] = int(text)
     if policy := request.query.get("propagationPolicy"):

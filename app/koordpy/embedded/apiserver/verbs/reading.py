@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,9 @@ from ..wire import Request, Response
 from .selection import Selection, selection_of
 
 Document = dict[str, Any]
+
+
+_NUMBER = re.compile("[0-9]{1,19}")
 
 
 class _Token(msgspec.Struct):
@@ -45,14 +49,14 @@ def _read_token(text: str) -> _Token:
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         return msgspec.json.decode(raw, type=_Token)
-    except (binascii.Error, ValueError, msgspec.MsgspecError):
+    except (binascii.Error, ValueError, RecursionError, msgspec.MsgspecError):
         raise bad_request("continue key is not valid: expected a token from an earlier list") from None
 
 
 def revision_of(text: str) -> int:
     """Read a resource version of a request; raise ApiError (400)."""
-    if not text.isascii() or not text.isdigit():
-        raise bad_request(f"resourceVersion: Invalid value: {text!r}: must be a whole number") from None
+    if not _NUMBER.fullmatch(text):
+        raise bad_request(f"resourceVersion: Invalid value: {text[:40]!r}: must be a whole number") from None
     return int(text)
 
 
@@ -108,8 +112,8 @@ def position_of(request: Request, table: Table) -> Position:
 def limit_of(request: Request) -> int:
     """Read `limit`; 0 means none."""
     text = request.query.get("limit", "")
-    if text and not text.removeprefix("-").isdigit():
-        raise bad_request(f"limit: Invalid value: {text!r}: must be a whole number")
+    if text and not _NUMBER.fullmatch(text.removeprefix("-")):
+        raise bad_request(f"limit: Invalid value: {text[:40]!r}: must be a whole number")
     return max(int(text), 0) if text else 0
 
 

@@ -59,7 +59,7 @@ class Scaler:
     def _wanted(request: Request, current: Document) -> Document:
         if request.method == "PUT":
             return bodies.load_object(request)
-        patch, media = bodies.load_json(request.body), bodies.media_type(request)
+        patch, media = bodies.load_json(request), bodies.media_type(request)
         try:
             if media == JSON_PATCH:
                 found: Document = json_patch.apply(current, patch)

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -146,7 +147,7 @@ class Watcher:
         with_initial = self._initial_events(request)
         start = revision_of(version) if version else 0
         timeout_text = query.get("timeoutSeconds", "")
-        timeout = float(timeout_text) if timeout_text.isdigit() and int(timeout_text) else 0.0
+        timeout = float(timeout_text) if re.fullmatch("[0-9]{1,8}", timeout_text) else 0.0
         if not timeout:
             timeout = 1800 + 1800 * self._rng.random()
         watch = _Watch(served, selection, form, self._clock)

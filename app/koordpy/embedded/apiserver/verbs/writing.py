@@ -210,7 +210,7 @@ class Writer:
             raise unsupported_media_type((JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH))
         if media == STRATEGIC_PATCH and (served.custom or not strategic_merge.supports(served.kind)):
             raise unsupported_media_type((JSON_PATCH, MERGE_PATCH, APPLY_PATCH))
-        patch = bodies.load_json(request.body)
+        patch = bodies.load_json(request)
         expected = list if media == JSON_PATCH else dict
         if not isinstance(patch, expected):
             kinds = {dict: "object", list: "array", str: "string", bool: "bool"}
@@ -276,7 +276,7 @@ class Writer:
         if not manager:
             cause = required("fieldManager", "is required for apply patch")
             raise invalid("PatchOptions", "meta.k8s.io", "", [cause])
-        document = bodies.load_yaml(request.body)
+        document = bodies.load_yaml(request)
         if not isinstance(document, dict):
             raise bad_request("the body of an apply patch must be an object")
         for field in ("kind", "apiVersion"):
