@@ -10,6 +10,7 @@ from koordpy.http.routes import health
 from koordpy.http.server.application import Application
 from koordpy.http.server.authentication import Authenticated
 from koordpy.http.server.listener import Listener
+from koordpy.http.server.memory import Memory
 from koordpy.lib import certificates
 from koordpy.lib.clock import Clock
 from koordpy.lib.health import Check
@@ -29,11 +30,12 @@ def bind(process: Context, routes: Mapping[str, Routes]) -> dict[str, Listener]:
     Raises ListenError, CertificateError.
     """
     bound: dict[str, Listener] = {}
+    memory = Memory()
     try:
         for part in process.parts:
             answered = routes.get(part.name)
             if answered is not None:
-                listener = bound[part.name] = _listener(process, part.name, answered)
+                listener = bound[part.name] = _listener(process, part.name, answered, memory)
                 process.health.ready[f"listener-{part.name}"] = _check(listener)
                 part.bound(listener)
     except BaseException:
@@ -43,7 +45,7 @@ def bind(process: Context, routes: Mapping[str, Routes]) -> dict[str, Listener]:
     return bound
 
 
-def _listener(process: Context, name: str, routes: Routes) -> Listener:
+def _listener(process: Context, name: str, routes: Routes, memory: Memory) -> Listener:
     informers = process.informers
     app: Any = Application(
         f"koordpy {name}",
@@ -64,6 +66,7 @@ def _listener(process: Context, name: str, routes: Routes) -> Listener:
         cert_dir=None if certificate is None else certificate.folder,
         certificate_comes_later=certificate is not None and certificate.comes_later,
         grace_seconds=routes.grace_seconds,
+        memory=memory,
         clients=None if certificate is None else certificate.clients,
         hosts=names_for(settings.bind_address, settings.allowed_hosts) if routes.checks_host else None,
     )

@@ -109,7 +109,7 @@ class AdmissionPart(Part):
         hosts = (*settings.tls_hosts, *filter(None, [serving.host])) if serving.mode is Mode.LOCAL else None
         return Routes(
             settings=settings,
-            hot=webhooks(self.chains),
+            hot={**webhooks(self.chains), "/convert": webhook_server.Conversion()},
             routers=[webhook_server.router(lambda: self.quotas)],
             certificate=Certificate(
                 folder=settings.certificate_folder, hosts=hosts, comes_later=serving.generates

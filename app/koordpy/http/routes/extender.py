@@ -20,7 +20,7 @@ from koordpy.scheduling.framework.metrics import EXTENDER_DURATION, histogram
 
 log = logging.getLogger(__name__)
 
-MAX_BODY = 256 << 20
+MAX_BODY = 64 << 20
 """Bytes. Full Node objects of some thousand nodes are tens of megabytes; names alone are small."""
 
 _SHOWN: Final = 100

@@ -1,21 +1,20 @@
-"""Routes of the webhook server besides the webhooks: `/healthz`, `/convert` and `/elasticQuota`.
+"""What the webhook server has besides the webhooks: `/healthz`, `/convert` and `/elasticQuota`.
 
 Source: Koordinator, `pkg/webhook/server.go`, `api_debug_server.go`; controller-runtime,
 `pkg/webhook/conversion`.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
-from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi import APIRouter, HTTPException
 from fastapi.responses import PlainTextResponse
 
 from koordpy.admission.review import MAX_BODY
 from koordpy.api.scheme import MALFORMED
 from koordpy.cluster.quota.topology import QuotaTopology
-
-_JSON: Final = "application/json"
+from koordpy.http.server.direct import Direct, Gone, Headers, Reply
 
 
 class ConversionRequest(msgspec.Struct, rename="camel"):
@@ -59,6 +58,31 @@ def convert(body: bytes) -> bytes | None:
     return msgspec.json.encode({"kind": review.kind, "apiVersion": review.api_version, "response": response})
 
 
+class Conversion(Direct):
+    """The conversion webhook, at `/convert`."""
+
+    max_body = MAX_BODY
+
+    def respond(self, headers: Headers, body: bytes, gone: Gone) -> Reply:
+        """Respond to a ConversionReview."""
+        answer = convert(body)
+        if answer is None:
+            return _problem(400, "expected a ConversionReview with a request")
+        return Reply(200, answer)
+
+    def not_allowed(self, method: str) -> Reply:
+        """Reject another method."""
+        return _problem(405, f"/convert: got {method}, expected POST")
+
+    def too_large(self) -> Reply:
+        """Reject a body that is too large."""
+        return _problem(413, f"a ConversionReview may have {MAX_BODY} bytes")
+
+
+def _problem(status: int, message: str) -> Reply:
+    return Reply(status, msgspec.json.encode({"message": message}))
+
+
 def router(quotas: Callable[[], QuotaTopology | None]) -> APIRouter:
     """Return the routes. `/healthz` succeeds as long as the server answers, as in Koordinator."""
     routes = APIRouter()
@@ -66,18 +90,6 @@ def router(quotas: Callable[[], QuotaTopology | None]) -> APIRouter:
     @routes.get("/healthz", include_in_schema=False)
     async def healthz() -> PlainTextResponse:
         return PlainTextResponse("ok")
-
-    @routes.post("/convert", include_in_schema=False)
-    async def conversion(request: Request) -> Response:
-        body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_BODY:
-                raise HTTPException(413, f"a ConversionReview may have {MAX_BODY} bytes")
-        answer = convert(bytes(body))
-        if answer is None:
-            raise HTTPException(400, "expected a ConversionReview with a request")
-        return Response(answer, media_type=_JSON)
 
     @routes.get("/elasticQuota")
     async def elastic_quota() -> dict[str, Any]:

@@ -12,6 +12,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from koordpy.api.config_model import problem
 
@@ -40,6 +41,7 @@ class Application:
         self._is_ready, self._ready = is_ready, False
         self.rest = FastAPI(title=title, docs_url=None, redoc_url=None, openapi_url="/openapi.json")
         self.rest.add_exception_handler(Exception, _internal_error)
+        self.rest.add_exception_handler(ClientDisconnect, _caller_is_gone)
         self.rest.add_exception_handler(HTTPException, _http_error)
         self.rest.add_exception_handler(RequestValidationError, _invalid_parameters)
         for router in routers:
@@ -68,6 +70,10 @@ class Application:
 async def _internal_error(_: Request, error: Exception) -> JSONResponse:
     # uvicorn logs the traceback; the caller gets no internals.
     return JSONResponse({"message": f"internal error ({type(error).__name__})"}, status_code=500)
+
+
+async def _caller_is_gone(_: Request, error: Exception) -> Response:
+    return Response(status_code=HTTPStatus.BAD_REQUEST)  # it is dropped; a caller that hangs up is no error
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -2,19 +2,28 @@
 
 As in Kubernetes' own components, a bearer token is checked by TokenReview and the path by SubjectAccessReview
 (`nonResourceURLs` in RBAC); results are cached for ten seconds. Health checks need neither.
+
+Any caller can send tokens, so reviews are bounded: only a number of them run at a time, and reviews of tokens
+that were not accepted before are limited to a rate. Beyond these, callers get status 429; those whose tokens
+were accepted lately are not affected by others.
 """
 
 import hashlib
+from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from koordpy.api.meta import KubeObject
 from koordpy.api.scheme import Resource
 from koordpy.cluster.client import Client
 from koordpy.cluster.errors import ApiError, ConnectionFailed
 from koordpy.lib.clock import Clock
+from koordpy.lib.token_bucket import TokenBucket
 
 from .asgi import TEXT, ASGIApp, Receive, Scope, Send, header, send_answer
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False, KubeObject)
 ACCESS_REVIEWS = Resource(
@@ -23,7 +32,30 @@ ACCESS_REVIEWS = Resource(
 
 OPEN_PATHS = ("/livez", "/readyz", "/healthz")
 CACHE_SECONDS = 10.0
-_CACHE_SIZE = 4096
+
+_ACCEPTED: Final = 1024
+"""The most tokens that are remembered as accepted."""
+
+_REFUSED: Final = 1024
+"""The most tokens that are remembered as refused: 64 bytes and a time each."""
+
+_DECISIONS: Final = 4096
+"""The most remembered decisions about paths; only for accepted tokens."""
+
+_PATH: Final = 256
+"""The longest path whose decision is remembered."""
+
+_TOKEN: Final = 16 * 1024
+"""The longest token that is reviewed."""
+
+_RATE, _BURST = 5.0, 20
+"""Reviews of unknown tokens per second, and at once."""
+
+_AT_ONCE: Final = 8
+"""The most reviews that run at a time of unknown tokens."""
+
+_NOT_ACCEPTED: Final = "the token is not accepted"
+_TOO_MANY: Final = "too many tokens are being reviewed; try again later"
 
 
 @dataclass(frozen=True)
@@ -38,10 +70,14 @@ class Authenticated:
 
     def __init__(self, app: ASGIApp, client: Client, clock: Clock) -> None:
         self._app, self._client, self._clock = app, client, clock
-        self._decisions: dict[tuple[str, str, str], _Decision] = {}
+        self._decisions: OrderedDict[tuple[bytes, str, str], _Decision] = OrderedDict()
+        self._refused: OrderedDict[bytes, float] = OrderedDict()  # until when
+        self._accepted: OrderedDict[bytes, None] = OrderedDict()
+        self._unknown = TokenBucket(_RATE, _BURST, clock)
+        self._reviewing = 0  # unknown tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer 401, 403 or 503 with the reason."""
+        """Pass a request on, or answer 401, 403, 429 or 503 with the reason."""
         if scope["type"] != "http" or _is_open(str(scope["path"])):
             await self._app(scope, receive, send)
             return
@@ -57,17 +93,35 @@ class Authenticated:
         if not token:
             return _Decision(401, "a bearer token is needed", 0.0)
         verb = "get" if scope["method"] in ("GET", "HEAD") else str(scope["method"]).lower()
-        key = (hashlib.sha256(token.encode()).hexdigest(), verb, str(scope["path"]))
+        if len(token) > _TOKEN:
+            return _Decision(401, f"the token has more than {_TOKEN} characters", 0.0)
+        digest, path, now = (
+            hashlib.sha256(token.encode()).digest(),
+            str(scope["path"]),
+            self._clock.monotonic(),
+        )
+        key = (digest, verb, path)
         known = self._decisions.get(key)
-        now = self._clock.monotonic()
         if known is not None and known.until > now:
             return known
-        status, message = await self._review(token, verb, str(scope["path"]))
+        if self._refused.get(digest, 0.0) > now:
+            return _Decision(401, _NOT_ACCEPTED, 0.0)
+        is_known = digest in self._accepted
+        if not is_known and (self._reviewing >= _AT_ONCE or not self._unknown.take()):
+            return _Decision(429, _TOO_MANY, 0.0)
+        self._reviewing += not is_known
+        try:
+            status, message = await self._review(token, verb, path)
+        finally:
+            self._reviewing -= not is_known
         decision = _Decision(status, message, now + CACHE_SECONDS)
-        if status != 503:
-            if len(self._decisions) >= _CACHE_SIZE:
-                self._decisions.clear()
-            self._decisions[key] = decision
+        if status == 401:
+            self._accepted.pop(digest, None)
+            _remember(self._refused, digest, decision.until, _REFUSED)
+        elif status != 503:
+            _remember(self._accepted, digest, None, _ACCEPTED)
+            if len(path) <= _PATH:
+                _remember(self._decisions, key, decision, _DECISIONS)
         return decision
 
     async def _review(self, token: str, verb: str, path: str) -> tuple[int, str]:
@@ -77,7 +131,7 @@ class Authenticated:
             )
             status = review.get("status") or {}
             if not status.get("authenticated"):
-                return 401, "the token is not accepted"
+                return 401, _NOT_ACCEPTED
             user = status.get("user") or {}
             spec = {
                 "user": user.get("username", ""),
@@ -94,6 +148,13 @@ class Authenticated:
         if (access.get("status") or {}).get("allowed"):
             return 200, ""
         return 403, f"{user.get('username', 'this user')} may not {verb} {path}"
+
+
+def _remember(known: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+    known[key] = value
+    known.move_to_end(key)
+    if len(known) > most:
+        known.popitem(last=False)
 
 
 def _is_open(path: str) -> bool:

@@ -11,6 +11,7 @@ import socket
 import ssl
 from collections.abc import Collection, Iterator
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,10 +19,11 @@ import uvicorn
 
 from koordpy.lib import certificates, server_tls
 
-from .acceptor import Acceptor
+from .acceptor import Acceptor, Waiting
 from .client_certificates import ClientCertificates
 from .drain import DrainingProtocol, ServerConfig
-from .limits import BodyMemory, LimitedProtocol, Limits
+from .limits import LimitedProtocol, Limits
+from .memory import Memory
 
 log = logging.getLogger(__name__)
 
@@ -55,12 +57,13 @@ class _Server(uvicorn.Server):
         listening: socket.socket,
         hosts: Collection[str] | None,
         clients: ClientCertificates | None,
+        memory: Memory,
     ) -> None:
         super().__init__(config)
         self._listening, self._hosts, self._clients = listening, hosts, clients
         self._tls: ssl.SSLContext | None = None
         self._acceptor: Acceptor | None = None
-        self._limits, self._memory = Limits(), BodyMemory()
+        self._limits, self._memory = Limits(), memory
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -74,6 +77,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         connections: set[Any] = self.server_state.connections
+        limits, is_cheap = self._limits, self._tls is None or self._clients is not None
         self._acceptor = acceptor = Acceptor(
             self._listening,
             partial(
@@ -87,12 +91,19 @@ class _Server(uvicorn.Server):
                 clients=self._clients,
             ),
             connections=connections.__len__,
-            limit=self._limits.connections,
+            limit=limits.connections if is_cheap else limits.tls_connections,
+            waiting=self._waiting,
             tls=self._tls,
         )
         acceptor.start(self.config.backlog)
         self.servers: list[Any] = [acceptor]
         self.started = True
+
+    def _waiting(self) -> Iterator[Waiting]:
+        """Yield the connections that may be closed for others."""
+        for connection in self.server_state.connections:
+            if isinstance(connection, LimitedProtocol) and connection.precedence[1] < inf:
+                yield connection.precedence, connection.transport.abort
 
     async def enforce_deadlines(self) -> None:
         """Check the deadlines of all connections, once a second."""
@@ -113,6 +124,7 @@ class Listener:
     certificate need not exist before `start`. `grace_seconds` limits how long requests may take after `stop`.
     `hosts` are further names that Host may have, None allows any (`koordpy.lib.request_origin`).
     With `clients` only callers with such a client certificate are served; it needs `cert_dir`.
+    `memory` limits what the callers of several listeners make a process hold together.
     """
 
     def __init__(
@@ -128,6 +140,7 @@ class Listener:
         grace_seconds: int = 30,
         hosts: Collection[str] | None = None,
         clients: ClientCertificates | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self.name, self.host, self._cert_dir, self._reload_seconds = name, host, cert_dir, reload_seconds
         self._clients = clients
@@ -148,7 +161,7 @@ class Listener:
             backlog=_BACKLOG,
             timeout_graceful_shutdown=grace_seconds,
         )
-        self._server = _Server(self._config, self._socket, hosts, clients)
+        self._server = _Server(self._config, self._socket, hosts, clients, memory or Memory())
         if tls is not None:
             self._server.use(tls)
         self._tasks: list[asyncio.Task[None]] = []

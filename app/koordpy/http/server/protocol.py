@@ -9,11 +9,12 @@ the middle of a response. Everything else is left to uvicorn.
 
 import asyncio
 import logging
-import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import Any, cast
+from urllib.parse import unquote
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .direct import DRAINED, INTERNAL_ERROR, Direct, Headers, Reply
@@ -22,12 +23,6 @@ log = logging.getLogger(__name__)
 
 _CLOSE_SECONDS = 1.0
 """How long a peer may take for its close_notify; asyncio would wait half a minute."""
-
-_PIECE = 2048
-"""Bytes that are parsed at once, so that few requests are answered before others get their turn."""
-
-_TURN_SECONDS = 0.01
-"""How long requests that arrived together on one connection are answered before others get their turn."""
 
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
@@ -44,17 +39,17 @@ class Exchange:
         "endpoint",
         "headers",
         "keep_alive",
-        "length",
+        "on_end",
         "response_complete",
         "size",
     )
 
-    def __init__(self, endpoint: Direct, headers: Headers, keep_alive: bool, length: int) -> None:
+    def __init__(self, endpoint: Direct, headers: Headers, keep_alive: bool) -> None:
         self.endpoint, self.headers, self.keep_alive = endpoint, headers, keep_alive
-        self.length = length
         self.chunks: list[bytes] = []
         self.size = 0
         self.disconnected = self.response_complete = False
+        self.on_end: Callable[[], None] | None = None  # called once the endpoint is done, if it waits
         self._gone: asyncio.Event | None = None
 
     @property
@@ -81,43 +76,7 @@ class Protocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kw: Any) -> None:
         super().__init__(*args, **kw)
         self._direct_endpoint = getattr(self.app, "direct_endpoint", None)
-        self._answered = 0
-        self._unread = b""  # received, to be parsed in a later turn
-
-    def data_received(self, data: bytes) -> None:
-        """Parse requests, and answer those for direct endpoints; leave some for later if they are many."""
-        data, self._unread = self._unread + data, b""
-        answered, began = self._answered, self.loop.time()
-        position = 0
-        while position < len(data) and not self.transport.is_closing():
-            if self._answered > answered and (
-                self.flow.write_paused or self.loop.time() - began > _TURN_SECONDS
-            ):
-                self._unread = data[position:]
-                self.flow.pause_reading()
-                self.loop.call_soon(self._continue)
-                return
-            size = self._piece()
-            super().data_received(data[position : position + size])
-            position += size
-
-    def _continue(self) -> None:
-        """Parse what was left for later."""
-        if self._unread and not self.flow.write_paused and not self.transport.is_closing():
-            self.flow.resume_reading()
-            self.data_received(b"")
-
-    def resume_writing(self) -> None:
-        """Continue: the caller has read answers."""
-        super().resume_writing()
-        self.loop.call_soon(self._continue)
-
-    def _piece(self) -> int:
-        """Return how many of the next bytes can be parsed without more than a few answers."""
-        cycle: Any = self.cycle
-        if cycle is None or cycle.response_complete:
-            return _PIECE
-        return max(cycle.length - cycle.size, _PIECE) if isinstance(cycle, Exchange) else sys.maxsize
+        self._body_length: int | None = 0  # of the current request; None if it is chunked
 
     def shutdown(self) -> None:
         """Close when idle, else after the response. A TLS peer that sends no close_notify is aborted."""
@@ -128,22 +87,28 @@ class Protocol(HttpToolsProtocol):
     # --- direct endpoints ------------------------------------------------------------------------
 
     def on_headers_complete(self) -> None:
-        """Begin an exchange. Pipelined requests and those with `Expect: 100-continue` are left to uvicorn."""
-        busy = self.cycle is not None and not self.cycle.response_complete
-        endpoint = None if busy or self.expect_100_continue else self._find_direct()
+        """Begin an exchange, or leave the request to uvicorn."""
+        self._body_length = self._content_length()
+        endpoint = self._find_direct()
         if endpoint is None:
             super().on_headers_complete()
             return
         keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
-        exchange = Exchange(endpoint, self.headers, keep_alive, self._content_length())
+        exchange = Exchange(endpoint, self.headers, keep_alive)
         self.cycle = cast(Any, exchange)
-        self._refuse_beyond_limit(exchange, exchange.length)
+        self._refuse_beyond_limit(exchange, self._body_length or 0)
+        if self.expect_100_continue and not exchange.response_complete:
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _find_direct(self) -> Direct | None:
         """Return the endpoint of a POST; the query is ignored: kube-apiserver sends `?timeout=10s`."""
         if self._direct_endpoint is None or self.parser.get_method() != b"POST":
             return None
-        endpoint: Direct | None = self._direct_endpoint(self.url.decode("latin-1").partition("?")[0])
+        path = self.url.decode("latin-1").partition("?")[0]
+        endpoint: Direct | None = self._direct_endpoint(path)
+        if endpoint is None and (path[:1] != "/" or "%" in path):  # as uvicorn normalizes it
+            raw = httptools.parse_url(self.url).path or b""
+            endpoint = self._direct_endpoint(unquote(raw.decode("latin-1")))
         return endpoint
 
     def on_body(self, body: bytes) -> None:
@@ -167,10 +132,12 @@ class Protocol(HttpToolsProtocol):
         elif not exchange.response_complete:
             self._respond(exchange)
 
-    def _content_length(self) -> int:
+    def _content_length(self) -> int | None:
         for name, value in self.headers:
             if name == b"content-length":
                 return int(value)  # the parser has checked that it is a number
+            if name == b"transfer-encoding":
+                return None
         return 0
 
     def _refuse_beyond_limit(self, exchange: Exchange, size: int) -> None:
@@ -203,6 +170,9 @@ class Protocol(HttpToolsProtocol):
         except Exception:
             log.exception("a request failed")
             reply = INTERNAL_ERROR
+        finally:
+            if exchange.on_end is not None:
+                exchange.on_end()
         if reply is None:
             exchange.response_complete = True  # the caller has disconnected
         else:
@@ -210,7 +180,6 @@ class Protocol(HttpToolsProtocol):
 
     def _send(self, exchange: Exchange, reply: Reply) -> None:
         exchange.response_complete = True
-        self._answered += 1
         if not exchange.disconnected:
             name, value = reply.content_type
             self.transport.write(

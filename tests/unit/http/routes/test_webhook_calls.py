@@ -11,7 +11,8 @@ from koordpy.admission.chain import Chain
 from koordpy.admission.handler import AsyncValidatingHandler, Handler, Request
 from koordpy.http.routes.admission import webhooks
 from koordpy.http.server.application import Application
-from koordpy.http.server.limits import BodyMemory, LimitedProtocol, Limits
+from koordpy.http.server.limits import LimitedProtocol, Limits
+from koordpy.http.server.memory import Memory
 from tests.eventually import PATIENCE
 
 REVIEW = json.dumps({"request": {"uid": "u", "operation": "CREATE", "object": {}}}).encode()
@@ -46,6 +47,8 @@ class Pipe(asyncio.Transport):
     def write(self, data: Any) -> None:
         self.writes.append(bytes(data))
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
     def is_closing(self) -> bool:
         return False
 
@@ -56,7 +59,7 @@ def connection(*handlers: Handler) -> tuple[LimitedProtocol, Pipe]:
     app = Application("test", [], webhooks({"/hook": Chain("/hook", handlers)}))
     config = uvicorn.Config(app, lifespan="off", log_config=None, proxy_headers=False)
     protocol = LimitedProtocol(
-        config=config, server_state=ServerState(), app_state={}, limits=Limits(), memory=BodyMemory()
+        config=config, server_state=ServerState(), app_state={}, limits=Limits(), memory=Memory()
     )
     pipe = Pipe()
     protocol.connection_made(pipe)

@@ -5,12 +5,12 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI
 
 from koordpy.admission.review import MAX_BODY
 from koordpy.cluster.quota.topology import QuotaTopology
 from koordpy.http.routes import webhook_server
 from koordpy.http.routes.webhook_server import convert
+from koordpy.http.server.application import Application
 
 
 def review(*objects: dict[str, Any], version: str = "v1") -> bytes:
@@ -20,9 +20,9 @@ def review(*objects: dict[str, Any], version: str = "v1") -> bytes:
 
 
 def client() -> httpx.AsyncClient:
-    application = FastAPI()
     no_quotas: QuotaTopology | None = None
-    application.include_router(webhook_server.router(lambda: no_quotas))
+    routers = [webhook_server.router(lambda: no_quotas)]
+    application: Any = Application("webhooks", routers, {"/convert": webhook_server.Conversion()})
     transport = httpx.ASGITransport(app=application)
     return httpx.AsyncClient(transport=transport, base_url="http://webhooks")
 

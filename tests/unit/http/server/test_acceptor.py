@@ -2,9 +2,12 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from koordpy.http.server.acceptor import Acceptor
+from koordpy.lib import certificates, server_tls
 from tests.eventually import PATIENCE
 
 
@@ -78,3 +81,56 @@ async def test_a_closed_acceptor_takes_no_connection():
         await asyncio.sleep(0.02)
         assert not server.open
         writers[0].close()
+
+
+async def test_the_oldest_silent_connections_make_way_for_further_ones():
+    with bound() as listening:
+        server = Accepting(listening, limit=3)
+        opened: dict[Side, float] = {}
+        loop = asyncio.get_running_loop()
+
+        def waiting():
+            for side in server.open:
+                yield (0, opened.setdefault(side, loop.time() - 1)), side.transport.close
+
+        server.acceptor = Acceptor(
+            listening,
+            lambda: Side(server.open),
+            connections=server.open.__len__,
+            limit=3,
+            waiting=waiting,
+        )
+        server.acceptor.start(64)
+        silent = await callers(listening, 3)
+        await until(lambda: len(server.open) == 3)
+        first = set(server.open)
+        [newcomer] = await callers(listening, 1)
+        await until(lambda: bool(server.open - first))
+        for writer in (*silent, newcomer):
+            writer.close()
+        await until(lambda: not server.open)
+        await server.stop()
+
+
+async def test_an_unfinished_handshake_makes_way_for_further_connections(tmp_path):
+    certificates.ensure(tmp_path, ["127.0.0.1"], datetime.now(UTC))
+    with bound() as listening:
+        open_: set[Side] = set()
+        acceptor = Acceptor(
+            listening,
+            lambda: Side(open_),
+            connections=open_.__len__,
+            limit=3,
+            tls=server_tls.server_context(tmp_path),
+        )
+        acceptor.start(64)
+        silent = await callers(listening, 3)
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        async with asyncio.timeout(PATIENCE):
+            _, writer = await asyncio.open_connection(*listening.getsockname(), ssl=context)
+        await until(lambda: len(open_) == 1)
+        for each in (*silent, writer):
+            each.close()
+        acceptor.close()
+        await acceptor.wait_closed()

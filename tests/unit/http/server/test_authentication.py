@@ -182,3 +182,44 @@ async def test_tokens_with_odd_bytes_are_just_wrong(world: World) -> None:
     for token in (b"\xff\xfe", b"a" * 20_000, b'"}', b"a b"):
         answer = await world.http.get("/configz", headers={b"authorization": b"Bearer " + token})
         assert answer.status_code == 401
+
+
+async def test_invalid_tokens_cost_a_bounded_number_of_reviews_and_hinder_no_known_token(
+    world: World,
+) -> None:
+    assert (await world.get(token="alices-token")).status_code == 200
+    world.reviews.clear()
+    answers = [await world.get(token=f"guess-{number}") for number in range(200)]
+    assert {answer.status_code for answer in answers} == {401, 429}
+    assert len(world.reviews) <= 20
+    assert answers[-1].text == "too many tokens are being reviewed; try again later\n"
+    world.clock.advance(CACHE_SECONDS - 1)
+    assert (await world.get(token="alices-token")).status_code == 200
+    assert (await world.get("/nowhere", token="alices-token")).status_code == 403
+
+
+async def test_a_known_token_is_reviewed_again_however_many_others_come(world: World) -> None:
+    assert (await world.get(token="alices-token")).status_code == 200
+    world.clock.advance(CACHE_SECONDS + 1)
+    for number in range(50):
+        await world.get(token=f"guess-{number}")
+    assert (await world.get(token="alices-token")).status_code == 200
+
+
+async def test_unknown_tokens_are_reviewed_again_after_a_while(world: World) -> None:
+    for number in range(50):
+        await world.get(token=f"guess-{number}")
+    assert (await world.get(token="alices-token")).status_code == 429
+    world.clock.advance(1)
+    assert (await world.get(token="alices-token")).status_code == 200
+
+
+async def test_a_refused_token_is_reviewed_once_for_all_paths(world: World) -> None:
+    for path in ("/configz", "/metrics", "/x"):
+        assert (await world.get(path, token="guess")).status_code == 401
+    assert len(world.reviews) == 1
+
+
+async def test_a_long_token_is_not_reviewed(world: World) -> None:
+    assert (await world.get(token="x" * 20_000)).status_code == 401
+    assert world.reviews == []
