@@ -81,9 +81,22 @@ def demo(obj: dict[str, Any], /, leave: bool, endpoints: Path | None, **options:
     story.run(console(), DemoOptions(**options), leave=leave, endpoints=endpoints)
 
 
-@cli.command()
-@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("certs"), show_default=True)
-@click.option("--host", multiple=True, default=("localhost", "127.0.0.1"), show_default=True)
+@cli.command(short_help="Generate a development CA and a server certificate.")
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path),
+    default=Path("certs"),
+    show_default=True,
+    help="Folder to write them to.",
+)
+@click.option(
+    "--host",
+    multiple=True,
+    default=("localhost", "127.0.0.1"),
+    show_default=True,
+    help="Host name or address that the certificate is for (may be given several times).",
+)
 def certs(directory: Path, host: tuple[str, ...]) -> None:
     """Generate or renew a development certificate authority and server certificate."""
     from datetime import UTC, datetime

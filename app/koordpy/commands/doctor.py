@@ -23,7 +23,7 @@ _RENAMED = {"webhooks": "admission", "qos": "agent"}
 _COLOURS = {"ok": "green", "note": "dim", "warning": "yellow", "problem": "red", "unknown": "magenta"}
 
 
-@click.command()
+@click.command(short_help="Check what a cluster lacks for koordpy.")
 @click.option(
     "--config", type=click.Path(path_type=Path), help="koordpy's KoordpyConfiguration, as deployed."
 )
@@ -40,7 +40,7 @@ _COLOURS = {"ok": "green", "note": "dim", "warning": "yellow", "problem": "red",
 @click.option(
     "--as", "user", default="", help="The user whose rights to review, e.g. koordpy's service account."
 )
-@click.option("--feature-gates", default="", help="A=true,B=false")
+@click.option("--feature-gates", default="", help="Feature gates to set, such as A=true,B=false.")
 @click.option("--all", "everything", is_flag=True, help="Also print what is as needed (text).")
 @cluster_options
 @output_option

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from koordpy.features.feature import Feature
 
 
-@click.command()
+@click.command(short_help="Show what each installed feature needs.")
 @click.option("--markdown", is_flag=True, help="Print the page docs/features.md.")
 @output_option
 def features(markdown: bool, output: Format) -> None:

@@ -14,7 +14,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 output_option = click.option(
     "--output", "-o", "output", type=click.Choice(FORMATS), default="text", help="How to print the result."
 )
-gates_option = click.option("--feature-gates", default="", help="A=true,B=false")
+gates_option = click.option(
+    "--feature-gates", default="", help="Feature gates to set, such as A=true,B=false."
+)
 namespace_option = click.option(
     "--namespace", "-n", default="default", show_default=True, help="The namespace of pods that name none."
 )

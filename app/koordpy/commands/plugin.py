@@ -16,7 +16,7 @@ def plugin() -> None:
     """Create the package of a new plugin, or measure a plugin."""
 
 
-@plugin.command()
+@plugin.command(short_help="Write the package of a new plugin.")
 @click.argument("kind", type=click.Choice(list(plugin_package.KINDS)))
 @click.argument("name")
 @click.option(
@@ -44,10 +44,18 @@ def new(kind: str, name: str, into: Path, validating: bool) -> None:
     click.echo(f"\nNext:\n  pip install -e {root} pytest pytest-asyncio\n  pytest {root}")
 
 
-@plugin.command()
+@plugin.command(short_help="Measure the time of a plugin's extension points.")
 @click.argument("name")
-@click.option("--nodes", type=click.IntRange(min=1), default=5000, show_default=True)
-@click.option("--calls", type=click.IntRange(min=10), default=200, show_default=True)
+@click.option(
+    "--nodes", type=click.IntRange(min=1), default=5000, show_default=True, help="Nodes of the cluster."
+)
+@click.option(
+    "--calls",
+    type=click.IntRange(min=10),
+    default=200,
+    show_default=True,
+    help="How often to call each extension point.",
+)
 @output_option
 def measure(name: str, nodes: int, calls: int, output: Format) -> None:
     """Call an installed scheduling plugin on a synthetic cluster and print each extension point's time."""

@@ -40,7 +40,7 @@ def profile() -> None:
     """Explain, preview and lint ClusterColocationProfiles."""
 
 
-@profile.command()
+@profile.command(short_help="Show what admission does to pods, and why.")
 @click.argument("pods", metavar="[NAMESPACE/POD]...", nargs=-1)
 @files_option("YAML of pods, workloads, profiles, namespaces, priority classes")
 @namespace_option
@@ -91,7 +91,7 @@ def explain(
         this.exit(FOUND)
 
 
-@profile.command()
+@profile.command(short_help="Show which pods a changed profile would change.")
 @files_option("YAML of new or changed profiles (and of namespaces and priority classes)", required=True)
 @click.option(
     "--pods",
@@ -105,7 +105,9 @@ def explain(
     is_flag=True,
     help="Assume that the profile controller runs with reconcileByDefault.",
 )
-@click.option("--limit", default=10, show_default=True, help="Workloads to print of each group (text).")
+@click.option(
+    "--limit", default=10, show_default=True, help="How many workloads of each group to print (text)."
+)
 @config_option
 @gates_option
 @cluster_options
@@ -152,7 +154,7 @@ def preview(
         this.exit(FOUND)
 
 
-@profile.command()
+@profile.command(short_help="Find profiles that conflict or break pods.")
 @files_option("YAML of profiles, namespaces, priority classes")
 @gates_option
 @cluster_options

@@ -26,7 +26,7 @@ def _process_options(command: F) -> F:
             "--kubeconfig", help="Kubeconfig file (default: $KUBECONFIG, ~/.kube/config, the pod's)."
         ),
         click.option("--context", "kube_context", help="Context of the kubeconfig."),
-        click.option("--feature-gates", default="", help="A=true,B=false"),
+        click.option("--feature-gates", default="", help="Feature gates to set, such as A=true,B=false."),
         click.option("--debug-bind", help="ADDRESS:PORT of health and debug API."),
     ):
         command = option(command)
@@ -98,7 +98,7 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
     _run(obj, options["config"], overrides, default=SERVING)
 
 
-@click.command()
+@click.command(short_help="Run the descheduler, the controllers, or both.")
 @_process_options
 @click.option("--parts", metavar="LIST", help="Parts to run, of: descheduler,controllers.")
 @_renamed("--descheduler", to="--parts descheduler", is_flag=True)
@@ -164,7 +164,7 @@ def worker(obj: dict[str, Any], /, **options: Any) -> None:
     _run(obj, options["config"], overrides, WORKER_DEBUG_PORT, always=("debug",), belongs=given)
 
 
-@click.command(cls=QOSFlagsCommand)
+@click.command(cls=QOSFlagsCommand, short_help="Run the node agent, which enforces QoS.")
 @_process_options
 @click.option("--node-name", help="This node's name (default: $NODE_NAME).")
 @click.pass_obj

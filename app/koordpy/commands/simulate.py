@@ -11,14 +11,14 @@ from .output import Format, console, emit
 from .progress import Progress, lasting
 
 
-@click.command()
+@click.command(short_help="Replay a workload on a simulated cluster.")
 @click.option(
     "-f",
     "--filename",
     "file",
     required=True,
     type=click.Path(path_type=Path),
-    help="A Scenario (docs/simulation.md).",
+    help="The Scenario to replay, such as `koordpy record` writes.",
 )
 @click.option(
     "--compare",
@@ -44,7 +44,7 @@ from .progress import Progress, lasting
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write tables and plots as one .html file that needs nothing else.",
 )
-@click.option("--seed", type=click.IntRange(min=0), help="Instead of the scenario's seed.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of random numbers, instead of the scenario's.")
 @click.option("--placements", is_flag=True, help="With -o json or yaml: list every pod's node.")
 @output_option
 @click.pass_obj
@@ -59,7 +59,11 @@ def simulate(
     placements: bool,
     output: Format,
 ) -> None:
-    """Replay a workload on a simulated cluster, with the production code on simulated time."""
+    """Replay a workload on a simulated cluster, with the production code on simulated time.
+
+    The tables compare the schedulers of the scenario, or the two of --compare: how long pods waited for a
+    node, how full and how hot the nodes were.
+    """
     from koordpy.main import set_up_logging
     from koordpy.simulation import page as page_of_results
     from koordpy.simulation import plots as drawing

@@ -20,15 +20,21 @@ _NOT_ALL: Final = 3
 """The exit code when a pod would not be placed."""
 
 
-@click.command()
+@click.command(short_help="Show where pods would be placed, and why.")
 @files_option("File with a pod or a workload (Deployment, ReplicaSet, StatefulSet, Job)", required=True)
 @click.option("--count", type=click.IntRange(min=1), help="The number of pods, instead of the workload's.")
 @click.option(
     "--admission/--no-admission",
     default=None,
-    help="Require the webhooks' changes first, or skip them (default: apply if webhooks are served).",
+    help="Apply the webhooks' changes first, or do not (default: if that koordpy serves webhooks).",
 )
-@click.option("--top", type=click.IntRange(1, 100), default=3, show_default=True, help="Best nodes to show.")
+@click.option(
+    "--top",
+    type=click.IntRange(1, 100),
+    default=3,
+    show_default=True,
+    help="How many of the best nodes to show for each pod.",
+)
 @click.option("--namespace", "-n", default="", help="The namespace of pods and workloads that name none.")
 @server_option
 @output_option
