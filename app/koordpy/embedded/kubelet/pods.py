@@ -162,7 +162,7 @@ class PodKubelets:
         return known
 
     async def _continue(self, pod: Pod, known: _Known) -> float | None:
-        """Do what is due for a pod that nobody deleted, and report it."""
+        """Do what is due for a pod that is not being deleted, and report it."""
         now = self._clock.monotonic() - self._zero
         run = known.run
         if known.is_done:
