@@ -102,3 +102,14 @@ async def test_a_strategic_merge_of_long_lists_takes_no_step_for_each_pair() -> 
         strategic_merge.apply(
             {"spec": {"containers": containers}}, {"spec": {"containers": deletions}}, "Pod"
         )
+
+
+@pytest.mark.parametrize(("size", "content_type"), [(10, "application/yaml"), (100_000, "application/json")])
+async def test_a_long_answer_is_not_written_as_yaml(size: int, content_type: str) -> None:
+    server = ApiServer()
+    await server.load()
+    body = json.dumps({"metadata": {"name": "a"}, "data": {"a": "x" * size}})
+    assert (await send(server, body, "application/json"))[0] == 201
+    answer = server.handle(Request("GET", CONFIG_MAPS + b"/a", {b"accept": b"application/yaml"}, b""))
+    assert isinstance(answer, Response)
+    assert answer.content_type == content_type

@@ -85,10 +85,15 @@ def partial(document: Document) -> Document:
     return {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": document.get("metadata", {})}
 
 
+_LONGEST_YAML = 64 << 10
+
+
 def respond(
     form: Form, body: bytes, status: int = 200, headers: tuple[tuple[str, str], ...] = ()
 ) -> Response:
-    """Return the answer with a body that is JSON so far."""
+    """Return the answer with a body that is JSON so far; a long one stays so: YAML is slow to write."""
+    if form.yaml and len(body) > _LONGEST_YAML:
+        return Response(body, status, "application/json", headers)
     if form.yaml:
         body = yaml.safe_dump(msgspec.json.decode(body), sort_keys=False).encode()
     return Response(body, status, form.content_type, headers)
