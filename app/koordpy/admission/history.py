@@ -1,11 +1,15 @@
 """The last admissions of a process, to show afterwards what a webhook did to a pod."""
 
-from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
+
+from koordpy.lib.bounded_records import BoundedRecords
+
+MAX_BYTES: Final = 12 << 20
+"""The budget of the record."""
 
 _LONGEST_PATCH: Final = 256 * 1024
 _LONGEST_TEXT: Final = 4096
@@ -26,6 +30,12 @@ class Admission(NamedTuple):
     message: str
     patch: bytes
     seconds: float
+
+    @property
+    def size(self) -> int:
+        """Bytes, by estimate."""
+        texts = len(self.uid) + len(self.operation) + len(self.namespace) + len(self.name) + len(self.message)
+        return 1000 + len(self.patch) + texts
 
     @property
     def is_large(self) -> bool:
@@ -58,11 +68,12 @@ class History:
     """A bounded record of admissions; the oldest is dropped first."""
 
     def __init__(self, size: int = 256) -> None:
-        self._admissions: deque[Admission] = deque(maxlen=size)
+        self._admissions = BoundedRecords[Admission]("admissions", MAX_BYTES, size)
 
     def add(self, admission: Admission) -> None:
         """Record an admission. Large values are truncated, because clients determine their size."""
-        self._admissions.append(admission.shortened() if admission.is_large else admission)
+        kept = admission.shortened() if admission.is_large else admission
+        self._admissions.append(kept, kept.size)
 
     def __len__(self) -> int:
         return len(self._admissions)

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections import OrderedDict, deque
+from collections import deque
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,6 +18,7 @@ from prometheus_client import Counter
 from koordpy.api.core import Event, EventSeries, ObjectReference
 from koordpy.api.meta import KubeObject, ObjectMeta, format_micro_time
 from koordpy.api.scheme import resource_of
+from koordpy.lib.bounded_lru import BoundedLru
 from koordpy.lib.clock import Clock, SystemClock
 
 from .client import FIELD_MANAGER, Client
@@ -36,6 +37,9 @@ BURST, REFILL = 25, 300.0
 """Rate limit per object: burst, and seconds per event (client-go's spam filter)."""
 
 QUEUE, KNOWN = 1000, 4096
+KNOWN_BYTES = 8 << 20
+"""The budget of events that are remembered, besides their number; names and notes are of tenants."""
+
 _SWEEP = 30.0
 
 RECORDED = Counter("koordpy_events_recorded_total", "Events written to the API server.", ["reason"])
@@ -83,8 +87,9 @@ class Recorder:
         self._instance = (instance or f"{controller}-{socket.gethostname()}")[:128]
         self._clock = clock or SystemClock()
         self._queue: deque[_Known] = deque()
-        self._known: OrderedDict[_Key, _Known] = OrderedDict()
-        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self._known: BoundedLru[_Key, _Known] = BoundedLru("events", KNOWN_BYTES, max_entries=KNOWN)
+        self._buckets: BoundedLru[str, _Bucket]
+        self._buckets = BoundedLru("event_rates", KNOWN_BYTES // 4, max_entries=KNOWN)
         self._arrived = asyncio.Event()
 
     def event(
@@ -106,11 +111,11 @@ class Recorder:
         )
         if self._by_note:
             key += (note,)
-        known = self._known.get(key)
+        known = self._known.peek(key)
         if known is not None and now - known.last_seen < SERIES_ENDS:
             known.count += 1
             known.last_seen, known.last_seen_at = now, moment
-            self._known.move_to_end(key)
+            self._known.get(key)  # the most recently used one
             if known.count == 2:
                 self._enqueue(known)
             return
@@ -129,9 +134,8 @@ class Recorder:
             note=truncate(note),
             type=type_,
         )
-        self._known[key] = fresh = _Known(event, 1, now, now, moment)
-        if len(self._known) > KNOWN:
-            self._known.popitem(last=False)
+        fresh = _Known(event, 1, now, now, moment)
+        self._known.put(key, fresh, 3000 + 2 * len(event.note) + 4 * sum(map(len, key)))
         self._enqueue(fresh)
 
     async def run(self) -> None:
@@ -159,11 +163,10 @@ class Recorder:
         self._arrived.set()
 
     def _allowed(self, who: str, now: float) -> bool:
-        bucket = self._buckets.get(who)
+        bucket = self._buckets.peek(who)
         if bucket is None:
-            bucket = self._buckets[who] = _Bucket(BURST, now)
-            if len(self._buckets) > KNOWN:
-                self._buckets.popitem(last=False)
+            bucket = _Bucket(BURST, now)
+            self._buckets.put(who, bucket, 300 + len(who))
         bucket.tokens = min(BURST, bucket.tokens + (now - bucket.filled_at) / REFILL)
         bucket.filled_at = now
         if bucket.tokens < 1:
@@ -174,13 +177,13 @@ class Recorder:
     def _sweep(self) -> None:
         """Write counts of series that have ended or were last written long ago."""
         now = self._clock.monotonic()
-        for key, known in list(self._known.items()):
+        for key, known in self._known.items():
             ended = now - known.last_seen >= SERIES_ENDS
             due = ended or now - known.written_at >= HEARTBEAT
             if due and known.written and known.count > known.written:
                 self._queue.append(known)
             if ended:
-                del self._known[key]
+                self._known.pop(key)
 
     async def _write(self, known: _Known) -> None:
         count, first = known.count, known.written == 0

@@ -43,6 +43,10 @@ class BoundedLru(Generic[K, V]):
         """Yield the values, the least recently used first."""
         return (value for value, _ in self._entries.values())
 
+    def items(self) -> list[tuple[K, V]]:
+        """Return keys and values, the least recently used first; the map may change meanwhile."""
+        return [(key, value) for key, (value, _) in self._entries.items()]
+
     def get(self, key: K) -> V | None:
         """Return the value of a key, which is now the most recently used one."""
         entry = self._entries.get(key)

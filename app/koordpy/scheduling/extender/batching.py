@@ -14,7 +14,6 @@ and only if each pod fills its node.
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +23,8 @@ import numpy as np
 from koordpy.api.core import Pod
 from koordpy.cluster.columns import Bool, Int64
 from koordpy.cluster.nodes import NodeSet, NodeTable
+from koordpy.lib.bounded_lru import BoundedLru
+from koordpy.lib.deep_size import deep_size
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.framework.metrics import BATCH_ATTEMPTS, counter
 from koordpy.scheduling.interface.cycle_state import PLACED, CycleState
@@ -51,6 +52,9 @@ LEFT_ALONE = 32
 
 WORKLOADS = 64
 """Signatures that are remembered; with 5,000 nodes each may hold a megabyte for a moment."""
+
+SIGNATURE_BYTES = 4 << 20
+"""The budget of the signatures, which have what tenants write."""
 
 
 class Ranking:
@@ -157,7 +161,8 @@ class Batches:
         self._profiles, self._chooser = profiles, chooser
         self._nodes, self._nominator = handle.nodes, handle.nominator
         self._clock, self._rng = handle.clock, handle.rng
-        self._workloads: OrderedDict[Hashable, _Workload] = OrderedDict()
+        self._workloads: BoundedLru[Hashable, _Workload]
+        self._workloads = BoundedLru("workloads", SIGNATURE_BYTES, max_entries=WORKLOADS)
         for name in profiles.frameworks:
             whole = profiles.whole_of(name)
             if whole is not None and whole.signer.silent:
@@ -203,17 +208,14 @@ class Batches:
     def _workload(self, signature: Hashable) -> _Workload:
         workload = self._workloads.get(signature)
         if workload is None:
-            workload = self._workloads[signature] = _Workload()
-            if len(self._workloads) > WORKLOADS:
-                self._workloads.popitem(last=False)
-        else:
-            self._workloads.move_to_end(signature)
+            workload = _Workload()
+            self._workloads.put(signature, workload, 500 + deep_size(signature, self._workloads.largest))
         return workload
 
     def _forget_old(self) -> None:
         """Drop rankings that are too old to be used, because they are large."""
         latest = self._clock.monotonic() - SECONDS
-        for workload in self._workloads.values():
+        for workload in self._workloads:
             if workload.found_at < latest:
                 workload.ranking = None
 

@@ -524,4 +524,4 @@ def test_old_rankings_are_dropped() -> None:
         for i in range(2):
             named(made, pod_document(f"p{cpu}-{i}", cpu=cpu), names_of(BUSY))
         clock.advance(SECONDS + 0.01)
-    assert [workload.ranking is None for workload in batches._workloads.values()] == [True, True, False]
+    assert [workload.ranking is None for workload in batches._workloads] == [True, True, False]
