@@ -20,6 +20,7 @@ from .previewer import Group, Preview, Previewer
 from .webhooks import Webhooks
 
 _LONGEST_VALUE = 100
+_SHOWN_EVERY = 100
 
 
 async def preview(
@@ -59,8 +60,14 @@ async def preview(
 
 
 async def _take_all(previewer: Previewer, pods: AsyncIterator[dict[str, Any]]) -> None:
-    async for pod in pods:
-        previewer.take(pod)
+    """Preview the pods, with their number so far on standard error if that is a terminal."""
+    to, taken = Console(stderr=True), 0
+    with to.status("previewing pods") as status:
+        async for pod in pods:
+            previewer.take(pod)
+            taken += 1
+            if to.is_terminal and taken % _SHOWN_EVERY == 0:
+                status.update(f"previewing pods: {taken:,} so far")
 
 
 def show(to: Console, found: Preview, *, limit: int) -> None:
