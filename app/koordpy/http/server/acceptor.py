@@ -35,7 +35,7 @@ _TLS_RECEIVED: Final = 32 * 1024
 """Bytes that the kernel keeps of what a TLS connection has received. The event loop keeps a buffer for each
 TLS connection, which becomes as large as the most that it ever read at once."""
 
-_GRACE_SECONDS: Final = 0.1
+_GRACE_SECONDS: Final = 0.05
 """How long a connection may wait for its caller before it can be closed for others."""
 
 Waiting = tuple[tuple[int, float], Callable[[], None]]

@@ -27,7 +27,7 @@ from .memory import Memory
 
 log = logging.getLogger(__name__)
 
-_BACKLOG: Final = 2048
+_BACKLOG: Final = 4096
 _CHECK_SECONDS: Final = 1.0
 
 
