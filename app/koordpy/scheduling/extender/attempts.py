@@ -16,7 +16,7 @@ from koordpy.lib.byte_budget import ByteBudget
 from koordpy.lib.clock import Clock
 from koordpy.scheduling.cycle.placement import Placement
 from koordpy.scheduling.explain.decisions import Decision
-from koordpy.scheduling.explain.remembered_pod import POD_FACTOR, remembered
+from koordpy.scheduling.explain.remembered_pod import POD_FACTOR
 from koordpy.scheduling.framework.framework import Framework
 from koordpy.scheduling.interface.cycle_state import CycleState
 from koordpy.scheduling.interface.outcome import Scores
@@ -91,9 +91,9 @@ class Attempt:
         """Let go of everything that a bind call, or another prioritize call, can find out again."""
         self.shed()
         self.state = self.framework.new_state()
-        self.pod = remembered(self.pod)
         self.is_condensed = True
         self.decision.condense()
+        self.pod = self.decision.pod  # only the pod's identity by now
 
 
 @dataclass(slots=True)
