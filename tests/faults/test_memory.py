@@ -114,7 +114,7 @@ def ssl_for_tests() -> ssl.SSLContext:
 
 
 def settings(folder: Path, server: str, ports: dict[str, int], parts: tuple[str, ...]) -> dict[str, Any]:
-    profiles = data.deploy("kustomize", "components", "reservations", "koordpy-profiles.yaml")
+    profiles = data.deploy("kustomize", "components", "reservations", "koordpy-profiles-reservations.yaml")
     return {
         "apiVersion": "config.koordpy.dev/v1alpha1",
         "kind": "KoordpyConfiguration",
