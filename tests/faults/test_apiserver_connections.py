@@ -197,3 +197,26 @@ async def test_a_client_that_reads_nothing_for_a_minute_is_cut() -> None:
         await eventually(lambda: any(c.stuck_since is not None for c in connections))
         connections.sweep(asyncio.get_running_loop().time() + 65)
         assert not [c for c in connections if c.stuck_since is not None]
+
+
+async def test_small_requests_are_answered_between_large_lists() -> None:
+    async with serving() as (server, _):
+        for number in range(12):
+            document = {"metadata": {"name": f"large-{number}"}, "data": {"text": "x" * 500_000}}
+            assert (await exchange(server, post(json.dumps(document).encode(), IS_JSON)))[0] == 201
+        order: list[str] = []
+
+        async def list_all(number: int) -> None:
+            reader, writer = await connect(server)
+            writer.write(f"GET {MAPS} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+            assert len(await reader.read()) > 6_000_000
+            order.append("list")
+            writer.close()
+
+        async def check() -> None:
+            await asyncio.sleep(0.05)  # all lists were requested by then
+            assert (await exchange(server, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"))[0] == 200
+            order.append("check")
+
+        await asyncio.gather(*(list_all(number) for number in range(60)), check())
+        assert order.index("check") < 55

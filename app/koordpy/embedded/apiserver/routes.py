@@ -2,12 +2,14 @@
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from . import errors
 from .attributes import Attributes, attributes
 from .catalog import Catalog, Served
 from .discovery import Discovery
+from .turns import Turns
 from .verbs import containers
 from .verbs.binding import Binder
 from .verbs.deleting import Deleter
@@ -54,6 +56,7 @@ class Router:
         tokens: Tokens,
         problems: Callable[[], Mapping[str, str]],
     ) -> None:
+        self._turns = Turns()
         self._problems = problems
         self._catalog = catalog
         self._discovery = discovery
@@ -142,9 +145,10 @@ class Router:
             return self._reader.one(request, served, target.namespace, target.name)
         if target.name:
             raise errors.bad_request("watch of one object: use fieldSelector=metadata.name=NAME")
-        if watching:
-            return self._watcher.watch(request, served, target.namespace)
-        return self._reader.many(request, served, target.namespace)
+        answer = self._watcher.watch if watching else self._reader.many
+        if self._turns.needs_one(served.table):
+            return self._turns.take(partial(answer, request, served, target.namespace))
+        return answer(request, served, target.namespace)
 
     def _write(self, request: Request, target: Target) -> Coroutine[Any, Any, Answer]:
         served, method = target.served, request.method

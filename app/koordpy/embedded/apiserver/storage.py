@@ -160,6 +160,8 @@ class Table:
         self._keys: list[str] = []
         self._uids: dict[str, str] = {}
         self._events: list[Event] = []
+        self.stored_bytes = 0
+        """What the objects take."""
         self.history_bytes = 0
         """What the history takes."""
         revisions.join(self)
@@ -225,6 +227,7 @@ class Table:
         revision = int(document["metadata"]["resourceVersion"])
         record = self._records[key] = self._record(key, document, revision)
         self._revisions.stored_bytes += len(record.raw)
+        self.stored_bytes += len(record.raw)
         self._uids[record.uid] = key
         insort(self._keys, key)
 
@@ -241,6 +244,8 @@ class Table:
         )
 
     def _commit(self, event: Event) -> None:
+        self.stored_bytes += len(event.record.raw) if event.type != "DELETED" else 0
+        self.stored_bytes -= len(event.previous.raw) if event.previous is not None else 0
         self._events.append(event)
         self.history_bytes += event.size
         self._revisions.grew(event.size)
