@@ -1,8 +1,9 @@
-"""Events (events.k8s.io/v1) about objects, recorded without blocking the reporter.
+"""Events (events.k8s.io/v1, or v1) about objects, recorded without blocking the reporter.
 
 Repetitions become a series, as in client-go: an equal event about the same object within six minutes raises a
-count that is written immediately the first time, then every half hour and at the end. Events about an object
-with too many of them are suppressed for a while. Events beyond the limits are dropped and counted.
+count that is written immediately the first time, then every half hour and at the end; with v1, at every
+repetition. Events about an object with too many of them are suppressed for a while. Events beyond the limits
+are dropped and counted.
 """
 
 import asyncio
@@ -12,12 +13,14 @@ import socket
 from collections import deque
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
+import msgspec
 from prometheus_client import Counter
 
 from koordpy.api.core import Event, EventSeries, ObjectReference
-from koordpy.api.meta import KubeObject, ObjectMeta, format_micro_time
-from koordpy.api.scheme import resource_of
+from koordpy.api.meta import KubeObject, ObjectMeta, format_micro_time, format_time
+from koordpy.api.scheme import Resource, resource_of
 from koordpy.lib.bounded_lru import BoundedLru
 from koordpy.lib.clock import Clock, SystemClock
 
@@ -45,6 +48,8 @@ _SWEEP = 30.0
 RECORDED = Counter("koordpy_events_recorded_total", "Events written to the API server.", ["reason"])
 DROPPED = Counter("koordpy_events_dropped_total", "Events that were not written.", ["cause"])
 
+CORE = Resource("", "v1", "events", "Event", True, Event)
+
 _Key = tuple[str, ...]
 
 
@@ -54,8 +59,8 @@ class _Known:
 
     event: Event
     count: int
-    first_seen: float
     last_seen: float
+    first_seen_at: datetime
     last_seen_at: datetime
     written: int = 0
     written_at: float = 0.0
@@ -70,7 +75,8 @@ class _Bucket:
 class Recorder:
     """Reports events in the name of `controller`. Call `event` from anywhere; `run` writes them.
 
-    `by_note`: events with other notes are other events, as those of kube-controller-manager and kubelets.
+    `core`: write v1 events, as kube-controller-manager and kubelets do, which have `firstTimestamp`,
+    `lastTimestamp` and `count`; those with other notes are other events.
     """
 
     def __init__(
@@ -80,9 +86,9 @@ class Recorder:
         controller: str = FIELD_MANAGER,
         instance: str | None = None,
         clock: Clock | None = None,
-        by_note: bool = False,
+        core: bool = False,
     ) -> None:
-        self._by_note = by_note
+        self._core = core
         self._client, self._controller = client, controller
         self._instance = (instance or f"{controller}-{socket.gethostname()}")[:128]
         self._clock = clock or SystemClock()
@@ -109,17 +115,17 @@ class Recorder:
         key = (type_, reason, action or reason, target.kind, target.namespace, target.name, target.uid) + (
             (other.kind, other.namespace, other.name, other.uid) if other else ()
         )
-        if self._by_note:
+        if self._core:
             key += (note,)
         known = self._known.peek(key)
         if known is not None and now - known.last_seen < SERIES_ENDS:
             known.count += 1
             known.last_seen, known.last_seen_at = now, moment
             self._known.get(key)  # the most recently used one
-            if known.count == 2:
+            if known.count == 2 or (self._core and self._allowed(_who(target), now)):
                 self._enqueue(known)
             return
-        if not self._allowed(f"{target.kind}/{target.namespace}/{target.name}/{target.uid}", now):
+        if not self._allowed(_who(target), now):
             DROPPED.labels("rate").inc()
             return
         event = Event(
@@ -134,7 +140,7 @@ class Recorder:
             note=truncate(note),
             type=type_,
         )
-        fresh = _Known(event, 1, now, now, moment)
+        fresh = _Known(event, 1, now, moment, moment)
         self._known.put(key, fresh, 3000 + 2 * len(event.note) + 4 * sum(map(len, key)))
         self._enqueue(fresh)
 
@@ -192,11 +198,18 @@ class Recorder:
         try:
             if first:
                 event.series = series if count > 1 else None
-                await self._client.create(event)
+                if self._core:
+                    await self._client.create_raw(CORE, event.metadata.namespace, _core_event(known))
+                else:
+                    await self._client.create(event)
             elif count > known.written:
-                patch = {"series": {"count": count, "lastObservedTime": series.last_observed_time}}
                 meta = event.metadata
-                await self._client.patch(Event, meta.namespace, meta.name, patch)
+                if self._core:
+                    patch: dict[str, Any] = {"count": count, "lastTimestamp": format_time(known.last_seen_at)}
+                    await self._client.patch_raw(CORE, meta.namespace, meta.name, patch)
+                else:
+                    patch = {"series": {"count": count, "lastObservedTime": series.last_observed_time}}
+                    await self._client.patch(Event, meta.namespace, meta.name, patch)
             else:
                 return
         except NotFound as error:
@@ -230,6 +243,33 @@ def reference(obj: KubeObject) -> ObjectReference:
         uid=meta.uid,
         resource_version=meta.resource_version,
     )
+
+
+def _who(target: ObjectReference) -> str:
+    """Return by what events about an object are limited."""
+    return f"{target.kind}/{target.namespace}/{target.name}/{target.uid}"
+
+
+def _core_event(known: _Known) -> dict[str, Any]:
+    """Return an event as one of the core group."""
+    event, meta = known.event, known.event.metadata
+    found = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"namespace": meta.namespace, "name": meta.name},
+        "involvedObject": msgspec.to_builtins(event.regarding),
+        "reason": event.reason,
+        "message": event.note,
+        "type": event.type,
+        "source": {"component": event.reporting_controller},
+        "reportingComponent": event.reporting_controller,
+        "firstTimestamp": format_time(known.first_seen_at),
+        "lastTimestamp": format_time(known.last_seen_at),
+        "count": known.count,
+    }
+    if event.related is not None:
+        found["related"] = msgspec.to_builtins(event.related)
+    return found
 
 
 def truncate(note: str, mark: str = "...") -> str:

@@ -22,11 +22,11 @@ POD = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u", resource_versio
 class Recording:
     """A recorder, its clock, and its writes."""
 
-    def __init__(self, server: RawServer) -> None:
+    def __init__(self, server: RawServer, core: bool = False) -> None:
         self.server = server
         self.clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
         self.client = Client(Connection.to(Access(server.url)), attempts=1)
-        self.recorder = Recorder(self.client, instance="me", clock=self.clock)
+        self.recorder = Recorder(self.client, instance="me", clock=self.clock, core=core)
 
     async def written(self) -> list[tuple[str, dict[str, Any]]]:
         """Flush, and return the requests of this flush."""
@@ -36,12 +36,12 @@ class Recording:
 
 
 @asynccontextmanager
-async def recording(code: int = 201) -> AsyncIterator[Recording]:
+async def recording(code: int = 201, *, core: bool = False) -> AsyncIterator[Recording]:
     async def answer(exchange: Exchange) -> None:
         await exchange.reply(code, exchange.request.body if code < 300 else status(code, "No"))
 
     async with RawServer(answer) as server:
-        it = Recording(server)
+        it = Recording(server, core)
         yield it
         await it.client.close()
 
@@ -79,6 +79,54 @@ async def test_event_names_object_reporter_and_reason() -> None:
         "note": "no node",
         "type": "Warning",
     }
+
+
+async def test_core_event_has_its_times_and_its_count() -> None:
+    async with recording(core=True) as it:
+        it.recorder.event(POD, NORMAL, "Started", "Started container web")
+        [(method, event)] = await it.written()
+        assert method == "POST"
+        assert it.server.requests[0].target == "/api/v1/namespaces/ns/events?fieldManager=koordpy"
+        assert event["metadata"].pop("name").startswith("p.")
+        assert event == {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"namespace": "ns"},
+            "involvedObject": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "namespace": "ns",
+                "name": "p",
+                "uid": "u",
+                "resourceVersion": "7",
+            },
+            "reason": "Started",
+            "message": "Started container web",
+            "type": "Normal",
+            "source": {"component": "koordpy"},
+            "reportingComponent": "koordpy",
+            "firstTimestamp": "2026-01-01T00:00:00Z",
+            "lastTimestamp": "2026-01-01T00:00:00Z",
+            "count": 1,
+        }
+        for count in (2, 3):
+            it.clock.advance(60)
+            it.recorder.event(POD, NORMAL, "Started", "Started container web")
+            [(method, patch)] = await it.written()
+            assert method == "PATCH"
+            assert patch == {"count": count, "lastTimestamp": f"2026-01-01T00:0{count - 1}:00Z"}
+
+
+async def test_repetitions_of_a_core_event_are_muted_as_other_events_are() -> None:
+    async with recording(core=True) as it:
+        writes = 0
+        for _ in range(100):
+            it.recorder.event(POD, WARNING, "BackOff", "restarting failed container")
+            writes += len(await it.written())
+        assert writes < 30
+        it.clock.advance(361)
+        [(_, patch)] = await it.written()
+        assert patch["count"] == 100
 
 
 async def test_event_about_a_cluster_scoped_object_is_in_the_default_namespace() -> None:

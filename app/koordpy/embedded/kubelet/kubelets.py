@@ -54,7 +54,7 @@ class Kubelets:
         self.usage = Usage()
         self._runtime = MeasuredRuntime(client, self.usage)
         network = self._network = Network()
-        self._recorder = Recorder(client, controller="kubelet", clock=clock, by_note=True)
+        self._recorder = Recorder(client, controller="kubelet", clock=clock, core=True)
         self._heartbeats = Heartbeats(self._nodes, client, clock, network, rng=rng)
         self._nodes.subscribe(self._joined, self._changed, self._left)
         self._kubelets = PodKubelets(

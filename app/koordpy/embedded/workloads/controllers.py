@@ -94,7 +94,7 @@ class WorkloadControllers:
 
     def _recorder(self, name: str) -> Recorder:
         return self._recorders.setdefault(
-            name, Recorder(self._client, controller=name, clock=self._clock, by_note=True)
+            name, Recorder(self._client, controller=name, clock=self._clock, core=True)
         )
 
     async def _catch_up(self, *types: type[KubeObject]) -> None:
