@@ -19,6 +19,7 @@ from typing import Protocol
 
 from koordpy import __version__
 from koordpy.lib.http1 import HttpClient, Response, StreamingResponse, header_block
+from koordpy.lib.nearest import suggestion
 
 log = logging.getLogger(__name__)
 
@@ -305,7 +306,7 @@ def kubeconfig_loader(path: str | None, context: str | None) -> Loader:
                     current
                 )  # runs an exec plugin again when its token is about to expire
         except (ConfigException, OSError, YAMLError) as error:
-            raise ConnectionConfigError(f"kubeconfig {path or _kubeconfigs()}: {error}") from None
+            raise ConnectionConfigError(kubeconfig_error(path, context, error)) from None
         except Exception as error:  # the official client raises anything for fields of wrong types
             told = f"not a kubeconfig ({type(error).__name__}: {error})"
             raise ConnectionConfigError(f"kubeconfig {path or _kubeconfigs()}: {told}") from None
@@ -322,6 +323,25 @@ def kubeconfig_loader(path: str | None, context: str | None) -> Loader:
         )
 
     return load
+
+
+def kubeconfig_error(path: str | None, context: str | None, error: Exception) -> str:
+    """Return what is wrong with a kubeconfig, where the official client says it in its own terms."""
+    from kubernetes.config import ConfigException, list_kube_config_contexts
+
+    prefix = f"kubeconfig {path or _kubeconfigs()}"
+    named = path or os.environ.get("KUBECONFIG") or "~/.kube/config"
+    if not any(Path(file).expanduser().exists() for file in named.split(os.pathsep) if file):
+        return f"{prefix}: no such file; KUBECONFIG or --kubeconfig names the right one"
+    if context is not None:
+        try:
+            found, _ = list_kube_config_contexts(path)  # type: ignore[no-untyped-call]
+        except (ConfigException, OSError):
+            found = []
+        contexts = [str(each["name"]) for each in found]
+        if contexts and context not in contexts:
+            return f"{prefix}: it has no context {context}; {suggestion(context, contexts)}"
+    return f"{prefix}: {error}"
 
 
 def _kubeconfigs() -> str:

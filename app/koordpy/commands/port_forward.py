@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from koordpy.cluster.connection import kubeconfig_error
+
 from .options import Failure
 
 _BUFFER: Final = 64 << 10
@@ -100,7 +102,7 @@ def api_client(kubeconfig: str | None, context: str | None) -> Any:
     import kubernetes
 
     # The package reads the variable when it is imported.
-    kubeconfig = kubeconfig or os.environ.get("KUBECONFIG")
+    given, kubeconfig = kubeconfig, kubeconfig or os.environ.get("KUBECONFIG")
     configuration = kubernetes.client.Configuration()
     try:
         if kubeconfig is None and context is None and not _DEFAULT.exists():
@@ -110,8 +112,6 @@ def api_client(kubeconfig: str | None, context: str | None) -> Any:
             load = kubernetes.config.load_kube_config
             load(kubeconfig, context, client_configuration=configuration)
     except (kubernetes.config.ConfigException, OSError) as error:
-        raise Failure(
-            f"kubeconfig {kubeconfig or os.environ.get('KUBECONFIG', '~/.kube/config')}: {error}"
-        ) from None
+        raise Failure(kubeconfig_error(given, context, error)) from None
     configuration.retries = False
     return kubernetes.client.ApiClient(configuration)

@@ -1,6 +1,7 @@
 """The server and credentials of connections, and the reload of credentials."""
 
 import json
+import re
 import ssl
 import stat
 from datetime import UTC, datetime, timedelta
@@ -150,8 +151,21 @@ async def test_kubeconfig_gives_server_and_token_of_a_context(tmp_path: Path) ->
             connection = Connection.from_kubeconfig(str(file), context)
             assert (await connection.request("GET", "/")).body == token
             await connection.close()
-    with pytest.raises(ConnectionConfigError, match="nowhere"):
-        Connection.from_kubeconfig(str(file), "nowhere")
+    for context, told in (("nowhere", "expected one of "), ("othre", "did you mean other?")):
+        with pytest.raises(ConnectionConfigError, match=f"it has no context {context}; {re.escape(told)}"):
+            Connection.from_kubeconfig(str(file), context)
+
+
+def test_kubeconfig_that_does_not_exist_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    with pytest.raises(ConnectionConfigError, match=r"^kubeconfig ~/\.kube/config: no such file; "):
+        Connection.from_kubeconfig()
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/a:{tmp_path}/b")
+    with pytest.raises(
+        ConnectionConfigError, match=r"^kubeconfig \$KUBECONFIG \(.*/a:.*/b\): no such file; "
+    ):
+        Connection.from_kubeconfig()
 
 
 async def test_exec_plugin_is_run_again_when_its_token_is_refused(tmp_path: Path) -> None:
