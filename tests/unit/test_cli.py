@@ -65,6 +65,13 @@ def test_explain_shows_matches_skips_and_changes_offline():
     assert "\x1b[" not in done.stdout
 
 
+def test_explain_names_where_profiles_come_from_when_the_files_have_none():
+    pod = "kind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: c}]}\n"
+    done = koordpy("profile", "explain", "-f", "-", stdin=pod)
+    assert done.returncode == 0, done.stderr
+    assert "no ClusterColocationProfile in the files: add some with -f, or a cluster's with" in done.stdout
+
+
 def test_explain_prints_the_patch_and_what_validation_says():
     done = koordpy("profile", "explain", "-f", "-", stdin=PROFILE)
     assert "patch, 1 operation:" in done.stdout

@@ -23,6 +23,8 @@ from .webhooks import Webhooks
 
 MUTATE, VALIDATE = "/mutate-pod", "/validate-pod"
 
+_NOT_GIVEN = "in the files: add some with -f, or a cluster's with --context or --kubeconfig"
+
 _MARKS = {"add": ("+", "green"), "remove": ("-", "red"), "replace": ("~", "yellow")}
 
 
@@ -101,14 +103,14 @@ async def explain(
     return [explainer.explain(pod, namespace) for pod in (*given, *existing)]
 
 
-def show(to: Console, found: Sequence[AdmissionExplanation]) -> None:
-    """Print explanations as text."""
+def show(to: Console, found: Sequence[AdmissionExplanation], *, only_files: bool = False) -> None:
+    """Print explanations as text; `only_files`: no cluster's profiles count."""
     for number, item in enumerate(found):
         if number:
             to.print()
         to.print(f"[bold]{item.kind} {item.namespace}/{escape(item.name)}[/bold]")
         if not item.rules:
-            to.print("  no ClusterColocationProfile is known")
+            to.print(f"  no ClusterColocationProfile {_NOT_GIVEN if only_files else 'is known'}")
         for rule in item.rules:
             mark = "[green]matches[/green]" if rule.applied else "[dim]skipped[/dim]"
             reason = f": {escape(rule.reason)}" if rule.reason else ""

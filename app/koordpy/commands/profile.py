@@ -80,13 +80,14 @@ def explain(
             pods=[_pod_name(pod) for pod in pods],
             namespace=namespace,
             webhooks=Webhooks.of(config, feature_gates),
-            access=Access(**access),
+            access=(given := Access(**access)),
         )
     )
     if not found:
         raise Failure(f"{', '.join(files)}: no pod or workload")
+    only_files = not (given.is_given or pods)
     plain = [item.model_dump(mode="json") for item in found]
-    emit(plain, output, lambda to: explaining.show(to, found))
+    emit(plain, output, lambda to: explaining.show(to, found, only_files=only_files))
     if any(item.refusal for item in found):
         this.exit(FOUND)
 
