@@ -190,7 +190,7 @@ class Demo:
             raise DemoFailed(f"the webhook changed nothing in pod {'/'.join(key)}")
         stored = self._placed.get(key)
         if stored is None:
-            raise DemoFailed(f"pod {'/'.join(key)} is pending")
+            raise DemoFailed(f"pod {'/'.join(key)} is pending{await self._why_pending(*key)}")
         if stored.metadata.labels.get("koordinator.sh/qosClass") != "BE" or stored.spec.priority != 5000:
             raise DemoFailed(f"pod {'/'.join(key)} does not have what its profile sets")
         explained = explain(self._chain_of_its_own(), _defaulted(document))
@@ -198,6 +198,12 @@ class Demo:
             raise DemoFailed(f"the explanation for pod {'/'.join(key)} differs from what the webhook did")
         self._to.print("[bold]What admission changed in one of them[/bold]")
         explaining.show(self._to, [explained])
+
+    async def _why_pending(self, namespace: str, name: str) -> str:
+        """Return the scheduler's reason, with a colon before it; empty where there is none yet."""
+        pod = await self.cluster.client.get(Pod, namespace, name)
+        told = [c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.message]
+        return f": {told[0]}" if told else ""
 
     def _chain_of_its_own(self) -> Chain:
         """Return a second copy of the service's admission chain, so that explaining leaves no history."""
