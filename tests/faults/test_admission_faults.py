@@ -105,12 +105,11 @@ async def test_a_malformed_review_is_answered_with_what_is_wrong(
     "content_type", ["", "text/plain", "application/json; charset=utf-8", "application/yaml", "\xff"]
 )
 async def test_another_content_type_is_named(stage: Stage, content_type: str) -> None:
-    header = f"content-type: {content_type}\r\n" if content_type else ""
+    header = f"content-type: {content_type}\r\n"
     body = json.dumps(review_of(batch_pod())).encode()
     async with caller(stage) as connection:
-        await connection.send(
-            head(PATH, len(body)).replace(b"content-length", header.encode("latin-1") + b"content-length")
-        )
+        sent = head(PATH, len(body), "content-type: MARK\r\n")
+        await connection.send(sent.replace(b"content-type: MARK\r\n", header.encode("latin-1")))
         await connection.send(body)
         response = verdict(await connection.answer())
     assert response["status"]["code"] == 400

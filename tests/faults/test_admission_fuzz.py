@@ -137,13 +137,16 @@ def framed(rng: random.Random, path: str, body: bytes) -> tuple[bytes, bool]:
         headers = f"content-type: {wrong}\r\n"
     elif how < 0.78:
         headers += rng.choice(
-            ("content-encoding: gzip\r\n", "x: y\r\n" * 300, "accept: */*\r\nte: trailers\r\n")
+            ("content-encoding: gzip\r\n", "x: y\r\n" * 150, "accept: */*\r\nte: trailers\r\n")
         )
     elif how < 0.8:
         headers += "expect: 100-continue\r\n"
     elif how < 0.82:
         method = rng.choice(("GET", "PUT", "HEAD", "OPTIONS", "DELETE", "PATCH", "BREW"))
         return f"{method} {path} HTTP/1.1\r\nhost: t\r\n{headers}\r\n".encode(), False
+    elif how < 0.83:
+        headers += "x: y\r\n" * 300
+        return head("POST", path, headers, len(body)) + body, False
     elif how < 0.84:
         target = rng.choice(
             ("/", "//", "/mutate-pod/../x", "/%", "/%ff%00", "*", "http://x/mutate-pod", "/\xe9")

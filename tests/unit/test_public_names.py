@@ -93,7 +93,7 @@ def test_in_tree_plugins_of_every_kind_import_public_names_only(kind: str) -> No
 
 def test_every_kind_can_be_begun_with_public_names_only() -> None:
     kinds = {file.parent.name for file in TEMPLATES}
-    assert kinds == set(KINDS)
+    assert kinds == {*KINDS, "admission_validating"}
     texts = {file: Template(file.read_text()).safe_substitute(NAMES) for file in TEMPLATES}
     found = {f"{file.parent.name}/{file.name}": private(file, text=text) for file, text in texts.items()}
     assert {name: names for name, names in found.items() if names} == {}

@@ -68,7 +68,7 @@ def apply(document: Any, operations: Any) -> Any:
             try:
                 document, copied = _run(document, operation, MAX_COPIED_BYTES - copied_bytes)
             except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
-                what = f"operation {number}: {operation.get('op')} at {str(operation.get('path'))[:200]!r}"
+                what = f"operation {number}: {operation.get('op')} at {_shown(operation.get('path'))}"
                 raise JSONPatchError(f"JSON patch: {what}: {str(error)[:1000]}") from None
             copied_bytes += copied
         return _plain(document)
@@ -216,3 +216,7 @@ class _NewPlace(_Place):
             doc = self.walk(doc, part)
         last = self.parts[-1]
         return (doc, last) if isinstance(doc, list) and last == "-" else self.at(doc, last, beyond=1)
+
+
+def _shown(path: object) -> str:
+    return repr(path[:200]) if isinstance(path, str) else str(path)[:200]

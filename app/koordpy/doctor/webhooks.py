@@ -161,12 +161,17 @@ def _covered(rule: Document, given: Sequence[Document]) -> bool:
 
 
 async def _serving_certificate(installation: Installation) -> bytes | Finding:
-    """Return the certificate that is served (PEM), from the Secret or the folder that it is kept in."""
+    """Return the certificate that is served (PEM), from the Secret or the folder that it is kept in.
+
+    Without koordpy's own settings the Secret counts: a folder may be of another koordpy on this machine.
+    """
     settings = installation.settings.admission
     serving = settings.certificates
     folder = settings.certificate_folder
-    if serving.mode is not Mode.SECRET and (folder / certificates.SERVER_CERT).exists():
-        return (folder / certificates.SERVER_CERT).read_bytes()
+    in_folder = folder / certificates.SERVER_CERT
+    is_told = settings.cert_dir is not None or "certificates" in settings.model_fields_set
+    if is_told and serving.mode is not Mode.SECRET and in_folder.exists():
+        return in_folder.read_bytes()
     subject = f"Secret {serving.namespace}/{serving.secret_name}"
     try:
         secret = await installation.client.get(Secret, serving.namespace, serving.secret_name)
@@ -178,6 +183,8 @@ async def _serving_certificate(installation: Installation) -> bytes | Finding:
                 "check that koordpy's webhooks run (kubectl -n koordinator-system get pods); the first makes "
                 "it",
             )
+        if in_folder.exists():
+            return in_folder.read_bytes()
         return AREA.unknown(
             "certificate",
             f"is neither in {folder} nor in the {subject}: caBundle cannot be compared",

@@ -767,7 +767,7 @@ async def test_the_command_prints_text_json_and_yaml_and_its_exit_code_tells(
     )
     told = await ask(*options, "--parts", "kitchen")
     assert told.exit_code != 0
-    assert "admission, extender, controllers" in told.output
+    assert "expected one of admission, agent, controllers" in told.output
 
 
 async def test_kube_schedulers_configuration_may_come_in_a_config_map(it: Clinic, tmp_path: Path) -> None:

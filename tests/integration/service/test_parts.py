@@ -84,7 +84,7 @@ async def test_a_listener_answers_only_its_own_paths(tmp_path: Path) -> None:
         (
             {"admission": {"enabled": [{"name": "mutate-pod.Mystery"}]}},
             NotInstalled,
-            r'admission\.enabled\[0\]\.name: got "mutate-pod\.Mystery".*mutate-pod\.ClusterColocationProfile',
+            r'admission\.enabled\[0\]\.name: got "mutate-pod\.Mystery".*koordpy\.admission',
         ),
         ({"admission": {"disabled": ["mutate-pod.Mystery"]}}, ConfigError, "mutate-pod.Mystery"),
         ({"debug": {"bindAddress": "0.0.0.0"}}, PartError, "debug.authentication"),
@@ -103,7 +103,7 @@ async def test_settings_that_cannot_be_followed_are_refused_before_anything_list
 async def test_an_unknown_plugin_is_refused_with_file_path_name_and_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_text(SCHEDULER_CONFIG)
-    expected = r'scheduler.yaml: profiles\[0\].*"Gang".*: .*LoadAwareScheduling.*skipMissingPlugins'
+    expected = r'scheduler.yaml: profiles\[0\].*"Gang".*koordpy\.scheduling.*skipMissingPlugins'
     with pytest.raises(ConfigError, match=expected):
         serve_process(
             service_settings("http://127.0.0.1:1", tmp_path, extender={"schedulerConfig": str(file)})

@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 from koordpy.api.core import Lease, Namespace, Pod
 from koordpy.api.scheme import resource_of
 from koordpy.cli import cli
-from koordpy.commands import kubectl
+from koordpy.commands import debug_client, kubectl
+from tests.e2e.controlplane.process import free_port
 from tests.integration.service.stage import Stage, serving
 from tests.servers.port_forward import PortForwarding
 
@@ -184,7 +185,10 @@ async def test_the_agent_is_that_of_a_node(site: Site) -> None:
     assert {pod for pod, _ in site.front.forwarded} == {"koordpy-qos-agent-n2"}
 
 
-async def test_no_pod_is_an_error_that_says_where_it_was_looked_for(site: Site) -> None:
+async def test_no_pod_is_an_error_that_says_where_it_was_looked_for(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(debug_client, "DEBUG_URL", f"http://127.0.0.1:{free_port()}")
     found = await site.run("why", "default/web", "--koordpy-namespace", "nowhere")
     assert found.exit_code == 1
     assert "no pod of koordpy's scheduler in nowhere and no kube-scheduler" in found.stderr
