@@ -18,8 +18,11 @@ from koordpy.settings import Settings
 
 log = logging.getLogger(__name__)
 
-_RETURNED_FROM = 256 * 1024
-"""Bytes."""
+_RETURNED_FROM = 1 << 20
+"""Bytes of a block that is returned by itself: four times what is read from a connection at once."""
+
+_RETURNED_TOGETHER = 4 << 20
+"""Bytes of freed smaller blocks that are returned together."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # `mallopt(3)`
 
@@ -100,15 +103,15 @@ def allow_many_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
-def return_freed_memory(from_size: int = _RETURNED_FROM) -> None:
-    """Return large freed blocks of memory to the system at once, on glibc.
+def return_freed_memory() -> None:
+    """Return large freed blocks of memory to the system at once, on glibc, but not what each request needs.
 
     By default glibc soon keeps them, so that a process stays as large as after its most demanding callers.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, from_size)
-        mallopt(_M_TRIM_THRESHOLD, from_size)
+        mallopt(_M_MMAP_THRESHOLD, _RETURNED_FROM)
+        mallopt(_M_TRIM_THRESHOLD, _RETURNED_TOGETHER)
 
 
 def collect_seldom(after: int = _COLLECT_AFTER) -> None:
