@@ -6,6 +6,7 @@ answer, and until other connections have had their turn.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from enum import Enum
 from http import HTTPStatus
 from typing import Any, Final
@@ -47,7 +48,7 @@ class Flow(FlowControl):
             super().resume_reading()
 
 
-class SequentialProtocol(Protocol):
+class SequentialProtocol(Protocol, ABC):
     """A connection whose requests are parsed and answered one after the other."""
 
     flow: Flow
@@ -72,8 +73,9 @@ class SequentialProtocol(Protocol):
     def _received(self) -> None:
         """All that can be parsed now of the received bytes was parsed."""
 
+    @abstractmethod
     def _refuse(self, status: HTTPStatus, problem: str) -> None:
-        raise NotImplementedError
+        """Respond to a request that is not read to its end, and close."""
 
     # --- the transport ---------------------------------------------------------------------------
 
