@@ -229,6 +229,7 @@ class Demo:
             raise DemoFailed("LoadAwareScheduling refused no node: it did not keep pods off hot nodes")
 
     async def _show_descheduling(self) -> None:
+        await self.cluster.kubelets.report()
         config = str(data.deploy("demo", "descheduler.yaml"))
         access, settings = (
             {"server": self.cluster.api.url},

@@ -12,7 +12,7 @@ Document = dict[str, Any]
 NODE_CPU: Final = 16
 _GI: Final = 1024**3
 
-CRUNCH_PER_NODE: Final = 2
+CRUNCH_PER_NODE: Final = 4
 SPARK_PODS: Final = 20
 ONLINE_PODS: Final = 20
 
@@ -38,7 +38,7 @@ def node(name: str) -> Document:
 
 def crunch(replicas: int) -> Document:
     """Return what makes its nodes hot: pods that use far more than they request."""
-    return _deployment("crunch", replicas, ("100m", "128Mi"), used=("6", "4Gi"))
+    return _deployment("crunch", replicas, ("100m", "128Mi"), used=("3", "2Gi"))
 
 
 def services(replicas: int) -> list[Document]:
