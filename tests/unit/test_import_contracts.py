@@ -100,7 +100,7 @@ VIOLATIONS = {
     ),
     "a descheduling plugin imports the descheduler": (
         "plugins/koordpy_plugins/descheduling/lownodeload/planted.py",
-        "from koordpy.descheduling import descheduler",
+        "from koordpy.descheduling.engine import descheduler",
         "plugins import the public floors only",
     ),
     "an admission handler imports the chain that calls it": (

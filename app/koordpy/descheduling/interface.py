@@ -7,10 +7,10 @@ then every Balance plugin. Source: Koordinator, `pkg/descheduler/framework`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 from pydantic import BaseModel
 
@@ -24,8 +24,8 @@ from koordpy.lib.clock import Clock
 from koordpy.lib.feature_gates import FeatureGates
 
 from .args import API_VERSION, PluginArgs
-from .nodes import selected
-from .pods import NodePods
+from .toolkit.nodes import selected
+from .toolkit.pods import NodePods
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,24 @@ class EvictOptions:
     reason: str = ""
     grace_period_seconds: int | None = None
     """The grace period; None for the pod's own."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """The result of one run of a plugin; an empty `error` means success.
+
+    Koordinator's `framework.Status`. A plugin that raises has failed too, with the exception's text.
+    """
+
+    error: str = ""
+
+    @property
+    def is_success(self) -> bool:
+        """Whether there was no error."""
+        return not self.error
+
+
+SUCCESS: Final = Status()
 
 
 class Plugin(BasePlugin, ABC):
@@ -59,24 +77,41 @@ class Plugin(BasePlugin, ABC):
         return args
 
 
-class DeschedulePlugin(Plugin):
+class EvictingPlugin(Plugin):
+    """What Deschedule and Balance plugins have in common: they decide which pods leave their nodes."""
+
+    def objection(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> str | None:
+        """Return why this plugin would want to move a pod again that ran on a node; None if it would not.
+
+        `pods` are those that the node will have besides it: its current ones without the round's earlier
+        victims, and those victims that are expected to go there. A profile that proves evictions first (see
+        `descheduling.proof`) moves a pod only to a node without objection. Default: no objection.
+        """
+        return None
+
+
+class DeschedulePlugin(EvictingPlugin):
     """Evicts pods that should not run on their node."""
 
     @abstractmethod
-    async def deschedule(self, nodes: Sequence[Node]) -> None:
+    async def deschedule(self, nodes: Sequence[Node]) -> Status:
         """Evict pods of a profile's nodes, which are sorted by name. An exception is the run's error."""
 
 
-class BalancePlugin(Plugin):
+class BalancePlugin(EvictingPlugin):
     """Evicts pods to improve the utilization of the whole cluster."""
 
     @abstractmethod
-    async def balance(self, nodes: Sequence[Node]) -> None:
+    async def balance(self, nodes: Sequence[Node]) -> Status:
         """Evict pods of a profile's nodes, which are sorted by name. An exception is the run's error."""
 
 
 class EvictPlugin(Plugin):
-    """Performs evictions. A profile has exactly one."""
+    """Performs evictions. A profile has exactly one.
+
+    One that does more than a call, such as the migration controller, starts its loops with
+    `handle.run_while_leading`.
+    """
 
     @abstractmethod
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:
@@ -90,6 +125,13 @@ class FilterPlugin(Plugin):
     def filter(self, pod: Pod) -> bool:
         """Return whether a pod may be evicted at all; plugins call it for every candidate."""
 
+    def reason_against(self, pod: Pod) -> str | None:
+        """Return why `filter` refuses a pod, in words for its owner; None if it does not.
+
+        Only called for explanations; it may cost more than `filter`.
+        """
+        return None if self.filter(pod) else f"{self.name} does not allow it"
+
     @abstractmethod
     def pre_eviction_filter(self, pod: Pod) -> bool:
         """Return whether a chosen pod may be evicted now; may cost more than `filter`."""
@@ -102,6 +144,10 @@ class Evictor(Protocol):
         """Return whether all filter plugins allow evicting a pod."""
         ...
 
+    def reason_against(self, pod: Pod) -> str | None:
+        """Return why a filter plugin does not allow evicting a pod, None if all allow it."""
+        ...
+
     def pre_eviction_filter(self, pod: Pod) -> bool:
         """Return whether all filter plugins allow evicting a pod right now."""
         ...
@@ -109,6 +155,34 @@ class Evictor(Protocol):
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:
         """Evict a pod within the limits; a dry run only counts it. Return false if it was not evicted."""
         ...
+
+
+class PluginRunner(Protocol):
+    """Runs all plugins of the profile at a point, as a cycle does."""
+
+    async def run_deschedule_plugins(self, nodes: Sequence[Node]) -> Status:
+        """Run all Deschedule plugins in order; the status has the errors of those that failed."""
+        ...
+
+    async def run_balance_plugins(self, nodes: Sequence[Node]) -> Status:
+        """Run all Balance plugins in order; the status has the errors of those that failed."""
+        ...
+
+
+class NoPlugins:
+    """Runs nothing: for plugins that are created without a profile."""
+
+    async def run_deschedule_plugins(self, nodes: Sequence[Node]) -> Status:
+        """Run nothing."""
+        return SUCCESS
+
+    async def run_balance_plugins(self, nodes: Sequence[Node]) -> Status:
+        """Run nothing."""
+        return SUCCESS
+
+
+Task = Callable[[], Awaitable[None]]
+"""Work that runs until it is cancelled."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +203,15 @@ class Handle:
     report: Callable[[BaseModel], None]
     """Record an explanation of the running plugin's decisions with the round (see `decisions`)."""
     gates: FeatureGates
+    plugins: PluginRunner
+    """The plugins of the profile, known after all of them are created: do not use it in a constructor."""
+    run_while_leading: Callable[[str, Task], None]
+    """Add a named loop that runs, supervised, while this process leads; call it in a constructor.
+
+    A descheduler with such a loop goes on after its last cycle.
+    """
+    profile: str = ""
+    """The name of the profile."""
     node_selector: LabelSelector | None = None
     """Selects the nodes of the profile; None selects all."""
 

@@ -9,9 +9,8 @@ from koordpy.api.core import Pod
 from koordpy.cluster.client import Client
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound, TooManyRequests
 from koordpy.cluster.events import Recorder
-
-from .interface import EvictOptions
-from .metrics import PODS_EVICTED
+from koordpy.descheduling.interface import EvictOptions
+from koordpy.descheduling.metrics import PODS_EVICTED
 
 log = logging.getLogger(__name__)
 

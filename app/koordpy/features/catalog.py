@@ -24,12 +24,13 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.controllers import host as controller_host
 from koordpy.controllers.interface import Controller
 from koordpy.controllers.interface import Handle as ControllerHandle
-from koordpy.descheduling import framework as descheduling
-from koordpy.descheduling.decisions import Decisions
-from koordpy.descheduling.evictor import EvictorProxy
+from koordpy.descheduling.engine import framework as descheduling
+from koordpy.descheduling.engine.evictor import EvictorProxy
+from koordpy.descheduling.engine.limiter import EvictionLimiter
+from koordpy.descheduling.explain.decisions import Decisions
 from koordpy.descheduling.interface import Handle as DeschedulingHandle
+from koordpy.descheduling.interface import NoPlugins
 from koordpy.descheduling.interface import Plugin as DeschedulingPlugin
-from koordpy.descheduling.limiter import EvictionLimiter
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.qos import manager as qos_manager
 from koordpy.qos.cgroup import CgroupFiles, Version
@@ -266,6 +267,8 @@ def _offline(cluster: Cluster, gates: FeatureGates) -> DeschedulingHandle:
         dry_run=True,
         report=lambda _: None,
         gates=gates,
+        plugins=NoPlugins(),
+        run_while_leading=lambda name, task: None,
     )
 
 

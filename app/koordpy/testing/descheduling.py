@@ -8,7 +8,15 @@ from pydantic import BaseModel
 
 from koordpy.api.core import Pod
 from koordpy.cluster.cluster import Cluster
-from koordpy.descheduling.interface import BalancePlugin, DeschedulePlugin, EvictOptions, Handle, Plugin
+from koordpy.descheduling.interface import (
+    BalancePlugin,
+    DeschedulePlugin,
+    EvictOptions,
+    Handle,
+    NoPlugins,
+    Plugin,
+    Task,
+)
 from koordpy.lib.feature_gates import FeatureGates
 
 
@@ -22,6 +30,10 @@ class Cycle:
     """The reasons by the same key."""
     reports: list[BaseModel] = field(default_factory=list)
     """The plugin's explanations."""
+    tasks: dict[str, Task] = field(default_factory=dict)
+    """The loops that the plugin would run while it leads, by name; none is started."""
+    errors: list[str] = field(default_factory=list)
+    """The errors of the plugin's statuses."""
 
 
 @dataclass
@@ -34,6 +46,9 @@ class _Evictor:
 
     def filter(self, pod: Pod) -> bool:
         return self.may(pod)
+
+    def reason_against(self, pod: Pod) -> str | None:
+        return None if self.may(pod) else "the test does not allow it"
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
         return self.may(pod)
@@ -68,11 +83,15 @@ async def run_cycle(
         dry_run=False,
         report=cycle.reports.append,
         gates=FeatureGates(plugin.feature_gates, gates),
+        plugins=NoPlugins(),
+        run_while_leading=cycle.tasks.__setitem__,
     )
     made = plugin.make(handle, args)
     nodes = handle.nodes()
+    statuses = []
     if isinstance(made, DeschedulePlugin):
-        await made.deschedule(nodes)
+        statuses.append(await made.deschedule(nodes))
     if isinstance(made, BalancePlugin):
-        await made.balance(nodes)
+        statuses.append(await made.balance(nodes))
+    cycle.errors += [status.error for status in statuses if status.error]
     return cycle

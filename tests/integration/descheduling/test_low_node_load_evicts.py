@@ -19,10 +19,10 @@ from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.events import Recorder
 from koordpy.cluster.informers import Informers
 from koordpy.cluster.leader import LeaderElector
-from koordpy.descheduling.config import DeschedulerConfiguration, load
-from koordpy.descheduling.decisions import Outcome
-from koordpy.descheduling.descheduler import Descheduler
-from koordpy.descheduling.framework import GROUP
+from koordpy.descheduling.config.configuration import DeschedulerConfiguration, load
+from koordpy.descheduling.engine.descheduler import Descheduler
+from koordpy.descheduling.engine.framework import GROUP
+from koordpy.descheduling.explain.decisions import Outcome
 from koordpy.descheduling.interface import Plugin
 from koordpy.embedded.apiserver import ApiServer
 from koordpy_plugins.descheduling.defaultevictor.plugin import DefaultEvictor

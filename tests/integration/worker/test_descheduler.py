@@ -17,7 +17,7 @@ from koordpy.cluster.connection import Access, Connection
 from koordpy.compose.part import PartError
 from koordpy.compose.parts.descheduler import DeschedulerPart
 from koordpy.compose.process import Process
-from koordpy.descheduling.decisions import Round
+from koordpy.descheduling.explain.decisions import Round
 from koordpy.embedded.apiserver import ApiServer, Fault
 from tests.e2e.controlplane.process import free_port
 from tests.eventually import PATIENCE

@@ -14,12 +14,12 @@ from koordpy.api.meta import parse_time
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.descheduling.args import PluginArgs
-from koordpy.descheduling.config import PluginConfig, Plugins, Profile
-from koordpy.descheduling.decisions import Decisions, PluginRun, Round
-from koordpy.descheduling.framework import GROUP, Framework, Runtime
+from koordpy.descheduling.config.configuration import PluginConfig, Plugins, Profile
+from koordpy.descheduling.config.plugin_set import PluginSet
+from koordpy.descheduling.engine.framework import GROUP, Framework, Runtime
+from koordpy.descheduling.engine.limiter import EvictionLimiter
+from koordpy.descheduling.explain.decisions import Decisions, PluginRun, Round
 from koordpy.descheduling.interface import EvictOptions, EvictPlugin, FilterPlugin, Handle, Plugin
-from koordpy.descheduling.limiter import EvictionLimiter
-from koordpy.descheduling.plugin_set import PluginSet
 from koordpy.lib.clock import FakeClock
 from koordpy_plugins.descheduling.lownodeload.explanation import PoolReport
 from koordpy_plugins.descheduling.lownodeload.plugin import LowNodeLoad

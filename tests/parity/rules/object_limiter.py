@@ -1,10 +1,10 @@
-"""Limits of the descheduler as sequences of events: those of one cycle, `koordpy.descheduling.limiter`."""
+"""Limits of the descheduler as sequences of events: those of one cycle."""
 
 from typing import Any
 
 from koordpy.api.core import Pod
 from koordpy.api.scheme import decode
-from koordpy.descheduling.limiter import EvictionLimiter
+from koordpy.descheduling.engine.limiter import EvictionLimiter
 
 
 def accepts(tag: str | None, case: dict[str, Any]) -> bool:

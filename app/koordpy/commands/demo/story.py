@@ -37,7 +37,7 @@ from koordpy.commands.debug_client import DEBUG_URL
 from koordpy.compose.parts.admission import AdmissionPart
 from koordpy.compose.parts.descheduler import DeschedulerPart
 from koordpy.compose.process import Process
-from koordpy.descheduling.decisions import Outcome
+from koordpy.descheduling.explain.decisions import Outcome
 from koordpy.lib.clock import SystemClock
 from koordpy.lib.feature_gates import FeatureGates
 

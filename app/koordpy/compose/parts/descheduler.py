@@ -12,10 +12,10 @@ from koordpy.cluster import transformers
 from koordpy.compose.election import Election
 from koordpy.compose.leases import lease_rights
 from koordpy.compose.part import Context, PartError, PartNeeds, WorkingPart
-from koordpy.descheduling import config as descheduling_config
-from koordpy.descheduling import framework as descheduling
-from koordpy.descheduling.config import LeaderElection
-from koordpy.descheduling.descheduler import Descheduler
+from koordpy.descheduling.config import configuration as descheduling_config
+from koordpy.descheduling.config.configuration import LeaderElection
+from koordpy.descheduling.engine import framework as descheduling
+from koordpy.descheduling.engine.descheduler import Descheduler
 from koordpy.lib.feature_gates import FeatureSpec
 from koordpy.settings import LeaseSettings, Settings
 
@@ -81,7 +81,7 @@ class DeschedulerPart(WorkingPart):
             self.descheduler.serve,
             process.client,
             _lease(config.leader_election, process.settings),
-            once=config.descheduling_interval <= 0,
+            once=self.descheduler.ends,
             clock=process.clock,
             rng=process.rng,
         )

@@ -23,7 +23,7 @@ from koordpy.api.core import PriorityClass
 from koordpy.api.output_model import OutputModel
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.quota.topology import QuotaTopology
-from koordpy.descheduling.decisions import Decisions as DeschedulingDecisions
+from koordpy.descheduling.explain.decisions import Decisions as DeschedulingDecisions
 from koordpy.scheduling.explain.decision_stream import DecisionStreams
 from koordpy.scheduling.explain.decisions import Decisions
 from koordpy.scheduling.interface import APIService

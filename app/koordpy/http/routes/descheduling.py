@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException, Query
 
-from koordpy.descheduling.decisions import Decisions, Round
+from koordpy.descheduling.explain.decisions import Decisions, Round
 
 from .parameters import known_parameters
 

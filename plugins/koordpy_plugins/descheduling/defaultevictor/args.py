@@ -13,8 +13,8 @@ from koordpy.api import label_selector
 from koordpy.api.config_model import Duration
 from koordpy.api.field_error import FieldError, invalid
 from koordpy.descheduling.args import PluginArgs
-from koordpy.descheduling.evictability import SYSTEM_CRITICAL_PRIORITY
-from koordpy.descheduling.selector import Selector, selector_errors
+from koordpy.descheduling.toolkit.evictability import SYSTEM_CRITICAL_PRIORITY
+from koordpy.descheduling.toolkit.selector import Selector, selector_errors
 
 Uint = Annotated[int, Field(ge=0, lt=1 << 64)]
 

@@ -11,7 +11,7 @@ from koordpy.api import label_selector
 from koordpy.api.core import PersistentVolumeClaim, Pod, PodDisruptionBudget, PriorityClass
 from koordpy.api.meta import parse_time
 from koordpy.cluster.cluster import Cluster
-from koordpy.descheduling import evictability
+from koordpy.descheduling.toolkit import evictability
 
 from .args import DefaultEvictorArgs, NoEvictionPolicy, Protection
 

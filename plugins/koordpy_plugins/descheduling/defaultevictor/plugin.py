@@ -9,10 +9,10 @@ import logging
 from koordpy.api import label_selector
 from koordpy.api.core import Namespace, Node, Pod
 from koordpy.api.needs import Needs, Right
-from koordpy.descheduling import evictability, nodes
 from koordpy.descheduling.interface import EvictOptions, EvictPlugin, FilterPlugin, Handle
 from koordpy.descheduling.pod_evictor import PodEvictor
-from koordpy.descheduling.upstream_node_fit import UpstreamNodeFit
+from koordpy.descheduling.toolkit import evictability, nodes
+from koordpy.descheduling.toolkit.upstream_node_fit import UpstreamNodeFit
 
 from .args import DefaultEvictorArgs
 from .constraints import constraints
@@ -55,6 +55,10 @@ class DefaultEvictor(EvictPlugin, FilterPlugin):
         if reason is not None:
             log.debug("pod %s may not be evicted: %s", pod.metadata.key, reason)
         return reason is None
+
+    def reason_against(self, pod: Pod) -> str | None:
+        """Return all reasons why a pod may not be evicted, joined; None if it may."""
+        return "; ".join(self.reasons_against(pod)) or None
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
         """Return whether the pod's namespace is selected and, with nodeFit, the pod fits another node."""

@@ -15,8 +15,8 @@ from koordpy.api.config_model import ConfigModel, Duration
 from koordpy.api.field_error import FieldError, invalid
 from koordpy.api.meta import LabelSelector
 from koordpy.descheduling.args import PluginArgs
-from koordpy.descheduling.pods import Namespaces, PodSelector, namespaces_errors
-from koordpy.descheduling.selector import Selector, selector_errors
+from koordpy.descheduling.toolkit.pods import Namespaces, PodSelector, namespaces_errors
+from koordpy.descheduling.toolkit.selector import Selector, selector_errors
 from koordpy.lib import duration
 
 DEFAULT_POOL = "__default_node_pool__"

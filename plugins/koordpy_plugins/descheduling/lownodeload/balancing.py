@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from koordpy.api.core import Pod
-from koordpy.descheduling import pod_sorter, usage_score
-from koordpy.descheduling.node_fit import NodeFit
+from koordpy.descheduling.toolkit import pod_sorter, usage_score
+from koordpy.descheduling.toolkit.node_fit import NodeFit
 
 from .classification import is_over
 from .targets import Targets

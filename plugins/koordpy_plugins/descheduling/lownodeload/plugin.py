@@ -13,10 +13,10 @@ from koordpy.api import label_selector
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.needs import Needs
-from koordpy.descheduling import pods as pod_filters
-from koordpy.descheduling import usage_score
-from koordpy.descheduling.interface import BalancePlugin, EvictOptions, Handle
-from koordpy.descheduling.node_fit import NodeFit
+from koordpy.descheduling.interface import SUCCESS, BalancePlugin, EvictOptions, Handle, Status
+from koordpy.descheduling.toolkit import pods as pod_filters
+from koordpy.descheduling.toolkit import usage_score
+from koordpy.descheduling.toolkit.node_fit import NodeFit
 
 from . import balancing, thresholds
 from .anomaly import DetectorCache
@@ -55,11 +55,11 @@ class LowNodeLoad(BalancePlugin):
     def _now(self) -> int:
         return (self.handle.clock.now() - _EPOCH) // timedelta(microseconds=1) * 1000
 
-    async def balance(self, nodes: Sequence[Node]) -> None:
+    async def balance(self, nodes: Sequence[Node]) -> Status:
         """Process the pools; an error in one is logged and does not stop the others."""
         if self.args.paused:
             log.info("LowNodeLoad is paused")
-            return
+            return SUCCESS
         self._node_detectors.drop_expired()
         self._prod_detectors.drop_expired()
         processed: set[str] = set()
@@ -71,6 +71,7 @@ class LowNodeLoad(BalancePlugin):
                 log.exception("LowNodeLoad: node pool %s failed", pool.name)
                 report.outcome = f"failed: {error}"
             self.handle.report(report)
+        return SUCCESS
 
     async def _balance_pool(
         self, pool: NodePool, nodes: Sequence[Node], processed: set[str], report: PoolReport

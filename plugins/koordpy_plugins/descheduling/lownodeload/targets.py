@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from koordpy.api import node_affinity
 from koordpy.api.core import Pod
-from koordpy.descheduling.node_fit import NodeFit
+from koordpy.descheduling.toolkit.node_fit import NodeFit
 
 from .classification import is_over
 from .usage import Amounts, NodeUsage

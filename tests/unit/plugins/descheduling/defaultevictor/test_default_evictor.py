@@ -18,10 +18,10 @@ from koordpy.api.scheme import decode, resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.events import Recorder
-from koordpy.descheduling.decisions import Decisions
-from koordpy.descheduling.evictor import EvictorProxy, PluginEvictor
-from koordpy.descheduling.interface import EvictOptions, Handle
-from koordpy.descheduling.limiter import EvictionLimiter
+from koordpy.descheduling.engine.evictor import EvictorProxy, PluginEvictor
+from koordpy.descheduling.engine.limiter import EvictionLimiter
+from koordpy.descheduling.explain.decisions import Decisions
+from koordpy.descheduling.interface import EvictOptions, Handle, NoPlugins
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.lib.clock import FakeClock
 from koordpy.lib.feature_gates import FeatureGates
@@ -54,7 +54,18 @@ def evictor(
     decisions = Decisions()
     proxy = EvictorProxy(EvictionLimiter(), decisions, dry_run=False)
     bound = PluginEvictor(proxy, "DefaultEvictor")
-    handle = Handle(cluster, client, events, cluster.clock, bound, False, decisions.report, FeatureGates({}))
+    handle = Handle(
+        cluster,
+        client,
+        events,
+        cluster.clock,
+        bound,
+        False,
+        decisions.report,
+        FeatureGates({}),
+        NoPlugins(),
+        lambda name, task: None,
+    )
     return DefaultEvictor(args(**fields), handle)
 
 

@@ -11,8 +11,8 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
-from koordpy.descheduling.node_fit import NodeFit
-from koordpy.descheduling.pods import NodePods
+from koordpy.descheduling.toolkit.node_fit import NodeFit
+from koordpy.descheduling.toolkit.pods import NodePods
 from koordpy_plugins.descheduling.lownodeload import balancing, thresholds
 from koordpy_plugins.descheduling.lownodeload.args import Anomaly, NodePool
 from koordpy_plugins.descheduling.lownodeload.classification import NodeClass, classify

@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 from koordpy.api.core import Container, Node, NodeSpec, NodeStatus, Pod, PodSpec, ResourceRequirements
 from koordpy.api.meta import ObjectMeta
 from koordpy.cluster.cluster import Cluster
-from koordpy.descheduling.node_fit import NodeFit
-from koordpy.descheduling.pods import NodePods
+from koordpy.descheduling.toolkit.node_fit import NodeFit
+from koordpy.descheduling.toolkit.pods import NodePods
 from koordpy_plugins.descheduling.lownodeload.classification import is_over
 from koordpy_plugins.descheduling.lownodeload.targets import Targets
 from koordpy_plugins.descheduling.lownodeload.usage import Amounts, NodeUsage

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koordpy.api.plugin_set import ALL
-from koordpy.descheduling.plugin_set import PluginName, PluginSet, merge
+from koordpy.descheduling.config.plugin_set import PluginName, PluginSet, merge
 
 
 def custom(enabled: list[str], disabled: list[str]) -> PluginSet:

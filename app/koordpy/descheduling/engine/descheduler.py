@@ -20,18 +20,18 @@ from koordpy.api.plugin_errors import NotInstalled
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.events import Recorder
+from koordpy.descheduling.config.configuration import DeschedulerConfiguration
+from koordpy.descheduling.config.missing import NoEvictor, without_missing
+from koordpy.descheduling.config.substitution import substitute
+from koordpy.descheduling.explain.decisions import Decisions, Round
+from koordpy.descheduling.interface import Plugin
+from koordpy.descheduling.metrics import ROUNDS
+from koordpy.descheduling.toolkit import nodes as node_selection
 from koordpy.lib import duration, supervise
 from koordpy.lib.feature_gates import FeatureGates
 
-from . import nodes as node_selection
-from .config import DeschedulerConfiguration
-from .decisions import Decisions, Round
-from .framework import Framework, Runtime
-from .interface import Plugin
+from .framework import Framework, Runtime, Tasks
 from .limiter import EvictionLimiter
-from .metrics import ROUNDS
-from .missing import NoEvictor, without_missing
-from .substitution import substitute
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +65,7 @@ class Descheduler:
         )
         self._cluster, self._client = cluster, client
         self._nodes = cluster.store(Node)
+        self._tasks = Tasks()
         runtime = Runtime(
             cluster,
             client,
@@ -74,16 +75,25 @@ class Descheduler:
             self.config.dry_run,
             self.config.descheduling_interval,
             gates or FeatureGates({}),
+            self._tasks,
         )
         _refuse_missing(self.config, catalogue)
         self.frameworks = _frameworks(self.config, catalogue.including(NoEvictor), runtime)
 
+    @property
+    def ends(self) -> bool:
+        """Whether there is one cycle only, and no plugin has work that goes on after it."""
+        return self.config.descheduling_interval <= 0 and not self._tasks
+
     async def serve(self) -> None:
-        """Run as long as this process is the leader: supervised at an interval, or one cycle."""
-        if self.config.descheduling_interval > 0:
-            await supervise.forever("descheduler", self.run)
-        else:
-            await self.run()
+        """Run as long as this process is the leader: cycles, and the loops of plugins, all supervised."""
+        async with asyncio.TaskGroup() as group:
+            if self._tasks:
+                group.create_task(self._tasks.run())
+            if self.config.descheduling_interval > 0:
+                group.create_task(supervise.forever("descheduler", self.run))
+            else:
+                await self.run()
 
     async def run(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         """Run a cycle at once and then every interval, counted from start to start; without one, run once.
@@ -122,12 +132,11 @@ class Descheduler:
                 f"cluster size is 0 or 1 ({len(nodes)} ready nodes): evicted pods would find no other node"
             ]
         self.limiter.reset()
-        errors = []
         for framework in self.frameworks:
-            errors += await framework.run_deschedule_plugins(framework.nodes_of(nodes))
+            await framework.run_deschedule_plugins(framework.nodes_of(nodes))
         for framework in self.frameworks:
-            errors += await framework.run_balance_plugins(framework.nodes_of(nodes))
-        return errors
+            await framework.run_balance_plugins(framework.nodes_of(nodes))
+        return [run.error for run in current.runs if run.error]
 
     async def _ready_nodes(self) -> list[Node]:
         found = node_selection.selected(self._nodes, self.config.node_selector)

@@ -9,9 +9,9 @@ from collections.abc import Container
 from typing import ClassVar, Final
 
 from koordpy.api.core import Pod
+from koordpy.descheduling.interface import EvictOptions, EvictPlugin
 
-from .config import DeschedulerConfiguration, Profile
-from .interface import EvictOptions, EvictPlugin
+from .configuration import DeschedulerConfiguration, Profile
 from .plugin_set import PluginSet
 
 log = logging.getLogger(__name__)

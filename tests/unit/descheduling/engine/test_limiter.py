@@ -1,6 +1,6 @@
 from koordpy.api.core import Pod, PodSpec
 from koordpy.api.meta import ObjectMeta
-from koordpy.descheduling.limiter import EvictionLimiter
+from koordpy.descheduling.engine.limiter import EvictionLimiter
 
 
 def pod(node: str = "n", namespace: str = "a") -> Pod:

@@ -11,11 +11,11 @@ import pytest
 from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.cluster.cluster import Cluster
-from koordpy.descheduling.config import load
-from koordpy.descheduling.descheduler import Descheduler
-from koordpy.descheduling.framework import GROUP
+from koordpy.descheduling.config.configuration import load
+from koordpy.descheduling.config.missing import NoEvictor
+from koordpy.descheduling.engine.descheduler import Descheduler
+from koordpy.descheduling.engine.framework import GROUP
 from koordpy.descheduling.interface import Plugin
-from koordpy.descheduling.missing import NoEvictor
 from koordpy.lib import duration
 from koordpy_plugins.descheduling.defaultevictor.plugin import DefaultEvictor
 from koordpy_plugins.descheduling.lownodeload.plugin import LowNodeLoad

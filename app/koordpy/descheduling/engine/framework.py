@@ -3,6 +3,7 @@
 Source: Koordinator, `pkg/descheduler/framework/runtime/framework.go`.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,26 +12,57 @@ from typing import Final, TypeVar
 from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node
-from koordpy.api.field_error import FieldError
+from koordpy.api.field_error import FieldError, aggregate
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.events import Recorder
+from koordpy.descheduling.args import PluginArgs
+from koordpy.descheduling.config.configuration import Profile
+from koordpy.descheduling.explain.decisions import Decisions, PluginRun
+from koordpy.descheduling.interface import (
+    SUCCESS,
+    BalancePlugin,
+    DeschedulePlugin,
+    EvictPlugin,
+    FilterPlugin,
+    Handle,
+    Plugin,
+    Status,
+    Task,
+)
+from koordpy.descheduling.metrics import PLUGIN_ERRORS
+from koordpy.descheduling.toolkit.nodes import selected
+from koordpy.lib import supervise
 from koordpy.lib.feature_gates import FeatureGates
 
-from .args import PluginArgs
-from .config import Profile
-from .decisions import Decisions, PluginRun
 from .evictor import EvictorProxy, PluginEvictor
-from .interface import BalancePlugin, DeschedulePlugin, EvictPlugin, FilterPlugin, Handle, Plugin
 from .limiter import EvictionLimiter
-from .metrics import PLUGIN_ERRORS
-from .nodes import selected
 
 log = logging.getLogger(__name__)
 
 GROUP: Final = "koordpy.descheduling"
 
 P = TypeVar("P", bound=Plugin)
+
+
+class Tasks:
+    """The loops of plugins that run while this process leads."""
+
+    def __init__(self) -> None:
+        self._tasks: list[tuple[str, Task]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._tasks)
+
+    def add(self, name: str, task: Task) -> None:
+        """Add a loop; its name appears in logs and metrics."""
+        self._tasks.append((name, task))
+
+    async def run(self) -> None:
+        """Run all loops until cancelled; one that fails is logged, counted and started again."""
+        async with asyncio.TaskGroup() as group:
+            for name, task in self._tasks:
+                group.create_task(supervise.forever(name, task), name=name)
 
 
 @dataclass(frozen=True)
@@ -46,6 +78,7 @@ class Runtime:
     interval: int = 0
     """Nanoseconds between two cycles; 0 for a single cycle."""
     gates: FeatureGates = field(default_factory=lambda: FeatureGates({}))
+    tasks: Tasks = field(default_factory=Tasks)
 
 
 def installed() -> Catalogue[Plugin]:
@@ -118,6 +151,9 @@ class Framework:
             dry_run=runtime.dry_run,
             report=runtime.decisions.report,
             gates=runtime.gates,
+            plugins=self,
+            run_while_leading=runtime.tasks.add,
+            profile=self.profile.name,
             node_selector=self.profile.node_selector,
         )
         return catalogue.make(name, args, handle, where)
@@ -131,34 +167,40 @@ class Framework:
         """Return the nodes that the profile selects."""
         return selected(nodes, self.profile.node_selector)
 
-    async def run_deschedule_plugins(self, nodes: Sequence[Node]) -> list[str]:
-        """Run all Deschedule plugins in order; return the errors of those that failed."""
+    async def run_deschedule_plugins(self, nodes: Sequence[Node]) -> Status:
+        """Run all Deschedule plugins in order; the status has the errors of those that failed."""
         return await self._run("Deschedule", nodes, [(p.name, p.deschedule) for p in self.deschedule_plugins])
 
-    async def run_balance_plugins(self, nodes: Sequence[Node]) -> list[str]:
-        """Run all Balance plugins in order; return the errors of those that failed."""
+    async def run_balance_plugins(self, nodes: Sequence[Node]) -> Status:
+        """Run all Balance plugins in order; the status has the errors of those that failed."""
         return await self._run("Balance", nodes, [(p.name, p.balance) for p in self.balance_plugins])
 
     async def _run(
         self,
         point: str,
         nodes: Sequence[Node],
-        plugins: Sequence[tuple[str, Callable[[Sequence[Node]], Awaitable[None]]]],
-    ) -> list[str]:
+        plugins: Sequence[tuple[str, Callable[[Sequence[Node]], Awaitable[Status]]]],
+    ) -> Status:
         errors = []
         for name, call in plugins:
             run = PluginRun(profile=self.profile.name, plugin=name, point=point, nodes=len(nodes))
             self._decisions.begin_run(run)
             try:
-                await call(nodes)
+                status = await call(nodes)
+                run.error = status.error if isinstance(status, Status) else _not_a_status(status)
             except Exception as error:  # a plugin's failure does not affect others
                 log.exception("profile %s: %s plugin %s failed", self.profile.name, point, name)
-                PLUGIN_ERRORS.labels(self.profile.name, name, point).inc()
                 run.error = str(error) or type(error).__name__
-                errors.append(run.error)
             finally:
                 self._decisions.end_run()
-        return errors
+            if run.error:
+                PLUGIN_ERRORS.labels(self.profile.name, name, point).inc()
+                errors.append(run.error)
+        return Status(aggregate(errors)) if errors else SUCCESS
+
+
+def _not_a_status(value: object) -> str:
+    return f"the plugin returned {value!r}, expected a Status, such as SUCCESS"
 
 
 def _read_args(

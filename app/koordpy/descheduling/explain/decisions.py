@@ -4,6 +4,7 @@ The models are plain JSON data: debug endpoints and the console show them unchan
 """
 
 from collections import deque
+from contextvars import ContextVar
 from datetime import datetime
 from enum import StrEnum
 from itertools import count
@@ -77,7 +78,8 @@ class Decisions:
         self.rounds: deque[Round] = deque(maxlen=keep)
         """Oldest first; the last one may still be running."""
         self._numbers = count(1)
-        self._run: PluginRun | None = None
+        # A plugin may run the others from a loop of its own, while a cycle runs: each task has its own run.
+        self._run: ContextVar[PluginRun | None] = ContextVar("run", default=None)
 
     def begin(self, started: datetime, *, dry_run: bool) -> Round:
         """Start a round."""
@@ -86,21 +88,21 @@ class Decisions:
         return current
 
     def begin_run(self, run: PluginRun) -> None:
-        """Start a plugin's run in the current round."""
-        if self.rounds:
+        """Start a plugin's run in the current round; between two rounds it belongs to none."""
+        if self.rounds and self.rounds[-1].ended is None:
             self.rounds[-1].runs.append(run)
-        self._run = run
+        self._run.set(run)
 
     def end_run(self) -> None:
         """Stop adding to the current run."""
-        self._run = None
+        self._run.set(None)
 
     def report(self, details: BaseModel) -> None:
         """Record the running plugin's own report; dropped outside a run."""
-        if self._run is not None:
-            self._run.details.append(details)
+        if (run := self._run.get()) is not None:
+            run.details.append(details)
 
     def evicting(self, decision: EvictionDecision) -> None:
         """Record an attempt of the running plugin; dropped outside a run."""
-        if self._run is not None:
-            self._run.evictions.append(decision)
+        if (run := self._run.get()) is not None:
+            run.evictions.append(decision)

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from koordpy.api.config_model import ConfigError
-from koordpy.descheduling.config import (
+from koordpy.descheduling.config.configuration import (
     DeschedulerConfiguration,
     LeaderElection,
     Plugins,
@@ -13,7 +13,7 @@ from koordpy.descheduling.config import (
     set_defaults,
     validate,
 )
-from koordpy.descheduling.plugin_set import PluginSet
+from koordpy.descheduling.config.plugin_set import PluginSet
 from koordpy.lib import duration
 
 BARE = """

@@ -5,9 +5,16 @@ import pytest
 from koordpy.api.core import Node, Pod
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
-from koordpy.descheduling.node_fit import NodeFit
-from koordpy.descheduling.pods import Namespaces, NodePods, PodSelector, every, in_namespaces, selected
-from koordpy.descheduling.upstream_node_fit import UpstreamNodeFit
+from koordpy.descheduling.toolkit.node_fit import NodeFit
+from koordpy.descheduling.toolkit.pods import (
+    Namespaces,
+    NodePods,
+    PodSelector,
+    every,
+    in_namespaces,
+    selected,
+)
+from koordpy.descheduling.toolkit.upstream_node_fit import UpstreamNodeFit
 
 GPU = "example.com/gpu"
 ALLOCATABLE = {"cpu": "4", "memory": "4Gi", "pods": "2"}

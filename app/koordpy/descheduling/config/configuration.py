@@ -15,11 +15,11 @@ from pydantic import Field, PrivateAttr
 from koordpy.api import config_document, config_file, config_model
 from koordpy.api.config_model import ConfigError, ConfigModel, Duration, NoEffect, without_effect
 from koordpy.api.field_error import FieldError, duplicate, invalid, required
+from koordpy.descheduling.args import API_VERSION
+from koordpy.descheduling.toolkit.selector import Selector, selector_errors
 from koordpy.lib import duration
 
-from .args import API_VERSION
 from .plugin_set import PluginSet, merge
-from .selector import Selector, selector_errors
 
 KIND = "DeschedulerConfiguration"
 DEFAULT_PROFILE = "koord-descheduler"

@@ -3,13 +3,13 @@ import pytest
 from koordpy.api import extension
 from koordpy.api.core import Pod, PodSpec, PodStatus
 from koordpy.api.meta import ObjectMeta
-from koordpy.descheduling.pod_sorter import (
+from koordpy.descheduling.toolkit.pod_sorter import (
     ANNOTATION_EVICTION_COST,
     ANNOTATION_POD_DELETION_COST,
     cost,
     sort_key,
 )
-from koordpy.descheduling.usage_score import node_score, pod_score
+from koordpy.descheduling.toolkit.usage_score import node_score, pod_score
 
 
 def pod(

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from koordpy.api.config_model import ConfigError
 
-from .config import DeschedulerConfiguration, Profile
+from .configuration import DeschedulerConfiguration, Profile
 from .plugin_set import PluginSet
 
 log = logging.getLogger(__name__)

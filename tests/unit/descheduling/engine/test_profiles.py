@@ -14,18 +14,22 @@ from koordpy.api.core import Node, NodeSpec, NodeStatus, Pod, PodSpec
 from koordpy.api.meta import Condition, LabelSelector, ObjectMeta
 from koordpy.cluster.cluster import Cluster
 from koordpy.descheduling.args import PluginArgs
-from koordpy.descheduling.config import (
+from koordpy.descheduling.config.configuration import (
     DeschedulerConfiguration,
     PluginConfig,
     Plugins,
     Profile,
     set_defaults,
 )
-from koordpy.descheduling.decisions import Decisions, Outcome, Round
-from koordpy.descheduling.descheduler import Descheduler
-from koordpy.descheduling.evictor import EvictorProxy
-from koordpy.descheduling.framework import GROUP
+from koordpy.descheduling.config.missing import NoEvictor
+from koordpy.descheduling.config.plugin_set import PluginSet
+from koordpy.descheduling.engine.descheduler import Descheduler
+from koordpy.descheduling.engine.evictor import EvictorProxy
+from koordpy.descheduling.engine.framework import GROUP
+from koordpy.descheduling.engine.limiter import EvictionLimiter
+from koordpy.descheduling.explain.decisions import Decisions, Outcome, Round
 from koordpy.descheduling.interface import (
+    SUCCESS,
     BalancePlugin,
     DeschedulePlugin,
     EvictOptions,
@@ -33,10 +37,8 @@ from koordpy.descheduling.interface import (
     FilterPlugin,
     Handle,
     Plugin,
+    Status,
 )
-from koordpy.descheduling.limiter import EvictionLimiter
-from koordpy.descheduling.missing import NoEvictor
-from koordpy.descheduling.plugin_set import PluginSet
 from koordpy.lib.clock import FakeClock
 from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, Stage
 
@@ -91,13 +93,13 @@ class Greedy(DeschedulePlugin, BalancePlugin):
         self.seen: list[str] = []
         self.answers: list[bool] = []
 
-    async def deschedule(self, nodes: Sequence[Node]) -> None:
-        await self._run("deschedule", nodes)
+    async def deschedule(self, nodes: Sequence[Node]) -> Status:
+        return await self._run("deschedule", nodes)
 
-    async def balance(self, nodes: Sequence[Node]) -> None:
-        await self._run("balance", nodes)
+    async def balance(self, nodes: Sequence[Node]) -> Status:
+        return await self._run("balance", nodes)
 
-    async def _run(self, point: str, nodes: Sequence[Node]) -> None:
+    async def _run(self, point: str, nodes: Sequence[Node]) -> Status:
         Greedy.log.append(f"{self.name} {point} {' '.join(node.metadata.name for node in nodes)}")
         self.handle.report(Said(words=f"{len(nodes)} nodes"))
         for key in self.args.pods:
@@ -107,6 +109,7 @@ class Greedy(DeschedulePlugin, BalancePlugin):
                 self.answers.append(await self.handle.evictor.evict(pod, EvictOptions(reason="greed")))
         if self.args.error:
             raise RuntimeError(self.args.error)
+        return SUCCESS
 
 
 class Other(Greedy):
@@ -260,11 +263,12 @@ class Curious(Greedy):
 
     name = "Curious"
 
-    async def _run(self, point: str, nodes: Sequence[Node]) -> None:
+    async def _run(self, point: str, nodes: Sequence[Node]) -> Status:
         self.handle.report(Said(words=" ".join(node.metadata.name for node in self.handle.nodes())))
         for node in nodes:
             names = [pod.metadata.name for pod in self.handle.pods.active_on(node.metadata.name)]
             self.handle.report(Said(words=f"{node.metadata.name}: {' '.join(names)}"))
+        return SUCCESS
 
 
 def test_the_handle_knows_the_profiles_nodes_and_their_pods() -> None:
@@ -421,11 +425,12 @@ class Slow(Greedy):
 
     name = "Slow"
 
-    async def _run(self, point: str, nodes: Sequence[Node]) -> None:
+    async def _run(self, point: str, nodes: Sequence[Node]) -> Status:
         self.seen.append(point)
         clock = self.handle.clock
         assert isinstance(clock, FakeClock)
         clock.advance(len(self.seen) * 4)
+        return SUCCESS
 
 
 async def test_the_interval_is_counted_from_start_to_start() -> None:
@@ -444,3 +449,63 @@ async def test_without_an_interval_there_is_one_cycle() -> None:
     target = descheduler(profile())
     await target.serve()
     assert len(target.decisions.rounds) == 1
+
+
+class Failing(BalancePlugin):
+    """Returns an error."""
+
+    name = "Failing"
+
+    async def balance(self, nodes: Sequence[Node]) -> Status:
+        return Status("no data")
+
+
+class Forgetful(BalancePlugin):
+    """Returns nothing, as untyped code may."""
+
+    name = "Forgetful"
+
+    async def balance(self, nodes: Sequence[Node]) -> Status:
+        return None  # type: ignore[return-value]
+
+
+def test_statuses_with_errors_are_the_rounds_errors() -> None:
+    known = CATALOGUE.including(Failing).including(Forgetful)
+    config = DeschedulerConfiguration(profiles=[profile(balance=["Failing", "Forgetful", "Greedy"])])
+    current = run(Descheduler(config, known, cluster_of()))
+    assert [each.error for each in current.runs] == [
+        "no data",
+        "the plugin returned None, expected a Status, such as SUCCESS",
+        "",
+    ]
+    assert current.error == f"[no data, {current.runs[1].error}]"
+
+
+class Keeper(Evictor):
+    """Has a loop of its own, and runs the profile's plugins from it."""
+
+    name = "Keeper"
+    statuses: ClassVar[list[Status]] = []
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        handle.run_while_leading("keeping", self.keep)
+
+    async def keep(self) -> None:
+        Keeper.statuses.append(await self.handle.plugins.run_balance_plugins(self.handle.nodes()))
+        await asyncio.Event().wait()
+
+
+async def test_a_plugins_loop_runs_besides_the_cycles_and_goes_on_after_the_only_one() -> None:
+    Keeper.statuses.clear()
+    config = DeschedulerConfiguration(profiles=[profile(evict=["Keeper"], balance=["Failing"])])
+    target = Descheduler(config, CATALOGUE.including(Failing).including(Keeper), cluster_of())
+    assert not target.ends
+    serving = asyncio.create_task(target.serve())
+    async with asyncio.timeout(5):
+        while not Keeper.statuses or not target.decisions.rounds:
+            await asyncio.sleep(0)
+    assert Keeper.statuses == [Status("no data")]
+    assert not serving.done()
+    serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)

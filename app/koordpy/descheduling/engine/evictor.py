@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from koordpy.api.core import Pod
+from koordpy.descheduling.explain.decisions import Decisions, EvictionDecision, Outcome
+from koordpy.descheduling.interface import EvictOptions, EvictPlugin, FilterPlugin
 
-from .decisions import Decisions, EvictionDecision, Outcome
-from .interface import EvictOptions, EvictPlugin, FilterPlugin
 from .limiter import EvictionLimiter
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,11 @@ class EvictorProxy:
     def filter(self, pod: Pod) -> bool:
         """Return whether all filter plugins allow evicting a pod."""
         return all(plugin.filter(pod) for plugin in self.filters)
+
+    def reason_against(self, pod: Pod) -> str | None:
+        """Return the reason of the first filter plugin that does not allow evicting a pod, None if all do."""
+        reasons = (plugin.reason_against(pod) for plugin in self.filters)
+        return next((reason for reason in reasons if reason is not None), None)
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
         """Return whether all filter plugins allow evicting a pod right now."""
@@ -80,6 +85,10 @@ class PluginEvictor:
     def filter(self, pod: Pod) -> bool:
         """Return whether all filter plugins allow evicting a pod."""
         return self.proxy.filter(pod)
+
+    def reason_against(self, pod: Pod) -> str | None:
+        """Return why a filter plugin does not allow evicting a pod, None if all allow it."""
+        return self.proxy.reason_against(pod)
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
         """Return whether all filter plugins allow evicting a pod right now."""

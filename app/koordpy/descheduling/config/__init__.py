@@ -1,0 +1,1 @@
+"""The DeschedulerConfiguration file, and what is done to it before it runs."""

@@ -1,0 +1,1 @@
+"""Runs the plugins of the profiles, cycle by cycle."""

@@ -1,0 +1,1 @@
+"""What descheduling plugins compute with."""
