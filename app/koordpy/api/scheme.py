@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from . import core, device, koordinator, network_topology, reservation, schedule_explanation
+from . import (
+    core,
+    device,
+    koordinator,
+    network_topology,
+    pod_migration_job,
+    reservation,
+    schedule_explanation,
+)
 from .decoding import MALFORMED, DecodeError, decode, decoder, without_nulls
 from .meta import KubeObject
 
@@ -124,6 +132,14 @@ RESOURCES: dict[type[KubeObject], Resource] = {
             "Reservation",
             False,
             reservation.Reservation,
+        ),
+        Resource(
+            "scheduling.koordinator.sh",
+            "v1alpha1",
+            "podmigrationjobs",
+            "PodMigrationJob",
+            False,
+            pod_migration_job.PodMigrationJob,
         ),
         Resource(
             "scheduling.koordinator.sh",
