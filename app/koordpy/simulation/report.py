@@ -67,6 +67,7 @@ def _pods(results: Sequence[Result]) -> Iterator[_Row]:
     yield "given a node", lambda result: f"{result.pods.bound:,}"
     yield "finished", lambda result: f"{result.pods.finished:,}"
     yield "evicted, or lost with their node", lambda result: f"{result.pods.evicted:,}"
+    yield "evicted again soon after", lambda result: f"{result.pods.evicted_repeatedly:,}"
     yield "refused at admission", lambda result: f"{result.pods.refused:,}"
     yield (
         "at the end running, pending",
@@ -97,6 +98,7 @@ def _nodes() -> Iterator[_Row]:
         ),
     )
     yield "hot, share of the time", lambda result: f"{result.hot.share:.2f} %"
+    yield "hot, hours of a node", lambda result: f"{result.hot.node_hours:,.1f}"
     yield "hot at one time, at most", lambda result: f"{result.hot.at_most:,}"
     yield "hot at any time", lambda result: f"{result.hot.nodes:,}"
 

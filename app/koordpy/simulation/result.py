@@ -71,6 +71,8 @@ class Pods(msgspec.Struct, rename="camel"):
     finished: int = 0
     evicted: int = 0
     """Evictions, and pods whose node left."""
+    evicted_repeatedly: int = 0
+    """Evictions of pods that had taken the place of an evicted one shortly before."""
     refused: int = 0
     """Rejected by the API server or a webhook."""
     pending_at_end: int = 0
@@ -83,6 +85,8 @@ class Hot(msgspec.Struct, rename="camel"):
     thresholds: dict[str, float]
     share: float
     """Of the node-time, in percent."""
+    node_hours: float
+    """The same in hours of one node."""
     at_most: int
     """At one time."""
     nodes: int

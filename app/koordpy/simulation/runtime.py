@@ -83,7 +83,10 @@ class ScenarioRuntime:
     def _updated(self, pod: Pod) -> None:
         known = self._known(pod)
         if known is not None and pod.metadata.deletion_timestamp is not None and not known.outcome:
-            known.outcome = _outcome(pod)
+            outcome = _outcome(pod)
+            if outcome == "evicted":
+                self._journal.evicting(known, self._clock.monotonic())
+            known.outcome = outcome
 
     def _deleted(self, pod: Pod) -> None:
         known = self._known(pod)

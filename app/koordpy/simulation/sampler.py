@@ -102,6 +102,7 @@ class Sampler:
         return Hot(
             dict(self._hot),
             100.0 * int(self._times_hot.sum()) / there if there else 0.0,
+            int(self._times_hot.sum()) * self._interval / 3600.0,
             max(self.series.hot, default=0),
             int((self._times_hot > 0).sum()),
         )

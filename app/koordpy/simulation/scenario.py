@@ -213,6 +213,8 @@ class Sampling(ConfigModel):
     """The interval; by default a four-hundredth of the duration."""
     hot: dict[str, float] = Field(default={"cpu": 65.0, "memory": 95.0}, strict=False)
     """The usage, in percent of allocatable, from which on a node is hot."""
+    repeated_within: Interval = 3600.0
+    """An eviction is repeated if the pod took the place of one that was evicted less than this ago."""
 
 
 class Scenario(ConfigModel):

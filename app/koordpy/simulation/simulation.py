@@ -64,7 +64,7 @@ class _Run:
     ) -> None:
         self._scenario, self._setup, self._folder, self._plan = scenario, setup, folder, plan
         self._clock = SimulatedClock(loop, scenario.start)
-        self._journal = Journal()
+        self._journal = Journal(repeated_within=scenario.sampling.repeated_within)
         self._usage = Usage()
         for node in plan.nodes:
             self._usage.add(node.name, node.capacity, node.system)
@@ -200,6 +200,7 @@ class _Run:
                 bound=len(placed),
                 finished=outcomes["finished"],
                 evicted=journal.evictions,
+                evicted_repeatedly=journal.repeated,
                 refused=len(refused),
                 pending_at_end=journal.pending,
                 running_at_end=journal.running,

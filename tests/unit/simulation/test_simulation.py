@@ -1,5 +1,6 @@
 """Whole simulations of small clusters, in simulated time."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -236,3 +237,35 @@ def test_an_invalid_configuration_is_reported_with_its_scheduler(tmp_path: Path)
     }
     with pytest.raises(ConfigError, match=r"scheduler 'odd': profiles.*Nobody"):
         run(tmp_path, schedulers=[{"name": "odd", "profiles": {"manifest": manifest}}])
+
+
+def test_a_pod_that_returns_to_its_hot_node_is_evicted_again(tmp_path: Path) -> None:
+    amounts = {"cpu": 8, "memory": "16Gi"}
+    nodes = [
+        {"name": "busy", "allocatable": amounts, "systemUsage": {"cpu": "5"}},
+        {"name": "idle", "count": 2, "allocatable": amounts},
+    ]
+    apart = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": {"matchLabels": {"app": "api"}}, "topologyKey": "kubernetes.io/hostname"}
+            ]
+        }
+    }
+    workload = {**api(3), "usage": {"cpu": {"amount": "1"}}}
+    workload["deployment"]["source"]["manifest"]["spec"]["template"]["spec"]["affinity"] = apart
+    descheduler: Any = copy.deepcopy(LOW_NODE_LOAD)
+    descheduler["profiles"][0]["pluginConfig"][0]["args"]["anomalyCondition"] = {
+        "consecutiveAbnormalities": 1
+    }
+    result = run(
+        tmp_path,
+        duration="30m",
+        nodes=nodes,
+        workloads=[workload],
+        schedulers=[{**ALONE, "descheduler": {"manifest": descheduler}}],
+        sampling={"repeatedWithin": "10m"},
+    )
+    assert result.pods.evicted > 2
+    assert result.pods.evicted_repeatedly == result.pods.evicted - 1
+    assert {pod.node for pod in result.placements if pod.outcome == "evicted"} == {"busy"}
