@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, Self, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
@@ -123,6 +123,11 @@ Seconds = Annotated[float, BeforeValidator(_read_seconds)]
 
 Duration = Annotated[int, BeforeValidator(_read_duration), PlainSerializer(duration.format)]
 """A `metav1.Duration` (`5m0s`), in nanoseconds."""
+
+
+Int32 = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
+Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
+Uint32 = Annotated[int, Field(ge=0, lt=1 << 32)]
 
 
 def _object(document: object, path: str) -> dict[str, Any]:

@@ -1,15 +1,10 @@
 """The share of matching pods to which a profile is applied.
 
-Source: Koordinator, `pkg/webhook/pod/mutating/cluster_colocation_profile.go` (`shouldSkipProfile`);
-Kubernetes, `k8s.io/apimachinery/pkg/util/intstr`.
+Source: Koordinator, `pkg/webhook/pod/mutating/cluster_colocation_profile.go` (`shouldSkipProfile`).
 """
 
-import re
-
 from koordpy.admission.handler import RandomSource
-from koordpy.lib import int64
-
-_DECIMAL = re.compile(r"[+-]?[0-9]+", re.ASCII)
+from koordpy.api import int_or_string
 
 
 def percentage(probability: int | str | None) -> int:
@@ -21,14 +16,7 @@ def percentage(probability: int | str | None) -> int:
         return 100
     if isinstance(probability, int):
         return probability
-    number = probability.removesuffix("%")
-    if number == probability:
-        raise ValueError("invalid value for IntOrString: invalid type: string is not a percentage")
-    if not _DECIMAL.fullmatch(number) or not int64.fits(int(number)):
-        raise ValueError(
-            f'invalid value for IntOrString: invalid value "{probability}": expected digits and %'
-        )
-    return int(number)
+    return int_or_string.percentage(probability)
 
 
 def is_skipped(percent: int, rng: RandomSource) -> bool:

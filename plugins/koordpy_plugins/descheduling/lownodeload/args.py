@@ -7,11 +7,11 @@ Koordinator, `pkg/descheduler/apis/config/v1alpha2` (`types_loadaware.go`, `defa
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from koordpy.api.config_model import ConfigModel, Duration
+from koordpy.api.config_model import ConfigModel, Duration, Int32, Int64, Uint32
 from koordpy.api.field_error import FieldError, invalid
 from koordpy.api.meta import LabelSelector
 from koordpy.descheduling.args import PluginArgs
@@ -20,10 +20,6 @@ from koordpy.descheduling.toolkit.selector import Selector, selector_errors
 from koordpy.lib import duration
 
 DEFAULT_POOL = "__default_node_pool__"
-
-Int32 = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
-Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
-Uint32 = Annotated[int, Field(ge=0, lt=1 << 32)]
 
 Percentages = dict[str, float]
 """Resource name to percent of the node's capacity (or, with deviation, of the distance from the mean)."""

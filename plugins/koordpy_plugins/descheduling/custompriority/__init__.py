@@ -1,0 +1,1 @@
+"""CustomPriority: move pods from nodes of an expensive tier to nodes of a cheaper one."""

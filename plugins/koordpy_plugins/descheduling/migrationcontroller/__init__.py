@@ -1,0 +1,1 @@
+"""MigrationController: evict pods through PodMigrationJobs."""

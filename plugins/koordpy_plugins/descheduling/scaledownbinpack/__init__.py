@@ -1,0 +1,1 @@
+"""ScaleDownBinPack: rank pods so that a scale-down empties nodes."""
