@@ -56,6 +56,16 @@ class Status:
 SUCCESS: Final = Status()
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """Why an evict plugin did not evict a pod. As the result of `evict` it is false."""
+
+    reason: str
+
+    def __bool__(self) -> bool:
+        return False
+
+
 class Plugin(BasePlugin, ABC):
     """The base of every plugin. It runs if a profile enables it; `needs` declares its requirements.
 
@@ -114,8 +124,11 @@ class EvictPlugin(Plugin):
     """
 
     @abstractmethod
-    async def evict(self, pod: Pod, options: EvictOptions) -> bool:
-        """Evict a pod, or start to; return whether that succeeded. Never called in a dry run."""
+    async def evict(self, pod: Pod, options: EvictOptions) -> bool | Refusal:
+        """Evict a pod, or start to; return whether that succeeded, at best with the reason why it did not.
+
+        Never called in a dry run.
+        """
 
 
 class FilterPlugin(Plugin):
@@ -136,6 +149,10 @@ class FilterPlugin(Plugin):
     def pre_eviction_filter(self, pod: Pod) -> bool:
         """Return whether a chosen pod may be evicted now; may cost more than `filter`."""
 
+    def reason_against_now(self, pod: Pod) -> str:
+        """Return why `pre_eviction_filter` refuses a pod; only called for one that it refuses."""
+        return f"{self.name} does not allow it now"
+
 
 class Evictor(Protocol):
     """The interface to a profile's filter and evict plugins, behind limits and dry run."""
@@ -154,6 +171,14 @@ class Evictor(Protocol):
 
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:
         """Evict a pod within the limits; a dry run only counts it. Return false if it was not evicted."""
+        ...
+
+    def skipped(self, pods: Sequence[Pod], reason: str | Callable[[], str]) -> None:
+        """Record why the plugin itself decided not to evict candidates, for explanations.
+
+        Pods that a filter or `evict` refuses are recorded already. A function is called only for the first
+        pods of a run, and at once.
+        """
         ...
 
 

@@ -9,7 +9,7 @@ from koordpy.api.core import Pod
 from koordpy.cluster.client import Client
 from koordpy.cluster.errors import ApiError, ConnectionFailed, NotFound, TooManyRequests
 from koordpy.cluster.events import Recorder
-from koordpy.descheduling.interface import EvictOptions
+from koordpy.descheduling.interface import EvictOptions, Refusal
 from koordpy.descheduling.metrics import PODS_EVICTED
 
 log = logging.getLogger(__name__)
@@ -21,8 +21,11 @@ class PodEvictor:
     def __init__(self, client: Client, events: Recorder | None) -> None:
         self._client, self._events = client, events
 
-    async def evict(self, pod: Pod, options: EvictOptions) -> bool:
-        """Evict a pod; return whether the API server accepted. Errors are logged and counted, not raised."""
+    async def evict(self, pod: Pod, options: EvictOptions) -> bool | Refusal:
+        """Evict a pod; return true if the API server accepted, else the reason.
+
+        Errors are logged and counted, not raised.
+        """
         key = pod.metadata.key
         try:
             await self._client.evict(pod, grace_period_seconds=options.grace_period_seconds)
@@ -44,10 +47,10 @@ class PodEvictor:
             )
         return True
 
-    def _refused(self, pod: Pod, options: EvictOptions, message: str) -> bool:
+    def _refused(self, pod: Pod, options: EvictOptions, message: str) -> Refusal:
         log.error("%s", message)
         self._count(pod, options, "error")
-        return False
+        return Refusal(message)
 
     @staticmethod
     def _count(pod: Pod, options: EvictOptions, result: str) -> None:

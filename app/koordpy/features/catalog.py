@@ -25,7 +25,7 @@ from koordpy.controllers import host as controller_host
 from koordpy.controllers.interface import Controller
 from koordpy.controllers.interface import Handle as ControllerHandle
 from koordpy.descheduling.engine import framework as descheduling
-from koordpy.descheduling.engine.evictor import EvictorProxy
+from koordpy.descheduling.engine.evictor import EvictorProxy, PluginEvictor
 from koordpy.descheduling.engine.limiter import EvictionLimiter
 from koordpy.descheduling.explain.decisions import Decisions
 from koordpy.descheduling.interface import Handle as DeschedulingHandle
@@ -257,13 +257,13 @@ def controller_handle(chosen: FeatureGates, cluster: Cluster | None = None) -> C
 
 
 def _offline(cluster: Cluster, gates: FeatureGates) -> DeschedulingHandle:
-    evictor = EvictorProxy(EvictionLimiter(), Decisions(), dry_run=True)
+    proxy = EvictorProxy(EvictionLimiter(), Decisions(), dry_run=True)
     return DeschedulingHandle(
         cluster=cluster,
         client=None,
         events=None,
         clock=cluster.clock,
-        evictor=evictor,
+        evictor=PluginEvictor(proxy, ""),
         dry_run=True,
         report=lambda _: None,
         gates=gates,

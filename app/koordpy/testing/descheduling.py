@@ -1,6 +1,6 @@
 """Runs one descheduling plugin on a cluster described by a test, to test its evictions."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,8 @@ class Cycle:
     """The loops that the plugin would run while it leads, by name; none is started."""
     errors: list[str] = field(default_factory=list)
     """The errors of the plugin's statuses."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Why the plugin itself did not evict candidates, by the same key."""
 
 
 @dataclass
@@ -59,6 +61,10 @@ class _Evictor:
         self.cycle.reasons[key] = options.reason
         self.cluster.store(Pod).discard(key)
         return True
+
+    def skipped(self, pods: Sequence[Pod], reason: str | Callable[[], str]) -> None:
+        text = reason if isinstance(reason, str) else reason()
+        self.cycle.skipped.update((pod.metadata.key, text) for pod in pods)
 
 
 async def run_cycle(

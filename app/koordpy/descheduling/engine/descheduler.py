@@ -118,7 +118,7 @@ class Descheduler:
             current.error = aggregate(errors)
             log.error("Error descheduling pods: %s", current.error)
         ROUNDS.labels("error" if errors else "ok").inc()
-        current.ended = clock.now()
+        self.decisions.end(current, clock.now())
         return current
 
     async def _cycle(self, current: Round) -> list[str]:

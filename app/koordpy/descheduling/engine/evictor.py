@@ -4,12 +4,13 @@ Source: Koordinator, `pkg/descheduler/framework/runtime/evictor_proxy.go`.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from koordpy.api.core import Pod
+from koordpy.descheduling.explain.candidates import NotEvicted
 from koordpy.descheduling.explain.decisions import Decisions, EvictionDecision, Outcome
-from koordpy.descheduling.interface import EvictOptions, EvictPlugin, FilterPlugin
+from koordpy.descheduling.interface import EvictOptions, EvictPlugin, FilterPlugin, Refusal
 
 from .limiter import EvictionLimiter
 
@@ -26,18 +27,24 @@ class EvictorProxy:
     filters: Sequence[FilterPlugin] = ()
     evict_plugin: EvictPlugin | None = field(default=None)
 
-    def filter(self, pod: Pod) -> bool:
-        """Return whether all filter plugins allow evicting a pod."""
-        return all(plugin.filter(pod) for plugin in self.filters)
+    def refusing(self, pod: Pod) -> FilterPlugin | None:
+        """Return the first filter plugin that does not allow evicting a pod, None if all do."""
+        for plugin in self.filters:
+            if not plugin.filter(pod):
+                return plugin
+        return None
+
+    def refusing_now(self, pod: Pod) -> FilterPlugin | None:
+        """Return the first filter plugin that does not allow evicting a chosen pod now, None if all do."""
+        for plugin in self.filters:
+            if not plugin.pre_eviction_filter(pod):
+                return plugin
+        return None
 
     def reason_against(self, pod: Pod) -> str | None:
         """Return the reason of the first filter plugin that does not allow evicting a pod, None if all do."""
         reasons = (plugin.reason_against(pod) for plugin in self.filters)
         return next((reason for reason in reasons if reason is not None), None)
-
-    def pre_eviction_filter(self, pod: Pod) -> bool:
-        """Return whether all filter plugins allow evicting a pod right now."""
-        return all(plugin.pre_eviction_filter(pod) for plugin in self.filters)
 
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:
         """Evict a pod within the limits. A dry run writes nothing, but counts against the limits."""
@@ -55,12 +62,20 @@ class EvictorProxy:
                 pod.metadata.key,
                 options.reason,
             )
-        elif not await self.evict_plugin.evict(pod, options):
-            self._keep(pod, options, Outcome.REFUSED)
-            return False
+        else:
+            result = await self.evict_plugin.evict(pod, options)
+            if not result:
+                self._keep(pod, options, Outcome.REFUSED, self._why_refused(pod, result))
+                return False
         self.limiter.done(pod)
         self._keep(pod, options, Outcome.DRY_RUN if self.dry_run else Outcome.EVICTED)
         return True
+
+    def _why_refused(self, pod: Pod, result: bool | Refusal) -> str:
+        if isinstance(result, Refusal):
+            return result.reason
+        assert self.evict_plugin is not None
+        return self.reason_against(pod) or f"{self.evict_plugin.name} did not evict it, and gave no reason"
 
     def _keep(self, pod: Pod, options: EvictOptions, outcome: Outcome, detail: str = "") -> None:
         self.decisions.evicting(
@@ -83,19 +98,35 @@ class PluginEvictor:
     plugin_name: str
 
     def filter(self, pod: Pod) -> bool:
-        """Return whether all filter plugins allow evicting a pod."""
-        return self.proxy.filter(pod)
+        """Return whether all filter plugins allow evicting a pod; a refusal is recorded with the run."""
+        refusing = self.proxy.refusing(pod)
+        if refusing is None:
+            return True
+        self.proxy.decisions.not_evicting(
+            (pod,), NotEvicted.FILTERED, refusing.name, lambda: refusing.reason_against(pod) or ""
+        )
+        return False
 
     def reason_against(self, pod: Pod) -> str | None:
         """Return why a filter plugin does not allow evicting a pod, None if all allow it."""
         return self.proxy.reason_against(pod)
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
-        """Return whether all filter plugins allow evicting a pod right now."""
-        return self.proxy.pre_eviction_filter(pod)
+        """Return whether all filter plugins allow evicting a pod right now; a refusal is recorded."""
+        refusing = self.proxy.refusing_now(pod)
+        if refusing is None:
+            return True
+        self.proxy.decisions.not_evicting(
+            (pod,), NotEvicted.FILTERED, refusing.name, lambda: refusing.reason_against_now(pod)
+        )
+        return False
 
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:
         """Evict a pod within the limits; a dry run only counts it."""
         if not options.plugin_name:
             options = replace(options, plugin_name=self.plugin_name)
         return await self.proxy.evict(pod, options)
+
+    def skipped(self, pods: Sequence[Pod], reason: str | Callable[[], str]) -> None:
+        """Record candidates that the plugin decided not to evict."""
+        self.proxy.decisions.not_evicting(pods, NotEvicted.SKIPPED, self.plugin_name, reason)

@@ -1,19 +1,37 @@
 """The last rounds of the descheduler, with each plugin's decisions: every eviction can be explained.
 
-The models are plain JSON data: debug endpoints and the console show them unchanged.
+The models are plain JSON data: debug endpoints and the console show them unchanged. What all rounds hold is
+bounded in bytes.
 """
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from itertools import count
+from typing import Final
 
 from pydantic import BaseModel, SerializeAsAny
 
+from koordpy.api.core import Pod
 from koordpy.api.output_model import OutputModel
+from koordpy.descheduling.report import Report, held_bytes
+from koordpy.lib.byte_budget import ByteBudget
+
+from .candidates import LONGEST_REASON, Candidate, Candidates, NotEvicted, NotEvictedCount, Reason
 
 KEPT_ROUNDS = 20
+
+MAX_BYTES: Final = 48 << 20
+"""The budget of all rounds."""
+
+MOST_ATTEMPTS: Final = 2000
+"""Attempts of a run that are kept; the others are counted."""
+
+_RECORD_BYTES: Final = 900
+"""Memory of a recorded pod without its texts, by measurement."""
 
 
 class Outcome(StrEnum):
@@ -36,7 +54,14 @@ class EvictionDecision(OutputModel):
     reason: str
     outcome: Outcome
     detail: str = ""
-    """The limit that stopped it."""
+    """Why it was not evicted: the limit that stopped it, or the evict plugin's or API server's reason."""
+
+
+class OutcomeCount(OutputModel):
+    """How many attempts of a run ended so."""
+
+    outcome: Outcome
+    pods: int
 
 
 class PluginRun(OutputModel):
@@ -48,8 +73,22 @@ class PluginRun(OutputModel):
     nodes: int
     error: str = ""
     evictions: list[EvictionDecision] = []
+    """The first attempts; `attempts` counts all."""
+    attempts: list[OutcomeCount] = []
+    not_evicted: list[Candidate] = []
+    """Some of the candidates that the plugin did not try to evict; `not_evicted_counts` counts all."""
+    not_evicted_counts: list[NotEvictedCount] = []
     details: list[SerializeAsAny[BaseModel]] = []
     """The plugin's own report."""
+
+    def held_bytes(self) -> int:
+        """Return the memory that the run holds, by estimate."""
+        attempts = sum(_RECORD_BYTES + len(item.reason) + len(item.detail) for item in self.evictions)
+        others = sum(_RECORD_BYTES + len(item.reason) for item in self.not_evicted)
+        reports = sum(
+            each.held_bytes() if isinstance(each, Report) else held_bytes(each) for each in self.details
+        )
+        return _RECORD_BYTES + len(self.error) + attempts + others + reports
 
 
 class Round(OutputModel):
@@ -71,38 +110,89 @@ class Round(OutputModel):
         return [eviction for run in self.runs for eviction in run.evictions]
 
 
-class Decisions:
-    """Keeps the last rounds; the framework records here while a round runs."""
+@dataclass(slots=True)
+class _Run:
+    """A run that is being recorded."""
 
-    def __init__(self, keep: int = KEPT_ROUNDS) -> None:
-        self.rounds: deque[Round] = deque(maxlen=keep)
+    record: PluginRun
+    candidates: Candidates = field(default_factory=Candidates)
+    attempts: Counter[Outcome] = field(default_factory=Counter)
+
+
+class Decisions:
+    """Keeps the last rounds; the framework records here while a round runs.
+
+    `keep` and `max_bytes` bound the finished rounds; the last one stays, whatever its size.
+    """
+
+    def __init__(self, keep: int = KEPT_ROUNDS, max_bytes: int = MAX_BYTES) -> None:
+        self.rounds: deque[Round] = deque()
         """Oldest first; the last one may still be running."""
+        self._keep = keep
+        self._sizes: deque[int] = deque()
+        self._budget = ByteBudget("descheduling rounds", max_bytes)
         self._numbers = count(1)
         # A plugin may run the others from a loop of its own, while a cycle runs: each task has its own run.
-        self._run: ContextVar[PluginRun | None] = ContextVar("run", default=None)
+        self._run: ContextVar[_Run | None] = ContextVar("run", default=None)
 
     def begin(self, started: datetime, *, dry_run: bool) -> Round:
         """Start a round."""
         current = Round(number=next(self._numbers), started=started, dry_run=dry_run)
         self.rounds.append(current)
+        self._sizes.append(0)
+        self._forget()
         return current
+
+    def end(self, current: Round, ended: datetime) -> None:
+        """Finish the last round, and forget old ones beyond the bounds."""
+        current.ended = ended
+        if self.rounds and self.rounds[-1] is current:
+            size = sum(run.held_bytes() for run in current.runs)
+            self._sizes[-1] = size
+            self._budget.add(size)
+            self._forget()
+
+    def _forget(self) -> None:
+        while len(self.rounds) > self._keep or (self._budget.is_exceeded and len(self.rounds) > 1):
+            self.rounds.popleft()
+            size = self._sizes.popleft()
+            self._budget.remove(size)
 
     def begin_run(self, run: PluginRun) -> None:
         """Start a plugin's run in the current round; between two rounds it belongs to none."""
         if self.rounds and self.rounds[-1].ended is None:
             self.rounds[-1].runs.append(run)
-        self._run.set(run)
+        self._run.set(_Run(run))
 
     def end_run(self) -> None:
-        """Stop adding to the current run."""
+        """Finish the record of the current run."""
+        if (run := self._run.get()) is None:
+            return
         self._run.set(None)
+        run.record.attempts = [
+            OutcomeCount(outcome=outcome, pods=pods) for outcome, pods in run.attempts.most_common()
+        ]
+        run.record.not_evicted = run.candidates.named
+        run.record.not_evicted_counts = run.candidates.counts()
 
     def report(self, details: BaseModel) -> None:
         """Record the running plugin's own report; dropped outside a run."""
         if (run := self._run.get()) is not None:
-            run.details.append(details)
+            run.record.details.append(details)
 
     def evicting(self, decision: EvictionDecision) -> None:
         """Record an attempt of the running plugin; dropped outside a run."""
+        if (run := self._run.get()) is None:
+            return
+        run.attempts[decision.outcome] += 1
+        if len(run.record.evictions) < MOST_ATTEMPTS:
+            decision.reason, decision.detail = (
+                decision.reason[:LONGEST_REASON],
+                decision.detail[:LONGEST_REASON],
+            )
+            run.record.evictions.append(decision)
+
+    def not_evicting(self, pods: Sequence[Pod], outcome: NotEvicted, by: str, reason: Reason) -> None:
+        """Record candidates that the running plugin does not try to evict; dropped outside a run."""
         if (run := self._run.get()) is not None:
-            run.evictions.append(decision)
+            run.candidates.add(pods, outcome, by, reason)

@@ -9,7 +9,7 @@ import logging
 from koordpy.api import label_selector
 from koordpy.api.core import Namespace, Node, Pod
 from koordpy.api.needs import Needs, Right
-from koordpy.descheduling.interface import EvictOptions, EvictPlugin, FilterPlugin, Handle
+from koordpy.descheduling.interface import EvictOptions, EvictPlugin, FilterPlugin, Handle, Refusal
 from koordpy.descheduling.pod_evictor import PodEvictor
 from koordpy.descheduling.toolkit import evictability, nodes
 from koordpy.descheduling.toolkit.upstream_node_fit import UpstreamNodeFit
@@ -62,10 +62,8 @@ class DefaultEvictor(EvictPlugin, FilterPlugin):
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
         """Return whether the pod's namespace is selected and, with nodeFit, the pod fits another node."""
-        if self._namespace_selector is not None and self._namespaces is not None:
-            namespace = self._namespaces.get("", pod.metadata.namespace)
-            if namespace is None or not self._namespace_selector.matches(namespace.metadata.labels):
-                return False
+        if not self._is_namespace_selected(pod):
+            return False
         if self._node_fit is None:
             return True
         candidates = (
@@ -75,8 +73,20 @@ class DefaultEvictor(EvictPlugin, FilterPlugin):
         )
         return self._node_fit.fits_any_other(pod, candidates)
 
-    async def evict(self, pod: Pod, options: EvictOptions) -> bool:
-        """Evict a pod through the eviction subresource; a refusal is logged and returns False."""
+    def reason_against_now(self, pod: Pod) -> str:
+        """Return which of the two checks of `pre_eviction_filter` refuses a pod."""
+        if not self._is_namespace_selected(pod):
+            return "namespaceLabelSelector does not match its namespace"
+        return "nodeFit is set, and it fits no other node"
+
+    def _is_namespace_selected(self, pod: Pod) -> bool:
+        if self._namespace_selector is None or self._namespaces is None:
+            return True
+        namespace = self._namespaces.get("", pod.metadata.namespace)
+        return namespace is not None and self._namespace_selector.matches(namespace.metadata.labels)
+
+    async def evict(self, pod: Pod, options: EvictOptions) -> bool | Refusal:
+        """Evict a pod through the eviction subresource; a refusal is logged and returned."""
         if self._evictor is None:
             raise RuntimeError(f"pod {pod.metadata.key} cannot be evicted: there is no API server")
         return await self._evictor.evict(pod, options)

@@ -42,6 +42,8 @@ class Policy:
     """Evict a pod of a node for a reason; the flag marks the prod pass."""
     recovered: Callable[[NodeUsage, bool], None]
     """Called for each node that is no longer overutilized before all its pods are evicted."""
+    skipped: Callable[[Sequence[Pod], str | Callable[[], str]], None]
+    """Record pods that are not evicted for a reason other than the filter's."""
 
 
 def budget(resources: Iterable[str], targets: Iterable[NodeUsage], prod: bool) -> Amounts:
@@ -75,7 +77,13 @@ def _is_removable(pod: Pod, node: NodeUsage, targets: Targets | None, policy: Po
     if targets is None:
         return True
     used = node.pod_usage.get(pod.metadata.key)
-    return used is not None and targets.place(pod, used)
+    if used is None:
+        policy.skipped((pod,), f"the NodeMetric of {node.name} has no usage of it")
+        return False
+    if targets.place(pod, used):
+        return True
+    policy.skipped((pod,), lambda: targets.reason_against(pod, used))
+    return False
 
 
 def in_eviction_order(pods: Sequence[Pod], node: NodeUsage, prod: bool, policy: Policy) -> list[Pod]:
@@ -103,11 +111,13 @@ async def _relieve(
     node: NodeUsage, pods: Sequence[Pod], sources: Sources, left: Amounts, policy: Policy
 ) -> None:
     usage, high = node.live(sources.prod)
-    for pod in pods:
+    for position, pod in enumerate(pods):
         if not is_over(usage, high):
             policy.recovered(node, sources.prod)
+            policy.skipped(pods[position:], f"{node.name} is no longer overutilized without those evicted")
             return
         if any(amount <= 0 for amount in left.values()):
+            policy.skipped(pods[position:], lambda: _used_up(left))
             return
         if not policy.passes_filter(pod):
             continue
@@ -123,6 +133,11 @@ async def _relieve(
                 node.usage[name] -= amount
             if sources.prod and name in node.prod_usage:
                 node.prod_usage[name] -= amount
+
+
+def _used_up(left: Amounts) -> str:
+    names = ", ".join(sorted(name for name, amount in left.items() if amount <= 0))
+    return f"the underutilized nodes have no capacity left below their high thresholds: {names}"
 
 
 def reason(node: NodeUsage, prod: bool, thresholds: Thresholds) -> str:

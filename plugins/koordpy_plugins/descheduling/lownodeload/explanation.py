@@ -1,8 +1,13 @@
 """The inputs and decisions of LowNodeLoad in one pool, recorded with the round for the debug API."""
 
-from typing import Literal
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal
+
+from pydantic import PrivateAttr, computed_field
 
 from koordpy.api.output_model import OutputModel
+from koordpy.descheduling.report import Report
 
 from .classification import NodeClass
 from .thresholds import Thresholds
@@ -20,18 +25,64 @@ class NodeReport(OutputModel):
     prod_low: dict[str, int]
     prod_high: dict[str, int]
 
+
+_AMOUNTS: Final = ("usage", "prod_usage", "low", "high", "prod_low", "prod_high")
+"""The fields of NodeReport and NodeUsage with amounts by resource."""
+
+_ABSENT: Final = -(1 << 63)
+"""In a column: the node has no such amount."""
+
+_MOST: Final = (1 << 63) - 1
+
+
+class Figures(Mapping[str, NodeReport]):
+    """The NodeReports of a round by node, kept as columns, because there are thousands in every round."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, int] = {}
+        self._classes: list[NodeClass] = []
+        self._keys: tuple[tuple[str, ...], ...] = tuple(() for _ in _AMOUNTS)
+        self._columns = array("q")
+
     @classmethod
-    def of(cls, node: NodeUsage, node_class: NodeClass) -> "NodeReport":
-        """Return the description of a node."""
-        return cls(
-            node_class=node_class,
-            usage=_counted(node.usage),
-            prod_usage=_counted(node.prod_usage),
-            low=_counted(node.low),
-            high=_counted(node.high),
-            prod_low=_counted(node.prod_low),
-            prod_high=_counted(node.prod_high),
+    def of(cls, nodes: Sequence[NodeUsage], classes: Sequence[NodeClass]) -> "Figures":
+        """Return the figures of nodes, which have their thresholds."""
+        made = cls()
+        made._rows = {node.name: row for row, node in enumerate(nodes)}
+        made._classes = list(classes)
+        made._keys = tuple(
+            tuple(sorted({key for node in nodes for key in getattr(node, name)})) for name in _AMOUNTS
         )
+        for node in nodes:
+            for name, keys in zip(_AMOUNTS, made._keys, strict=True):
+                amounts: Amounts = getattr(node, name)
+                made._columns.extend([_cell(key, amounts) for key in keys])
+        return made
+
+    def __getitem__(self, name: str) -> NodeReport:
+        row = self._rows[name]
+        start = row * sum(map(len, self._keys))
+        found: dict[str, dict[str, int]] = {}
+        for field, keys in zip(_AMOUNTS, self._keys, strict=True):
+            cells = self._columns[start : start + len(keys)]
+            found[field] = {key: cell for key, cell in zip(keys, cells, strict=True) if cell != _ABSENT}
+            start += len(keys)
+        return NodeReport(node_class=self._classes[row], **found)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def held_bytes(self) -> int:
+        """Return the memory of the columns, and of the rows by name."""
+        return len(self._columns) * self._columns.itemsize + 220 * len(self._rows)
+
+
+def _cell(key: str, amounts: Amounts) -> int:
+    amount = amounts.get(key)
+    return _ABSENT if amount is None else max(-_MOST, min(_MOST, counted(key, amount)))
 
 
 class Eviction(OutputModel):
@@ -45,7 +96,23 @@ class Eviction(OutputModel):
     dry_run: bool
 
 
-class PoolReport(OutputModel):
+class NodeInPool(OutputModel):
+    """What a round of a pool says about one node."""
+
+    kind: Literal["LowNodeLoadNode"] = "LowNodeLoadNode"
+    pool: str
+    outcome: str
+    """The outcome of the whole pool."""
+    measured: bool
+    """False without a NodeMetric, or with an expired one."""
+    abnormal: bool
+    """Whether pods were to leave: overutilized for as many consecutive rounds as anomalyCondition says."""
+    figures: NodeReport | None
+    evictions: int
+    """Pods that left the node."""
+
+
+class PoolReport(Report):
     """One pool in one round. Percentages include the added resources."""
 
     kind: Literal["LowNodeLoadPool"] = "LowNodeLoadPool"
@@ -56,11 +123,41 @@ class PoolReport(OutputModel):
     high_thresholds: dict[str, float] = {}
     prod_low_thresholds: dict[str, float] = {}
     prod_high_thresholds: dict[str, float] = {}
-    nodes: dict[str, NodeReport] = {}
     unmeasured: list[str] = []
     """Nodes without a NodeMetric, or with an expired one."""
     abnormal: list[str] = []
     evictions: list[Eviction] = []
+    _figures: Figures = PrivateAttr(default_factory=Figures)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def nodes(self) -> dict[str, NodeReport]:
+        """The measured nodes."""
+        return dict(self._figures)
+
+    def measured(self, nodes: Sequence[NodeUsage], classes: Sequence[NodeClass]) -> None:
+        """Record the measured nodes with their classes."""
+        self._figures = Figures.of(nodes, classes)
+
+    def about_node(self, name: str) -> NodeInPool | None:
+        """Return the node's class and figures, None if it is not in the pool."""
+        known = name in self._figures
+        if not known and name not in self.unmeasured:
+            return None
+        return NodeInPool(
+            pool=self.name,
+            outcome=self.outcome,
+            measured=known,
+            abnormal=name in self.abnormal,
+            figures=self._figures[name] if known else None,
+            evictions=sum(item.evicted for item in self.evictions if item.node == name),
+        )
+
+    def held_bytes(self) -> int:
+        """Return the memory that the report holds, by estimate."""
+        names = sum(map(len, self.unmeasured)) + 60 * (len(self.unmeasured) + len(self.abnormal))
+        evictions = sum(900 + len(item.reason) for item in self.evictions)
+        return 2000 + names + evictions + self._figures.held_bytes()
 
     def set_thresholds(self, thresholds: Thresholds, use_deviation: bool) -> None:
         """Record the percentages of the round."""
@@ -69,7 +166,3 @@ class PoolReport(OutputModel):
         self.high_thresholds = dict(thresholds.high)
         self.prod_low_thresholds = dict(thresholds.prod_low)
         self.prod_high_thresholds = dict(thresholds.prod_high)
-
-
-def _counted(amounts: Amounts) -> dict[str, int]:
-    return {name: counted(name, amount) for name, amount in sorted(amounts.items())}

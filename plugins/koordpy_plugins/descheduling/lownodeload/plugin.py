@@ -22,7 +22,7 @@ from . import balancing, thresholds
 from .anomaly import DetectorCache
 from .args import LowNodeLoadArgs, NodePool, node_pools
 from .classification import NodeClass, classify
-from .explanation import Eviction, NodeReport, PoolReport
+from .explanation import Eviction, PoolReport
 from .usage import NodeUsage, counted, measure
 
 log = logging.getLogger(__name__)
@@ -46,11 +46,25 @@ class LowNodeLoad(BalancePlugin):
         self._prod_detectors = DetectorCache(args.detector_cache_timeout, self._now)
         self._passes_filter = pod_filters.every(
             (
-                pod_filters.in_namespaces(args.evictable_namespaces),
+                self._recorded(
+                    pod_filters.in_namespaces(args.evictable_namespaces),
+                    "evictableNamespaces excludes its namespace",
+                ),
                 handle.evictor.filter,
-                pod_filters.selected(args.pod_selectors),
+                self._recorded(pod_filters.selected(args.pod_selectors), "no podSelectors selects it"),
             )
         )
+
+    def _recorded(self, passes: pod_filters.PodFilter, reason: str) -> pod_filters.PodFilter:
+        """Return a filter of the arguments that records what it refuses."""
+
+        def recorded(pod: Pod) -> bool:
+            if passes(pod):
+                return True
+            self.handle.evictor.skipped((pod,), reason)
+            return False
+
+        return recorded
 
     def _now(self) -> int:
         return (self.handle.clock.now() - _EPOCH) // timedelta(microseconds=1) * 1000
@@ -84,12 +98,14 @@ class LowNodeLoad(BalancePlugin):
         measured = self._measure(members, percentages.resources)
         thresholds.apply(percentages, measured, pool.use_deviation_thresholds)
         classes: dict[NodeClass, list[NodeUsage]] = {node_class: [] for node_class in NodeClass}
-        for node in measured:
-            node_class = classify(node)
+        found = [classify(node) for node in measured]
+        for node, node_class in zip(measured, found, strict=True):
             classes[node_class].append(node)
-            report.nodes[node.name] = NodeReport.of(node, node_class)
+        report.measured(measured, found)
         report.set_thresholds(percentages, pool.use_deviation_thresholds)
-        report.unmeasured = sorted({node.metadata.name for node in members} - report.nodes.keys())
+        report.unmeasured = sorted(
+            {node.metadata.name for node in members} - {node.name for node in measured}
+        )
 
         sources, prod_sources = classes[NodeClass.SOURCE], classes[NodeClass.PROD_HIGH]
         low, prod_low = classes[NodeClass.LOW], classes[NodeClass.PROD_LOW]
@@ -124,6 +140,7 @@ class LowNodeLoad(BalancePlugin):
             NodeFit(self._pods) if self.args.node_fit else None,
             lambda pod, reason, prod: self._evict(pod, reason, prod, report),
             self._recovered,
+            self.handle.evictor.skipped,
         )
         await _balance_both(
             policy,
@@ -169,6 +186,7 @@ class LowNodeLoad(BalancePlugin):
         evicted = True
         if self.args.dry_run:
             log.info("LowNodeLoad would evict pod %s in dry run: %s", pod.metadata.key, reason)
+            self.handle.evictor.skipped((pod,), f"only LowNodeLoad's dryRun keeps it: {reason}")
         else:
             evicted = await self.handle.evictor.evict(pod, EvictOptions(reason=reason))
         report.evictions.append(

@@ -4,6 +4,7 @@ Hundreds of nodes are checked for each of thousands of pods, so float64 columns 
 are too full for a pod, with a margin wider than any rounding error; the rest are decided exactly.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -18,6 +19,9 @@ from .classification import is_over
 from .usage import Amounts, NodeUsage
 
 MARGIN = 1e-9
+
+MOST_EXPLAINED = 50
+"""Nodes whose reasons against a pod are counted."""
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
@@ -46,6 +50,21 @@ class Targets:
                 self._refresh(row)
                 return True
         return False
+
+    def reason_against(self, pod: Pod, used: Amounts) -> str:
+        """Return why a pod fits none of the nodes: how many of the first ones refuse it, by reason."""
+        reasons: Counter[str] = Counter()
+        for target in self._nodes[:MOST_EXPLAINED]:
+            usage, high = target.live(self._prod)
+            over = sorted(
+                name for name in high if name in usage and usage[name] + used.get(name, 0) > high[name]
+            )
+            reasons.update(self._fit.reasons_against(pod, target.node))
+            reasons.update(f"above the high threshold of {name} with its usage" for name in over)
+        told = ", ".join(f"{nodes} {reason}" for reason, nodes in reasons.most_common())
+        checked = len(self._nodes[:MOST_EXPLAINED])
+        of = "" if checked == len(self._nodes) else f" (of the first {checked})"
+        return f"it fits none of {len(self._nodes)} underutilized nodes{of}: {told}"
 
     def _candidates(self, pod: Pod, used: Amounts) -> NDArray[np.int64]:
         """The rows that a pod may fit, in order; a superset of those that it fits."""

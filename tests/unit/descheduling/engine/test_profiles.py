@@ -37,6 +37,7 @@ from koordpy.descheduling.interface import (
     FilterPlugin,
     Handle,
     Plugin,
+    Refusal,
     Status,
 )
 from koordpy.lib.clock import FakeClock
@@ -61,7 +62,7 @@ class Evictor(EvictPlugin, FilterPlugin):
     def pre_eviction_filter(self, pod: Pod) -> bool:
         return pod.metadata.name != "kept"
 
-    async def evict(self, pod: Pod, options: EvictOptions) -> bool:
+    async def evict(self, pod: Pod, options: EvictOptions) -> bool | Refusal:
         self.calls.append((pod.metadata.key, options))
         return pod.metadata.name != "stuck"
 
@@ -309,11 +310,42 @@ def test_filters_limits_and_rejections_are_distinguished() -> None:
         ("a/1", Outcome.EVICTED),
         ("a/2", Outcome.LIMITED),
     ]
-    assert [item.detail for item in current.evictions] == ["", "", "maxNoOfPodsToEvictTotal=1 is reached"]
+    assert [item.detail for item in current.evictions] == [
+        "Evictor did not evict it, and gave no reason",
+        "",
+        "maxNoOfPodsToEvictTotal=1 is reached",
+    ]
     [plugin] = target.frameworks[0].balance_plugins
     assert isinstance(plugin, Greedy)
     assert plugin.answers == [False, True, False]
     assert outcomes(run(target))[1] == ("a/1", Outcome.EVICTED)
+
+
+def test_candidates_that_filters_refuse_are_recorded_with_their_reasons() -> None:
+    pods = ["kube-system/1", "a/kept", "a/1"]
+    [record] = run(descheduler(greedy(*pods), cluster=cluster_of(pods=pods))).runs
+    assert [(item.pod, item.node, item.by, item.reason) for item in record.not_evicted] == [
+        ("kube-system/1", "n1", "Evictor", "Evictor does not allow it"),
+        ("a/kept", "n1", "Evictor", "Evictor does not allow it now"),
+    ]
+    assert [(item.outcome, item.by, item.pods) for item in record.not_evicted_counts] == [
+        ("filtered", "Evictor", 2)
+    ]
+    assert [(item.outcome, item.pods) for item in record.attempts] == [("evicted", 1)]
+
+
+class Reluctant(Evictor):
+    name = "Reluctant"
+
+    async def evict(self, pod: Pod, options: EvictOptions) -> bool | Refusal:
+        return Refusal(f"maxMigratingPerNode is reached on {pod.spec.node_name}")
+
+
+def test_the_reason_of_the_evict_plugin_is_recorded() -> None:
+    reluctant = profile(evict=["Reluctant"], balance=["Greedy"], args={"Greedy": {"pods": ["a/1"]}})
+    config = DeschedulerConfiguration(profiles=[reluctant])
+    [attempt] = run(Descheduler(config, CATALOGUE.including(Reluctant), cluster_of(pods=["a/1"]))).evictions
+    assert (attempt.outcome, attempt.detail) == ("refused", "maxMigratingPerNode is reached on n1")
 
 
 def test_dry_run_writes_nothing_and_counts_against_the_limits() -> None:

@@ -1,5 +1,6 @@
 """LowNodeLoad by its steps; whole rounds are compared with Koordinator's own in the parity tests."""
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from koordpy.descheduling.toolkit.pods import NodePods
 from koordpy_plugins.descheduling.lownodeload import balancing, thresholds
 from koordpy_plugins.descheduling.lownodeload.args import Anomaly, NodePool
 from koordpy_plugins.descheduling.lownodeload.classification import NodeClass, classify
+from koordpy_plugins.descheduling.lownodeload.explanation import PoolReport
 from koordpy_plugins.descheduling.lownodeload.thresholds import Thresholds, complete, fraction
 from koordpy_plugins.descheduling.lownodeload.usage import (
     UNIT,
@@ -198,6 +200,7 @@ class Evictions:
     def __init__(self, *fails: str) -> None:
         self.calls: list[tuple[str, str]] = []
         self.recovered: list[str] = []
+        self.skipped: dict[str, str] = {}
         self._fails = fails
 
     def policy(self, node_fit: bool = True) -> balancing.Policy:
@@ -208,7 +211,12 @@ class Evictions:
             NodeFit(NodePods(Cluster())) if node_fit else None,
             self._evict,
             lambda found, prod: self.recovered.append(found.name),
+            self._skip,
         )
+
+    def _skip(self, pods: Sequence[Pod], reason: str | Callable[[], str]) -> None:
+        text = reason if isinstance(reason, str) else reason()
+        self.skipped.update((item.metadata.name, text) for item in pods)
 
     async def _evict(self, item: Pod, reason: str, prod: bool) -> bool:
         self.calls.append((item.metadata.name, reason))
@@ -231,6 +239,7 @@ async def test_pods_go_until_the_node_has_recovered() -> None:
     # 1000m too much: 600 covers the most of it, then 500 is enough.
     assert evictions.names == ["x", "y"]
     assert evictions.recovered == ["n1"]
+    assert evictions.skipped == {"z": "n1 is no longer overutilized without those evicted"}
     assert evictions.calls[0][1] == "node is overutilized, node cpu usage(75.00%)>threshold(50.00%)"
 
 
@@ -240,6 +249,9 @@ async def test_the_budget_of_the_targets_ends_it() -> None:
     await moved(evictions, source, usage({"cpu": 1000}, "n2"), node_fit=False)
     assert evictions.names == ["x", "y"]
     assert evictions.recovered == []
+    assert evictions.skipped == {
+        "z": "the underutilized nodes have no capacity left below their high thresholds: cpu"
+    }
 
 
 async def test_a_pod_must_fit_a_target_with_those_before_it() -> None:
@@ -247,6 +259,17 @@ async def test_a_pod_must_fit_a_target_with_those_before_it() -> None:
     source = usage({"cpu": 4000}, x={"cpu": 900}, y={"cpu": 200}, z={"cpu": 100})
     await moved(evictions, source, usage({"cpu": 1000}, "n2"))
     assert evictions.names == ["x", "z"]
+    assert evictions.skipped == {
+        "y": "it fits none of 1 underutilized nodes: 1 above the high threshold of cpu with its usage"
+    }
+
+
+async def test_a_pod_without_usage_is_skipped_with_that_reason() -> None:
+    evictions = Evictions()
+    source = usage({"cpu": 4000}, x={"cpu": 900})
+    source.pods.append(pod("new"))
+    await moved(evictions, source, usage({"cpu": 0}, "n2"))
+    assert evictions.skipped == {"new": "the NodeMetric of n1 has no usage of it"}
 
 
 async def test_a_failed_fit_leaves_the_target_as_it_was() -> None:
@@ -288,3 +311,35 @@ async def test_a_target_is_never_pushed_over_its_threshold(pods: list[int], used
     await moved(evictions, source, target)
     assert target.usage["cpu"] <= target.high["cpu"]
     assert sum(pods[int(name[1:])] for name in evictions.names) <= 2000 - taken
+
+
+# --- reports -------------------------------------------------------------------------------------
+
+
+def test_a_report_has_the_figures_of_every_node_as_they_were() -> None:
+    hot, idle = usage({"cpu": 3000, "pods": 2}), usage({"cpu": 0}, "n2", prod={"cpu": 0, "pods": 1})
+    report = PoolReport(name="p", outcome="balanced", abnormal=["n1"], unmeasured=["n3"])
+    report.measured([hot, idle], [NodeClass.SOURCE, NodeClass.BOTH_LOW])
+    hot.usage["cpu"] = 0  # evictions change the usage afterwards
+    assert report.nodes["n1"].usage == {"cpu": 3000, "pods": 2}
+    assert report.nodes["n1"].high == {"cpu": 2000}
+    assert report.nodes["n2"].usage == {"cpu": 0}
+    assert report.nodes["n2"].prod_usage == {"cpu": 0, "pods": 1}
+    shown = report.model_dump(mode="json")
+    assert shown["nodes"]["n2"]["nodeClass"] == "bothLow"
+    about = report.about_node("n1")
+    assert about is not None
+    assert (about.pool, about.abnormal, about.measured) == ("p", True, True)
+    assert about.figures == report.nodes["n1"]
+    unmeasured = report.about_node("n3")
+    assert unmeasured is not None
+    assert not unmeasured.measured
+    assert report.about_node("n4") is None
+
+
+def test_an_amount_beyond_64_bits_is_reported_as_the_largest() -> None:
+    huge = usage({"cpu": 3000})
+    huge.usage["memory"] = 10**40
+    report = PoolReport(name="p")
+    report.measured([huge], [NodeClass.SOURCE])
+    assert report.nodes["n1"].usage["memory"] == 2**63 - 1
