@@ -27,13 +27,25 @@ def binding(pod: Pod, node_name: str, annotations: Mapping[str, str] | None) -> 
     )
 
 
-def delete_options(uid: str, resource_version: str, grace_period_seconds: int | None) -> dict[str, Any]:
-    """Return DeleteOptions with preconditions for what is given."""
+def delete_options(
+    uid: str,
+    resource_version: str,
+    grace_period_seconds: int | None,
+    base: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return DeleteOptions with preconditions for what is given.
+
+    `base` are further options (`metav1.DeleteOptions`); what they say themselves stays.
+    """
     options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    for key, value in (base or {}).items():
+        if value not in (None, ""):
+            options[key] = value
     preconditions = {"uid": uid, "resourceVersion": resource_version}
     given = {key: value for key, value in preconditions.items() if value}
+    given |= {key: value for key, value in (options.get("preconditions") or {}).items() if value}
     if given:
         options["preconditions"] = given
     if grace_period_seconds is not None:
-        options["gracePeriodSeconds"] = grace_period_seconds
+        options.setdefault("gracePeriodSeconds", grace_period_seconds)
     return options

@@ -20,7 +20,7 @@ from koordpy.api.meta import KubeObject
 from koordpy.api.scheme import Resource, decode, encode, resource_of
 from koordpy.lib.http1 import HttpError, Response
 
-from .bodies import binding, delete_options
+from . import bodies
 from .connection import Channel
 from .errors import Conflict, ConnectionFailed, NotFound, error_of
 from .paths import object_path, query_of
@@ -255,6 +255,7 @@ class Client:
         resource_version: str = "",
         grace_period_seconds: int | None = None,
         propagation_policy: str = "",
+        options: Mapping[str, Any] | None = None,
         dry_run: bool = False,
     ) -> None:
         """Delete an object; with `uid` or `resource_version` only that very one (else Conflict)."""
@@ -266,6 +267,7 @@ class Client:
             resource_version=resource_version,
             grace_period_seconds=grace_period_seconds,
             propagation_policy=propagation_policy,
+            options=options,
             dry_run=dry_run,
         )
 
@@ -279,14 +281,15 @@ class Client:
         resource_version: str = "",
         grace_period_seconds: int | None = None,
         propagation_policy: str = "",
+        options: Mapping[str, Any] | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Delete an object of any resource."""
-        options = delete_options(uid, resource_version, grace_period_seconds)
+        """Delete an object of any resource; `options` are further `metav1.DeleteOptions`."""
+        document = bodies.delete_options(uid, resource_version, grace_period_seconds, options)
         if propagation_policy:
-            options["propagationPolicy"] = propagation_policy
+            document["propagationPolicy"] = propagation_policy
         path = object_path(resource, namespace, name) + ("?dryRun=All" if dry_run or self.dry_run else "")
-        body = msgspec.json.encode(options)
+        body = msgspec.json.encode(document)
         tries: list[bool] = []
         try:
             await self.send("DELETE", path, body, repeatable=True, doubtful=tries)
@@ -309,7 +312,7 @@ class Client:
         """
         meta = pod.metadata
         path = object_path(_PODS, meta.namespace, meta.name, "binding") + self._write_query(dry_run)
-        body = binding(pod, node_name, annotations)
+        body = bodies.binding(pod, node_name, annotations)
         tries: list[bool] = []
         try:
             await self.send("POST", path, body, repeatable=True, doubtful=tries)
@@ -325,15 +328,20 @@ class Client:
         pod: Pod,
         *,
         grace_period_seconds: int | None = None,
+        delete_options: Mapping[str, Any] | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Evict a pod (policy/v1). TooManyRequests, at once, when a PodDisruptionBudget forbids it."""
+        """Evict a pod (policy/v1). TooManyRequests, at once, when a PodDisruptionBudget forbids it.
+
+        `delete_options` is a `metav1.DeleteOptions`. The pod's UID is always a precondition, so that a
+        successor of the same name is never evicted: Conflict.
+        """
         meta = pod.metadata
         document = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": meta.name, "namespace": meta.namespace},
-            "deleteOptions": delete_options(meta.uid, "", grace_period_seconds),
+            "deleteOptions": bodies.delete_options(meta.uid, "", grace_period_seconds, delete_options),
         }
         path = object_path(_PODS, meta.namespace, meta.name, "eviction") + self._write_query(dry_run)
         tries: list[bool] = []

@@ -7,10 +7,10 @@ then every Balance plugin. Source: Koordinator, `pkg/descheduler/framework`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from pydantic import BaseModel
 
@@ -36,6 +36,8 @@ class EvictOptions:
     reason: str = ""
     grace_period_seconds: int | None = None
     """The grace period; None for the pod's own."""
+    delete_options: Mapping[str, Any] | None = None
+    """A `metav1.DeleteOptions` for the eviction; None for the evictor's own. Its grace period comes first."""
 
 
 @dataclass(frozen=True)
@@ -237,6 +239,8 @@ class Handle:
     """
     profile: str = ""
     """The name of the profile."""
+    identity: str = ""
+    """Identifies this profile of this descheduler in whichever process: its Lease and the profile."""
     node_selector: LabelSelector | None = None
     """Selects the nodes of the profile; None selects all."""
 

@@ -28,7 +28,11 @@ class PodEvictor:
         """
         key = pod.metadata.key
         try:
-            await self._client.evict(pod, grace_period_seconds=options.grace_period_seconds)
+            await self._client.evict(
+                pod,
+                grace_period_seconds=options.grace_period_seconds,
+                delete_options=options.delete_options,
+            )
         except TooManyRequests as error:
             return self._refused(pod, options, f'error when evicting pod (ignoring) "{key}": {error}')
         except NotFound as error:

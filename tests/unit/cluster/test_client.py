@@ -273,6 +273,21 @@ async def test_eviction_that_a_budget_forbids_fails_at_once() -> None:
     assert body["deleteOptions"]["gracePeriodSeconds"] == 5
 
 
+async def test_eviction_and_delete_pass_on_further_options_with_the_uid_of_the_pod() -> None:
+    options = {"gracePeriodSeconds": 7, "preconditions": {"resourceVersion": "9"}, "orphanDependents": None}
+    expected = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "gracePeriodSeconds": 7,
+        "preconditions": {"uid": "u1", "resourceVersion": "9"},
+    }
+    async with talking((201, b"{}", ""), (200, b"{}", "")) as (client, server, _):
+        await client.evict(POD, grace_period_seconds=5, delete_options=options)
+        await client.delete(Pod, "ns", "p", uid="u1", options=options)
+    assert json.loads(server.requests[0].body)["deleteOptions"] == expected
+    assert json.loads(server.requests[1].body) == expected
+
+
 async def test_client_in_dry_run_changes_nothing() -> None:
     created = (201, POD_BYTES, "")
     async with talking(created, (200, b"{}", ""), created, dry_run=True) as (client, server, _):

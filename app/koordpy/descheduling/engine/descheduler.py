@@ -76,6 +76,7 @@ class Descheduler:
             self.config.descheduling_interval,
             gates or FeatureGates({}),
             self._tasks,
+            f"{self.config.leader_election.resource_namespace}/{self.config.leader_election.resource_name}",
         )
         _refuse_missing(self.config, catalogue)
         self.frameworks = _frameworks(self.config, catalogue.including(NoEvictor), runtime)

@@ -79,6 +79,8 @@ class Runtime:
     """Nanoseconds between two cycles; 0 for a single cycle."""
     gates: FeatureGates = field(default_factory=lambda: FeatureGates({}))
     tasks: Tasks = field(default_factory=Tasks)
+    identity: str = ""
+    """The Lease of the descheduler, `namespace/name`: the same for every process that may lead."""
 
 
 def installed() -> Catalogue[Plugin]:
@@ -154,6 +156,7 @@ class Framework:
             plugins=self,
             run_while_leading=runtime.tasks.add,
             profile=self.profile.name,
+            identity=f"{runtime.identity}/{self.profile.name}" if runtime.identity else "",
             node_selector=self.profile.node_selector,
         )
         return catalogue.make(name, args, handle, where)
