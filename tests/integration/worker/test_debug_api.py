@@ -1,6 +1,7 @@
 """The debug API of workers and node agents: the same as that of `koordpy serve`, under the same rules."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,52 @@ async def test_the_rounds_of_the_descheduler_are_shown(
         assert configz["descheduler"]["maxNoOfPodsToEvictTotal"] == 1
 
 
+async def test_nodes_and_pods_are_explained(server: ApiServer, client: Client, tmp_path: Path) -> None:
+    await World(client).make_pod("fresh")  # without usage
+    async with working(process(server.url, tmp_path, "descheduler")) as http, asyncio.timeout(PATIENCE):
+        while not (rounds := await rounds_of(http)) or rounds[-1]["ended"] is None:
+            await asyncio.sleep(0.02)
+        base = "/apis/v1/descheduling"
+        hot = (await http.get(f"{base}/nodes/hot", params={"limit": 1})).json()
+        assert (hot["exists"], hot["profiles"], len(hot["rounds"])) == (True, ["koord-descheduler"], 1)
+        [run] = hot["rounds"][0]["runs"]
+        [about] = run["details"]
+        assert (about["abnormal"], about["figures"]["nodeClass"]) == (True, "source")
+        assert about["figures"]["usage"]["cpu"] == 3600
+        assert {item["pod"] for item in run["notEvicted"]} >= {"default/fresh"}
+        assert {item["pod"]: item["verdicts"][0]["evictable"] for item in hot["pods"]} == {
+            f"default/{name}": True for name in ("fresh", "web-0", "web-1", "web-2", "web-3")
+        }
+        fresh = (await http.get(f"{base}/pods/default/fresh")).json()
+        [reason] = [item["reason"] for item in fresh["rounds"][0]["runs"][0]["notEvicted"]]
+        assert reason == "the NodeMetric of hot has no usage of it"
+        [tried] = await rounds_of(http, limit=1, node="hot", plugin="LowNodeLoad", details="false")
+        assert [run["details"] for run in tried["runs"]] == [[]]
+        assert await rounds_of(http, plugin="Other") == []
+        missing = await http.get(f"{base}/pods/default/nobody")
+        assert (missing.status_code, missing.json()["message"]) == (
+            404,
+            "pod default/nobody does not exist, and no remembered round names it",
+        )
+        assert (await http.get(f"{base}/nodes/nowhere")).status_code == 404
+
+
+async def test_rounds_are_streamed_as_they_end(server: ApiServer, client: Client, tmp_path: Path) -> None:
+    async with working(process(server.url, tmp_path, "descheduler")) as http, asyncio.timeout(PATIENCE):
+        path = "/apis/v1/descheduling/rounds"
+        seen: list[int] = []
+        async with http.stream("GET", path, params={"watch": "true", "details": "false"}) as answer:
+            assert answer.status_code == 200
+            async for line in answer.aiter_lines():
+                if line:
+                    found = json.loads(line)
+                    assert found["ended"]
+                    seen.append(found["number"])
+                if len(seen) == 3:
+                    break
+        assert seen == list(range(seen[0], seen[0] + 3))
+
+
 async def rounds_of(http: httpx.AsyncClient, **query: Any) -> list[dict[str, Any]]:
     answer = await http.get("/apis/v1/descheduling/rounds", params=query)
     assert answer.status_code == 200, answer.text
@@ -135,6 +182,10 @@ async def test_parts_that_a_process_does_not_run_are_reported(
             404,
             "no round 1: this process does not run the descheduler",
         )
+        for path in ("nodes/n1", "pods/a/b"):
+            answer = await http.get(f"/apis/v1/descheduling/{path}")
+            assert answer.status_code == 404
+            assert answer.json()["message"].endswith("this process does not run the descheduler")
         answer = await http.get("/apis/v1/nodes/n1")
         assert (answer.status_code, answer.json()["message"]) == (
             404,

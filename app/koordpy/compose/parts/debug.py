@@ -62,7 +62,7 @@ class DebugPart(Part):
             sources.decisions, sources.streams = extender.extender.decisions, extender.observers.streams
             sources.flags = extender.debug_flags
         if descheduler is not None:
-            sources.rounds = descheduler.descheduler.decisions
+            sources.descheduler = descheduler.descheduler
             config = descheduler.descheduler.config
             configz["descheduler"] = config.model_dump(mode="json", by_alias=True)
         sources.configz = configz

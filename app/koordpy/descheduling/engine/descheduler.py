@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from koordpy.api import label_selector
 from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
-from koordpy.api.core import Node
+from koordpy.api.core import Node, Pod
 from koordpy.api.field_error import FieldError, aggregate
 from koordpy.api.meta import LabelSelector
 from koordpy.api.plugin_errors import NotInstalled
@@ -24,9 +24,11 @@ from koordpy.descheduling.config.configuration import DeschedulerConfiguration
 from koordpy.descheduling.config.missing import NoEvictor, without_missing
 from koordpy.descheduling.config.substitution import substitute
 from koordpy.descheduling.explain.decisions import Decisions, Round
+from koordpy.descheduling.explain.extracts import Verdict
 from koordpy.descheduling.interface import Plugin
 from koordpy.descheduling.metrics import ROUNDS
 from koordpy.descheduling.toolkit import nodes as node_selection
+from koordpy.descheduling.toolkit.pods import NodePods
 from koordpy.lib import duration, supervise
 from koordpy.lib.feature_gates import FeatureGates
 
@@ -65,6 +67,7 @@ class Descheduler:
         )
         self._cluster, self._client = cluster, client
         self._nodes = cluster.store(Node)
+        self._pods = NodePods(cluster)
         self._tasks = Tasks()
         runtime = Runtime(
             cluster,
@@ -121,6 +124,29 @@ class Descheduler:
         ROUNDS.labels("error" if errors else "ok").inc()
         self.decisions.end(current, clock.now())
         return current
+
+    def node(self, name: str) -> Node | None:
+        """Return a node, ready or not; None if it does not exist."""
+        return self._nodes.get("", name)
+
+    def pod(self, key: str) -> Pod | None:
+        """Return a pod by NAMESPACE/NAME; None if it does not exist."""
+        return self._cluster.store(Pod).by_key(key)
+
+    def pods_of(self, node_name: str) -> list[Pod]:
+        """Return the pods of a node that have neither succeeded nor failed, by namespace and name."""
+        return self._pods.active_on(node_name)
+
+    def profiles_of(self, node: Node) -> list[str]:
+        """Return the names of the profiles that select a node."""
+        return [framework.profile.name for framework in self.frameworks if framework.nodes_of([node])]
+
+    def verdicts(self, pod: Pod) -> list[Verdict]:
+        """Return what the filter plugins of each profile that selects a pod's node say about evicting it."""
+        node = self._nodes.get("", pod.spec.node_name) if pod.spec.node_name else None
+        if node is None:
+            return []
+        return [framework.verdict(pod) for framework in self.frameworks if framework.nodes_of([node])]
 
     async def _cycle(self, current: Round) -> list[str]:
         try:

@@ -46,6 +46,15 @@ class EvictorProxy:
         reasons = (plugin.reason_against(pod) for plugin in self.filters)
         return next((reason for reason in reasons if reason is not None), None)
 
+    def reason_now(self, pod: Pod) -> tuple[str, str] | None:
+        """Return the first filter plugin that does not allow an eviction now, and why; None if all do."""
+        for plugin in self.filters:
+            reason = plugin.reason_against(pod)
+            if reason is not None:
+                return plugin.name, reason
+        refusing = self.refusing_now(pod)
+        return None if refusing is None else (refusing.name, refusing.reason_against_now(pod))
+
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:
         """Evict a pod within the limits. A dry run writes nothing, but counts against the limits."""
         if self.evict_plugin is None:

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
-from koordpy.api.core import Node
+from koordpy.api.core import Node, Pod
 from koordpy.api.field_error import FieldError, aggregate
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
@@ -19,6 +19,7 @@ from koordpy.cluster.events import Recorder
 from koordpy.descheduling.args import PluginArgs
 from koordpy.descheduling.config.configuration import Profile
 from koordpy.descheduling.explain.decisions import Decisions, PluginRun
+from koordpy.descheduling.explain.extracts import Verdict
 from koordpy.descheduling.interface import (
     SUCCESS,
     BalancePlugin,
@@ -165,6 +166,14 @@ class Framework:
     def evict_plugin(self) -> EvictPlugin | None:
         """The plugin that performs evictions; None only for a profile without plugins."""
         return self._proxy.evict_plugin
+
+    def verdict(self, pod: Pod) -> Verdict:
+        """Return whether the profile's filter plugins allow evicting a pod at the moment, and why not."""
+        against = self._proxy.reason_now(pod)
+        if against is None:
+            return Verdict(profile=self.profile.name, evictable=True)
+        by, reason = against
+        return Verdict(profile=self.profile.name, evictable=False, by=by, reason=reason)
 
     def nodes_of(self, nodes: Sequence[Node]) -> list[Node]:
         """Return the nodes that the profile selects."""

@@ -4,6 +4,7 @@ The models are plain JSON data: debug endpoints and the console show them unchan
 bounded in bytes.
 """
 
+import asyncio
 from collections import Counter, deque
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -132,6 +133,7 @@ class Decisions:
         self._sizes: deque[int] = deque()
         self._budget = ByteBudget("descheduling rounds", max_bytes)
         self._numbers = count(1)
+        self._waiting: set[asyncio.Future[None]] = set()
         # A plugin may run the others from a loop of its own, while a cycle runs: each task has its own run.
         self._run: ContextVar[_Run | None] = ContextVar("run", default=None)
 
@@ -151,6 +153,22 @@ class Decisions:
             self._sizes[-1] = size
             self._budget.add(size)
             self._forget()
+            for waiting in self._waiting:
+                if not waiting.done():
+                    waiting.set_result(None)
+
+    async def next_end(self, seconds: float) -> bool:
+        """Return true when a round ends, false if none does within the time."""
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiting)
+        try:
+            async with asyncio.timeout(seconds):
+                await waiting
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting.discard(waiting)
+        return True
 
     def _forget(self) -> None:
         while len(self.rounds) > self._keep or (self._budget.is_exceeded and len(self.rounds) > 1):

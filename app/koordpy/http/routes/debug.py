@@ -23,7 +23,7 @@ from koordpy.api.core import PriorityClass
 from koordpy.api.output_model import OutputModel
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.quota.topology import QuotaTopology
-from koordpy.descheduling.explain.decisions import Decisions as DeschedulingDecisions
+from koordpy.descheduling.engine.descheduler import Descheduler
 from koordpy.scheduling.explain.decision_stream import DecisionStreams
 from koordpy.scheduling.explain.decisions import Decisions
 from koordpy.scheduling.interface import APIService
@@ -61,7 +61,7 @@ class Sources:
     configz: Mapping[str, Any] = field(default_factory=dict)
     gates: Mapping[str, bool] = field(default_factory=dict)
     quotas: QuotaTopology | None = None
-    rounds: DeschedulingDecisions | None = None
+    descheduler: Descheduler | None = None
 
 
 class AdmissionModel(OutputModel):
@@ -87,7 +87,7 @@ def router(sources: Sources) -> APIRouter:
     routes.include_router(pprof.router())
     routes.include_router(flags.router(sources.flags))
     routes.include_router(decisions.router(lambda: sources.decisions, lambda: sources.streams))
-    routes.include_router(descheduling.router(lambda: sources.rounds))
+    routes.include_router(descheduling.router(lambda: sources.descheduler))
     routes.include_router(what_if.router(lambda: _what_if_sources(sources)))
 
     @routes.get("/", include_in_schema=False)

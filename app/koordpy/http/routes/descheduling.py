@@ -1,43 +1,180 @@
-"""`/apis/v1/descheduling/rounds`: the last rounds of the descheduler, with each plugin's decisions."""
+"""`/apis/v1/descheduling`: the last rounds of the descheduler, and what is known about a node or a pod.
 
-from collections.abc import Callable
-from typing import Annotated
+`rounds?watch=true` returns rounds as they end, as lines of JSON.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, HTTPException, Query
+from fastapi.responses import StreamingResponse
 
-from koordpy.descheduling.explain.decisions import Decisions, Round
+from koordpy.api.output_model import OutputModel
+from koordpy.descheduling.engine.descheduler import Descheduler
+from koordpy.descheduling.explain.decisions import Round
+from koordpy.descheduling.explain.extracts import Verdict, extract
+from koordpy.descheduling.toolkit.nodes import is_ready
 
 from .parameters import known_parameters
 
-_ABSENT = "this process does not run the descheduler"
+_ABSENT: Final = "this process does not run the descheduler"
+
+_MOST_WATCHES: Final = 16
+
+_HEARTBEAT: Final = 15.0
+"""Seconds without a round after which a watch sends an empty line."""
+
+_MOST_PODS: Final = 500
+"""Pods of a node that the filters are asked about."""
+
+_Limit = Annotated[int, Query(ge=1, le=10_000)]
 
 
-def router(decisions: Callable[[], Decisions | None]) -> APIRouter:
-    """Return the routes; `decisions` is None if no descheduler runs."""
+class PodVerdicts(OutputModel):
+    """What the filters of each profile that selects the pod's node say about the pod now."""
+
+    pod: str
+    verdicts: list[Verdict]
+
+
+class NodeStory(OutputModel):
+    """What the last rounds say about a node, newest first, and what the filters say about its pods now."""
+
+    node: str
+    exists: bool
+    ready: bool
+    unschedulable: bool
+    profiles: list[str]
+    """The profiles that select the node."""
+    rounds: list[Round]
+    pods: list[PodVerdicts]
+    """The pods that have not ended, the first 500."""
+
+
+class PodStory(OutputModel):
+    """What the last rounds say about a pod and its node, newest first, and what the filters say now."""
+
+    pod: str
+    exists: bool
+    node: str
+    """Its node; that of its last attempted eviction if the pod is gone."""
+    rounds: list[Round]
+    verdicts: list[Verdict]
+
+
+def router(descheduler: Callable[[], Descheduler | None]) -> APIRouter:
+    """Return the routes; `descheduler` is None if none runs in this process."""
     routes = APIRouter(dependencies=[Depends(known_parameters)])
+    watches = 0
 
-    @routes.get("/apis/v1/descheduling/rounds")
+    def running(what: str) -> Descheduler:
+        found = descheduler()
+        if found is None:
+            raise HTTPException(404, f"{what}: {_ABSENT}")
+        return found
+
+    @routes.get("/apis/v1/descheduling/rounds", response_model=list[Round])
     async def rounds(
-        limit: Annotated[int, Query(ge=1, le=10_000)] = 50,
-        pod: Annotated[str, Query(description="NAMESPACE/NAME of a pod that a round tried to evict.")] = "",
-    ) -> list[Round]:
-        """Lists the newest rounds first."""
-        known = decisions()
-        found = [] if known is None else [found for found in known.rounds if not pod or _tried(found, pod)]
-        return found[: -limit - 1 : -1]
+        limit: _Limit = 50,
+        pod: Annotated[str, Query(description="NAMESPACE/NAME of a pod that a round names.")] = "",
+        node: Annotated[str, Query(description="Only what concerns this node.")] = "",
+        plugin: Annotated[str, Query(description="Only runs of this plugin.")] = "",
+        details: Annotated[bool, Query(description="Include the reports of plugins.")] = True,
+        watch: Annotated[bool, Query(description="Wait for rounds, and return each when it ends.")] = False,
+    ) -> Any:
+        """Lists the newest rounds first; a watch has only later ones."""
+        nonlocal watches
+
+        def chosen(some: list[Round]) -> list[Round]:
+            return extract(some, pod=pod, node=node, plugin=plugin, details=details)
+
+        if not watch:
+            known = descheduler()
+            return [] if known is None else chosen(list(known.decisions.rounds))[: -limit - 1 : -1]
+        found = running("nothing to watch")
+        if watches >= _MOST_WATCHES:
+            raise HTTPException(429, f"{watches} watches of rounds are open already; try again later")
+
+        async def lines() -> AsyncIterator[bytes]:
+            nonlocal watches
+            watches += 1
+            try:
+                async for each in _ends(found):
+                    for model in chosen([] if each is None else [each]):
+                        yield model.model_dump_json().encode() + b"\n"
+                    if each is None:
+                        yield b"\n"
+            finally:
+                watches -= 1
+
+        return StreamingResponse(
+            lines(), media_type="application/x-ndjson", headers={"cache-control": "no-cache"}
+        )
 
     @routes.get("/apis/v1/descheduling/rounds/{number}")
     async def one(number: int) -> Round:
-        known = decisions()
-        if known is None:
-            raise HTTPException(404, f"no round {number}: {_ABSENT}")
-        for found in known.rounds:
+        for found in running(f"no round {number}").decisions.rounds:
             if found.number == number:
                 return found
         raise HTTPException(404, f"no round {number} is remembered")
 
+    @routes.get("/apis/v1/descheduling/nodes/{name}")
+    async def about_node(name: str, limit: _Limit = 3) -> NodeStory:
+        known = running(f"nothing is known about node {name}")
+        node = known.node(name)
+        found = extract(known.decisions.rounds, node=name)[: -limit - 1 : -1]
+        if node is None and not found:
+            raise HTTPException(404, f"node {name} does not exist, and no remembered round names it")
+        pods = [] if node is None else known.pods_of(name)[:_MOST_PODS]
+        return NodeStory(
+            node=name,
+            exists=node is not None,
+            ready=node is not None and is_ready(node),
+            unschedulable=node is not None and node.spec.unschedulable,
+            profiles=[] if node is None else known.profiles_of(node),
+            rounds=found,
+            pods=[PodVerdicts(pod=pod.metadata.key, verdicts=known.verdicts(pod)) for pod in pods],
+        )
+
+    @routes.get("/apis/v1/descheduling/pods/{namespace}/{name}")
+    async def about_pod(namespace: str, name: str, limit: _Limit = 3) -> PodStory:
+        key = f"{namespace}/{name}"
+        known = running(f"nothing is known about pod {key}")
+        pod = known.pod(key)
+        rounds = known.decisions.rounds
+        node = _last_node(rounds, key) if pod is None else pod.spec.node_name
+        found = extract(rounds, pod=key, pods_node=node)[: -limit - 1 : -1]
+        if pod is None and not node:
+            raise HTTPException(404, f"pod {key} does not exist, and no remembered round names it")
+        return PodStory(
+            pod=key,
+            exists=pod is not None,
+            node=node,
+            rounds=found,
+            verdicts=[] if pod is None else known.verdicts(pod),
+        )
+
     return routes
 
 
-def _tried(found: Round, pod: str) -> bool:
-    return any(eviction.pod == pod for eviction in found.evictions)
+async def _ends(descheduler: Descheduler) -> AsyncIterator[Round | None]:
+    """Yield rounds as they end, and None where none has ended for a while."""
+    rounds = descheduler.decisions.rounds
+    last = max((each.number for each in rounds if each.ended), default=0)
+    while True:
+        if not await descheduler.decisions.next_end(_HEARTBEAT):
+            yield None
+            continue
+        for each in [each for each in rounds if each.ended and each.number > last]:
+            last = each.number
+            yield each
+
+
+def _last_node(rounds: Iterable[Round], key: str) -> str:
+    """Return the node on which a round last named a pod; empty if none did."""
+    for each in extract(rounds, pod=key, details=False)[::-1]:
+        for run in each.runs:
+            nodes = [item.node for item in run.evictions] + [item.node for item in run.not_evicted]
+            if nodes:
+                return nodes[0]
+    return ""
