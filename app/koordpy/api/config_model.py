@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import UnionType
-from typing import Annotated, Any, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
@@ -44,6 +44,8 @@ class ConfigModel(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="forbid", strict=True, frozen=True
     )
+    reads_nulls: ClassVar[bool] = False
+    """Whether the model itself decides what null means; otherwise it means an absent field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,11 @@ def without_effect(config: ConfigModel, component: str = "", path: str = "") -> 
 
 def read(model: type[M], document: object, path: str = "") -> M:
     """Read a decoded document into a model. Raises ConfigError with every problem found."""
+    given = _object(document, path)
+    if not (issubclass(model, ConfigModel) and model.reads_nulls):
+        given = without_nulls(given)
     try:
-        return model.model_validate(without_nulls(_object(document, path)), by_alias=True, by_name=False)
+        return model.model_validate(given, by_alias=True, by_name=False)
     except ValidationError as error:
         raise ConfigError(*_problems(error.errors(include_url=False), path, model)) from None
 

@@ -15,14 +15,12 @@ import msgspec
 
 from koordpy.lib.bounded_cache import cached
 
-from . import label_selector, labels
+from . import label_selector, selector_errors
 from .core import ObjectReference, Pod
 from .field_error import FieldError, aggregate
 from .label_selector import Selector, SelectorError
 from .meta import LabelSelector, OwnerReference
 from .reservation import ReservationController, ReservationOwner
-
-_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 class OwnersError(ValueError):
@@ -140,7 +138,7 @@ def _is_controller(wanted: ReservationController, reference: OwnerReference) -> 
 
 
 def _selector_error(path: str, selector: LabelSelector) -> FieldError:
-    return FieldError(path, f"Invalid value: {_json(_written(selector))}: {_reason(selector)}")
+    return FieldError(path, f"Invalid value: {_json(_written(selector))}: {selector_errors.reason(selector)}")
 
 
 def _written(selector: LabelSelector) -> Mapping[str, Any]:
@@ -153,46 +151,6 @@ def _written(selector: LabelSelector) -> Mapping[str, Any]:
             for item in selector.match_expressions
         ]
     return written
-
-
-def _reason(selector: LabelSelector) -> str:
-    """Return the error in the first invalid requirement."""
-    for key, value in sorted(selector.match_labels.items()):
-        if errors := _requirement_errors(key, "Equals", [value]):
-            return aggregate(errors)
-    for item in selector.match_expressions:
-        if item.operator not in _OPERATORS:
-            return f'"{item.operator}" is not a valid label selector operator'
-        if errors := _requirement_errors(item.key, item.operator, item.values):
-            return aggregate(errors)
-    return ""
-
-
-def _requirement_errors(key: str, operator: str, values: Sequence[str]) -> list[FieldError]:
-    errors = []
-    if problem := labels.key_error(key):
-        errors.append(FieldError("key", f"Invalid value: {_json(key)}: {problem}"))
-    listed = _json(list(values) or None)
-    if operator in ("In", "NotIn") and not values:
-        errors.append(
-            FieldError(
-                "values",
-                f"Invalid value: {listed}: for 'in', 'notin' operators, values set can't be empty",
-            )
-        )
-    elif operator in ("Exists", "DoesNotExist") and values:
-        errors.append(
-            FieldError(
-                "values",
-                f"Invalid value: {listed}: values set must be empty for exists and does not exist",
-            )
-        )
-    errors.extend(
-        FieldError(f"values[{index}][{key}]", f"Invalid value: {_json(value)}: {problem}")
-        for index, value in enumerate(values)
-        if (problem := labels.value_error(value))
-    )
-    return errors
 
 
 def _json(value: object) -> str:
