@@ -1,6 +1,6 @@
 """Which nodes a cycle processes. Source: Koordinator, `pkg/descheduler/node/node.go`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from koordpy.api import label_selector
 from koordpy.api.core import Node
@@ -12,6 +12,14 @@ def selected(nodes: Iterable[Node], selector: LabelSelector | None) -> list[Node
     matcher = label_selector.EVERYTHING if selector is None else label_selector.of(selector)
     found = [node for node in nodes if matcher.matches(node.metadata.labels)]
     return sorted(found, key=lambda node: node.metadata.name)
+
+
+def matching(nodes: Sequence[Node], selector: LabelSelector | None) -> Sequence[Node]:
+    """Return the nodes that a selector matches, in their order; None matches all. Raises SelectorError."""
+    if selector is None:
+        return nodes
+    matcher = label_selector.of(selector)
+    return [node for node in nodes if matcher.matches(node.metadata.labels)]
 
 
 def is_ready(node: Node) -> bool:

@@ -92,3 +92,13 @@ def _matcher(name: str, selector: LabelSelector) -> label_selector.Selector:
 def every(filters: Sequence[PodFilter]) -> PodFilter:
     """Return a filter that passes what all filters pass, asked in order."""
     return lambda pod: all(passes(pod) for passes in filters)
+
+
+def evictable(
+    namespaces: Namespaces | None, evictor_filter: PodFilter, selectors: Iterable[PodSelector]
+) -> PodFilter:
+    """Return the filter of Koordinator's plugins: by namespace, by the filter plugins, by pod selector.
+
+    Raises ValueError naming the invalid selector.
+    """
+    return every((in_namespaces(namespaces), evictor_filter, selected(selectors)))
