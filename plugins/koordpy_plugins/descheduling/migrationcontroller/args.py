@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -154,6 +154,16 @@ class MigrationControllerArgs(PluginArgs):
     def evictions_per_second(self) -> float:
         """The number in `evict_qps`; 0 for text that is not a number."""
         return _float(self.evict_qps)
+
+    @property
+    def default_deletion(self) -> dict[str, Any] | None:
+        """`default_delete_options` as a document, without what the file does not set."""
+        options = self.default_delete_options
+        return (
+            None
+            if options is None
+            else options.model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
+        )
 
     @property
     def skipped_gates(self) -> frozenset[EvictionGate]:
