@@ -27,11 +27,13 @@ from koordpy.cluster.node_set import NodeSet
 from koordpy.cluster.nodes import NodeTable
 from koordpy.cluster.pod_counts import PodCounts, PodMatch
 from koordpy.cluster.quota.topology import QuotaTopology
+from koordpy.descheduling.toolkit.node_requests import NodeRequests
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.nominator import Nominator
 from koordpy.scheduling.toolkit.topology import Topology
 from koordpy.testing.random_objects import NODES, Kind, elastic_quota
 from koordpy.testing.rebuild import Assume, Read, check_nothing_is_kept, check_rebuild
+from koordpy_plugins.descheduling.lownodeload.totals import UsageTotals
 from koordpy_plugins.scheduling.loadaware.args import LoadAwareSchedulingArgs
 from koordpy_plugins.scheduling.loadaware.assign_cache import AssignCache
 from koordpy_plugins.scheduling.loadaware.columns import LoadColumns
@@ -194,6 +196,8 @@ CASES: dict[type[DerivedState], Case] = {
     AssignCache: Case(lambda cluster: cluster.shared(AssignCache, LOADS), assume_load),
     LoadColumns: Case(lambda cluster: cluster.shared(LoadColumns, LOADS, ThresholdSettings.of(ARGS))),
     ReservationCache: Case(lambda cluster: cluster.shared(ReservationCache), assume_reservation),
+    NodeRequests: Case(lambda cluster: cluster.shared(NodeRequests)),
+    UsageTotals: Case(lambda cluster: cluster.shared(UsageTotals)),
     Withheld: Case(lambda cluster: cluster.shared(Withheld)),
 }
 

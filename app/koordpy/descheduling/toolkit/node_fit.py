@@ -6,9 +6,10 @@ Ports, volumes, pod affinity and the number of pods are not checked. Source: Koo
 
 from collections.abc import Iterable
 
-from koordpy.api import node_affinity, quantity, resources, taints
+from koordpy.api import node_affinity, quantity, taints
 from koordpy.api.core import Node, Pod
 
+from .node_requests import Amounts
 from .pods import NodePods
 
 _BASIC = ("cpu", "memory", "pods")
@@ -17,15 +18,13 @@ _UNIT = 1_000_000_000
 
 
 class NodeFit:
-    """Checks against the cluster as it was when a node was first used: create a new one for each run.
+    """Checks against the current cluster.
 
     Nothing is reserved: two pods that fit a node one at a time may not fit it together.
     """
 
     def __init__(self, pods: NodePods) -> None:
-        self._pods = pods
-        self._requests: dict[int, tuple[Pod, dict[str, int]]] = {}
-        self._requested: dict[str, dict[str, int]] = {}
+        self._requests = pods.requests
 
     def reasons_against(self, pod: Pod, node: Node) -> list[str]:
         """Return every reason why a pod does not fit a node."""
@@ -61,7 +60,7 @@ class NodeFit:
         if resource not in allocatable and resource not in _BASIC:
             return 0
         offered = quantity.nano_value(allocatable[resource]) if resource in allocatable else 0
-        requested = self._requested_on(node.metadata.name).get(resource, 0)
+        requested = self._requests.on(node.metadata.name).get(resource, 0)
         return (_rounded_up(offered, unit) - _rounded_up(requested, unit)) * unit
 
     def fits_any(self, pod: Pod, nodes: Iterable[Node]) -> bool:
@@ -80,24 +79,9 @@ class NodeFit:
             if _rounded_up(nanos, _MILLI) * _MILLI > self.left(node, name)
         ]
 
-    def requests_of(self, pod: Pod) -> dict[str, int]:
+    def requests_of(self, pod: Pod) -> Amounts:
         """Return what a pod requests, in billionths."""
-        known = self._requests.get(id(pod))
-        if known is None:
-            amounts = resources.pod_requests(pod)
-            known = (pod, {name: amount.nano_value() for name, amount in amounts.items()})
-            self._requests[id(pod)] = known  # the entry keeps the pod, so that its id is not reused
-        return known[1]
-
-    def _requested_on(self, node_name: str) -> dict[str, int]:
-        """The sum of the requests of a node's pods, in billionths."""
-        known = self._requested.get(node_name)
-        if known is None:
-            known = self._requested[node_name] = {}
-            for pod in self._pods.active_on(node_name):
-                for name, nanos in self.requests_of(pod).items():
-                    known[name] = known.get(name, 0) + nanos
-        return known
+        return self._requests.pods.of(pod)
 
 
 def _rounded_up(nanos: int, unit: int) -> int:

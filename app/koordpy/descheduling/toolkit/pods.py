@@ -4,6 +4,7 @@ Source: Koordinator, `pkg/descheduler/pod/pods.go`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 from koordpy.api import label_selector
 from koordpy.api.config_model import ConfigModel
@@ -12,6 +13,7 @@ from koordpy.api.field_error import FieldError, invalid
 from koordpy.api.meta import LabelSelector
 from koordpy.cluster.cluster import Cluster
 
+from .node_requests import NodeRequests
 from .selector import Selector
 
 PodFilter = Callable[[Pod], bool]
@@ -42,17 +44,26 @@ class NodePods:
     """The pods of a cluster by the node that they are bound to."""
 
     def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._by_node = cluster.store(Pod).index(_node_names)
+
+    @cached_property
+    def requests(self) -> NodeRequests:
+        """What the pods of each node request; request it before the informers start."""
+        return self._cluster.shared(NodeRequests)
 
     def all_on(self, node_name: str) -> list[Pod]:
         """Return the pods of a node in any phase, by namespace and name."""
-        found = self._by_node.get(node_name)
-        found.sort(key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
-        return found
+        return _sorted(self._by_node.get(node_name))
 
     def active_on(self, node_name: str) -> list[Pod]:
         """Return the pods of a node that have neither succeeded nor failed, by namespace and name."""
-        return [pod for pod in self.all_on(node_name) if not pod.is_terminal]
+        return _sorted([pod for pod in self._by_node.get(node_name) if not pod.is_terminal])
+
+
+def _sorted(pods: list[Pod]) -> list[Pod]:
+    pods.sort(key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
+    return pods
 
 
 def _node_names(pod: Pod) -> tuple[str, ...]:

@@ -6,18 +6,19 @@ the filter and fits a target; removable pods are evicted in order until their no
 or the budget is used up.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from koordpy.api.core import Pod
 from koordpy.descheduling.toolkit import pod_sorter, usage_score
 from koordpy.descheduling.toolkit.node_fit import NodeFit
+from koordpy.descheduling.toolkit.pace import Pace
 
 from .classification import is_over
 from .targets import Targets
 from .thresholds import Thresholds
-from .usage import PODS, UNIT, Amounts, NodeUsage, counted, milli
+from .totals import Amounts
+from .usage import PODS, UNIT, NodeUsage, counted, milli
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Policy:
     """Called for each node that is no longer overutilized before all its pods are evicted."""
     skipped: Callable[[Sequence[Pod], str | Callable[[], str]], None]
     """Record pods that are not evicted for a reason other than the filter's."""
+    pace: Pace
 
 
 def budget(resources: Iterable[str], targets: Iterable[NodeUsage], prod: bool) -> Amounts:
@@ -62,7 +64,7 @@ async def balance(sources: Sources, left: Amounts, policy: Policy) -> None:
         return
     targets = None if policy.fit is None else Targets(sources.targets, sources.prod, policy.fit)
     for node in sources.nodes:
-        await asyncio.sleep(0)  # a big cluster takes seconds: yield, so that Leases are renewed meanwhile
+        await policy.pace.keep()
         candidates = node.prod_pods if sources.prod else node.pods
         removable = [pod for pod in candidates if _is_removable(pod, node, targets, policy)]
         if removable:

@@ -11,7 +11,8 @@ from koordpy.descheduling.report import Report
 
 from .classification import NodeClass
 from .thresholds import Thresholds
-from .usage import Amounts, NodeUsage, counted
+from .totals import Amounts
+from .usage import NodeUsage, counted
 
 
 class NodeReport(OutputModel):

@@ -11,19 +11,20 @@ from datetime import UTC, datetime, timedelta
 
 from koordpy.api import label_selector
 from koordpy.api.core import Node, Pod
-from koordpy.api.koordinator import NodeMetric
 from koordpy.api.needs import Needs
 from koordpy.descheduling.interface import SUCCESS, BalancePlugin, EvictOptions, Handle, Status
 from koordpy.descheduling.toolkit import pods as pod_filters
 from koordpy.descheduling.toolkit import usage_score
 from koordpy.descheduling.toolkit.node_fit import NodeFit
+from koordpy.descheduling.toolkit.pace import Pace
 
 from . import balancing, thresholds
 from .anomaly import DetectorCache
 from .args import LowNodeLoadArgs, NodePool, node_pools
 from .classification import NodeClass, classify
 from .explanation import Eviction, PoolReport
-from .usage import NodeUsage, counted, measure
+from .totals import UsageTotals
+from .usage import NodeUsage, counted, measure, read_pods
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +40,9 @@ class LowNodeLoad(BalancePlugin):
 
     def __init__(self, args: LowNodeLoadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._metrics = handle.cluster.store(NodeMetric)
         self._pods = handle.pods
+        self._totals = handle.cluster.shared(UsageTotals)
+        self._fit = NodeFit(handle.pods) if args.node_fit else None
         self._pools = node_pools(args)
         self._node_detectors = DetectorCache(args.detector_cache_timeout, self._now)
         self._prod_detectors = DetectorCache(args.detector_cache_timeout, self._now)
@@ -95,12 +97,15 @@ class LowNodeLoad(BalancePlugin):
             report.outcome = "no nodes"
             return
         percentages = thresholds.complete(pool)
-        measured = self._measure(members, percentages.resources)
+        pace = Pace(self.handle.clock)
+        measured = await self._measure(members, percentages.resources, pace)
         thresholds.apply(percentages, measured, pool.use_deviation_thresholds)
+        await pace.keep()
         classes: dict[NodeClass, list[NodeUsage]] = {node_class: [] for node_class in NodeClass}
         found = [classify(node) for node in measured]
         for node, node_class in zip(measured, found, strict=True):
             classes[node_class].append(node)
+        await pace.keep()
         report.measured(measured, found)
         report.set_thresholds(percentages, pool.use_deviation_thresholds)
         report.unmeasured = sorted(
@@ -123,6 +128,7 @@ class LowNodeLoad(BalancePlugin):
         if takers == 0:
             report.outcome = "no node is underutilized"
             return
+        await pace.keep()
         for node in (*low, *both_low):
             self._node_detectors.reset(node.name)
         for node in prod_low:
@@ -133,14 +139,17 @@ class LowNodeLoad(BalancePlugin):
         if takers == len(members):
             report.outcome = "all nodes are underutilized"
             return
+        for node in (*abnormal, *prod_abnormal):
+            read_pods(node, self._pods.active_on(node.name))
         policy = balancing.Policy(
             percentages,
             pool.weights,
             self._passes_filter,
-            NodeFit(self._pods) if self.args.node_fit else None,
+            self._fit,
             lambda pod, reason, prod: self._evict(pod, reason, prod, report),
             self._recovered,
             self.handle.evictor.skipped,
+            pace,
         )
         await _balance_both(
             policy,
@@ -157,20 +166,15 @@ class LowNodeLoad(BalancePlugin):
         processed.update(node.name for node in sources)
         report.outcome = "balanced"
 
-    def _measure(self, nodes: Sequence[Node], resources: Sequence[str]) -> list[NodeUsage]:
-        now = self.handle.clock.now()
-        found = (
-            measure(
-                node,
-                self._pods.active_on(node.metadata.name),
-                self._metrics.get("", node.metadata.name),
-                resources,
-                now,
-                self.args.node_metric_expiration_seconds,
-            )
-            for node in nodes
-        )
-        return [usage for usage in found if usage is not None]
+    async def _measure(self, nodes: Sequence[Node], resources: Sequence[str], pace: Pace) -> list[NodeUsage]:
+        now, expiration = self.handle.clock.now(), self.args.node_metric_expiration_seconds
+        found = []
+        for node in nodes:
+            await pace.keep()
+            usage = measure(node, self._totals.of(node.metadata.name), resources, now, expiration)
+            if usage is not None:
+                found.append(usage)
+        return found
 
     def _abnormal(
         self, pool: NodePool, sources: Sequence[NodeUsage], detectors: DetectorCache

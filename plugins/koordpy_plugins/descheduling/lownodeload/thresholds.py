@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from koordpy.lib import int64
 
 from .args import NodePool, Percentages
-from .usage import Amounts, NodeUsage, counted, of_counted
+from .totals import Amounts
+from .usage import NodeUsage, counted, of_counted
 
 MEMORY = "memory"
 MAX_PERCENT = 100.0

@@ -1,4 +1,4 @@
-"""The usage of a node and its pods, from its NodeMetric.
+"""The usage of a node and its pods in one round.
 
 Amounts are integers of billionths of a core, a byte, a pod, so that sums and comparisons are exact. Source:
 Koordinator, `pkg/descheduler/framework/plugins/loadaware/utilization_util.go`.
@@ -10,15 +10,13 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from koordpy.api import extension, qos, quantity
+from koordpy.api import extension, quantity
 from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import NodeMetric
-from koordpy.api.meta import parse_time
 from koordpy.api.quantity import QuantityError
 from koordpy.api.scheme import MALFORMED
 
-Amounts = dict[str, int]
-"""Resource name to billionths."""
+from .totals import Amounts, NodeTotals, amounts, is_prod
 
 CPU, PODS = "cpu", "pods"
 UNIT = 1_000_000_000
@@ -33,14 +31,15 @@ class NodeUsage:
     allocatable: Amounts
     usage: Amounts
     prod_usage: Amounts
-    pods: list[Pod]
-    prod_pods: list[Pod]
-    pod_usage: Mapping[str, Amounts]
+    pods: list[Pod] = field(default_factory=list)
+    prod_pods: list[Pod] = field(default_factory=list)
+    pod_usage: Mapping[str, Amounts] = field(default_factory=dict)
     """Usage by `namespace/name`, including deleted pods."""
     low: Amounts = field(default_factory=dict)
     high: Amounts = field(default_factory=dict)
     prod_low: Amounts = field(default_factory=dict)
     prod_high: Amounts = field(default_factory=dict)
+    metric: NodeMetric | None = None
 
     @property
     def name(self) -> str:
@@ -53,39 +52,34 @@ class NodeUsage:
 
 
 def measure(
-    node: Node,
-    pods: Sequence[Pod],
-    metric: NodeMetric | None,
-    resources: Iterable[str],
-    now: datetime,
-    expiration_seconds: int,
+    node: Node, totals: NodeTotals | None, resources: Iterable[str], now: datetime, expiration_seconds: int
 ) -> NodeUsage | None:
-    """Return the usage of a node, or None without an unexpired NodeMetric.
+    """Return the usage of a node without its pods (see `read_pods`), None without an unexpired NodeMetric.
 
-    `pods` are the node's pods that have not ended. Usage is the system's plus that of every pod in the
-    NodeMetric; prod usage that of the given prod pods only.
+    Usage is the system's plus that of every pod in the NodeMetric; prod usage that of the node's prod pods
+    only.
     """
-    if metric is None or metric.status.node_metric is None or not metric.status.update_time:
+    if totals is None or totals.metric is None or totals.reported is None:
         return None
-    if now - parse_time(metric.status.update_time) >= timedelta(seconds=expiration_seconds):
+    if now - totals.reported >= timedelta(seconds=expiration_seconds):
         return None
-    prod_pods = [pod for pod in pods if qos.priority_class(pod) is qos.PriorityClass.PROD]
-    prod_keys = {pod.metadata.key for pod in prod_pods}
-    usage = dict.fromkeys(resources, 0)
-    prod_usage = dict.fromkeys(resources, 0)
-    _add(usage, amounts(metric.status.node_metric.system_usage.resources))
-    pod_usage: dict[str, Amounts] = {}
-    for entry in metric.status.pods_metric:
-        if entry is None:
-            continue
-        key = f"{entry.namespace}/{entry.name}"
-        used = pod_usage[key] = amounts(entry.pod_usage.resources)
-        _add(usage, used)
-        if key in prod_keys:
-            _add(prod_usage, used)
-    usage[PODS] = len(pods) * UNIT
-    prod_usage[PODS] = len(prod_pods) * UNIT
-    return NodeUsage(node, raw_allocatable(node), usage, prod_usage, list(pods), prod_pods, pod_usage)
+    usage = {name: totals.usage.get(name, 0) for name in resources}
+    prod_usage = {name: totals.prod_usage.get(name, 0) for name in resources}
+    usage[PODS] = totals.pods * UNIT
+    prod_usage[PODS] = totals.prod_pods * UNIT
+    return NodeUsage(node, raw_allocatable(node), usage, prod_usage, metric=totals.metric)
+
+
+def read_pods(node: NodeUsage, pods: Sequence[Pod]) -> None:
+    """Add the pods of a measured node, in this order, and their usages. `pods` have not ended."""
+    node.pods = list(pods)
+    node.prod_pods = [pod for pod in pods if is_prod(pod)]
+    entries = [] if node.metric is None else node.metric.status.pods_metric
+    node.pod_usage = {
+        f"{entry.namespace}/{entry.name}": amounts(entry.pod_usage.resources)
+        for entry in entries
+        if entry is not None
+    }
 
 
 def raw_allocatable(node: Node) -> Amounts:
@@ -101,14 +95,14 @@ def raw_allocatable(node: Node) -> Amounts:
     return amounts(node.status.allocatable)
 
 
-def amounts(resources: Mapping[str, str | int | float]) -> Amounts:
-    """Convert a resource list to billionths."""
-    return {name: quantity.nano_value(amount) for name, amount in resources.items()}
+def unit(name: str) -> int:
+    """Return the unit in which a resource is counted, in billionths: milli-cpu, else whole units."""
+    return MILLI if name == CPU else UNIT
 
 
 def counted(name: str, nanos: int) -> int:
-    """Return an amount in the unit of its resource, rounded up: milli-cpu, else units."""
-    return -(-nanos // (MILLI if name == CPU else UNIT))
+    """Return an amount in the unit of its resource, rounded up."""
+    return -(-nanos // unit(name))
 
 
 def milli(nanos: int) -> int:
@@ -118,9 +112,4 @@ def milli(nanos: int) -> int:
 
 def of_counted(name: str, number: int) -> int:
     """Return an amount in the unit of its resource as billionths."""
-    return number * (MILLI if name == CPU else UNIT)
-
-
-def _add(total: Amounts, more: Amounts) -> None:
-    for name in total:
-        total[name] += more.get(name, 0)
+    return number * unit(name)

@@ -13,18 +13,22 @@ from koordpy.api.koordinator import NodeMetric
 from koordpy.api.scheme import decode
 from koordpy.cluster.cluster import Cluster
 from koordpy.descheduling.toolkit.node_fit import NodeFit
+from koordpy.descheduling.toolkit.pace import Pace
 from koordpy.descheduling.toolkit.pods import NodePods
+from koordpy.lib.clock import FakeClock
 from koordpy_plugins.descheduling.lownodeload import balancing, thresholds
 from koordpy_plugins.descheduling.lownodeload.args import Anomaly, NodePool
 from koordpy_plugins.descheduling.lownodeload.classification import NodeClass, classify
 from koordpy_plugins.descheduling.lownodeload.explanation import PoolReport
 from koordpy_plugins.descheduling.lownodeload.thresholds import Thresholds, complete, fraction
+from koordpy_plugins.descheduling.lownodeload.totals import UsageTotals
 from koordpy_plugins.descheduling.lownodeload.usage import (
     UNIT,
     NodeUsage,
     measure,
     of_counted,
     raw_allocatable,
+    read_pods,
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -88,12 +92,26 @@ def usage(
 # --- usage ---------------------------------------------------------------------------------------
 
 
+def measured(pods: list[Pod], report: NodeMetric | None) -> NodeUsage | None:
+    """The usage of n1 by these objects of a cluster, with its pods."""
+    cluster = Cluster()
+    totals = cluster.shared(UsageTotals)
+    for item in pods:
+        cluster.store(Pod).apply(item)
+    if report is not None:
+        cluster.store(NodeMetric).apply(report)
+    found = measure(node(), totals.of("n1"), ["cpu"], NOW, 180)
+    if found is not None:
+        read_pods(found, pods)
+    return found
+
+
 def test_usage_is_that_of_the_system_and_of_all_reported_pods() -> None:
     pods = [pod("prod", qosClass="LS"), pod("batch", qosClass="BE")]
     report = metric(
         {"prod": {"cpu": "1"}, "batch": {"cpu": "500m"}, "gone": {"cpu": "100u"}}, {"cpu": "1500m"}
     )
-    found = measure(node(), pods, report, ["cpu"], NOW, 180)
+    found = measured(pods, report)
     assert found is not None
     assert found.usage == {"cpu": 3_000_100_000, "pods": 2 * UNIT}
     assert found.prod_usage == {"cpu": UNIT, "pods": UNIT}
@@ -101,15 +119,46 @@ def test_usage_is_that_of_the_system_and_of_all_reported_pods() -> None:
     assert set(found.pod_usage) == {"a/prod", "a/batch", "a/gone"}
 
 
-@pytest.mark.parametrize(("age", "measured"), [(179, True), (180, False)])
-def test_a_report_expires(age: int, measured: bool) -> None:
-    assert (measure(node(), [], metric({}, age=age), ["cpu"], NOW, 180) is not None) is measured
+@pytest.mark.parametrize(("age", "is_measured"), [(179, True), (180, False)])
+def test_a_report_expires(age: int, is_measured: bool) -> None:
+    assert (measured([], metric({}, age=age)) is not None) is is_measured
 
 
 @pytest.mark.parametrize("status", [{}, {"updateTime": "2026-01-01T00:00:00Z"}, {"nodeMetric": {}}])
 def test_a_node_without_a_full_report_is_not_measured(status: dict[str, Any]) -> None:
-    assert measure(node(), [], decode(NodeMetric, {"status": status}), ["cpu"], NOW, 180) is None
-    assert measure(node(), [], None, ["cpu"], NOW, 180) is None
+    report = decode(NodeMetric, {"metadata": {"name": "n1"}, "status": status})
+    assert measured([pod("running")], report) is None
+    assert measured([pod("running")], None) is None
+
+
+def test_a_report_with_an_invalid_amount_is_none_at_all(caplog: pytest.LogCaptureFixture) -> None:
+    assert measured([pod("a")], metric({"a": {"cpu": "much"}})) is None
+    assert "NodeMetric n1 is ignored: quantity 'much'" in caplog.text
+
+
+def test_totals_follow_pods_and_reports() -> None:
+    cluster = Cluster()
+    totals = cluster.shared(UsageTotals)
+    pods, metrics = cluster.store(Pod), cluster.store(NodeMetric)
+    metrics.apply(metric({"prod": {"cpu": "1"}, "batch": {"cpu": "2"}}))
+    pods.apply(pod("prod", qosClass="LS"))
+    pods.apply(pod("batch", qosClass="BE"))
+
+    def found() -> tuple[int, int, int, int]:
+        of = totals.of("n1")
+        assert of is not None
+        return of.pods, of.prod_pods, of.usage["cpu"] // UNIT, of.prod_usage.get("cpu", 0) // UNIT
+
+    assert found() == (2, 1, 3, 1)
+    pods.apply(pod("batch", qosClass="LSR"))
+    assert found() == (2, 2, 3, 3)
+    metrics.apply(metric({"prod": {"cpu": "4"}}))
+    assert found() == (2, 2, 4, 4)
+    pods.discard("a/prod")
+    assert found() == (1, 1, 4, 0)
+    metrics.discard("n1")
+    pods.discard("a/batch")
+    assert totals.of("n1") is None
 
 
 @pytest.mark.parametrize(
@@ -212,6 +261,7 @@ class Evictions:
             self._evict,
             lambda found, prod: self.recovered.append(found.name),
             self._skip,
+            Pace(FakeClock(NOW)),
         )
 
     def _skip(self, pods: Sequence[Pod], reason: str | Callable[[], str]) -> None:

@@ -7,8 +7,9 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.descheduling.toolkit.node_fit import NodeFit
 from koordpy.descheduling.toolkit.pods import NodePods
 from koordpy_plugins.descheduling.lownodeload.classification import is_over
-from koordpy_plugins.descheduling.lownodeload.targets import Targets
-from koordpy_plugins.descheduling.lownodeload.usage import Amounts, NodeUsage
+from koordpy_plugins.descheduling.lownodeload.targets import BLOCK, Targets
+from koordpy_plugins.descheduling.lownodeload.totals import Amounts
+from koordpy_plugins.descheduling.lownodeload.usage import NodeUsage
 
 HUGE = 64 * (1 << 30) * 1_000_000_000
 """64 GiB in billionths: more than 64 bits, and more than a double holds exactly."""
@@ -49,14 +50,14 @@ def place_one_by_one(pod: Pod, used: Amounts, nodes: list[NodeUsage], fit: NodeF
     return False
 
 
-@given(targets, pods)
+@given(targets, pods, st.sampled_from([1, 2, BLOCK]))
 def test_columns_find_the_same_node_as_asking_one_by_one(
-    given_targets: list[tuple[int, int, int, bool]], given_pods: list[tuple[int, int, bool]]
+    given_targets: list[tuple[int, int, int, bool]], given_pods: list[tuple[int, int, bool]], block: int
 ) -> None:
     fit = NodeFit(NodePods(Cluster()))
     ours = [node_usage(index, *values) for index, values in enumerate(given_targets)]
     plain = [node_usage(index, *values) for index, values in enumerate(given_targets)]
-    columns = Targets(ours, False, fit)
+    columns = Targets(ours, False, fit, block)
     for index, (memory, cpu, choosy) in enumerate(given_pods):
         pod, used = make_pod(index, cpu, choosy), {"memory": memory}
         assert columns.place(pod, used) is place_one_by_one(pod, used, plain, fit)
