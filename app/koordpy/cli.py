@@ -14,6 +14,7 @@ from koordpy import __version__
 from koordpy.commands.break_glass import break_glass
 from koordpy.commands.completion import complete_for_kubectl, completion
 from koordpy.commands.debug_client import DebugServer, address, component_option, transport
+from koordpy.commands.descheduler import descheduler
 from koordpy.commands.doctor import doctor
 from koordpy.commands.features import features
 from koordpy.commands.options import Failure, output_option
@@ -149,6 +150,7 @@ def health(debug_server: DebugServer, live: bool) -> None:
 cli.add_command(agent)
 cli.add_command(break_glass)
 cli.add_command(completion)
+cli.add_command(descheduler)
 cli.add_command(doctor)
 cli.add_command(features)
 cli.add_command(plugin)

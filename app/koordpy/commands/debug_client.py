@@ -64,13 +64,19 @@ _COMPONENT_OPTIONS = (
 )
 
 
-def _options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Return a decorator that adds options; the command gets what they select as `debug_server`."""
+def _options(
+    *options: Callable[[Any], Any], component: Callable[[Mapping[str, Any]], str] = lambda given: "scheduler"
+) -> Callable[[F], F]:
+    """Return a decorator that adds options; the command gets what they select as `debug_server`.
+
+    `component` returns the one that is meant by a command's other options.
+    """
 
     def add(command: F) -> F:
         @functools.wraps(command)
         def run(*args: Any, debug_server: str | None, **given: Any) -> Any:
             choice = {name: given.pop(name, "") for name in _CHOICES}
+            choice["component"] = choice["component"] or component(given)
             return command(*args, debug_server=_resolve(debug_server, choice), **given)
 
         found: Any = run
@@ -84,6 +90,15 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 server_option: Final = _options(*_OPTIONS)
 """The options that select the scheduler's koordpy."""
 
+worker_option: Final = _options(*_OPTIONS, component=lambda given: "worker")
+"""The options that select the worker."""
+
+
+def either_option(is_for_worker: Callable[[Mapping[str, Any]], bool]) -> Callable[[F], F]:
+    """Return the options of a command that asks the worker if its other options say so."""
+    return _options(*_OPTIONS, component=lambda given: "worker" if is_for_worker(given) else "scheduler")
+
+
 component_option: Final = _options(*_OPTIONS, *_COMPONENT_OPTIONS)
 """The options that select any of koordpy's processes."""
 
@@ -96,7 +111,7 @@ _FIRST_ANSWER: Final = 10.0
 def _resolve(url: str | None, choice: Mapping[str, str | None]) -> DebugServer:
     """Return the selected debug API; a port is forwarded until the command ends. Raises Failure."""
     this = click.get_current_context()
-    given = [name for name in _CHOICES if choice[name]]
+    given = [name for name in _CHOICES if choice[name] and _is_given(this, name)]
     if url is not None:
         explicit = [name for name in given if _is_explicit(this, name)]
         if explicit:
@@ -105,6 +120,12 @@ def _resolve(url: str | None, choice: Mapping[str, str | None]) -> DebugServer:
     if not given and not (this.find_root().obj or {}).get(PLUGIN):
         return DebugServer(DEBUG_URL)
     return _forwarded(this, choice)
+
+
+def _is_given(this: click.Context, name: str) -> bool:
+    """Return whether an option has a value by the caller, not by the command's own default."""
+    sources = (None, click.core.ParameterSource.DEFAULT)
+    return this.get_parameter_source(name) not in sources
 
 
 def _is_explicit(this: click.Context, name: str) -> bool:

@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from . import descheduling as rounds
 from . import history as histories
-from .debug_client import DebugServer, NotFound, Server, follow, get, server_option
+from .debug_client import DebugServer, NotFound, Server, either_option, follow, get
 from .options import Failure, output_option
 from .output import Format, console, counted, emit
 
@@ -25,6 +26,11 @@ _EARLIER: Final = 10
 
 @click.command()
 @click.argument("pod", metavar="NAMESPACE/POD", required=False)
+@click.option(
+    "--descheduling",
+    is_flag=True,
+    help="Show why a pod, or the pods of a node, were evicted or not: NAMESPACE/POD or NODE.",
+)
 @click.option("--history", is_flag=True, help="Show the pod's whole history, and why it waits if it does.")
 @click.option("--uid", default="", help="With --history: the UID of one of several pods with that name.")
 @click.option("--reservation", default="", help="Show the Reservation with this name instead of a pod.")
@@ -33,13 +39,14 @@ _EARLIER: Final = 10
     "--namespace", "-n", default="", help="The pod's namespace; with --follow: only pods of this namespace."
 )
 @click.option("--outcome", multiple=True, help="With --follow: only attempts with this outcome.")
-@server_option
+@either_option(lambda given: bool(given["descheduling"]))
 @output_option
 @click.pass_context
 def why(
     this: click.Context,
     /,
     pod: str | None,
+    descheduling: bool,
     history: bool,
     uid: str,
     reservation: str,
@@ -52,7 +59,7 @@ def why(
     """Show the last scheduling decision about a pod, and the reasons.
 
     If no decision is known (because kube-scheduler never called koordpy, for example), the pod's history is
-    shown.
+    shown. With --descheduling: what the descheduler's last rounds, and its filters, say about a pod or node.
     """
     if history and follow:
         raise click.UsageError("--history and --follow cannot be combined")
@@ -64,6 +71,13 @@ def why(
     is_default = this.get_parameter_source("namespace") is click.core.ParameterSource.DEFAULT_MAP
     if is_default and (reservation or (pod and "/" in pod)):
         namespace = ""
+    if descheduling:
+        if history or follow or reservation:
+            raise click.UsageError(
+                "--descheduling cannot be combined with --history, --follow or --reservation"
+            )
+        _show_descheduling(debug_server, pod, "" if is_default else namespace, output)
+        return
     if reservation and (pod or namespace or history):
         raise click.UsageError("--reservation cannot be combined with a pod, --namespace or --history")
     if reservation and not follow:
@@ -96,6 +110,20 @@ def why(
         histories.show_causes(to, causes)
 
     emit(found, output, render)
+
+
+def _show_descheduling(server: Server, subject: str | None, namespace: str, output: Format) -> None:
+    """Print what the descheduler's rounds say about NODE or NAMESPACE/POD. Raises Failure."""
+    if subject is None:
+        raise click.UsageError("Missing argument 'NODE' or 'NAMESPACE/POD'.")
+    base = "/apis/v1/descheduling"
+    if "/" in subject or namespace:
+        place, name = _key(subject, namespace)
+        found = get(server, f"{base}/pods/{quote(place)}/{quote(name)}")
+        emit(found, output, lambda to: rounds.show_pod(to, found))
+    else:
+        found = get(server, f"{base}/nodes/{quote(subject)}")
+        emit(found, output, lambda to: rounds.show_node(to, found))
 
 
 def _show_reservation(server: Server, name: str, output: Format) -> None:

@@ -255,3 +255,19 @@ async def test_a_debug_api_that_authenticates_needs_a_token(site: Site, tmp_path
         assert (await site.run("health")).exit_code == 0  # over TLS, and open
         found = await site.run("why", "default/web")
         assert "needs a bearer token in the variable KOORDPY_TOKEN" in found.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("why", "--descheduling", "n1"), ("descheduler", "rounds", "3"), ("why", "--descheduling", "a/b")],
+)
+async def test_commands_about_descheduling_ask_the_worker(site: Site, words: tuple[str, ...]) -> None:
+    found = await site.run(*words)
+    assert "no pod of koordpy's worker in koordinator-system" in found.output
+    await site.replica("worker-a")
+    await site.replica("worker-b", "worker", at=site.stage.url("debug"))
+    await site.replica("worker-c", "worker")
+    await site.lease("koord-descheduler", "worker-b_1")
+    for plugin in (False, True):
+        found = await site.run(*words, plugin=plugin)
+        assert "this process does not run the descheduler" in found.output

@@ -1,0 +1,71 @@
+"""`koordpy descheduler`: what the descheduler of a cluster did."""
+
+import json
+import sys
+
+import click
+
+from . import descheduling
+from .debug_client import DebugServer, follow, get, worker_option
+from .options import output_option
+from .output import Format, console, emit
+
+_ROUNDS = "/apis/v1/descheduling/rounds"
+
+
+@click.group()
+def descheduler() -> None:
+    """Show what the descheduler does."""
+
+
+@descheduler.command()
+@click.argument("number", metavar="[N]", type=click.IntRange(min=1), required=False)
+@click.option("--node", "of_node", default="", help="Only what concerns this node.")
+@click.option("--pod", default="", metavar="NAMESPACE/POD", help="Only what concerns this pod.")
+@click.option("--plugin", default="", help="Only runs of this plugin.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many.")
+@click.option("--follow", "watch", is_flag=True, help="Show rounds as they end.")
+@worker_option
+@output_option
+def rounds(
+    number: int | None,
+    of_node: str,
+    pod: str,
+    plugin: str,
+    limit: int,
+    watch: bool,
+    debug_server: DebugServer,
+    output: Format,
+) -> None:
+    """Show the last rounds, newest first, or all of round N.
+
+    As JSON, --follow prints a line for each round.
+    """
+    wanted = {name: value for name, value in (("node", of_node), ("pod", pod), ("plugin", plugin)) if value}
+    if number is not None:
+        if wanted or watch:
+            raise click.UsageError("N cannot be combined with --node, --pod, --plugin or --follow")
+        found = get(debug_server, f"{_ROUNDS}/{number}")
+        emit(found, output, lambda to: descheduling.show_round(to, found))
+        return
+    wanted["details"] = "false"
+    if watch:
+        _follow(debug_server, wanted, output)
+        return
+    some = get(debug_server, _ROUNDS, {**wanted, "limit": limit})
+    emit(some, output, lambda to: descheduling.show_rounds(to, some))
+
+
+def _follow(debug_server: DebugServer, wanted: dict[str, str], output: Format) -> None:
+    """Print rounds as they end, until the service does. As YAML each is one document. Raises Failure."""
+    to = console()
+    for each in follow(debug_server, _ROUNDS, [("watch", "true"), *wanted.items()]):
+        if output == "text":
+            descheduling.show_line(to, each)
+        elif output == "json":
+            sys.stdout.write(json.dumps(each, ensure_ascii=False) + "\n")
+        else:
+            import yaml
+
+            sys.stdout.write("---\n" + yaml.safe_dump(each, sort_keys=False, allow_unicode=True))
+        sys.stdout.flush()
