@@ -240,7 +240,7 @@ class Handle:
     profile: str = ""
     """The name of the profile."""
     identity: str = ""
-    """Identifies this profile of this descheduler in whichever process: its Lease and the profile."""
+    """Identifies this descheduler, whichever process runs it: its Lease, `namespace/name`."""
     node_selector: LabelSelector | None = None
     """Selects the nodes of the profile; None selects all."""
 

@@ -146,7 +146,7 @@ class NoLimit:
     def exceeded(self, pod: Pod) -> bool:
         return False
 
-    async def track(self, pod: Pod) -> None:
+    def track(self, pod: Pod) -> None:
         """Count nothing."""
 
 

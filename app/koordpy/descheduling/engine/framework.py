@@ -157,7 +157,7 @@ class Framework:
             plugins=self,
             run_while_leading=runtime.tasks.add,
             profile=self.profile.name,
-            identity=f"{runtime.identity}/{self.profile.name}" if runtime.identity else "",
+            identity=runtime.identity,
             node_selector=self.profile.node_selector,
         )
         return catalogue.make(name, args, handle, where)

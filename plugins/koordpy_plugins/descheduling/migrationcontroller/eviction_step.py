@@ -99,7 +99,7 @@ class EvictionStep:
             return _ENDED
         if not self._is_under_way(progress, pod):
             await self._evict(progress, pod)
-        await self._limiter.track(pod)
+        self._limiter.track(pod)
         _, reason = trigger_and_reason(progress.job)
         node = quoted(pod.spec.node_name)
         message = f"Pod {progress.pod} evicted from node {node} by the reason {quoted(reason)}"

@@ -66,7 +66,7 @@ TOO_MANY_EVICTIONS = "TooManyEvictions"
 class PodEvictions:
     """Evicts pods as the labels of pods and jobs say, else by `default`.
 
-    At most `per_second` with bursts of `burst`. `requests` is None where EvictionRequests are not used: then
+    `rate` has a token for each eviction. `requests` is None where EvictionRequests are not used: then
     that policy is an unknown one, for which `default` is used.
     """
 
@@ -77,19 +77,18 @@ class PodEvictions:
         clock: Clock,
         *,
         default: Policy,
-        per_second: float,
-        burst: int,
+        rate: TokenBucket,
         requests: EvictionRequests | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self._client, self._events, self._clock = client, events, clock
         self._default, self._requests = default, requests
-        self._bucket = TokenBucket(per_second, burst, clock)
+        self._rate = rate
         self._rng = rng or random.Random()
 
     def admit(self) -> None:
         """Take a token. Raises EvictionFailed if there is none."""
-        if not self._bucket.take():
+        if not self._rate.take():
             raise EvictionFailed(TOO_MANY_EVICTIONS)
 
     def policy(self, job: PodMigrationJob, pod: Pod) -> Policy:

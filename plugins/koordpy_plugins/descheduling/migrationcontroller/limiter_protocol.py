@@ -12,6 +12,6 @@ class Limiter(Protocol):
         """Return whether a pod must not be evicted now."""
         ...
 
-    async def track(self, pod: Pod) -> None:
+    def track(self, pod: Pod) -> None:
         """Count the eviction of a pod."""
         ...

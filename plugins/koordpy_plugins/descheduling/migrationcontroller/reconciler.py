@@ -215,7 +215,7 @@ class Reconciler:
             "kind": resource.kind,
             **{key: metadata[key] for key in ("name", "uid") if metadata.get(key)},
         }
-        await progress.write(spec_patch(document, options))
+        await progress.write(_spec_patch(document, options))
         name = quoted(metadata["name"])
         progress.note(pmj.CONDITION_RESERVATION_CREATED, f"Successfully create Reservation {name}")
 
@@ -338,11 +338,14 @@ class Reconciler:
 
 
 def time_to_live(job: PodMigrationJob) -> int:
-    """Return a job's TTL in nanoseconds; 0 for none."""
-    return duration.parse(job.spec.ttl) if job.spec.ttl is not None else 0
+    """Return a job's TTL in nanoseconds; 0 for none. Raises ReconcileError if it is not a duration."""
+    try:
+        return duration.parse(job.spec.ttl) if job.spec.ttl is not None else 0
+    except ValueError as error:
+        raise ReconcileError(f"spec.ttl: {error}") from None
 
 
-def spec_patch(document: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+def _spec_patch(document: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     """Return the merge patch that gives a job other reservation options."""
     before = (document.get("spec") or {}).get("reservationOptions") or {}
     return {"spec": {"reservationOptions": json_merge.diff(before, options)}}

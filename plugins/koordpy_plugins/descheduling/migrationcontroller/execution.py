@@ -1,0 +1,110 @@
+"""The loop that carries out PodMigrationJobs while this process leads.
+
+Jobs are reconciled when they change, when their pod or Reservation changes, and every few seconds while
+they wait. A job starts once it has passed arbitration. Nothing but the jobs themselves says how far they are:
+after a restart, or in another process, they go on where they were.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from koordpy.api.core import Pod
+from koordpy.api.pod_migration_job import ANNOTATION_PASSED_ARBITRATION, PodMigrationJob
+from koordpy.api.reservation import Reservation
+from koordpy.cluster.cluster import Cluster
+from koordpy.controllers.queue import RetryLimiter, WorkQueue
+from koordpy.controllers.reconcile import reconcile_forever
+from koordpy.lib.clock import Clock
+
+from .cleanup import Cleanup
+from .reconciler import Reconciler
+
+log = logging.getLogger(__name__)
+
+NAME = "podmigrationjobs"
+
+LONGEST_BACKOFF = 30.0
+"""Seconds between two attempts at most, so that a job that cannot go on ends soon after its TTL.
+
+Koordinator waits up to 1000.
+"""
+
+
+class JobExecution:
+    """Wakes jobs and carries them out, `workers` at a time; what jobs leave behind goes to `cleanup`.
+
+    Create it before the informers start.
+    """
+
+    def __init__(
+        self, cluster: Cluster, clock: Clock, reconciler: Reconciler, cleanup: Cleanup, *, workers: int
+    ) -> None:
+        self._clock, self._reconciler, self._cleanup, self._workers = clock, reconciler, cleanup, workers
+        self._queue: WorkQueue | None = None
+        self._jobs = cluster.store(PodMigrationJob)
+        self._by_pod = self._jobs.index(_pods)
+        self._by_reservation = self._jobs.index(_reservations)
+        self._jobs.subscribe(self._changed, lambda _, new: self._changed(new), self._deleted)
+        cluster.store(Pod).subscribe(
+            self._pod_changed, lambda _, new: self._pod_changed(new), self._pod_changed, replay=False
+        )
+        cluster.store(Reservation).subscribe(
+            self._reservation_changed,
+            lambda _, new: self._reservation_changed(new),
+            self._reservation_changed,
+            replay=False,
+        )
+
+    async def run(self) -> None:
+        """Carry out jobs until cancelled; begins with all that there are."""
+        limiter = RetryLimiter(self._clock, maximum=LONGEST_BACKOFF)
+        self._queue = queue = WorkQueue(NAME, self._clock, limiter)
+        try:
+            for job in self._jobs:
+                self._changed(job)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(reconcile_forever(queue, self._reconciler.reconcile, workers=self._workers))
+                tasks.create_task(self._cleanup.run())
+        finally:
+            self._queue = None
+
+    # --- what wakes jobs -------------------------------------------------------------------------
+
+    def _changed(self, job: PodMigrationJob) -> None:
+        if self._queue is None:
+            return
+        if not job.is_unfinished:
+            if self._reconciler.is_own(job):
+                self._cleanup.ended(job)
+        elif job.is_running or job.metadata.annotations.get(ANNOTATION_PASSED_ARBITRATION) == "true":
+            self._queue.add(job.metadata.name)
+
+    def _deleted(self, job: PodMigrationJob) -> None:
+        self._reconciler.forget(job)
+        if self._queue is not None:
+            self._cleanup.deleted(job)
+
+    def _pod_changed(self, pod: Pod) -> None:
+        for job in self._by_pod.get(pod.metadata.key):
+            self._changed(job)
+
+    def _reservation_changed(self, reservation: Reservation) -> None:
+        for job in self._by_reservation.get(reservation.metadata.name):
+            self._changed(job)
+
+
+def _pods(job: PodMigrationJob) -> Iterable[str]:
+    """Return the keys of the pods for which an unfinished job waits: its own, and its successor."""
+    if not job.is_unfinished:
+        return ()
+    bound = job.status.pod_ref
+    return {job.pod_key, f"{bound.namespace}/{bound.name}"} if bound is not None else {job.pod_key}
+
+
+def _reservations(job: PodMigrationJob) -> Iterable[str]:
+    """Return the name of the Reservation for which an unfinished job waits."""
+    options = job.spec.reservation_options
+    if not job.is_unfinished or options is None or options.reservation_ref is None:
+        return ()
+    return (options.reservation_ref.name,)

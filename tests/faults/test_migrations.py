@@ -1,0 +1,68 @@
+"""A worker that is killed at any write of a migration, and what the next one makes of it."""
+
+from functools import partial
+
+import pytest
+
+from koordpy.api.core import PodDisruptionBudget
+from koordpy.api.scheme import resource_of
+from koordpy.lib.simulated_time import SimulatedLoop, run
+from koordpy_plugins.descheduling.migrationcontroller.evictions import Policy
+from tests.faults.migrating import Worker, World
+
+LONGEST = 400.0
+
+
+async def writes(loop: SimulatedLoop, pods: int, mode: str, policy: Policy) -> list[str]:
+    """Return the writes of migrations that nothing disturbs."""
+    world = World(loop, policy)
+    await world.begin(pods, mode=mode)
+    worker = Worker(world)
+    assert await world.live(worker, LONGEST)
+    return worker.wire.writes
+
+
+@pytest.mark.parametrize("policy", [Policy.EVICTION, Policy.DELETE])
+@pytest.mark.parametrize("mode", ["ReservationFirst", "EvictDirectly"])
+def test_a_kill_at_any_write_neither_repeats_an_eviction_nor_leaves_anything(
+    mode: str, policy: Policy
+) -> None:
+    undisturbed = run(lambda loop: writes(loop, 2, mode, policy))
+
+    async def story(loop: SimulatedLoop, number: int, after: bool) -> None:
+        world = World(loop, policy)
+        await world.begin(2, mode=mode)
+        first = Worker(world)
+        first.wire.dies_at, first.wire.dies_after = number, after
+        await world.live(first, LONGEST)
+        assert first.wire.dead.is_set()
+        assert await world.live(Worker(world), LONGEST)
+        phases = {job.metadata.name: job.status.phase for job in await world.jobs()}
+        assert phases == {"job-0": "Succeeded", "job-1": "Succeeded"}, undisturbed[number - 1]
+        if policy is Policy.EVICTION:
+            assert world.evictions == dict.fromkeys(world.uids.values(), 1), undisturbed[number - 1]
+
+    for number in range(1, len(undisturbed) + 1):
+        for after in (False, True):
+            run(partial(story, number=number, after=after))
+
+
+def test_a_budget_lets_one_pod_go_at_a_time_though_the_worker_is_killed() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        world = World(loop)
+        await world.begin(4)
+        budget = {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "b"},
+            "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}},
+        }
+        await world.client.create_raw(resource_of(PodDisruptionBudget), "default", budget)
+        for number in (9, 17, 25):
+            worker = Worker(world)
+            worker.wire.dies_at = number
+            await world.live(worker, 20.0)
+        assert await world.live(Worker(world), LONGEST)
+        assert world.evictions == dict.fromkeys(world.uids.values(), 1)
+
+    run(story)
