@@ -196,6 +196,9 @@ class DeschedulerSettings(ConfigModel):
     """Overrides the file's `dryRun`."""
     substitute_evictors: dict[str, str] = {}
     """Evictors of the file that are not installed, and the installed ones to use in their place."""
+    scheduler_config: str | None = None
+    """A KubeSchedulerConfiguration with the profiles that prove evictions; None: that of `extender`.
+    Without effect in a process that runs the extender too."""
 
 
 class AgentSettings(ConfigModel):

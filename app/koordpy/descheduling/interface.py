@@ -24,6 +24,7 @@ from koordpy.lib.clock import Clock
 from koordpy.lib.feature_gates import FeatureGates
 
 from .args import API_VERSION, PluginArgs
+from .toolkit import node_state
 from .toolkit.nodes import selected
 from .toolkit.pods import NodePods
 
@@ -100,6 +101,22 @@ class EvictingPlugin(Plugin):
         `descheduling.proof`) moves a pod only to a node without objection. Default: no objection.
         """
         return None
+
+    def node_state(self, pod: Pod, node: Node) -> Mapping[str, Any]:
+        """Return what of a node decides whether this plugin moves a pod from it, as a small JSON object.
+
+        Recorded when a pod that the plugin moved has landed on the node, for `has_changed`. Default: labels,
+        taints, allocatable resources, and whether the node is unschedulable.
+        """
+        return node_state.node_state(node)
+
+    def has_changed(self, before: Mapping[str, Any], pod: Pod, node: Node) -> str | None:
+        """Return what has really changed since a moved pod landed, None if nothing has.
+
+        `before` is the `node_state` of that time, or empty if it is not known. While nothing has changed, the
+        plugin does not move the pod again within the window of its profile.
+        """
+        return node_state.change_since(before, node)
 
 
 class DeschedulePlugin(EvictingPlugin):

@@ -16,3 +16,13 @@ PLUGIN_ERRORS = Counter(
 ROUNDS = Counter(
     "koordpy_descheduler_rounds_total", "Descheduling cycles, by result: ok or error.", ["result"]
 )
+PROOFS = Counter(
+    "koordpy_descheduler_proofs_total",
+    "Evictions that had to be proved, by plugin and result: proved, unproved or recentlyMoved.",
+    ["plugin", "result"],
+)
+LANDINGS = Counter(
+    "koordpy_descheduler_landings_total",
+    "Successors of pods whose eviction was proved, by node: proved (the named one or one as good) or other.",
+    ["node"],
+)

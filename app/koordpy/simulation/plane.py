@@ -163,6 +163,7 @@ class ControlPlane:
             path = folder / "descheduler.yaml"
             path.write_text(self._text(self.setup.descheduler), encoding="utf-8")
             document["worker"]["descheduler"]["config"] = str(path)
+            document["worker"]["descheduler"]["schedulerConfig"] = str(self._whole_profiles(folder))
             parts.append("descheduler")
         try:
             process = self._process(self._settings(document), parts, "worker")
@@ -171,6 +172,16 @@ class ControlPlane:
         except PartError:  # feature gates switch off the controllers that were selected
             return
         await process.start()
+
+    def _whole_profiles(self, folder: Path) -> Path:
+        """Return a file with the profiles by which pods are scheduled, for proofs of evictions."""
+        if self.setup.koordpy:
+            text = self._text(self.setup.profiles, "scheduler", "koordpy-profiles.yaml")
+        else:
+            text = self._text(self.setup.kube_scheduler, "scheduler", "kube-scheduler-config.yaml")
+        path = folder / "scheduled-by.yaml"
+        path.write_text(text, encoding="utf-8")
+        return path
 
     def _settings(self, document: Document) -> Settings:
         gates = {"featureGates": self.setup.feature_gates, "shutdownDelay": 0}

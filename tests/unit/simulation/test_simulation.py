@@ -269,3 +269,32 @@ def test_a_pod_that_returns_to_its_hot_node_is_evicted_again(tmp_path: Path) -> 
     assert result.pods.evicted > 2
     assert result.pods.evicted_repeatedly == result.pods.evicted - 1
     assert {pod.node for pod in result.placements if pod.outcome == "evicted"} == {"busy"}
+
+
+@pytest.mark.parametrize("proof", [False, True])
+def test_with_proof_pods_that_would_return_to_their_hot_node_stay(tmp_path: Path, proof: bool) -> None:
+    """kube-scheduler does not know how hot a node is: the emptiest one by requests is the hottest here."""
+    amounts = {"cpu": 8, "memory": "16Gi"}
+    nodes = [
+        {"name": "busy", "allocatable": {"cpu": 32, "memory": "64Gi"}, "systemUsage": {"cpu": "25"}},
+        {"name": "idle", "count": 2, "allocatable": amounts},
+    ]
+    workload = {**api(6), "usage": {"cpu": {"amount": "1"}}}
+    descheduler: Any = copy.deepcopy(LOW_NODE_LOAD)
+    [profile] = descheduler["profiles"]
+    profile["pluginConfig"][0]["args"]["anomalyCondition"] = {"consecutiveAbnormalities": 1}
+    if proof:
+        profile["proof"] = {}
+    result = run(
+        tmp_path,
+        duration="1h",
+        nodes=nodes,
+        workloads=[workload],
+        schedulers=[{**ALONE, "descheduler": {"manifest": descheduler}}],
+        sampling={"repeatedWithin": "10m"},
+    )
+    assert [problem for problem in result.problems if "0 ready nodes" not in problem] == []
+    if proof:
+        assert result.pods.evicted == 0
+    else:
+        assert result.pods.evicted_repeatedly > 10

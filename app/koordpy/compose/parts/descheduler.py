@@ -7,8 +7,10 @@ from typing import ClassVar
 
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, Pod
+from koordpy.api.meta import KubeObject
 from koordpy.api.needs import Right
 from koordpy.cluster import transformers
+from koordpy.compose import trial_scheduling
 from koordpy.compose.election import Election
 from koordpy.compose.leases import lease_rights
 from koordpy.compose.part import Context, PartError, PartNeeds, WorkingPart
@@ -16,6 +18,7 @@ from koordpy.descheduling.config import configuration as descheduling_config
 from koordpy.descheduling.config.configuration import LeaderElection
 from koordpy.descheduling.engine import framework as descheduling
 from koordpy.descheduling.engine.descheduler import Descheduler
+from koordpy.gates import serving as serving_gates
 from koordpy.lib.feature_gates import FeatureSpec
 from koordpy.settings import LeaseSettings, Settings
 
@@ -40,17 +43,26 @@ class DeschedulerPart(WorkingPart):
 
     @classmethod
     def needs(cls, settings: Settings) -> PartNeeds:
-        """Return nodes and pods, and the rights to write events and to hold the Lease."""
+        """Return nodes and pods, and the rights to write events and to hold the Lease.
+
+        Profiles that prove evictions need what scheduling plugins follow, and annotate moved pods.
+        """
         rights = [Right("create", "events", _EVENTS), Right("patch", "events", _EVENTS)]
         lease = descheduler_lease(settings)
         if lease is not None:
             rights += lease_rights(lease)
-        return PartNeeds(follows=(Node, Pod), rights=tuple(rights))
+        follows: tuple[type[KubeObject], ...] = (Node, Pod)
+        file = settings.worker.descheduler.config
+        if file is not None and descheduling_config.load_file(Path(file)).proves:
+            rights.append(Right("patch", "pods"))
+            follows = tuple(dict.fromkeys((*follows, *trial_scheduling.follows(settings))))
+        return PartNeeds(follows=follows, rights=tuple(rights))
 
     @property
     def gates(self) -> Mapping[str, FeatureSpec]:
-        """The gates of descheduling plugins, and of the transformers."""
-        return self.catalogue.feature_gates(transformers.SPECS, skip_broken=True)
+        """The gates of descheduling plugins, of the transformers, and of scheduling, which proofs try."""
+        specs = {**serving_gates(admission=False), **transformers.SPECS}
+        return self.catalogue.feature_gates(specs, skip_broken=True)
 
     def prepare(self) -> None:
         """Create the profiles of the configuration."""
@@ -65,6 +77,7 @@ class DeschedulerPart(WorkingPart):
         if settings.dry_run is not None:
             config = config.model_copy(update={"dry_run": settings.dry_run})
         transformers.install(process.cluster, process.gates)
+        trials = trial_scheduling.trial_scheduling(process) if config.proves else None
         try:
             self.descheduler = Descheduler(
                 config,
@@ -74,6 +87,7 @@ class DeschedulerPart(WorkingPart):
                 process.events,
                 substitutes=settings.substitute_evictors,
                 gates=process.gates,
+                trials=trials,
             )
         except ConfigError as error:
             raise error.under(settings.config) from None

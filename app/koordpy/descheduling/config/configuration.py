@@ -16,6 +16,7 @@ from koordpy.api import config_document, config_file, config_model
 from koordpy.api.config_model import ConfigError, ConfigModel, Duration, NoEffect, without_effect
 from koordpy.api.field_error import FieldError, duplicate, invalid, required
 from koordpy.descheduling.args import API_VERSION
+from koordpy.descheduling.proof.settings import ProofSettings, proof_errors
 from koordpy.descheduling.toolkit.selector import Selector, selector_errors
 from koordpy.lib import duration
 
@@ -82,6 +83,8 @@ class Profile(ConfigModel):
     node_selector: Selector | None = None
     plugins: Plugins | None = None
     plugin_config: list[PluginConfig] = []
+    proof: ProofSettings | None = None
+    """Whether evictions must be proved first; Koordinator does not have this field."""
 
 
 class DeschedulerConfiguration(ConfigModel):
@@ -106,6 +109,11 @@ class DeschedulerConfiguration(ConfigModel):
     max_no_of_pods_to_evict_per_namespace: Unsigned | None = None
     max_no_of_pods_to_evict_total: Unsigned | None = None
     _without_effect: tuple[str, ...] = PrivateAttr(())
+
+    @property
+    def proves(self) -> bool:
+        """Whether a profile proves evictions."""
+        return any(profile.proof is not None and profile.proof.enabled for profile in self.profiles)
 
     @property
     def without_effect(self) -> tuple[str, ...]:
@@ -203,6 +211,7 @@ def validate(config: DeschedulerConfiguration) -> list[FieldError]:
             errors.append(duplicate(f"{path}.name", profile.name))
         seen.add(profile.name)
         errors += selector_errors(f"{path}.nodeSelector", profile.node_selector)
+        errors += proof_errors(f"{path}.proof", profile.proof)
         names: set[str] = set()
         for position, entry in enumerate(profile.plugin_config):
             if entry.name in names:

@@ -9,6 +9,8 @@ Koordinator, `pkg/descheduler/descheduler.go` and `pkg/descheduler/profile/profi
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from functools import partial
 
 from koordpy.api import label_selector
 from koordpy.api.catalogue import Catalogue
@@ -27,6 +29,9 @@ from koordpy.descheduling.explain.decisions import Decisions, Round
 from koordpy.descheduling.explain.extracts import Verdict
 from koordpy.descheduling.interface import Plugin
 from koordpy.descheduling.metrics import ROUNDS
+from koordpy.descheduling.proof.moved_pods import MovedPods
+from koordpy.descheduling.proof.proving import Proofs
+from koordpy.descheduling.proof.trial import TrialScheduler
 from koordpy.descheduling.toolkit import nodes as node_selection
 from koordpy.descheduling.toolkit.pods import NodePods
 from koordpy.lib import duration, supervise
@@ -42,8 +47,9 @@ class Descheduler:
     """All profiles of a configuration on one cluster.
 
     The constructor requests the needed stores from the cluster, so create it before the informers start.
-    `client` may be None if nothing is ever written. Raises ConfigError for a configuration that cannot run: a
-    plugin that is not installed is named, with the installed ones.
+    `client` may be None if nothing is ever written. `trials` is needed by profiles that prove evictions.
+    Raises ConfigError for a configuration that cannot run: a plugin that is not installed is named, with the
+    installed ones.
     """
 
     def __init__(
@@ -57,6 +63,7 @@ class Descheduler:
         substitutes: Mapping[str, str] | None = None,
         decisions: Decisions | None = None,
         gates: FeatureGates | None = None,
+        trials: TrialScheduler | None = None,
     ) -> None:
         self.config = without_missing(substitute(config, substitutes or {}), catalogue)
         self.decisions = decisions or Decisions()
@@ -69,6 +76,7 @@ class Descheduler:
         self._nodes = cluster.store(Node)
         self._pods = NodePods(cluster)
         self._tasks = Tasks()
+        self._proofs = self._prepare_proofs(trials)
         runtime = Runtime(
             cluster,
             client,
@@ -80,9 +88,22 @@ class Descheduler:
             gates or FeatureGates({}),
             self._tasks,
             f"{self.config.leader_election.resource_namespace}/{self.config.leader_election.resource_name}",
+            self._proofs,
         )
         _refuse_missing(self.config, catalogue)
         self.frameworks = _frameworks(self.config, catalogue.including(NoEvictor), runtime)
+
+    def _prepare_proofs(self, trials: TrialScheduler | None) -> Proofs | None:
+        """Return what the profiles that prove evictions share, None if there are none."""
+        if not self.config.proves:
+            return None
+        if trials is None:
+            raise ConfigError("proof is enabled, but nothing here can try to schedule pods")
+        longest = max(profile.proof.window for profile in self.config.profiles if profile.proof is not None)
+        moved = MovedPods(self._cluster, timedelta(microseconds=longest / 1000))
+        if self._client is not None and self.config.descheduling_interval > 0 and not self.config.dry_run:
+            self._tasks.add("moved pods", partial(moved.write_annotations, self._client))
+        return Proofs(trials, moved)
 
     @property
     def ends(self) -> bool:
@@ -159,6 +180,8 @@ class Descheduler:
                 f"cluster size is 0 or 1 ({len(nodes)} ready nodes): evicted pods would find no other node"
             ]
         self.limiter.reset()
+        if self._proofs is not None:
+            self._proofs.begin()
         for framework in self.frameworks:
             await framework.run_deschedule_plugins(framework.nodes_of(nodes))
         for framework in self.frameworks:

@@ -3,6 +3,7 @@
 Source: Koordinator, `pkg/descheduler/framework/runtime/evictor_proxy.go`.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from koordpy.api.core import Pod
 from koordpy.descheduling.explain.candidates import NotEvicted
 from koordpy.descheduling.explain.decisions import Decisions, EvictionDecision, Outcome
 from koordpy.descheduling.interface import EvictOptions, EvictPlugin, FilterPlugin, Refusal
+from koordpy.descheduling.proof.proving import ProfileProof, Unproved
 
 from .limiter import EvictionLimiter
 
@@ -26,6 +28,8 @@ class EvictorProxy:
     dry_run: bool
     filters: Sequence[FilterPlugin] = ()
     evict_plugin: EvictPlugin | None = field(default=None)
+    proof: ProfileProof | None = field(default=None)
+    """None where evictions need no proof, as in Koordinator."""
 
     def refusing(self, pod: Pod) -> FilterPlugin | None:
         """Return the first filter plugin that does not allow evicting a pod, None if all do."""
@@ -64,6 +68,14 @@ class EvictorProxy:
             log.info("%s: pod %s is not evicted: %s", options.plugin_name, pod.metadata.key, limit)
             self._keep(pod, options, Outcome.LIMITED, limit)
             return False
+        proof = None if self.proof is None else self.proof.prove(pod, options.plugin_name)
+        if isinstance(proof, Unproved):
+            log.info("%s: pod %s is not evicted: %s", options.plugin_name, pod.metadata.key, proof.reason)
+            outcome = Outcome.RECENTLY_MOVED if proof.recent else Outcome.UNPROVED
+            self._keep(pod, options, outcome, proof.reason)
+            return False
+        if proof is not None:
+            await asyncio.sleep(0)  # a proof is a whole scheduling cycle: yield, so that Leases are renewed
         if self.dry_run:
             log.info(
                 "%s: pod %s would be evicted (dry run): %s",
@@ -77,7 +89,11 @@ class EvictorProxy:
                 self._keep(pod, options, Outcome.REFUSED, self._why_refused(pod, result))
                 return False
         self.limiter.done(pod)
-        self._keep(pod, options, Outcome.DRY_RUN if self.dry_run else Outcome.EVICTED)
+        target = ""
+        if self.proof is not None and proof is not None:
+            self.proof.evicted(pod, options.plugin_name, proof, dry_run=self.dry_run)
+            target = proof.node
+        self._keep(pod, options, Outcome.DRY_RUN if self.dry_run else Outcome.EVICTED, target=target)
         return True
 
     def _why_refused(self, pod: Pod, result: bool | Refusal) -> str:
@@ -86,7 +102,9 @@ class EvictorProxy:
         assert self.evict_plugin is not None
         return self.reason_against(pod) or f"{self.evict_plugin.name} did not evict it, and gave no reason"
 
-    def _keep(self, pod: Pod, options: EvictOptions, outcome: Outcome, detail: str = "") -> None:
+    def _keep(
+        self, pod: Pod, options: EvictOptions, outcome: Outcome, detail: str = "", target: str = ""
+    ) -> None:
         self.decisions.evicting(
             EvictionDecision(
                 pod=pod.metadata.key,
@@ -95,6 +113,7 @@ class EvictorProxy:
                 reason=options.reason,
                 outcome=outcome,
                 detail=detail,
+                target=target,
             )
         )
 

@@ -24,6 +24,7 @@ from koordpy.descheduling.interface import (
     SUCCESS,
     BalancePlugin,
     DeschedulePlugin,
+    EvictingPlugin,
     EvictPlugin,
     FilterPlugin,
     Handle,
@@ -32,6 +33,7 @@ from koordpy.descheduling.interface import (
     Task,
 )
 from koordpy.descheduling.metrics import PLUGIN_ERRORS
+from koordpy.descheduling.proof.proving import ProfileProof, Proofs
 from koordpy.descheduling.toolkit.nodes import selected
 from koordpy.lib import supervise
 from koordpy.lib.feature_gates import FeatureGates
@@ -82,6 +84,8 @@ class Runtime:
     tasks: Tasks = field(default_factory=Tasks)
     identity: str = ""
     """The Lease of the descheduler, `namespace/name`: the same for every process that may lead."""
+    proofs: Proofs | None = None
+    """For profiles that prove evictions; None where no profile does."""
 
 
 def installed() -> Catalogue[Plugin]:
@@ -125,6 +129,9 @@ class Framework:
                 "only one evict plugin can be enabled" if evictors else "no evict plugin is enabled"
             )
         self._proxy.evict_plugin = evictors[0]
+        if profile.proof is not None and profile.proof.enabled and runtime.proofs is not None:
+            evicting = {name: each for name, each in plugins.items() if isinstance(each, EvictingPlugin)}
+            self._proxy.proof = ProfileProof(profile.name, profile.proof, runtime.proofs, evicting)
 
     def _make(
         self,

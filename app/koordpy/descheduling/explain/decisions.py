@@ -44,6 +44,10 @@ class Outcome(StrEnum):
     LIMITED = "limited"
     REFUSED = "refused"
     """The evict plugin, or the API server behind it, did not evict the pod."""
+    UNPROVED = "unproved"
+    """Scheduling would not place the pod on a node where the plugin leaves it alone."""
+    RECENTLY_MOVED = "recentlyMoved"
+    """The plugin moved the pod within its profile's window, and its node has not changed since."""
 
 
 class EvictionDecision(OutputModel):
@@ -55,7 +59,10 @@ class EvictionDecision(OutputModel):
     reason: str
     outcome: Outcome
     detail: str = ""
-    """Why it was not evicted: the limit that stopped it, or the evict plugin's or API server's reason."""
+    """Why it was not evicted: the limit that stopped it, why the eviction could not be proved, or the evict
+    plugin's or API server's reason."""
+    target: str = ""
+    """The node that the proof named."""
 
 
 class OutcomeCount(OutputModel):

@@ -12,13 +12,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from koordpy.api.core import Pod
 from koordpy.api.output_model import OutputModel
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.nodes import NodeSet
+from koordpy.cluster.sandbox import Sandbox
 from koordpy.scheduling.framework.framework import Framework
+from koordpy.scheduling.framework.plugin_call import Broken
 from koordpy.scheduling.interface.cycle_state import PLACED, CycleState
-from koordpy.scheduling.interface.outcome import FilterOutcome
+from koordpy.scheduling.interface.node_info import NodeInfo
+from koordpy.scheduling.interface.outcome import FilterOutcome, Scores
 from koordpy.scheduling.interface.status import Code, Status
 from koordpy.scheduling.preemption.dry_run import Findings
 from koordpy.scheduling.preemption.suggestions import Eviction, best_eviction, find_evictions
@@ -85,6 +90,8 @@ class Trial:
     outcome: FilterOutcome | None = None
     best: Best | None = None
     state: CycleState | None = None
+    scores: Scores | None = None
+    """The scores of all feasible nodes; its nodes are those that the cycle saw."""
 
     @property
     def node(self) -> str:
@@ -100,11 +107,16 @@ class Trial:
 
 @dataclass(slots=True)
 class Rehearsal:
-    """The cycles of one what-if, and the pods that they have placed so far, by node name."""
+    """The cycles of one what-if, and the pods that they have placed so far, by node name.
+
+    `removed` are pods that the cycles do not see, by UID. They leave as in a preemption's dry run: PreFilter
+    sees them, then its plugins' RemovePod is called for each.
+    """
 
     framework: Framework
     cluster: Cluster
     placed: dict[str, list[Pod]] = field(default_factory=dict)
+    removed: dict[str, Pod] = field(default_factory=dict)
     _seen: tuple[tuple[int, int], NodeSet] | None = None
 
     @property
@@ -126,7 +138,7 @@ class Rehearsal:
         state = framework.new_state()
         state.measured = False
         state.write(PLACED, self.placed)
-        outcome = framework.find_feasible(state, pod, self.nodes)
+        outcome = self._find_feasible(state, pod)
         if outcome.error is not None:
             return Trial(outcome.error, "Filter", outcome)
         if not outcome.prefilter.is_success:
@@ -139,7 +151,66 @@ class Rehearsal:
         scores, status = framework.run_score(state, pod, kept)
         if scores is None:
             return Trial(status, "Score", outcome)
-        return Trial(status, "", outcome, Best.of(scores, max(top, 1)))
+        return Trial(status, "", outcome, Best.of(scores, max(top, 1)), scores=scores)
+
+    def _find_feasible(self, state: CycleState, pod: Pod) -> FilterOutcome:
+        """Find the feasible nodes without the removed pods."""
+        framework, nodes = self.framework, self.nodes
+        gone = self._leaving(nodes)
+        if not gone:
+            return framework.find_feasible(state, pod, nodes)
+        allowed = framework.run_pre_filter(state, pod, nodes)
+        if not allowed.status.is_success:
+            error = None if allowed.status.is_rejected else allowed.status
+            none = np.zeros(len(nodes), np.bool_)
+            return FilterOutcome(nodes, none, prefilter=allowed.status, error=error)
+        sandbox = Sandbox(nodes)
+        try:
+            for index, pods in gone.items():
+                sandbox.take(index, pods)
+                for victim in pods:
+                    framework.remove_pod(state, pod, victim, NodeInfo(sandbox.nodes, index))
+        except Broken as broken:
+            return FilterOutcome(nodes, np.zeros(len(nodes), np.bool_), error=broken.status)
+        if allowed.node_names is None:
+            return framework.run_filters(state, pod, sandbox.nodes)
+        left = np.fromiter((name in allowed.node_names for name in nodes.names), np.bool_, len(nodes))
+        outcome = framework.run_filters(state, pod, sandbox.nodes.subset(left))
+        outcome.absent = [nodes.names[i] for i in np.flatnonzero(~left).tolist()]
+        outcome.absent_status = allowed.absent_status
+        return outcome
+
+    def _leaving(self, nodes: NodeSet) -> dict[int, list[Pod]]:
+        """Return the removed pods that still occupy a node, by the node's index."""
+        table = self.cluster.nodes
+        rows: dict[int, list[Pod]] = {}
+        for uid, pod in self.removed.items():
+            name = table.placed_on(uid)
+            row = None if name is None else table.row_of(name)
+            if row is not None:
+                rows.setdefault(row, []).append(pod)
+        if not rows:
+            return {}
+        at = np.flatnonzero(np.isin(nodes.rows, list(rows)))
+        return {index: rows[int(nodes.rows[index])] for index in at.tolist()}
+
+    def remove(self, pod: Pod) -> None:
+        """Remove a pod from its node in the view of the next cycles."""
+        self.removed[pod.metadata.uid] = pod
+
+    def restore(self, pod: Pod) -> None:
+        """Undo `remove`."""
+        self.removed.pop(pod.metadata.uid, None)
+
+    def take_back(self, pod: Pod, node_name: str) -> None:
+        """Undo `place`."""
+        uid = pod.metadata.uid
+        left = [each for each in self.placed.get(node_name, ()) if each.metadata.uid != uid]
+        if left:
+            self.placed[node_name] = left
+        else:
+            self.placed.pop(node_name, None)
+        self._seen = None
 
     def find_evictions(self, pod: Pod, trial: Trial) -> Findings:
         """Search for evictions that would let a pod fit that found no node."""

@@ -6,8 +6,9 @@ tighter thresholds than the whole node. Source: Koordinator, `pkg/descheduler/fr
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from koordpy.api import label_selector
 from koordpy.api.core import Node, Pod
@@ -23,6 +24,7 @@ from .anomaly import DetectorCache
 from .args import LowNodeLoadArgs, NodePool, node_pools
 from .classification import NodeClass, classify
 from .explanation import Eviction, PoolReport
+from .objection import Objections
 from .totals import UsageTotals
 from .usage import NodeUsage, counted, measure, read_pods
 
@@ -46,6 +48,7 @@ class LowNodeLoad(BalancePlugin):
         self._pools = node_pools(args)
         self._node_detectors = DetectorCache(args.detector_cache_timeout, self._now)
         self._prod_detectors = DetectorCache(args.detector_cache_timeout, self._now)
+        self._objections = Objections(args, self._pools, handle, self._totals)
         self._passes_filter = pod_filters.every(
             (
                 self._recorded(
@@ -71,11 +74,26 @@ class LowNodeLoad(BalancePlugin):
     def _now(self) -> int:
         return (self.handle.clock.now() - _EPOCH) // timedelta(microseconds=1) * 1000
 
+    def objection(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> str | None:
+        """Return which threshold the node would exceed with the pod; None if it would exceed none."""
+        return self._objections.objection(pod, node, pods)
+
+    def node_state(self, pod: Pod, node: Node) -> Mapping[str, Any]:
+        """Return the node's state, and what others use of it, in percent."""
+        usage = self._objections.usage_of_others(pod, node)
+        return {**super().node_state(pod, node), **({} if usage is None else {"usage": usage})}
+
+    def has_changed(self, before: Mapping[str, Any], pod: Pod, node: Node) -> str | None:
+        """Return what has really changed; usage by other pods that has clearly grown is a change too."""
+        usage = before.get("usage") or {}
+        return super().has_changed(before, pod, node) or self._objections.growth(usage, pod, node)
+
     async def balance(self, nodes: Sequence[Node]) -> Status:
         """Process the pools; an error in one is logged and does not stop the others."""
         if self.args.paused:
             log.info("LowNodeLoad is paused")
             return SUCCESS
+        self._objections.begin(nodes)
         self._node_detectors.drop_expired()
         self._prod_detectors.drop_expired()
         processed: set[str] = set()

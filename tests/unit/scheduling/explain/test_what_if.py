@@ -278,3 +278,66 @@ async def test_owners_use_reserved_resources_and_other_pods_do_not() -> None:
         owner.metadata.labels = {"reserved-by": "r"}
     assert (await tell(cluster, framework, owners)).by_node == {"n": 4}
     assert (await tell(cluster, framework, others)).by_node == {"n": 2}
+
+
+# --- removed pods --------------------------------------------------------------------------------
+
+
+def test_removed_pods_leave_their_resources_to_later_ones() -> None:
+    victim = pod("victim", cpu="3", node_name="a")
+    cluster = world([node("a", cpu="4")], [victim])
+    rehearsal = Rehearsal(whole(cluster), cluster)
+    assert rehearsal.try_pod(pod("p", cpu="4")).node == ""
+    rehearsal.remove(victim)
+    assert rehearsal.try_pod(pod("p", cpu="4")).node == "a"
+    rehearsal.place(pod("p", cpu="4"), "a")
+    assert rehearsal.try_pod(pod("q", cpu="1")).node == ""
+    rehearsal.take_back(pod("p", cpu="4"), "a")
+    assert rehearsal.try_pod(pod("q", cpu="1")).node == "a"
+    rehearsal.restore(victim)
+    assert rehearsal.try_pod(pod("p", cpu="4")).node == ""
+    assert cluster.nodes.requested[0, 0] == 3000  # nothing was removed in fact
+
+
+def test_host_ports_and_spread_constraints_do_not_count_removed_pods() -> None:
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    ports = [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]
+
+    def web(name: str, node_name: str = "", **spec: Any) -> Pod:
+        made = pod(name, node_name=node_name, **spec)
+        made.metadata.labels = {"app": "web"}
+        return made
+
+    nodes = [node(name, labels={"zone": name}) for name in "ab"]
+    placed = [web(f"w{i}", "a") for i in range(2)] + [web(f"v{i}", "b") for i in range(2)]
+    spread = web("p", topologySpreadConstraints=[constraint])
+    cluster = world(nodes, placed)
+    rehearsal = Rehearsal(whole(cluster), cluster)
+    for victim in placed[2:]:
+        rehearsal.remove(victim)
+    trial = rehearsal.try_pod(spread)
+    assert trial.outcome is not None
+    assert list(trial.outcome.kept.names) == ["b"]
+
+    listening = [web("l", "a", containers=ports), web("m", "b", containers=ports)]
+    cluster = world(nodes, listening)
+    rehearsal = Rehearsal(whole(cluster), cluster)
+    assert rehearsal.try_pod(web("p", containers=ports)).node == ""
+    rehearsal.remove(listening[1])
+    assert rehearsal.try_pod(web("p", containers=ports)).node == "b"
+
+
+def test_removed_pods_that_are_gone_meanwhile_change_nothing() -> None:
+    victim = pod("victim", cpu="3", node_name="a")
+    cluster = world([node("a", cpu="4"), node("b", cpu="1")], [victim])
+    rehearsal = Rehearsal(whole(cluster), cluster)
+    rehearsal.remove(victim)
+    cluster.store(Pod).discard(victim.metadata.key)
+    assert rehearsal.try_pod(pod("p", cpu="4")).node == "a"
+    cluster.store(Pod).apply(pod("other", cpu="1", node_name="a"))
+    assert rehearsal.try_pod(pod("p", cpu="4")).node == ""

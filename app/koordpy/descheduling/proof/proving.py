@@ -1,0 +1,116 @@
+"""The proof of an eviction: the scheduler would place the pod where the evicting plugin leaves it alone.
+
+The pod would be scheduled to one of the nodes with the highest score. kube-scheduler picks any of them, so
+the plugin must have no objection to any; the first of them is the node that the proof names.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from koordpy.api.core import Pod
+from koordpy.descheduling.interface import EvictingPlugin
+from koordpy.descheduling.metrics import PROOFS
+
+from .moved_pods import MovedPods
+from .settings import ProofSettings
+from .trial import TrialScheduler, TrialSession
+
+MOST_COMPARED: Final = 100
+"""Of more equally good nodes the plugin is asked about the first only."""
+
+LONGEST_REASON: Final = 1024
+"""Characters."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """An eviction that may go on: the node that the pod is expected on, and equally good ones."""
+
+    node: str
+    nodes: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Unproved:
+    """Why a pod stays. `recent`: it was moved lately."""
+
+    reason: str
+    recent: bool = False
+
+
+@dataclass
+class Proofs:
+    """What all profiles of a descheduler share: one trial session per round, and the moved pods."""
+
+    trials: TrialScheduler
+    moved: MovedPods
+    _session: TrialSession | None = field(default=None)
+
+    def begin(self) -> None:
+        """Start a round: what earlier rounds expected is in the cluster by now, or did not happen."""
+        self._session = None
+
+    @property
+    def session(self) -> TrialSession:
+        """The trial session of the round."""
+        if self._session is None:
+            self._session = self.trials.session()
+        return self._session
+
+    def arrived(self, victim: Pod) -> None:
+        """Count a victim's successor no longer besides the cluster's pods."""
+        if self._session is not None:
+            self._session.arrived(victim)
+
+
+class ProfileProof:
+    """The proofs of one profile. `plugins` are those that evict, by name."""
+
+    def __init__(
+        self, profile: str, settings: ProofSettings, proofs: Proofs, plugins: Mapping[str, EvictingPlugin]
+    ) -> None:
+        self._profile, self._proofs, self._plugins = profile, proofs, plugins
+        self._window = timedelta(microseconds=settings.window / 1000)
+
+    def prove(self, pod: Pod, plugin_name: str) -> Proof | Unproved | None:
+        """Return where an evicted pod would go, or why it must stay.
+
+        None needs no proof: a pod that has ended takes no node, or its plugin is not one that moves pods.
+        """
+        plugin = self._plugins.get(plugin_name)
+        if plugin is None or pod.is_terminal:
+            return None
+        moved = self._proofs.moved.reason_against(pod, self._profile, plugin_name, plugin, self._window)
+        if moved is not None:
+            PROOFS.labels(plugin_name, "recentlyMoved").inc()
+            return Unproved(moved, recent=True)
+        found = self._find(pod, plugin)
+        PROOFS.labels(plugin_name, "proved" if isinstance(found, Proof) else "unproved").inc()
+        return found
+
+    def _find(self, pod: Pod, plugin: EvictingPlugin) -> Proof | Unproved:
+        attempt = self._proofs.session.attempt(pod)
+        if not attempt.best:
+            return Unproved(f"no node for it: {attempt.reason}"[:LONGEST_REASON])
+        for candidate in attempt.best[:MOST_COMPARED]:
+            name = candidate.node.metadata.name
+            objection = plugin.objection(pod, candidate.node, candidate.pods)
+            if objection is not None:
+                best = "the best" if len(attempt.best) == 1 else f"one of the {len(attempt.best)} best"
+                return Unproved(
+                    f"it would be scheduled to node {name}, {best} of {attempt.feasible} feasible nodes, and "
+                    f"{plugin.name} would move it again from there: {objection}"[:LONGEST_REASON]
+                )
+        names = [candidate.node.metadata.name for candidate in attempt.best]
+        return Proof(names[0], frozenset(names))
+
+    def evicted(self, pod: Pod, plugin_name: str, proof: Proof, *, dry_run: bool) -> None:
+        """Keep the place of an evicted pod for the later ones of the round, and expect its successor."""
+        self._proofs.session.keep(pod, proof.node)
+        plugin = self._plugins[plugin_name]
+        if not dry_run:
+            self._proofs.moved.evicted(
+                pod, self._profile, plugin_name, plugin, proof.nodes, self._proofs.arrived
+            )

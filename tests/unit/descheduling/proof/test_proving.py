@@ -1,0 +1,359 @@
+"""Whole rounds of a profile that proves evictions, with trial scheduling by the real profiles."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+
+from koordpy.api.catalogue import Catalogue
+from koordpy.api.config_model import ConfigError
+from koordpy.api.core import Node, Pod
+from koordpy.api.meta import Condition, OwnerReference, format_time
+from koordpy.cluster.cluster import Cluster
+from koordpy.compose.trial_scheduling import TrialScheduling
+from koordpy.descheduling.config.configuration import DeschedulerConfiguration, load
+from koordpy.descheduling.engine.descheduler import Descheduler
+from koordpy.descheduling.engine.framework import GROUP
+from koordpy.descheduling.explain.decisions import Outcome
+from koordpy.descheduling.interface import (
+    SUCCESS,
+    DeschedulePlugin,
+    EvictOptions,
+    EvictPlugin,
+    FilterPlugin,
+    Plugin,
+    Status,
+)
+from koordpy.descheduling.proof import moved_pods
+from koordpy.descheduling.proof.moved_pods import ANNOTATION_MOVED
+from koordpy.lib.clock import FakeClock
+from koordpy.scheduling.interface.handle import Handle as SchedulingHandle
+from koordpy.scheduling.profiles.registry import Place, build
+from tests.unit.scheduling.worlds import configuration as scheduling_configuration
+from tests.unit.scheduling.worlds import node as any_node
+from tests.unit.scheduling.worlds import pod as any_pod
+from tests.unit.scheduling.worlds import world
+
+
+class Remover(EvictPlugin, FilterPlugin):
+    """Removes pods from the cluster, but those named stuck."""
+
+    name = "Remover"
+
+    def filter(self, pod: Pod) -> bool:
+        return True
+
+    def pre_eviction_filter(self, pod: Pod) -> bool:
+        return True
+
+    async def evict(self, pod: Pod, options: EvictOptions) -> bool:
+        if pod.metadata.name.startswith("stuck"):
+            return False
+        self.handle.cluster.store(Pod).discard(pod.metadata.key)
+        return True
+
+
+class Empty(DeschedulePlugin):
+    """Empties the nodes in `emptied`, and wants no node with more than two pods."""
+
+    name = "Empty"
+    emptied: ClassVar[set[str]] = set()
+    asked: ClassVar[list[str]] = []
+
+    def objection(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> str | None:
+        Empty.asked.append(node.metadata.name)
+        if node.metadata.name in Empty.emptied:
+            return "it is to be empty"
+        return "it has two pods" if len(pods) >= 2 else None
+
+    async def deschedule(self, nodes: Sequence[Node]) -> Status:
+        for each in nodes:
+            if each.metadata.name in Empty.emptied:
+                for pod in self.handle.pods.all_on(each.metadata.name):
+                    await self.handle.evictor.evict(pod, EvictOptions(reason="labelled"))
+        return SUCCESS
+
+
+@pytest.fixture(autouse=True)
+def _empty_a() -> None:
+    Empty.emptied = {"a"}
+    Empty.asked = []
+
+
+def node(name: str, **spec: Any) -> Node:
+    made = any_node(name, **spec)
+    made.status.conditions = [Condition(type="Ready", status="True")]
+    return made
+
+
+def pod(name: str, node_name: str, *, uid: str = "", **spec: Any) -> Pod:
+    made = any_pod(name, node_name=node_name, uid=uid or f"uid-{name}", **spec)
+    made.metadata.owner_references = [
+        OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="web", uid="web", controller=True)
+    ]
+    made.metadata.creation_timestamp = "2020-01-01T00:00:00Z"
+    return made
+
+
+def configuration(proof: str = "{window: 10m}", **settings: Any) -> DeschedulerConfiguration:
+    text = f"""
+        apiVersion: descheduler/v1alpha2
+        kind: DeschedulerConfiguration
+        profiles:
+        - name: a
+          proof: {proof}
+          plugins:
+            deschedule: {{enabled: [{{name: Empty}}]}}
+            evict: {{disabled: [{{name: "*"}}], enabled: [{{name: Remover}}]}}
+            filter: {{disabled: [{{name: "*"}}], enabled: [{{name: Remover}}]}}
+        """
+    return load(text).model_copy(update=settings)
+
+
+def descheduler(cluster: Cluster, config: DeschedulerConfiguration | None = None) -> Descheduler:
+    handle = SchedulingHandle(cluster)
+    profiles = build(scheduling_configuration((), None), lambda _: handle.sibling(), place=Place.EXTENDER)
+    trials = TrialScheduling(cluster, lambda: profiles)
+    return Descheduler(
+        config or configuration(), Catalogue.of(GROUP, Plugin, [Remover, Empty]), cluster, trials=trials
+    )
+
+
+async def outcomes(target: Descheduler) -> dict[str, tuple[Outcome, str]]:
+    current = await target.run_once()
+    assert current.error == ""
+    return {each.pod.removeprefix("default/"): (each.outcome, each.target) for each in current.evictions}
+
+
+async def detail(target: Descheduler) -> str:
+    [only] = (await target.run_once()).evictions
+    return only.detail
+
+
+async def test_a_pod_is_evicted_for_the_best_node_without_objection() -> None:
+    nodes = [node("a", unschedulable=True), node("b"), node("c", cpu="4")]
+    cluster = world(nodes, [pod("p", "a", cpu="4")])
+    assert await outcomes(descheduler(cluster)) == {"p": (Outcome.EVICTED, "b")}
+    assert not list(cluster.store(Pod))
+
+
+async def test_a_pod_that_fits_no_node_stays_and_the_reason_is_recorded() -> None:
+    cluster = world([node("a", cpu="4"), node("b", cpu="1")], [pod("p", "a", cpu="4")])
+    cluster.store(Node).apply(node("a", cpu="4", unschedulable=True))
+    target = descheduler(cluster)
+    assert await outcomes(target) == {"p": (Outcome.UNPROVED, "")}
+    text = await detail(target)
+    assert "of 2 nodes" in text
+    assert "NodeResourcesFit rejects 1 (Insufficient cpu)" in text
+    assert [each.metadata.name for each in cluster.store(Pod)] == ["p"]
+    assert Empty.asked == []
+
+
+async def test_a_pod_stays_if_scheduling_would_put_it_where_the_plugin_objects() -> None:
+    # The node to be emptied is the best one, as its pods are counted out: the pod would return to it.
+    cluster = world([node("a", cpu="80", memory="320Gi"), node("b")], [pod("p", "a", cpu="4")])
+    target = descheduler(cluster)
+    assert await outcomes(target) == {"p": (Outcome.UNPROVED, "")}
+    text = await detail(target)
+    assert "node a, the best of 2 feasible nodes" in text
+    assert text.endswith("Empty would move it again from there: it is to be empty")
+
+
+async def test_scheduling_may_choose_any_of_the_best_nodes_so_none_may_be_objected_to() -> None:
+    nodes = [node("a", unschedulable=True), node("b"), node("c")]
+    cluster = world(nodes, [pod("p", "a", cpu="4")])
+    Empty.emptied = {"a", "c"}
+    text = await detail(descheduler(cluster))
+    assert "node c, one of the 2 best of 2 feasible nodes" in text
+    assert Empty.asked == ["b", "c"]
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_earlier_victims_of_the_round_take_room(dry_run: bool) -> None:
+    victims = [pod(f"p{i}", "a", cpu="3") for i in range(3)]
+    cluster = world([node("a", unschedulable=True), node("b", cpu="4"), node("c", cpu="4")], victims)
+    found = await outcomes(descheduler(cluster, configuration(dry_run=dry_run)))
+    evicted = Outcome.DRY_RUN if dry_run else Outcome.EVICTED
+    assert found == {
+        "p0": (evicted, "b"),
+        "p1": (evicted, "c"),
+        "p2": (Outcome.UNPROVED, ""),
+    }
+    assert len(list(cluster.store(Pod))) == (3 if dry_run else 1)
+
+
+async def test_each_round_starts_from_the_cluster_as_it_is() -> None:
+    cluster = world([node("a", unschedulable=True), node("b", cpu="4")], [pod("p", "a", cpu="3")])
+    target = descheduler(cluster, configuration(dry_run=True))
+    for _ in range(2):
+        assert await outcomes(target) == {"p": (Outcome.DRY_RUN, "b")}
+
+
+async def test_a_pod_that_was_not_evicted_takes_no_room() -> None:
+    victims = [pod("stuck", "a", cpu="3"), pod("sure", "a", cpu="3")]
+    cluster = world([node("a", unschedulable=True), node("b", cpu="4")], victims)
+    found = await outcomes(descheduler(cluster))
+    assert found == {"stuck": (Outcome.REFUSED, ""), "sure": (Outcome.EVICTED, "b")}
+
+
+async def test_pods_that_have_ended_need_no_node() -> None:
+    ended = pod("p", "a", cpu="40", status={"phase": "Failed"})
+    cluster = world([node("a"), node("b")], [ended])
+    assert await outcomes(descheduler(cluster)) == {"p": (Outcome.EVICTED, "")}
+
+
+@pytest.mark.parametrize("proof", ["null", "{enabled: false}"])
+async def test_without_proof_evictions_are_those_of_koordinator(proof: str) -> None:
+    cluster = world([node("a", cpu="4"), node("b", cpu="1")], [pod("p", "a", cpu="4")])
+    assert await outcomes(descheduler(cluster, configuration(proof))) == {"p": (Outcome.EVICTED, "")}
+
+
+def test_the_window_is_validated_and_proof_needs_trial_scheduling() -> None:
+    with pytest.raises(ConfigError, match=r'profiles\[0\]\.proof\.window: Invalid value: "-1s"'):
+        configuration("{window: -1s}")
+    with pytest.raises(ConfigError, match=r"profiles\[0\]\.proof\.windows"):
+        configuration("{windows: 1s}")
+    with pytest.raises(ConfigError, match="proof is enabled"):
+        Descheduler(
+            configuration(), Catalogue.of(GROUP, Plugin, [Remover, Empty]), world([node("a"), node("b")])
+        )
+
+
+# --- the window ----------------------------------------------------------------------------------
+
+
+class Moving:
+    """Pod p is moved from node a to b; its successor is q; then the plugin wants to empty b."""
+
+    def __init__(self) -> None:
+        nodes = [node("a", unschedulable=True), node("b"), node("c", cpu="4")]
+        self.cluster = world(nodes, [pod("p", "a", cpu="4")])
+        self.descheduler = descheduler(self.cluster)
+
+    async def move(self) -> None:
+        assert await outcomes(self.descheduler) == {"p": (Outcome.EVICTED, "b")}
+        successor = pod("q", "", cpu="4")
+        successor.metadata.creation_timestamp = format_time(self.cluster.clock.now())
+        self.cluster.store(Pod).apply(successor)
+        self.bind()
+        Empty.emptied = {"b"}
+        self.cluster.store(Node).apply(node("c", cpu="80", memory="320Gi"))  # the best node from now on
+
+    def bind(self, annotation: str | None = None) -> None:
+        known = self.cluster.store(Pod).get("default", "q")
+        assert known is not None
+        bound = pod("q", "b", cpu="4")
+        bound.metadata.creation_timestamp = known.metadata.creation_timestamp
+        if annotation is not None:
+            bound.metadata.annotations = {ANNOTATION_MOVED: annotation}
+        self.cluster.store(Pod).apply(bound)
+
+    def advance(self, **amount: float) -> None:
+        assert isinstance(self.cluster.clock, FakeClock)
+        self.cluster.clock.advance(timedelta(**amount).total_seconds())
+
+
+MOVED = (Outcome.RECENTLY_MOVED, "")
+
+
+async def test_a_moved_pod_is_not_moved_again_within_the_window() -> None:
+    moving = Moving()
+    await moving.move()
+    moving.advance(minutes=9, seconds=59)
+    assert await outcomes(moving.descheduler) == {"q": MOVED}
+    assert "moved from node a by Empty at 2026-" in await detail(moving.descheduler)
+    moving.advance(seconds=1)
+    assert await outcomes(moving.descheduler) == {"q": (Outcome.EVICTED, "c")}
+
+
+@pytest.mark.parametrize("change", [{"unschedulable": True}, {"labels": {"disk": "broken"}}, {"cpu": "7"}])
+async def test_a_pod_may_be_moved_again_if_its_node_has_really_changed(change: dict[str, Any]) -> None:
+    moving = Moving()
+    await moving.move()
+    moving.cluster.store(Node).apply(node("b"))
+    assert await outcomes(moving.descheduler) == {"q": MOVED}
+    moving.cluster.store(Node).apply(node("b", **change))
+    assert await outcomes(moving.descheduler) == {"q": (Outcome.EVICTED, "c")}
+
+
+async def test_other_pods_of_the_same_controller_are_not_taken_for_the_successor() -> None:
+    moving = Moving()
+    moving.cluster.store(Pod).apply(pod("sibling", "b", cpu="1"))
+    await moving.move()
+    moving.cluster.store(Pod).apply(pod("later", "b", cpu="1"))
+    found = await outcomes(moving.descheduler)
+    assert found.pop("q") == MOVED
+    assert {each for each, _ in found.values()} == {Outcome.EVICTED}
+    assert set(found) == {"sibling", "later"}
+
+
+async def test_the_annotation_of_a_successor_outlasts_a_restart() -> None:
+    moving = Moving()
+    await moving.move()
+    [(successor, moved)] = moving.descheduler._proofs.moved._unwritten  # type: ignore[union-attr]
+    text = msgspec.json.encode(moved).decode()
+    assert successor.metadata.name == "q"
+    moving.bind(text)
+    restarted = descheduler(moving.cluster)
+    assert await outcomes(restarted) == {"q": MOVED}
+    moving.cluster.store(Node).apply(node("b", labels={"disk": "broken"}))
+    assert await outcomes(restarted) == {"q": (Outcome.EVICTED, "c")}
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "",
+        "{}",
+        "[]",
+        '{"profile": "a", "plugin": "Empty", "evictedAt": "tomorrow", "fromNode": "a"}',
+        '{"profile": "a", "plugin": "Empty", "evictedAt": "2099-01-01T00:00:00Z", "fromNode": "a"}',
+        '{"profile": "a", "plugin": "Other", "evictedAt": "2026-01-01T00:00:00Z", "fromNode": "a"}',
+        "[" * 100_000,
+    ],
+)
+async def test_owners_cannot_protect_a_pod_with_the_annotation(annotation: str) -> None:
+    cluster = world([node("a", unschedulable=True), node("b")], [pod("p", "a", cpu="4")])
+    [victim] = cluster.store(Pod)
+    victim.metadata.annotations = {ANNOTATION_MOVED: annotation}
+    cluster.store(Pod).apply(victim)
+    assert await outcomes(descheduler(cluster)) == {"p": (Outcome.EVICTED, "b")}
+
+
+async def test_what_is_kept_of_moves_is_bounded_and_ends_with_the_window() -> None:
+    moving = Moving()
+    moved = moving.descheduler._proofs.moved  # type: ignore[union-attr]
+    await moving.move()
+    assert (len(moved._expected), len(moved._landing), len(moved._moved)) == (0, 0, 1)
+    moving.advance(minutes=11)
+    [plugin] = moving.descheduler.frameworks[0].deschedule_plugins
+    for number in range(moved_pods.MOST_EXPECTED + 10):
+        victim = pod(f"v{number}", "a")
+        moved.evicted(victim, "a", "Empty", plugin, frozenset(), lambda _: None)
+    assert (len(moved._expected), len(moved._moved)) == (moved_pods.MOST_EXPECTED, 0)
+    assert moved._controllers == {"web": moved_pods.MOST_EXPECTED}
+    moving.advance(minutes=11)
+    moved.evicted(pod("last", "a"), "a", "Empty", plugin, frozenset(), lambda _: None)
+    assert (len(moved._expected), moved._controllers) == (1, {"web": 1})
+
+
+async def test_a_victim_that_is_still_running_has_no_successor_yet() -> None:
+    """A migration reserves a node first, and evicts much later, or never."""
+    moving = Moving()
+    moved = moving.descheduler._proofs.moved  # type: ignore[union-attr]
+    [plugin] = moving.descheduler.frameworks[0].deschedule_plugins
+    victim = moving.cluster.store(Pod).get("default", "p")
+    assert victim is not None
+    landed: list[str] = []
+    moved.evicted(
+        victim, "a", "Empty", plugin, frozenset({"b"}), lambda pod: landed.append(pod.metadata.name)
+    )
+    moving.cluster.store(Pod).apply(pod("scaled-up", "b"))
+    assert landed == []
+    leaving = pod("p", "a", cpu="4")
+    leaving.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    moving.cluster.store(Pod).apply(leaving)
+    moving.cluster.store(Pod).apply(pod("successor", "b"))
+    assert landed == ["p"]
