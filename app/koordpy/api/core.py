@@ -380,6 +380,7 @@ class PodDisruptionBudget(KubeObject):
         selector: LabelSelector | None = None
         min_available: int | str | None = None
         max_unavailable: int | str | None = None
+        unhealthy_pod_eviction_policy: str = ""
 
     class BudgetStatus(Struct):
         """The currently allowed disruptions."""

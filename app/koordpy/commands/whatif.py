@@ -9,6 +9,7 @@ from rich.table import Table
 
 from koordpy.api.workloads import pod_of
 
+from . import whatif_drain
 from .debug_client import DebugServer, post, server_option
 from .options import Failure, documents, files_option, output_option
 from .output import Format, counted, emit
@@ -21,7 +22,8 @@ _NOT_ALL: Final = 3
 
 
 @click.command(short_help="Show where pods would be placed, and why.")
-@files_option("File with a pod or a workload (Deployment, ReplicaSet, StatefulSet, Job)", required=True)
+@files_option("File with a pod or a workload (Deployment, ReplicaSet, StatefulSet, Job)")
+@click.option("--drain", metavar="NODE", default="", help="Show where the pods of a node would go instead.")
 @click.option("--count", type=click.IntRange(min=1), help="The number of pods, instead of the workload's.")
 @click.option(
     "--admission/--no-admission",
@@ -40,6 +42,7 @@ _NOT_ALL: Final = 3
 @output_option
 def whatif(
     files: tuple[str, ...],
+    drain: str,
     count: int | None,
     admission: bool | None,
     top: int,
@@ -49,8 +52,15 @@ def whatif(
 ) -> None:
     """Show where pods would be placed, one after the other, and why others would not be. Nothing is changed.
 
-    Each workload is evaluated as if it were the only one. Exit code 3: not all pods would be placed.
+    Each workload is evaluated as if it were the only one. With --drain: where the pods of a node would go if
+    it was drained, and which evictions PodDisruptionBudgets forbid. Exit code 3: not all would be placed.
     """
+    if drain:
+        _refuse_others("--drain", files=files, count=count, admission=admission)
+        _show_drain(debug_server, drain, output)
+        return
+    if not files:
+        raise click.UsageError("Missing option '-f' / '--filename', or '--drain'.")
     wanted = [
         (file, document) for file in files for document in documents((file,)) if pod_of(document) is not None
     ]
@@ -66,6 +76,22 @@ def whatif(
     found = [_forecast(debug_server, file, document, query) for file, document in wanted]
     emit(found[0] if len(found) == 1 else found, output, lambda to: _show_all(to, found))
     if any(item["stopped"] for item in found):
+        raise click.exceptions.Exit(_NOT_ALL)
+
+
+def _refuse_others(option: str, **others: object) -> None:
+    """Raise UsageError for options about workloads beside another question."""
+    names = {"files": "-f", "count": "--count", "admission": "--admission"}
+    given = [names[name] for name, value in others.items() if value not in (None, ())]
+    if given:
+        raise click.UsageError(f"{option} and {given[0]} cannot be combined")
+
+
+def _show_drain(server: DebugServer, node: str, output: Format) -> None:
+    """Print what a drain would do. Exits with code 3 if a pod would find no node. Raises Failure."""
+    found = post(server, "/apis/v1/whatif/drain", None, {"node": node})
+    emit(found, output, lambda to: whatif_drain.show(to, found))
+    if found["withoutPlace"]:
         raise click.exceptions.Exit(_NOT_ALL)
 
 

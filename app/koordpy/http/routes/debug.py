@@ -33,6 +33,7 @@ from koordpy.scheduling.profiles.profiles import Profiles
 from . import decisions, descheduling, flags, metrics, pprof, what_if
 from .node_dump import node_dump
 from .parameters import known_parameters
+from .turns import Turns
 
 API = "/apis/v1/"
 
@@ -82,13 +83,13 @@ class AdmissionModel(OutputModel):
 
 def router(sources: Sources) -> APIRouter:
     """Return all debug routes."""
-    routes = APIRouter()
+    routes, turns = APIRouter(), Turns()
     routes.include_router(metrics.router())
     routes.include_router(pprof.router())
     routes.include_router(flags.router(sources.flags))
     routes.include_router(decisions.router(lambda: sources.decisions, lambda: sources.streams))
     routes.include_router(descheduling.router(lambda: sources.descheduler))
-    routes.include_router(what_if.router(lambda: _what_if_sources(sources)))
+    routes.include_router(what_if.router(lambda: _what_if_sources(sources), turns))
 
     @routes.get("/", include_in_schema=False)
     async def index(request: Request) -> dict[str, list[str]]:

@@ -1,13 +1,14 @@
 """`POST /apis/v1/whatif`: where the pods of a workload would be scheduled, and what stops the rest.
 
+`POST /apis/v1/whatif/drain?node=NAME`: where the pods of a node would go if it was drained.
+
 The body is a Pod, Deployment, ReplicaSet, StatefulSet, Job or another workload, as JSON or YAML. If this
 process also serves the admission webhooks, the pod goes through them first, as it would when it is created.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
@@ -23,14 +24,14 @@ from koordpy.api.resources import pod_requests
 from koordpy.api.scheme import MALFORMED, DecodeError, decode
 from koordpy.api.workloads import as_created_again, name_of, pod_of, pods_at_once
 from koordpy.cluster.cluster import Cluster
+from koordpy.scheduling.explain.drain import Drain
+from koordpy.scheduling.explain.drain import drain as drained
 from koordpy.scheduling.explain.what_if import MOST_PODS, Forecast, Stop, forecast
 from koordpy.scheduling.profiles.profiles import Profiles
 
 from .object_body import read_object
 from .parameters import known_parameters
-
-_WAITING: Final = 4
-"""The most what-ifs that may wait for the running one."""
+from .turns import Turns
 
 MUTATE, VALIDATE = "/mutate-pod", "/validate-pod"
 
@@ -66,11 +67,17 @@ class Sources:
     priority_of: Callable[[str], int | None]
 
 
-def router(sources: Callable[[], Sources | None]) -> APIRouter:
-    """Return the route; `sources()` is None if no nodes are followed. One what-if runs at a time."""
+def router(sources: Callable[[], Sources | None], turns: Turns) -> APIRouter:
+    """Return the routes; `sources()` is None if no nodes are followed. One what-if runs at a time."""
     routes = APIRouter(dependencies=[Depends(known_parameters)])
-    turn = asyncio.Lock()
-    waiting = 0
+
+    def ready() -> Sources:
+        found = sources()
+        if found is None:
+            raise HTTPException(404, "there is no node table: this process does not have the part extender")
+        if not found.is_ready():
+            raise HTTPException(503, "the cluster has not been listed yet, see /readyz")
+        return found
 
     @routes.post(
         "/apis/v1/whatif",
@@ -90,21 +97,21 @@ def router(sources: Callable[[], Sources | None]) -> APIRouter:
         admission: Admission = "auto",
         top: Annotated[int, Query(ge=1, le=100)] = 3,
     ) -> WhatIf:
-        nonlocal waiting
-        found = sources()
-        if found is None:
-            raise HTTPException(404, "there is no node table: this process does not have the part extender")
-        if not found.is_ready():
-            raise HTTPException(503, "the cluster has not been listed yet, see /readyz")
+        found = ready()
         document = await read_object(request)
-        if waiting > _WAITING:
-            raise HTTPException(429, f"{waiting} what-ifs are waiting already; try again later")
-        waiting += 1
-        try:
-            async with turn:
-                return await _what_if(found, document, count, admission, top)
-        finally:
-            waiting -= 1
+        async with turns.take():
+            return await _what_if(found, document, count, admission, top)
+
+    @routes.post("/apis/v1/whatif/drain")
+    async def drain(
+        node: Annotated[str, Query(min_length=1, description="The node to be drained.")],
+    ) -> Drain:
+        found = ready()
+        async with turns.take():
+            try:
+                return await drained(found.profiles, found.cluster, node)
+            except LookupError as error:
+                raise HTTPException(404, str(error.args[0])) from None
 
     return routes
 

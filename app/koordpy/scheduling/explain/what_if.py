@@ -110,13 +110,15 @@ class Rehearsal:
     """The cycles of one what-if, and the pods that they have placed so far, by node name.
 
     `removed` are pods that the cycles do not see, by UID. They leave as in a preemption's dry run: PreFilter
-    sees them, then its plugins' RemovePod is called for each.
+    sees them, then its plugins' RemovePod is called for each. The nodes of `without` are not in the cluster,
+    nor are their pods.
     """
 
     framework: Framework
     cluster: Cluster
     placed: dict[str, list[Pod]] = field(default_factory=dict)
     removed: dict[str, Pod] = field(default_factory=dict)
+    without: frozenset[str] = frozenset()
     _seen: tuple[tuple[int, int], NodeSet] | None = None
 
     @property
@@ -126,6 +128,10 @@ class Rehearsal:
         moment = table.moment
         if self._seen is None or self._seen[0] != moment:
             nodes = table.all()
+            if self.without:
+                nodes = nodes.subset(
+                    np.fromiter((name not in self.without for name in nodes.names), np.bool_, len(nodes))
+                )
             self._seen = moment, nodes.with_pods(self.placed) if self.placed else nodes
         return self._seen[1]
 
