@@ -8,7 +8,17 @@ import time
 from bench import kept, pages
 from bench.report import Result, table
 
-NAMES = ("admission", "extender", "direct", "client", "cluster", "controlplane", "simulation", "loadaware")
+NAMES = (
+    "admission",
+    "extender",
+    "direct",
+    "client",
+    "cluster",
+    "controlplane",
+    "simulation",
+    "loadaware",
+    "descheduling",
+)
 
 
 def main() -> int:

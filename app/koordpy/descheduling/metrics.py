@@ -1,6 +1,6 @@
 """Metrics of the descheduler. The name and labels of the first are koord-descheduler's."""
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter, Gauge, Histogram
 
 # It only increases; the client library would add `_total` to the name of a Counter.
 PODS_EVICTED = Gauge(
@@ -25,4 +25,9 @@ LANDINGS = Counter(
     "koordpy_descheduler_landings_total",
     "Successors of pods whose eviction was proved, by node: proved (the named one or one as good) or other.",
     ["node"],
+)
+ROUND_SECONDS = Histogram(
+    "koordpy_descheduler_round_duration_seconds",
+    "Duration of descheduling cycles.",
+    buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100),
 )

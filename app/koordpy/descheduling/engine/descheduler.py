@@ -28,7 +28,7 @@ from koordpy.descheduling.config.substitution import substitute
 from koordpy.descheduling.explain.decisions import Decisions, Round
 from koordpy.descheduling.explain.extracts import Verdict
 from koordpy.descheduling.interface import Plugin
-from koordpy.descheduling.metrics import ROUNDS
+from koordpy.descheduling.metrics import ROUND_SECONDS, ROUNDS
 from koordpy.descheduling.proof.moved_pods import MovedPods
 from koordpy.descheduling.proof.proving import Proofs
 from koordpy.descheduling.proof.trial import TrialScheduler
@@ -138,7 +138,9 @@ class Descheduler:
         """Run one cycle; return its record. Errors are logged and recorded, never raised."""
         clock = self._cluster.clock
         current = self.decisions.begin(clock.now(), dry_run=self.config.dry_run)
+        began = clock.monotonic()
         errors = await self._cycle(current)
+        ROUND_SECONDS.observe(clock.monotonic() - began)
         if errors:
             current.error = aggregate(errors)
             log.error("Error descheduling pods: %s", current.error)
