@@ -184,6 +184,26 @@ class PodSpec(Struct):
     termination_grace_period_seconds: int | None = None
 
 
+class ContainerStateWaiting(Struct):
+    """A container that does not run yet, or not at the moment."""
+
+    reason: str = ""
+
+
+class ContainerStateTerminated(Struct):
+    """A container that has ended."""
+
+    exit_code: int = 0
+    reason: str = ""
+
+
+class ContainerState(Struct):
+    """The state of a container; with neither it runs or is unknown."""
+
+    waiting: ContainerStateWaiting | None = None
+    terminated: ContainerStateTerminated | None = None
+
+
 class ContainerStatus(Struct):
     """The status of a container."""
 
@@ -191,6 +211,7 @@ class ContainerStatus(Struct):
     container_id: str = msgspec.field(default="", name="containerID")
     ready: bool = False
     restart_count: int = 0
+    state: ContainerState | None = None
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList = {}
 
@@ -206,6 +227,7 @@ class PodStatus(Struct):
     conditions: list[Condition] = []
     container_statuses: list[ContainerStatus] = []
     init_container_statuses: list[ContainerStatus] = []
+    ephemeral_container_statuses: list[ContainerStatus] = []
 
 
 class Pod(KubeObject):

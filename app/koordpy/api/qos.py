@@ -99,6 +99,17 @@ def computed_kube_qos(pod: Pod) -> str:
     return _kube_qos_of(item.resources for item in (*spec.containers, *spec.init_containers))
 
 
+def kube_qos_of_containers(pod: Pod) -> str:
+    """Return the Kubernetes QoS class: that of the status, else computed without pod-level resources.
+
+    As components compute it that do not know resources of whole pods, such as the descheduler.
+    """
+    spec = pod.spec
+    return pod.status.qos_class or _kube_qos_of(
+        item.resources for item in (*spec.containers, *spec.init_containers)
+    )
+
+
 def _kube_qos_of(every: Iterable[ResourceRequirements]) -> str:
     requests: dict[str, int] = {}
     limits: dict[str, int] = {}

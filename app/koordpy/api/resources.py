@@ -248,6 +248,18 @@ def pod_request_vector(pod: Pod, *, overhead: bool = True) -> Vector:
         return vector(pod_requests(pod, overhead=overhead))
 
 
+def pod_request_nanos(pod: Pod) -> Vector:
+    """Return the requests of a pod's spec in billionths, exact, to be summed before they are rounded.
+
+    Raises QuantityError.
+    """
+    try:
+        plain = _requests(pod, _plain_amounts)
+    except _NotWhole:
+        return {name: quantity.nano_value() for name, quantity in pod_requests(pod).items()}
+    return {name: number * (1_000_000 if name == CPU else 1_000_000_000) for name, number in plain.items()}
+
+
 def pod_limit_vector(pod: Pod, *, overhead: bool = True) -> Vector:
     """Return the limits of a pod's spec, under all names it uses. Raises QuantityError."""
     try:

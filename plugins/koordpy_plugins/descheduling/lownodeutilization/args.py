@@ -17,8 +17,6 @@ from koordpy.descheduling.toolkit.upstream_args import (
 
 KUBERNETES_METRICS: Final = "KubernetesMetrics"
 PROMETHEUS: Final = "Prometheus"
-METRIC_RESOURCE: Final = "MetricResource"
-"""The resource whose thresholds apply to the result of a Prometheus query."""
 
 
 class Prometheus(UpstreamObject):

@@ -244,7 +244,8 @@ REPELLED = "pod violates its required anti-affinity on the node"
         ({"namespaces": ["a", "b"]}, {}, REPELLED),
         ({"namespaces": ["b"]}, {}, None),
         ({"labelSelector": {"matchLabels": {"app": "y"}}}, {}, None),
-        ({"labelSelector": {"matchExpressions": [{"key": "app", "operator": "Is"}]}}, {}, None),
+        # An error in reading a term is one in the whole check, as in the descheduler.
+        ({"labelSelector": {"matchExpressions": [{"key": "app", "operator": "Is"}]}}, {}, REPELLED),
         ({}, {"name": "p"}, None),
         ({}, {"phase": "Succeeded"}, None),
         ({}, {"node_name": "n2"}, None),
