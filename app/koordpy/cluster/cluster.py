@@ -60,6 +60,11 @@ class Cluster:
         if type_ in self._stores:
             self._stores[type_].transform = transform
 
+    def transformed(self, obj: T) -> T:
+        """Return the transformed form of an object from the API server."""
+        transform = self._transforms.get(type(obj))
+        return obj if transform is None else cast(T, transform(obj))
+
     def late_store(self, type_: type[T], *, selector: Selector = EVERYTHING) -> Store[T]:
         """Return the store of a type that only some processes ever read.
 

@@ -226,6 +226,11 @@ def post(server: Server, path: str, document: Any, query: Mapping[str, Any] | No
     return _request("POST", server, path, query, document, 60.0)
 
 
+def post_text(server: Server, path: str, text: str, query: Mapping[str, Any] | None = None) -> Any:
+    """Return the response to a POST of a text. Raises Failure."""
+    return _request("POST", server, path, query, None, 90.0, content=text)
+
+
 def follow(server: Server, path: str, query: Sequence[tuple[str, str]]) -> Iterator[Any]:
     """Yield the lines of a stream until the server ends it. Raises Failure."""
     import httpx
@@ -246,13 +251,21 @@ def follow(server: Server, path: str, query: Sequence[tuple[str, str]]) -> Itera
 
 
 def _request(
-    method: str, server: Server, path: str, query: Mapping[str, Any] | None, document: Any, timeout: float
+    method: str,
+    server: Server,
+    path: str,
+    query: Mapping[str, Any] | None,
+    document: Any,
+    timeout: float,
+    content: str | None = None,
 ) -> Any:
     import httpx
 
     url = f"{address(server)}{path}"
     try:
-        answer = httpx.request(method, url, params=query, json=document, timeout=timeout, **transport(server))
+        answer = httpx.request(
+            method, url, params=query, json=document, content=content, timeout=timeout, **transport(server)
+        )
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise _unreachable(server, error) from None
     if answer.status_code != 200:

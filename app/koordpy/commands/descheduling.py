@@ -52,6 +52,23 @@ def show_round(to: Console, each: Document) -> None:
         _show_run(to, run)
 
 
+def show_forecast(to: Console, found: Document) -> None:
+    """Print what a hypothetical round would do."""
+    pods, nodes = found["pods"], found["byNode"]
+    where = f" of {counted(len(nodes), 'node')}" if pods else ""
+    to.print(f"[bold]{counted(pods, 'pod')}{where} would be evicted[/bold] (nothing is changed)")
+    for note in found["notes"]:
+        to.print(f"  [dim]{escape(note)}[/dim]")
+    if nodes:
+        table = _table("node", "pods")
+        for node, number in list(nodes.items())[:_MOST_LINES]:
+            table.add_row(escape(node), str(number))
+        if len(nodes) > _MOST_LINES:
+            table.add_row(f"{len(nodes) - _MOST_LINES} more", "")
+        to.print(table)
+    show_round(to, found["round"])
+
+
 def show_node(to: Console, story: Document) -> None:
     """Print what is known about a node."""
     state = "does not exist any more"
@@ -120,9 +137,10 @@ def _show_run(to: Console, run: Document, indent: str = "  ", *, totals: bool = 
     for item in attempts[:_MOST_LINES]:
         outcome = item["outcome"]
         detail = f" [dim]({escape(item['detail'])})[/dim]" if item["detail"] else ""
+        target = f", to {escape(item['target'])}" if item.get("target") else ""
         to.print(
             f"{inner}[{_COLOURS.get(outcome, 'yellow')}]{outcome}[/] {escape(item['pod'])} of "
-            f"{escape(item['node'])}: {escape(item['reason'])}{detail}"
+            f"{escape(item['node'])}{target}: {escape(item['reason'])}{detail}"
         )
     told = Counter(item["outcome"] for item in attempts[:_MOST_LINES])
     every = Counter(item["outcome"] for item in attempts)

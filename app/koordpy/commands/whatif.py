@@ -1,5 +1,7 @@
 """`koordpy whatif`: where pods would be placed, and why the others would not be."""
 
+import sys
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -9,8 +11,8 @@ from rich.table import Table
 
 from koordpy.api.workloads import pod_of
 
-from . import whatif_drain
-from .debug_client import DebugServer, post, server_option
+from . import descheduling, whatif_drain
+from .debug_client import DebugServer, either_option, post, post_text
 from .options import Failure, documents, files_option, output_option
 from .output import Format, counted, emit
 
@@ -24,6 +26,17 @@ _NOT_ALL: Final = 3
 @click.command(short_help="Show where pods would be placed, and why.")
 @files_option("File with a pod or a workload (Deployment, ReplicaSet, StatefulSet, Job)")
 @click.option("--drain", metavar="NODE", default="", help="Show where the pods of a node would go instead.")
+@click.option(
+    "--descheduler-config",
+    metavar="FILE",
+    default="",
+    help="Show what a round of this DeschedulerConfiguration would do instead; - is stdin.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, 100),
+    help="With --descheduler-config: rounds on the same data, of which the last is shown.",
+)
 @click.option("--count", type=click.IntRange(min=1), help="The number of pods, instead of the workload's.")
 @click.option(
     "--admission/--no-admission",
@@ -38,11 +51,13 @@ _NOT_ALL: Final = 3
     help="How many of the best nodes to show for each pod.",
 )
 @click.option("--namespace", "-n", default="", help="The namespace of pods and workloads that name none.")
-@server_option
+@either_option(lambda given: bool(given["descheduler_config"]))
 @output_option
 def whatif(
     files: tuple[str, ...],
     drain: str,
+    descheduler_config: str,
+    rounds: int | None,
     count: int | None,
     admission: bool | None,
     top: int,
@@ -54,13 +69,22 @@ def whatif(
 
     Each workload is evaluated as if it were the only one. With --drain: where the pods of a node would go if
     it was drained, and which evictions PodDisruptionBudgets forbid. Exit code 3: not all would be placed.
+
+    With --descheduler-config: which pods a round of the descheduler would evict, and why it would not evict
+    others; plugins that act on what lasts (LowNodeLoad's anomalyCondition) need several --rounds.
     """
+    if rounds is not None and not descheduler_config:
+        raise click.UsageError("--rounds needs --descheduler-config")
+    if descheduler_config:
+        _refuse_others("--descheduler-config", drain=drain, files=files, count=count, admission=admission)
+        _show_descheduling(debug_server, descheduler_config, rounds or 1, output)
+        return
     if drain:
         _refuse_others("--drain", files=files, count=count, admission=admission)
         _show_drain(debug_server, drain, output)
         return
     if not files:
-        raise click.UsageError("Missing option '-f' / '--filename', or '--drain'.")
+        raise click.UsageError("Missing option '-f' / '--filename', '--drain' or '--descheduler-config'.")
     wanted = [
         (file, document) for file in files for document in documents((file,)) if pod_of(document) is not None
     ]
@@ -81,8 +105,8 @@ def whatif(
 
 def _refuse_others(option: str, **others: object) -> None:
     """Raise UsageError for options about workloads beside another question."""
-    names = {"files": "-f", "count": "--count", "admission": "--admission"}
-    given = [names[name] for name, value in others.items() if value not in (None, ())]
+    names = {"drain": "--drain", "files": "-f", "count": "--count", "admission": "--admission"}
+    given = [names[name] for name, value in others.items() if value not in (None, (), "")]
     if given:
         raise click.UsageError(f"{option} and {given[0]} cannot be combined")
 
@@ -95,6 +119,29 @@ def _show_drain(server: DebugServer, node: str, output: Format) -> None:
         raise click.exceptions.Exit(_NOT_ALL)
 
 
+def _show_descheduling(server: DebugServer, file: str, rounds: int, output: Format) -> None:
+    """Print what rounds of a configuration would do. Raises Failure, which names the file if it is wrong."""
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise Failure(f"{file}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise Failure(f"{file}: not UTF-8: {error}") from None
+    path = "/apis/v1/whatif/descheduling"
+    try:
+        found = post_text(server, path, text, {"rounds": rounds})
+    except Failure as error:
+        raise _about(error, server, file) from None
+    emit(found, output, lambda to: descheduling.show_forecast(to, found))
+
+
+def _about(error: Failure, server: DebugServer, file: str) -> Failure:
+    """Return an error with the name of the file, unless it is about the connection."""
+    if server.url in error.message or (server.subject and server.subject in error.message):
+        return error
+    return Failure(f"{file}: {error.message}")
+
+
 def _forecast(
     debug_server: DebugServer, file: str, document: dict[str, Any], query: dict[str, Any]
 ) -> dict[str, Any]:
@@ -102,11 +149,7 @@ def _forecast(
     try:
         answer: dict[str, Any] = post(debug_server, "/apis/v1/whatif", document, query)
     except Failure as error:
-        if debug_server.url in error.message or (
-            debug_server.subject and debug_server.subject in error.message
-        ):
-            raise  # it is about the connection
-        raise Failure(f"{file}: {error.message}") from None
+        raise _about(error, debug_server, file) from None
     return answer
 
 

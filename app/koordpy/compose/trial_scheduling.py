@@ -49,6 +49,16 @@ def trial_scheduling(process: Context) -> "TrialScheduling":
     return TrialScheduling(process.cluster, lambda: profiles)
 
 
+def hypothetical(process: Context, cluster: Cluster) -> "TrialScheduling":
+    """Return trial scheduling on a copy of a process's view, with profiles of its own.
+
+    Raises ConfigError, OSError.
+    """
+    base = Handle(cluster, clock=process.clock, rng=process.rng)
+    profiles = _build(process.settings, base, process.gates)
+    return TrialScheduling(cluster, lambda: profiles)
+
+
 def follows(settings: Settings) -> tuple[type[KubeObject], ...]:
     """Return what trial scheduling follows with these settings. Raises ConfigError, OSError."""
     cluster = Cluster()

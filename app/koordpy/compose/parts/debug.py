@@ -63,6 +63,7 @@ class DebugPart(Part):
             sources.flags = extender.debug_flags
         if descheduler is not None:
             sources.descheduler = descheduler.descheduler
+            sources.hypothetical_rounds = descheduler.what_if
             config = descheduler.descheduler.config
             configz["descheduler"] = config.model_dump(mode="json", by_alias=True)
         sources.configz = configz

@@ -1,5 +1,6 @@
 """The part `descheduler`: rounds of descheduling, by one process of the cluster."""
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from koordpy.descheduling.config import configuration as descheduling_config
 from koordpy.descheduling.config.configuration import LeaderElection
 from koordpy.descheduling.engine import framework as descheduling
 from koordpy.descheduling.engine.descheduler import Descheduler
+from koordpy.descheduling.engine.what_if import DeschedulingForecast, forecast
 from koordpy.gates import serving as serving_gates
 from koordpy.lib.feature_gates import FeatureSpec
 from koordpy.settings import LeaseSettings, Settings
@@ -98,6 +100,25 @@ class DeschedulerPart(WorkingPart):
             once=self.descheduler.ends,
             clock=process.clock,
             rng=process.rng,
+        )
+
+    async def what_if(self, text: str, rounds: int) -> DeschedulingForecast:
+        """Return what rounds of a DeschedulerConfiguration would do; nothing is written.
+
+        Raises ConfigError, OSError for the trial scheduling's profiles, ApiError, ConnectionFailed,
+        TimeoutError.
+        """
+        process = self.process
+        config = await asyncio.to_thread(descheduling_config.load, text)
+        return await forecast(
+            config,
+            self.catalogue,
+            process.cluster,
+            process.client,
+            gates=process.gates,
+            substitutes=process.settings.worker.descheduler.substitute_evictors,
+            trials=lambda cluster: trial_scheduling.hypothetical(process, cluster),
+            rounds=rounds,
         )
 
     async def work(self) -> None:

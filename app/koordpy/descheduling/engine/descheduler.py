@@ -47,7 +47,8 @@ class Descheduler:
     """All profiles of a configuration on one cluster.
 
     The constructor requests the needed stores from the cluster, so create it before the informers start.
-    `client` may be None if nothing is ever written. `trials` is needed by profiles that prove evictions.
+    `client` may be None if nothing is ever written. `trials` is needed by profiles that prove evictions. The
+    rounds of a `hypothetical` one are not counted by metrics.
     Raises ConfigError for a configuration that cannot run: a plugin that is not installed is named, with the
     installed ones.
     """
@@ -64,6 +65,7 @@ class Descheduler:
         decisions: Decisions | None = None,
         gates: FeatureGates | None = None,
         trials: TrialScheduler | None = None,
+        hypothetical: bool = False,
     ) -> None:
         self.config = without_missing(substitute(config, substitutes or {}), catalogue)
         self.decisions = decisions or Decisions()
@@ -73,6 +75,7 @@ class Descheduler:
             self.config.max_no_of_pods_to_evict_total,
         )
         self._cluster, self._client = cluster, client
+        self._hypothetical = hypothetical
         self._nodes = cluster.store(Node)
         self._pods = NodePods(cluster)
         self._tasks = Tasks()
@@ -89,6 +92,7 @@ class Descheduler:
             self._tasks,
             f"{self.config.leader_election.resource_namespace}/{self.config.leader_election.resource_name}",
             self._proofs,
+            hypothetical,
         )
         _refuse_missing(self.config, catalogue)
         self.frameworks = _frameworks(self.config, catalogue.including(NoEvictor), runtime)
@@ -103,7 +107,7 @@ class Descheduler:
         moved = MovedPods(self._cluster, timedelta(microseconds=longest / 1000))
         if self._client is not None and self.config.descheduling_interval > 0 and not self.config.dry_run:
             self._tasks.add("moved pods", partial(moved.write_annotations, self._client))
-        return Proofs(trials, moved)
+        return Proofs(trials, moved, counted=not self._hypothetical)
 
     @property
     def ends(self) -> bool:
@@ -143,8 +147,10 @@ class Descheduler:
         ROUND_SECONDS.observe(clock.monotonic() - began)
         if errors:
             current.error = aggregate(errors)
-            log.error("Error descheduling pods: %s", current.error)
-        ROUNDS.labels("error" if errors else "ok").inc()
+        if not self._hypothetical:
+            if errors:
+                log.error("Error descheduling pods: %s", current.error)
+            ROUNDS.labels("error" if errors else "ok").inc()
         self.decisions.end(current, clock.now())
         return current
 

@@ -30,6 +30,7 @@ class EvictorProxy:
     evict_plugin: EvictPlugin | None = field(default=None)
     proof: ProfileProof | None = field(default=None)
     """None where evictions need no proof, as in Koordinator."""
+    is_logged: bool = True
 
     def refusing(self, pod: Pod) -> FilterPlugin | None:
         """Return the first filter plugin that does not allow evicting a pod, None if all do."""
@@ -65,19 +66,19 @@ class EvictorProxy:
             raise RuntimeError(f"pod {pod.metadata.key}: eviction was requested before the profile was ready")
         limit = self.limiter.refusal(pod)
         if limit is not None:
-            log.info("%s: pod %s is not evicted: %s", options.plugin_name, pod.metadata.key, limit)
+            self._log("%s: pod %s is not evicted: %s", options.plugin_name, pod.metadata.key, limit)
             self._keep(pod, options, Outcome.LIMITED, limit)
             return False
         proof = None if self.proof is None else self.proof.prove(pod, options.plugin_name)
         if isinstance(proof, Unproved):
-            log.info("%s: pod %s is not evicted: %s", options.plugin_name, pod.metadata.key, proof.reason)
+            self._log("%s: pod %s is not evicted: %s", options.plugin_name, pod.metadata.key, proof.reason)
             outcome = Outcome.RECENTLY_MOVED if proof.recent else Outcome.UNPROVED
             self._keep(pod, options, outcome, proof.reason)
             return False
         if proof is not None:
             await asyncio.sleep(0)  # a proof is a whole scheduling cycle: yield, so that Leases are renewed
         if self.dry_run:
-            log.info(
+            self._log(
                 "%s: pod %s would be evicted (dry run): %s",
                 options.plugin_name,
                 pod.metadata.key,
@@ -95,6 +96,10 @@ class EvictorProxy:
             target = proof.node
         self._keep(pod, options, Outcome.DRY_RUN if self.dry_run else Outcome.EVICTED, target=target)
         return True
+
+    def _log(self, message: str, *values: str) -> None:
+        if self.is_logged:
+            log.info(message, *values)
 
     def _why_refused(self, pod: Pod, result: bool | Refusal) -> str:
         if isinstance(result, Refusal):

@@ -86,6 +86,8 @@ class Runtime:
     """The Lease of the descheduler, `namespace/name`: the same for every process that may lead."""
     proofs: Proofs | None = None
     """For profiles that prove evictions; None where no profile does."""
+    hypothetical: bool = False
+    """Whether metrics do not count what happens."""
 
 
 def installed() -> Catalogue[Plugin]:
@@ -106,8 +108,10 @@ class Framework:
         self.profile = profile
         self.deschedule_plugins: list[DeschedulePlugin] = []
         self.balance_plugins: list[BalancePlugin] = []
-        self._decisions = runtime.decisions
-        self._proxy = EvictorProxy(runtime.limiter, runtime.decisions, runtime.dry_run)
+        self._decisions, self._hypothetical = runtime.decisions, runtime.hypothetical
+        self._proxy = EvictorProxy(
+            runtime.limiter, runtime.decisions, runtime.dry_run, is_logged=not runtime.hypothetical
+        )
         args = _read_args(profile, catalogue, path)
         if profile.plugins is None:
             return
@@ -213,7 +217,8 @@ class Framework:
             finally:
                 self._decisions.end_run()
             if run.error:
-                PLUGIN_ERRORS.labels(self.profile.name, name, point).inc()
+                if not self._hypothetical:
+                    PLUGIN_ERRORS.labels(self.profile.name, name, point).inc()
                 errors.append(run.error)
         return Status(aggregate(errors)) if errors else SUCCESS
 

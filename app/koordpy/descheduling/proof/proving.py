@@ -46,6 +46,8 @@ class Proofs:
 
     trials: TrialScheduler
     moved: MovedPods
+    counted: bool = True
+    """Whether metrics count the results."""
     _session: TrialSession | None = field(default=None)
 
     def begin(self) -> None:
@@ -84,11 +86,15 @@ class ProfileProof:
             return None
         moved = self._proofs.moved.reason_against(pod, self._profile, plugin_name, plugin, self._window)
         if moved is not None:
-            PROOFS.labels(plugin_name, "recentlyMoved").inc()
+            self._count(plugin_name, "recentlyMoved")
             return Unproved(moved, recent=True)
         found = self._find(pod, plugin)
-        PROOFS.labels(plugin_name, "proved" if isinstance(found, Proof) else "unproved").inc()
+        self._count(plugin_name, "proved" if isinstance(found, Proof) else "unproved")
         return found
+
+    def _count(self, plugin_name: str, result: str) -> None:
+        if self._proofs.counted:
+            PROOFS.labels(plugin_name, result).inc()
 
     def _find(self, pod: Pod, plugin: EvictingPlugin) -> Proof | Unproved:
         attempt = self._proofs.session.attempt(pod)

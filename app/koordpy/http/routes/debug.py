@@ -30,7 +30,7 @@ from koordpy.scheduling.interface import APIService
 from koordpy.scheduling.interface.debug_flags import DebugFlags
 from koordpy.scheduling.profiles.profiles import Profiles
 
-from . import decisions, descheduling, flags, metrics, pprof, what_if
+from . import decisions, descheduling, descheduling_what_if, flags, metrics, pprof, what_if
 from .node_dump import node_dump
 from .parameters import known_parameters
 from .turns import Turns
@@ -63,6 +63,7 @@ class Sources:
     gates: Mapping[str, bool] = field(default_factory=dict)
     quotas: QuotaTopology | None = None
     descheduler: Descheduler | None = None
+    hypothetical_rounds: descheduling_what_if.WhatIf | None = None
 
 
 class AdmissionModel(OutputModel):
@@ -89,6 +90,9 @@ def router(sources: Sources) -> APIRouter:
     routes.include_router(flags.router(sources.flags))
     routes.include_router(decisions.router(lambda: sources.decisions, lambda: sources.streams))
     routes.include_router(descheduling.router(lambda: sources.descheduler))
+    routes.include_router(
+        descheduling_what_if.router(lambda: sources.hypothetical_rounds, lambda: sources.is_ready(), turns)
+    )
     routes.include_router(what_if.router(lambda: _what_if_sources(sources), turns))
 
     @routes.get("/", include_in_schema=False)

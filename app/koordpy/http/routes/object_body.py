@@ -21,6 +21,17 @@ async def read_object(request: Request) -> dict[str, Any]:
     return await _document(await _body(request), request.headers.get("content-type", ""))
 
 
+async def read_text(request: Request) -> str:
+    """Return the body as text. Raises HTTPException 400 if it is not UTF-8, 413 beyond the limit of YAML."""
+    body = await _body(request)
+    if len(body) > MAX_YAML:
+        raise HTTPException(413, f"the body is larger than {MAX_YAML} bytes")
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise HTTPException(400, f"the body is not UTF-8: {error}") from None
+
+
 async def _body(request: Request) -> bytes:
     body = bytearray()
     async for chunk in request.stream():
