@@ -12,7 +12,7 @@ from koordpy.descheduling.report import Report
 from .classification import NodeClass
 from .thresholds import Thresholds
 from .totals import Amounts
-from .usage import NodeUsage, counted
+from .usage import NodeUsage, unit
 
 
 class NodeReport(OutputModel):
@@ -43,7 +43,7 @@ class Figures(Mapping[str, NodeReport]):
         self._rows: dict[str, int] = {}
         self._classes: list[NodeClass] = []
         self._keys: tuple[tuple[str, ...], ...] = tuple(() for _ in _AMOUNTS)
-        self._columns = array("q")
+        self._columns: list[array[int]] = []
 
     @classmethod
     def of(cls, nodes: Sequence[NodeUsage], classes: Sequence[NodeClass]) -> "Figures":
@@ -51,23 +51,18 @@ class Figures(Mapping[str, NodeReport]):
         made = cls()
         made._rows = {node.name: row for row, node in enumerate(nodes)}
         made._classes = list(classes)
-        made._keys = tuple(
-            tuple(sorted({key for node in nodes for key in getattr(node, name)})) for name in _AMOUNTS
-        )
-        for node in nodes:
-            for name, keys in zip(_AMOUNTS, made._keys, strict=True):
-                amounts: Amounts = getattr(node, name)
-                made._columns.extend([_cell(key, amounts) for key in keys])
+        maps: list[list[Amounts]] = [[getattr(node, name) for node in nodes] for name in _AMOUNTS]
+        made._keys = tuple(tuple(sorted(set().union(*of_field))) for of_field in maps)
+        for keys, of_field in zip(made._keys, maps, strict=True):
+            made._columns += [_column(key, of_field) for key in keys]
         return made
 
     def __getitem__(self, name: str) -> NodeReport:
-        row = self._rows[name]
-        start = row * sum(map(len, self._keys))
+        row, columns = self._rows[name], iter(self._columns)
         found: dict[str, dict[str, int]] = {}
         for field, keys in zip(_AMOUNTS, self._keys, strict=True):
-            cells = self._columns[start : start + len(keys)]
-            found[field] = {key: cell for key, cell in zip(keys, cells, strict=True) if cell != _ABSENT}
-            start += len(keys)
+            cells = {key: next(columns)[row] for key in keys}
+            found[field] = {key: cell for key, cell in cells.items() if cell != _ABSENT}
         return NodeReport(node_class=self._classes[row], **found)
 
     def __iter__(self) -> Iterator[str]:
@@ -78,12 +73,18 @@ class Figures(Mapping[str, NodeReport]):
 
     def held_bytes(self) -> int:
         """Return the memory of the columns, and of the rows by name."""
-        return len(self._columns) * self._columns.itemsize + 220 * len(self._rows)
+        return sum(8 * len(column) for column in self._columns) + 220 * len(self._rows)
 
 
-def _cell(key: str, amounts: Amounts) -> int:
-    amount = amounts.get(key)
-    return _ABSENT if amount is None else max(-_MOST, min(_MOST, counted(key, amount)))
+def _column(key: str, maps: Sequence[Amounts]) -> "array[int]":
+    """One resource of one field, of all nodes; beyond 64 bits the nearest number."""
+    one = unit(key)
+    amounts = [of.get(key) for of in maps]
+    cells = [_ABSENT if amount is None else -(-amount // one) for amount in amounts]
+    try:
+        return array("q", cells)
+    except OverflowError:
+        return array("q", [cell if cell == _ABSENT else max(-_MOST, min(_MOST, cell)) for cell in cells])
 
 
 class Eviction(OutputModel):

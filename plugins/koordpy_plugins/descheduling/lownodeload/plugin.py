@@ -120,7 +120,10 @@ class LowNodeLoad(BalancePlugin):
         thresholds.apply(percentages, measured, pool.use_deviation_thresholds)
         await pace.keep()
         classes: dict[NodeClass, list[NodeUsage]] = {node_class: [] for node_class in NodeClass}
-        found = [classify(node) for node in measured]
+        found = []
+        for node in measured:
+            await pace.keep()
+            found.append(classify(node))
         for node, node_class in zip(measured, found, strict=True):
             classes[node_class].append(node)
         await pace.keep()
@@ -158,6 +161,7 @@ class LowNodeLoad(BalancePlugin):
             report.outcome = "all nodes are underutilized"
             return
         for node in (*abnormal, *prod_abnormal):
+            await pace.keep()
             read_pods(node, self._pods.active_on(node.name))
         policy = balancing.Policy(
             percentages,
@@ -235,9 +239,11 @@ async def _balance_both(
     """Balance whole nodes first; the prod pass uses the remaining capacity of nodes that are low in both."""
     names = policy.thresholds.resources
     of_both = balancing.budget(names, both_low, prod=False)
+    left = balancing.budget(names, node_pass.targets, prod=False)
+    await policy.pace.keep()
     prod_of_both = balancing.budget(names, both_low, prod=True)
     of_prod = balancing.budget(names, prod_low, prod=True)
-    left = balancing.budget(names, node_pass.targets, prod=False)
+    await policy.pace.keep()
     await balancing.balance(node_pass, left, policy)
     prod_left = {name: of_prod[name] + min(prod_of_both[name], of_both[name], left[name]) for name in names}
     await balancing.balance(prod_pass, prod_left, policy)
