@@ -7,7 +7,7 @@ are on the nodes that their proofs named.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from koordpy.api.meta import KubeObject
 from koordpy.cluster.cluster import Cluster
 from koordpy.compose.part import Context
 from koordpy.descheduling.proof.successor import successor_of
-from koordpy.descheduling.proof.trial import Attempt, Candidate, TrialSession
+from koordpy.descheduling.proof.trial import MOST_COMPARED, Attempt, Candidate, TrialSession
 from koordpy.lib.feature_gates import FeatureGates
 from koordpy.scheduling.explain.explained import rejected
 from koordpy.scheduling.explain.what_if import Rehearsal, Trial
@@ -27,9 +27,6 @@ from koordpy.scheduling.profiles import config as scheduling_config
 from koordpy.scheduling.profiles.profiles import Profiles
 from koordpy.scheduling.profiles.registry import Place, build
 from koordpy.settings import Settings
-
-MOST_BEST: Final = 1000
-"""Of more equally good nodes the first are returned."""
 
 
 class _Extender(Protocol):
@@ -128,18 +125,7 @@ class Session:
         rehearsal.restore(victim)
         if trial.scores is None:
             return Attempt(reason=_reason(trial, len(rehearsal.nodes)))
-        return Attempt(self._best(trial.scores), feasible=len(trial.scores.total))
-
-    def _best(self, scores: Scores) -> list[Candidate]:
-        """Return the nodes with the highest score, in the order of the node table."""
-        nodes, total = scores.nodes, scores.total
-        at = np.flatnonzero(total == total.max())[:MOST_BEST]
-        found = []
-        for row in nodes.rows[at].tolist():
-            node = nodes.table.node(row)
-            if node is not None:
-                found.append(Candidate(node, tuple(nodes.pods_on(row))))
-        return found
+        return _found(trial.scores)
 
     def keep(self, victim: Pod, node_name: str) -> None:
         """Show later attempts a victim as gone, and its successor on a node."""
@@ -155,6 +141,19 @@ class Session:
         known = self._successors.pop(victim.metadata.uid, None)
         if known is not None and self._rehearsal is not None:
             self._rehearsal.take_back(*known)
+
+
+def _found(scores: Scores) -> Attempt:
+    """Return the nodes with the highest score, in the order of the node table."""
+    nodes, total = scores.nodes, scores.total
+    at = np.flatnonzero(total == total.max())
+    names = nodes.names
+    best = []
+    for row in nodes.rows[at[:MOST_COMPARED]].tolist():
+        node = nodes.table.node(row)
+        if node is not None:
+            best.append(Candidate(node, tuple(nodes.pods_on(row))))
+    return Attempt(best, frozenset([names[index] for index in at.tolist()]), feasible=len(total))
 
 
 def _reason(trial: Trial, nodes: int) -> str:

@@ -17,9 +17,6 @@ from .moved_pods import MovedPods
 from .settings import ProofSettings
 from .trial import TrialScheduler, TrialSession
 
-MOST_COMPARED: Final = 100
-"""Of more equally good nodes the plugin is asked about the first only."""
-
 LONGEST_REASON: Final = 1024
 """Characters."""
 
@@ -100,17 +97,16 @@ class ProfileProof:
         attempt = self._proofs.session.attempt(pod)
         if not attempt.best:
             return Unproved(f"no node for it: {attempt.reason}"[:LONGEST_REASON])
-        for candidate in attempt.best[:MOST_COMPARED]:
+        for candidate in attempt.best:
             name = candidate.node.metadata.name
             objection = plugin.objection(pod, candidate.node, candidate.pods)
             if objection is not None:
-                best = "the best" if len(attempt.best) == 1 else f"one of the {len(attempt.best)} best"
+                best = "the best" if len(attempt.names) == 1 else f"one of the {len(attempt.names)} best"
                 return Unproved(
                     f"it would be scheduled to node {name}, {best} of {attempt.feasible} feasible nodes, and "
                     f"{plugin.name} would move it again from there: {objection}"[:LONGEST_REASON]
                 )
-        names = [candidate.node.metadata.name for candidate in attempt.best]
-        return Proof(names[0], frozenset(names))
+        return Proof(attempt.best[0].node.metadata.name, attempt.names)
 
     def evicted(self, pod: Pod, plugin_name: str, proof: Proof, *, dry_run: bool) -> None:
         """Keep the place of an evicted pod for the later ones of the round, and expect its successor."""

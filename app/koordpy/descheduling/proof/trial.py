@@ -5,9 +5,12 @@ Descheduling does not know how pods are scheduled; the process gives it a `Trial
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from koordpy.api.core import Node, Pod
+
+MOST_COMPARED: Final = 100
+"""Of more equally good nodes only the first are candidates: a plugin is asked about each."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +25,13 @@ class Candidate:
 class Attempt:
     """The result of one scheduling cycle for a pod that is to be evicted.
 
-    `best` are the nodes with the highest score, any of which the scheduler may choose; empty if the pod would
-    find no node, and then `reason` says why: which plugins reject how many nodes.
+    `best` are the nodes with the highest score, any of which the scheduler may choose; at most
+    `MOST_COMPARED`, but `names` are those of all. They are empty if the pod would find no node, and then
+    `reason` says why: which plugins reject how many nodes.
     """
 
     best: Sequence[Candidate] = ()
+    names: frozenset[str] = frozenset()
     reason: str = ""
     feasible: int = 0
     """The number of nodes that the pod could be scheduled to."""
