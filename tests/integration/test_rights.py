@@ -37,6 +37,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.errors import NotFound
 from koordpy.cluster.network_topology import manager
+from koordpy.descheduling.proof.moved_pods import ANNOTATION_MOVED
 from koordpy.embedded.apiserver import ApiServer
 from koordpy.embedded.apiserver.server import Fault
 from tests.eventually import PATIENCE
@@ -300,6 +301,12 @@ async def test_worker(tmp_path: Path, server: ApiServer, client: Client, connect
         await assert_callers_are_reviewed(http)
         while not await client.list_all(Event):
             await asyncio.sleep(0.05)
+        # The successor of the evicted pod lands, and is annotated.
+        await world.make_pod("successor", node_name="idle")
+        while ANNOTATION_MOVED not in (await client.get(Pod, "default", "successor")).metadata.annotations:
+            await asyncio.sleep(0.05)
+        late = [worker.cluster.late_store(type_) for type_ in LATE]
+        await until(lambda: all(store.synced for store in late))
     # An event that is repeated within six minutes would be a patch; an evicted pod is not evicted again.
     assert_fits("worker", "koordpy-worker", connection, "koordpy-worker: patch events.events.k8s.io")
 

@@ -84,7 +84,7 @@ class World:
         await self.measure("hot", used)
         await self.measure("idle", [])
 
-    async def make_pod(self, name: str) -> None:
+    async def make_pod(self, name: str, node_name: str = "hot") -> None:
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": True}
         metadata = {
             "namespace": "default",
@@ -94,7 +94,7 @@ class World:
         }
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
         ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-        spec = {"nodeName": "hot", "containers": [container]}
+        spec = {"nodeName": node_name, "containers": [container]}
         await self.make(Pod, {"metadata": metadata, "spec": spec}, ready)
 
     async def measure(self, node: str, pods: list[dict[str, Any]]) -> None:
