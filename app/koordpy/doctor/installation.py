@@ -142,7 +142,8 @@ class Installation:
             for name in point.names
         }
         substitutes = self.settings.worker.descheduler.substitute_evictors
-        self._add(Part.DESCHEDULER, {substitutes.get(name, name) for name in names})
+        proof = {catalog.PROOF} if config.proves else set()
+        self._add(Part.DESCHEDULER, {substitutes.get(name, name) for name in names} | proof)
 
     def _qos(self) -> None:
         installed = qos_manager.installed()

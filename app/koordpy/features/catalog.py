@@ -21,6 +21,7 @@ from koordpy.api.needs import Needs, Right
 from koordpy.api.plugin import PluginArgs
 from koordpy.api.scheme import Resource
 from koordpy.cluster.cluster import Cluster
+from koordpy.compose import trial_scheduling
 from koordpy.controllers import host as controller_host
 from koordpy.controllers.interface import Controller
 from koordpy.controllers.interface import Handle as ControllerHandle
@@ -116,6 +117,8 @@ def scheduling_plugin(plugin: type[Plugin], args: PluginArgs | None = None) -> F
         in_light_mode=plugin.watch_suffices or "bind" not in verbs,
     )
 
+
+PROOF: Final = "proof before eviction"
 
 LEADING_POINTS: Final = (ControllerProvider, EnqueueExtensions, PreEnqueue)
 """The work for these extension points is done by the leader alone."""
@@ -231,6 +234,7 @@ def _set_up(type_: type[Controller], handle: ControllerHandle) -> None:
 
 
 def _descheduler() -> Iterator[Feature]:
+    yield proof()
     installed = descheduling.installed()
     gates = FeatureGates(installed.feature_gates({}))
     for name, type_ in installed.items():
@@ -245,6 +249,19 @@ def _descheduler() -> Iterator[Feature]:
             on_by_default=None,
             elsewhere=elsewhere,
         )
+
+
+@cache
+def proof() -> Feature:
+    """Return what proofs of evictions need with the shipped scheduling profiles."""
+    return Feature(
+        part=Part.DESCHEDULER,
+        name=PROOF,
+        follows=followed(trial_scheduling.follows(Settings())),
+        rights=(Right("patch", "pods"),),
+        on_by_default=None,
+        elsewhere=("proof in a profile; follows what the plugins of the scheduling profiles follow",),
+    )
 
 
 def _make(type_: type[DeschedulingPlugin], handle: DeschedulingHandle) -> None:
