@@ -56,8 +56,6 @@ KOORDINATOR = frozenset(
         "LazyReservationRestore",
         "PodDisruptionBudget",
         "SyncBarrier",
-        # koord-descheduler
-        "DisablePVCReservation",
         # koordlet
         "Accelerators",
         "AuditEvents",

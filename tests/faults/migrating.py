@@ -79,6 +79,11 @@ class Wire(ServerChannel):
         return response
 
 
+def has_passed(job: PodMigrationJob) -> bool:
+    """Return whether a job says that it has passed arbitration, of which this process has none."""
+    return job.metadata.annotations.get(ANNOTATION_PASSED_ARBITRATION) == "true"
+
+
 class NoLimit:
     """An object limiter that limits nothing."""
 
@@ -110,7 +115,9 @@ class Worker:
             identity="ns/lease",
         )
         cleanup = Cleanup(self.cluster, self.client, clock, reconciler)
-        self.controller = JobExecution(self.cluster, clock, reconciler, cleanup, workers=2)
+        self.controller = JobExecution(
+            self.cluster, clock, reconciler, cleanup, workers=2, may_start=has_passed
+        )
 
     async def run(self) -> None:
         """Work until cancelled."""

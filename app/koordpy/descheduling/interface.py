@@ -8,9 +8,9 @@ then every Balance plugin. Source: Koordinator, `pkg/descheduler/framework`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
 from pydantic import BaseModel
 
@@ -228,6 +228,21 @@ class NoPlugins:
 Task = Callable[[], Awaitable[None]]
 """Work that runs until it is cancelled."""
 
+S = TypeVar("S")
+
+
+class SharedObjects:
+    """Objects that the plugins of all profiles of a descheduler share, one per type."""
+
+    def __init__(self) -> None:
+        self._objects: dict[type[Any], Any] = {}
+
+    def get(self, type_: type[S], make: Callable[[], S]) -> S:
+        """Return the object of a type; the first caller's `make` creates it."""
+        if type_ not in self._objects:
+            self._objects[type_] = make()
+        return cast(S, self._objects[type_])
+
 
 @dataclass(frozen=True)
 class Handle:
@@ -260,6 +275,8 @@ class Handle:
     """Identifies this descheduler, whichever process runs it: its Lease, `namespace/name`."""
     node_selector: LabelSelector | None = None
     """Selects the nodes of the profile; None selects all."""
+    shared: SharedObjects = field(default_factory=SharedObjects)
+    """What the plugins of all profiles share, such as one controller behind several evict plugins."""
 
     @cached_property
     def pods(self) -> NodePods:

@@ -6,7 +6,7 @@ from .clock import Clock
 class TokenBucket:
     """`rate` tokens are added per second, up to `burst`, with which the bucket starts.
 
-    Source: `golang.org/x/time/rate`.
+    An infinite rate fills it at once. Source: `golang.org/x/time/rate`.
     """
 
     def __init__(self, rate: float, burst: int, clock: Clock) -> None:
@@ -14,6 +14,17 @@ class TokenBucket:
         self._clock = clock
         self._tokens = float(burst)
         self._since = clock.monotonic()
+
+    @property
+    def tokens(self) -> float:
+        """The tokens in the bucket now, negative after reservations in advance."""
+        self._fill()
+        return self._tokens
+
+    def set_rate(self, rate: float) -> None:
+        """Change the rate from now on; the tokens that were added until now stay."""
+        self._fill()
+        self.rate = rate
 
     def take(self) -> bool:
         """Take a token if there is one; return whether there was."""
@@ -33,5 +44,8 @@ class TokenBucket:
 
     def _fill(self) -> None:
         now = self._clock.monotonic()
-        self._tokens = min(float(self.burst), self._tokens + (now - self._since) * self.rate)
+        if self.rate == float("inf"):
+            self._tokens = float(self.burst)
+        else:
+            self._tokens = min(float(self.burst), self._tokens + (now - self._since) * self.rate)
         self._since = now

@@ -34,3 +34,19 @@ def test_a_reservation_waits_behind_those_before_it(clock: FakeClock) -> None:
     assert [bucket.reserve() for _ in range(3)] == pytest.approx([0, 0.1, 0.2])
     clock.advance(0.2)
     assert bucket.reserve() == pytest.approx(0.1)
+
+
+def test_an_infinite_rate_never_lacks_a_token(clock: FakeClock) -> None:
+    bucket = TokenBucket(float("inf"), 1, clock)
+    assert all(bucket.take() for _ in range(5))
+
+
+def test_a_new_rate_counts_from_now_on(clock: FakeClock) -> None:
+    bucket = TokenBucket(1, 5, clock)
+    for _ in range(5):
+        bucket.take()
+    clock.advance(2)
+    bucket.set_rate(10)
+    assert bucket.tokens == pytest.approx(2)
+    clock.advance(0.1)
+    assert bucket.tokens == pytest.approx(3)

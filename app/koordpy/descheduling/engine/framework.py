@@ -29,6 +29,7 @@ from koordpy.descheduling.interface import (
     FilterPlugin,
     Handle,
     Plugin,
+    SharedObjects,
     Status,
     Task,
 )
@@ -88,6 +89,7 @@ class Runtime:
     """For profiles that prove evictions; None where no profile does."""
     hypothetical: bool = False
     """Whether metrics do not count what happens."""
+    shared: SharedObjects = field(default_factory=SharedObjects)
 
 
 def installed() -> Catalogue[Plugin]:
@@ -170,6 +172,7 @@ class Framework:
             profile=self.profile.name,
             identity=runtime.identity,
             node_selector=self.profile.node_selector,
+            shared=runtime.shared,
         )
         return catalogue.make(name, args, handle, where)
 

@@ -1,16 +1,17 @@
 """The loop that carries out PodMigrationJobs while this process leads.
 
 Jobs are reconciled when they change, when their pod or Reservation changes, and every few seconds while
-they wait. A job starts once it has passed arbitration. Nothing but the jobs themselves says how far they are:
+they wait. A job starts once it has passed arbitration in this process, so that nobody starts one by writing
+the annotation. Nothing but the jobs themselves says how far they are:
 after a restart, or in another process, they go on where they were.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from koordpy.api.core import Pod
-from koordpy.api.pod_migration_job import ANNOTATION_PASSED_ARBITRATION, PodMigrationJob
+from koordpy.api.pod_migration_job import PodMigrationJob
 from koordpy.api.reservation import Reservation
 from koordpy.cluster.cluster import Cluster
 from koordpy.controllers.queue import RetryLimiter, WorkQueue
@@ -34,12 +35,22 @@ Koordinator waits up to 1000.
 class JobExecution:
     """Wakes jobs and carries them out, `workers` at a time; what jobs leave behind goes to `cleanup`.
 
+    `may_start` tells whether a job has passed arbitration.
+
     Create it before the informers start.
     """
 
     def __init__(
-        self, cluster: Cluster, clock: Clock, reconciler: Reconciler, cleanup: Cleanup, *, workers: int
+        self,
+        cluster: Cluster,
+        clock: Clock,
+        reconciler: Reconciler,
+        cleanup: Cleanup,
+        *,
+        workers: int,
+        may_start: Callable[[PodMigrationJob], bool],
     ) -> None:
+        self._may_start = may_start
         self._clock, self._reconciler, self._cleanup, self._workers = clock, reconciler, cleanup, workers
         self._queue: WorkQueue | None = None
         self._jobs = cluster.store(PodMigrationJob)
@@ -69,6 +80,11 @@ class JobExecution:
         finally:
             self._queue = None
 
+    def wake(self, job: PodMigrationJob) -> None:
+        """Carry out a job now, which has just passed arbitration."""
+        if self._queue is not None:
+            self._queue.add(job.metadata.name)
+
     # --- what wakes jobs -------------------------------------------------------------------------
 
     def _changed(self, job: PodMigrationJob) -> None:
@@ -77,7 +93,7 @@ class JobExecution:
         if not job.is_unfinished:
             if self._reconciler.is_own(job):
                 self._cleanup.ended(job)
-        elif job.is_running or job.metadata.annotations.get(ANNOTATION_PASSED_ARBITRATION) == "true":
+        elif job.is_running or self._may_start(job):
             self._queue.add(job.metadata.name)
 
     def _deleted(self, job: PodMigrationJob) -> None:
