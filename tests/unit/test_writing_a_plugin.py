@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from koordpy import settings
 from koordpy.cli import cli
 from koordpy.commands.plugin_package import KINDS
-from koordpy.descheduling.config import configuration as descheduling_config
+from koordpy.descheduling.config import loading as descheduling_config
 from koordpy.scheduling.profiles import config as scheduling_config
 
 PAGE = (Path(__file__).parents[2] / "docs" / "writing-a-plugin.md").read_text(encoding="utf-8")

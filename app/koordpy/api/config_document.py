@@ -22,8 +22,31 @@ def parse(text: str, kind: str) -> dict[str, Any]:
     document = _object(text, kind)
     if document.get("kind") != "ConfigMap":
         return document
-    texts = {key: text for key, text in (document.get("data") or {}).items() if isinstance(text, str)}
-    found = [inner for inner in (_inner(key, text, kind) for key, text in texts.items()) if inner is not None]
+    return _object(_held(document, kind), kind)
+
+
+def text_of(text: str, kind: str) -> str:
+    """Return the text of the configuration of a kind: the text itself, or the one inside a ConfigMap.
+
+    Text that cannot be read is returned as it is. Raises ConfigError for a ConfigMap that does not hold
+    exactly one document of the kind.
+    """
+    try:
+        document = text_documents.read_yaml(text)
+    except text_documents.DocumentError:
+        return text
+    if not isinstance(document, dict) or document.get("kind") != "ConfigMap":
+        return text
+    return _held(document, kind)
+
+
+def _held(document: dict[str, Any], kind: str) -> str:
+    """Return the text of a kind in a ConfigMap."""
+    data = document.get("data")
+    texts = (
+        {key: text for key, text in data.items() if isinstance(text, str)} if isinstance(data, dict) else {}
+    )
+    found = [text for key, text in texts.items() if _is_of(key, text, kind)]
     if len(found) != 1:
         name = (document.get("metadata") or {}).get("name", "")
         raise ConfigError(
@@ -62,12 +85,12 @@ def _object(text: str, kind: str) -> dict[str, Any]:
     return document
 
 
-def _inner(key: str, text: str, kind: str) -> dict[str, Any] | None:
-    """Return a ConfigMap's entry if it is of the kind; other entries may be anything."""
+def _is_of(key: str, text: str, kind: str) -> bool:
+    """Whether a ConfigMap's entry is of the kind; other entries may be anything."""
     if not re.search(rf"""kind["']?:\s*["']?{kind}\b""", text):
-        return None
+        return False
     try:
         document = load(text)
     except ConfigError as error:
         raise error.under(f"data[{key}]") from None
-    return document if isinstance(document, dict) and document.get("kind") == kind else None
+    return isinstance(document, dict) and document.get("kind") == kind

@@ -39,6 +39,12 @@ def invalid(path: str, value: object, detail: str) -> FieldError:
     return FieldError(path, f"Invalid value: {shown(value)}: {detail}")
 
 
+def invalid_object(path: str, value: object, detail: str) -> FieldError:
+    """Report an object or a list that is not allowed, in JSON without spaces, as Go prints it."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return FieldError(path, f"Invalid value: {text}: {detail}")
+
+
 def duplicate(path: str, value: object) -> FieldError:
     """Report a value that must be unique."""
     return FieldError(path, f"Duplicate value: {shown(value)}")

@@ -1,18 +1,19 @@
 """What is wrong with a label selector, in Kubernetes' words.
 
 `label_selector` refuses the same selectors with messages of its own; these are for texts that must be those
-of a Go component. Source: Kubernetes, `k8s.io/apimachinery` (`pkg/labels`, `pkg/apis/meta/v1`,
-`pkg/api/validate/content`).
+of a Go component: `errors` are those of making a matcher, `field_errors` those of validating the field of an
+object. Source: Kubernetes, `k8s.io/apimachinery` (`pkg/labels`, `pkg/apis/meta/v1`,
+`pkg/apis/meta/v1/validation`, `pkg/api/validate/content`).
 """
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from .field_error import FieldError, aggregate
+from .field_error import FieldError, aggregate, forbidden, invalid, required
 from .labels import MAX_NAME_LENGTH, MAX_PREFIX_LENGTH
-from .meta import LabelSelector
+from .meta import LabelSelector, LabelSelectorRequirement
 
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
@@ -42,15 +43,47 @@ _SUBDOMAIN_ERROR: Final = (
 
 def reason(selector: LabelSelector) -> str:
     """Return the errors in the first invalid requirement, joined; empty for a valid selector."""
+    found = errors(selector)
+    return aggregate(found) if found else ""
+
+
+def errors(selector: LabelSelector) -> list[FieldError]:
+    """Return the errors in the first invalid requirement; empty for a valid selector."""
     for key, value in sorted(selector.match_labels.items()):
-        if errors := _requirement_errors(key, "Equals", [value]):
-            return aggregate(errors)
+        if found := _requirement_errors(key, "Equals", [value]):
+            return found
     for item in selector.match_expressions:
         if item.operator not in _OPERATORS:
-            return f"{_json(item.operator)} is not a valid label selector operator"
-        if errors := _requirement_errors(item.key, item.operator, item.values):
-            return aggregate(errors)
-    return ""
+            return [FieldError("", f"{_json(item.operator)} is not a valid label selector operator")]
+        if found := _requirement_errors(item.key, item.operator, item.values):
+            return found
+    return []
+
+
+def field_errors(path: str, selector: LabelSelector) -> Iterator[FieldError]:
+    """Yield all errors of a selector that is a field of an object."""
+    where = f"{path}.matchLabels"
+    for key, value in sorted(selector.match_labels.items()):
+        yield from (invalid(where, key, problem) for problem in _key_errors(key))
+        yield from (invalid(where, value, problem) for problem in _value_errors(value))
+    for index, expression in enumerate(selector.match_expressions):
+        yield from _expression_errors(f"{path}.matchExpressions[{index}]", expression)
+
+
+def _expression_errors(path: str, item: LabelSelectorRequirement) -> Iterator[FieldError]:
+    if item.operator in ("In", "NotIn"):
+        if not item.values:
+            yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+    elif item.operator in ("Exists", "DoesNotExist"):
+        if item.values:
+            yield forbidden(
+                f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            )
+    else:
+        yield invalid(f"{path}.operator", item.operator, "not a valid selector operator")
+    yield from (invalid(f"{path}.key", item.key, problem) for problem in _key_errors(item.key))
+    for index, value in enumerate(item.values):
+        yield from (invalid(f"{path}.values[{index}]", value, problem) for problem in _value_errors(value))
 
 
 def _requirement_errors(key: str, operator: str, values: Sequence[str]) -> list[FieldError]:

@@ -20,7 +20,7 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.compose.parts.debug import DebugPart
 from koordpy.controllers import host as controller_host
-from koordpy.descheduling.config import configuration as descheduling_config
+from koordpy.descheduling.config import loading as descheduling_config
 from koordpy.features import catalog, parts
 from koordpy.features.feature import Feature, Part, followed, following
 from koordpy.lib.clock import Clock

@@ -25,7 +25,7 @@ _MOST_TAG_DIRECTIVES: Final = 16
 _TAG_DIRECTIVE: Final = re.compile(r"^%TAG\b", re.MULTILINE)
 _STANDARD: Final = "tag:yaml.org,2002:"
 _INT: Final = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)")
-_FLOAT: Final = re.compile(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?")
+_FLOAT: Final = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?")
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _WORDS: Final[dict[str, Any]] = {
     spelling: value

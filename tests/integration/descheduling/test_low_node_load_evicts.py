@@ -19,7 +19,8 @@ from koordpy.cluster.connection import Access, Connection
 from koordpy.cluster.events import Recorder
 from koordpy.cluster.informers import Informers
 from koordpy.cluster.leader import LeaderElector
-from koordpy.descheduling.config.configuration import DeschedulerConfiguration, load
+from koordpy.descheduling.config.configuration import DeschedulerConfiguration
+from koordpy.descheduling.config.loading import load
 from koordpy.descheduling.engine.descheduler import Descheduler
 from koordpy.descheduling.engine.framework import GROUP
 from koordpy.descheduling.explain.decisions import Outcome

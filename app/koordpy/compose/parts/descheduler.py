@@ -15,7 +15,7 @@ from koordpy.compose import trial_scheduling
 from koordpy.compose.election import Election
 from koordpy.compose.leases import lease_rights
 from koordpy.compose.part import Context, PartError, PartNeeds, WorkingPart
-from koordpy.descheduling.config import configuration as descheduling_config
+from koordpy.descheduling.config import loading as descheduling_config
 from koordpy.descheduling.config.configuration import LeaderElection
 from koordpy.descheduling.engine import framework as descheduling
 from koordpy.descheduling.engine.descheduler import Descheduler

@@ -16,9 +16,8 @@ from koordpy.api import label_selector
 from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, Pod
-from koordpy.api.field_error import FieldError, aggregate
+from koordpy.api.field_error import aggregate
 from koordpy.api.meta import LabelSelector
-from koordpy.api.plugin_errors import NotInstalled
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.events import Recorder
@@ -94,7 +93,6 @@ class Descheduler:
             self._proofs,
             hypothetical,
         )
-        _refuse_missing(self.config, catalogue)
         self.frameworks = _frameworks(self.config, catalogue.including(NoEvictor), runtime)
 
     def _prepare_proofs(self, trials: TrialScheduler | None) -> Proofs | None:
@@ -190,11 +188,19 @@ class Descheduler:
         self.limiter.reset()
         if self._proofs is not None:
             self._proofs.begin()
-        for framework in self.frameworks:
+        runnable = [framework for framework in self.frameworks if not framework.selector_error]
+        for framework in runnable:
             await framework.run_deschedule_plugins(framework.nodes_of(nodes))
-        for framework in self.frameworks:
+        for framework in runnable:
             await framework.run_balance_plugins(framework.nodes_of(nodes))
-        return [run.error for run in current.runs if run.error]
+        return [
+            *(
+                f"profile {framework.profile.name}: invalid nodeSelector: {framework.selector_error}"
+                for framework in self.frameworks
+                if framework.selector_error
+            ),
+            *(run.error for run in current.runs if run.error),
+        ]
 
     async def _ready_nodes(self) -> list[Node]:
         found = node_selection.selected(self._nodes, self.config.node_selector)
@@ -208,32 +214,15 @@ class Descheduler:
         return node_selection.selected(await client.list_all(Node, label_selector=text), None)
 
 
-def _refuse_missing(config: DeschedulerConfiguration, catalogue: Catalogue[Plugin]) -> None:
-    """Raise NotInstalled for all plugins that are enabled but not installed."""
-    problems = []
-    for index, profile in enumerate(config.profiles):
-        for point in ("deschedule", "balance", "evict", "filter"):
-            names = getattr(profile.plugins, point).names if profile.plugins is not None else ()
-            for name in names:
-                if name in catalogue or name == NoEvictor.name:
-                    continue
-                text = catalogue.missing(name)
-                if point in ("evict", "filter"):
-                    text += f"; or an installed evictor in its place, with --evict-with {name}=NAME"
-                problems.append(FieldError(f"profiles[{index}].plugins.{point}", text))
-    if problems:
-        raise NotInstalled(*problems)
-
-
 def _frameworks(
     config: DeschedulerConfiguration, catalogue: Catalogue[Plugin], runtime: Runtime
 ) -> list[Framework]:
     if not config.profiles:
         raise ConfigError("at least one profile is required")
     frameworks: dict[str, Framework] = {}
-    for index, profile in enumerate(config.profiles):
+    for profile in config.profiles:
         try:
-            framework = Framework(profile, catalogue, runtime, f"profiles[{index}]")
+            framework = Framework(profile, catalogue, runtime)
         except ConfigError as error:
             raise error.under(f"creating profile for descheduler name {profile.name}") from error
         if not profile.name:

@@ -7,17 +7,20 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import TypeVar
 
+from koordpy.api import selector_errors
 from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.api.core import Node, Pod
-from koordpy.api.field_error import FieldError, aggregate
+from koordpy.api.field_error import aggregate
+from koordpy.api.plugin_errors import NotInstalled
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.events import Recorder
 from koordpy.descheduling.args import PluginArgs
-from koordpy.descheduling.config.configuration import Profile
+from koordpy.descheduling.catalogue import GROUP, installed
+from koordpy.descheduling.config.configuration import PluginConfig, Profile
 from koordpy.descheduling.explain.decisions import Decisions, PluginRun
 from koordpy.descheduling.explain.extracts import Verdict
 from koordpy.descheduling.interface import (
@@ -42,9 +45,9 @@ from koordpy.lib.feature_gates import FeatureGates
 from .evictor import EvictorProxy, PluginEvictor
 from .limiter import EvictionLimiter
 
-log = logging.getLogger(__name__)
+__all__ = ["GROUP", "Framework", "Runtime", "Tasks", "installed"]
 
-GROUP: Final = "koordpy.descheduling"
+log = logging.getLogger(__name__)
 
 P = TypeVar("P", bound=Plugin)
 
@@ -92,21 +95,14 @@ class Runtime:
     shared: SharedObjects = field(default_factory=SharedObjects)
 
 
-def installed() -> Catalogue[Plugin]:
-    """Return the installed plugins. Raises DuplicateName."""
-    return Catalogue(GROUP, Plugin)
-
-
 class Framework:
-    """The plugins of one profile; `path` is its place in the file.
+    """The plugins of one profile.
 
     Raises ConfigError for a plugin that is not installed, does not extend its point, is listed twice or has
     invalid arguments, and unless exactly one evict plugin is enabled.
     """
 
-    def __init__(
-        self, profile: Profile, catalogue: Catalogue[Plugin], runtime: Runtime, path: str = "profiles[0]"
-    ) -> None:
+    def __init__(self, profile: Profile, catalogue: Catalogue[Plugin], runtime: Runtime) -> None:
         self.profile = profile
         self.deschedule_plugins: list[DeschedulePlugin] = []
         self.balance_plugins: list[BalancePlugin] = []
@@ -114,22 +110,23 @@ class Framework:
         self._proxy = EvictorProxy(
             runtime.limiter, runtime.decisions, runtime.dry_run, is_logged=not runtime.hypothetical
         )
-        args = _read_args(profile, catalogue, path)
+        self._completed: list[PluginConfig] = []
+        documents = _documents(profile)
         if profile.plugins is None:
             return
         sets = profile.plugins
-        enabled = {
-            name for point in (sets.deschedule, sets.balance, sets.evict, sets.filter) for name in point.names
-        }
-        plugins = {
-            name: self._make(name, args, catalogue, runtime, path)
-            for name in sorted(enabled)
-            if name in catalogue
-        }
-        self.deschedule_plugins = _pick(DeschedulePlugin, sets.deschedule.names, plugins)  # type: ignore[type-abstract]
-        self.balance_plugins = _pick(BalancePlugin, sets.balance.names, plugins)  # type: ignore[type-abstract]
-        evictors = _pick(EvictPlugin, sets.evict.names, plugins)  # type: ignore[type-abstract]
-        self._proxy.filters = _pick(FilterPlugin, sets.filter.names, plugins)  # type: ignore[type-abstract]
+        names = {*sets.deschedule.names, *sets.balance.names, *sets.evict.names, *sets.filter.names}
+        plugins = {}
+        for name in sorted(name for name in names if name in catalogue):
+            try:
+                plugins[name] = self._make(name, documents.get(name), catalogue, runtime)
+            except ConfigError as error:
+                raise type(error)(f'initializing plugin "{name}": {aggregate(error.problems)}') from error
+        pick = _Picker(plugins, catalogue)
+        self.deschedule_plugins = pick(DeschedulePlugin, sets.deschedule.names)  # type: ignore[type-abstract]
+        self.balance_plugins = pick(BalancePlugin, sets.balance.names)  # type: ignore[type-abstract]
+        evictors = pick(EvictPlugin, sets.evict.names)  # type: ignore[type-abstract]
+        self._proxy.filters = pick(FilterPlugin, sets.filter.names)  # type: ignore[type-abstract]
         if len(evictors) != 1:
             raise ConfigError(
                 "only one evict plugin can be enabled" if evictors else "no evict plugin is enabled"
@@ -139,25 +136,23 @@ class Framework:
             evicting = {name: each for name, each in plugins.items() if isinstance(each, EvictingPlugin)}
             self._proxy.proof = ProfileProof(profile.name, profile.proof, runtime.proofs, evicting)
 
-    def _make(
-        self,
-        name: str,
-        read: Mapping[str, tuple[str, PluginArgs]],
-        catalogue: Catalogue[Plugin],
-        runtime: Runtime,
-        path: str,
-    ) -> Plugin:
-        type_ = catalogue.load(name, f"{path}.plugins")
+    def _make(self, name: str, document: object, catalogue: Catalogue[Plugin], runtime: Runtime) -> Plugin:
+        """Create a plugin; its arguments are decoded already or a document."""
+        type_ = catalogue.load(name)
         if type_.feature is not None and not runtime.gates.enabled(type_.feature):
-            raise ConfigError(
-                FieldError(
-                    f"{path}.plugins", f"{name} is enabled, and its feature gate {type_.feature} is off"
-                )
-            )
-        default = f"{path}.pluginConfig[{name}].args"
-        where, args = read.get(name) or (default, type_.read_args(None, default))
+            raise ConfigError(f"{name} is enabled, and its feature gate {type_.feature} is off")
+        if isinstance(document, PluginArgs):
+            args = document
+            if problems := list(args.problems()):
+                raise ConfigError(*problems)
+        else:
+            strict = type_.args_type.model_config.get("extra") == "forbid"
+            args = type_.read_args(document if strict else _without_type(document), "")
         if runtime.interval > 0:
             args = args.adapted_to_interval(runtime.interval)
+        if document is not None:
+            known = isinstance(document, PluginArgs)
+            self._completed.append(PluginConfig(name=name, args=args if known else document))
         handle = Handle(
             cluster=runtime.cluster,
             client=runtime.client,
@@ -174,7 +169,15 @@ class Framework:
             node_selector=self.profile.node_selector,
             shared=runtime.shared,
         )
-        return catalogue.make(name, args, handle, where)
+        return catalogue.make(name, args, handle)
+
+    @property
+    def completed_profile(self) -> Profile:
+        """The profile with the arguments of its plugins, by name, as they are in effect.
+
+        Plugins that are not enabled are left out, and those without arguments.
+        """
+        return self.profile.model_copy(update={"plugin_config": self._completed})
 
     @property
     def evict_plugin(self) -> EvictPlugin | None:
@@ -189,8 +192,16 @@ class Framework:
         by, reason = against
         return Verdict(profile=self.profile.name, evictable=False, by=by, reason=reason)
 
+    @property
+    def selector_error(self) -> str:
+        """What is wrong with the profile's selector of nodes: Koordinator too finds out in every cycle."""
+        selector = self.profile.node_selector
+        return "" if selector is None else selector_errors.reason(selector)
+
     def nodes_of(self, nodes: Sequence[Node]) -> list[Node]:
-        """Return the nodes that the profile selects."""
+        """Return the nodes that the profile selects; none if its selector is invalid."""
+        if self.selector_error:
+            return []
         return selected(nodes, self.profile.node_selector)
 
     async def run_deschedule_plugins(self, nodes: Sequence[Node]) -> Status:
@@ -230,40 +241,44 @@ def _not_a_status(value: object) -> str:
     return f"the plugin returned {value!r}, expected a Status, such as SUCCESS"
 
 
-def _read_args(
-    profile: Profile, catalogue: Catalogue[Plugin], path: str
-) -> dict[str, tuple[str, PluginArgs]]:
-    """Return the arguments of the installed plugins, enabled or not, with their paths."""
-    read: dict[str, tuple[str, PluginArgs]] = {}
-    problems: list[object] = []
-    names = [entry.name for entry in profile.plugin_config]
-    for index, entry in enumerate(profile.plugin_config):
-        where = f"{path}.pluginConfig[{index}]"
-        if entry.name in names[:index]:
-            problems.append(FieldError(where, f"repeated config for plugin {entry.name}"))
-            continue
-        if entry.name not in catalogue:
-            continue
-        try:
-            type_ = catalogue.load(entry.name, f"{where}.name")
-            read[entry.name] = f"{where}.args", type_.read_args(entry.args, f"{where}.args")
-        except ConfigError as error:
-            problems += error.problems
-    if problems:
-        raise ConfigError(*problems)
-    return read
+def _documents(profile: Profile) -> dict[str, object]:
+    """Return the arguments of the plugins by name; None for an entry without any."""
+    documents: dict[str, object] = {}
+    for entry in profile.plugin_config:
+        if entry.name in documents:
+            raise ConfigError(f"repeated config for plugin {entry.name}")
+        documents[entry.name] = entry.args
+    return documents
 
 
-def _pick(interface: type[P], names: Sequence[str], plugins: Mapping[str, Plugin]) -> list[P]:
-    point = interface.__name__
-    picked: dict[str, P] = {}
-    for name in names:
-        plugin = plugins.get(name)
-        if plugin is None:
-            raise ConfigError(f'{point} "{name}" does not exist')
-        if not isinstance(plugin, interface):
-            raise ConfigError(f'plugin "{name}" does not extend {point} plugin')
-        if name in picked:
-            raise ConfigError(f'plugin "{name}" already registered as "{point}"')
-        picked[name] = plugin
-    return list(picked.values())
+def _without_type(document: object) -> object:
+    """Return a document without apiVersion and kind, which are ignored where unknown fields are."""
+    if not isinstance(document, dict):
+        return document
+    return {
+        name: value
+        for name, value in document.items()
+        if name not in ("apiVersion", "kind") or not isinstance(value, str)
+    }
+
+
+@dataclass(frozen=True)
+class _Picker:
+    """Finds the plugins of a point among those that were created."""
+
+    plugins: Mapping[str, Plugin]
+    catalogue: Catalogue[Plugin]
+
+    def __call__(self, interface: type[P], names: Sequence[str]) -> list[P]:
+        point = interface.__name__
+        picked: dict[str, P] = {}
+        for name in names:
+            plugin = self.plugins.get(name)
+            if plugin is None:
+                raise NotInstalled(f'{point} "{name}" does not exist; {self.catalogue.missing(name)}')
+            if not isinstance(plugin, interface):
+                raise ConfigError(f'plugin "{name}" does not extend {point} plugin')
+            if name in picked:
+                raise ConfigError(f'plugin "{name}" already registered as "{point}"')
+            picked[name] = plugin
+        return list(picked.values())

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 from koordpy.api import label_selector
+from koordpy.api import selector_errors as kubernetes
 from koordpy.api.config_model import ConfigModel
 from koordpy.api.core import Pod
-from koordpy.api.field_error import FieldError, invalid
+from koordpy.api.field_error import FieldError, invalid_object
 from koordpy.api.meta import LabelSelector
 from koordpy.cluster.cluster import Cluster
 
 from .node_requests import NodeRequests
-from .selector import Selector
+from .selector import Selector, selector_errors, written
 
 PodFilter = Callable[[Pod], bool]
 
@@ -36,8 +37,22 @@ class PodSelector(ConfigModel):
 def namespaces_errors(path: str, namespaces: Namespaces | None) -> list[FieldError]:
     """Return the errors in a plugin's namespaces."""
     if namespaces is not None and namespaces.include and namespaces.exclude:
-        return [invalid(path, namespaces.model_dump(), "only one of Include/Exclude namespaces can be set")]
+        value = {"Include": namespaces.include, "Exclude": namespaces.exclude}
+        return [invalid_object(path, value, "only one of Include/Exclude namespaces can be set")]
     return []
+
+
+def pod_selectors_errors(path: str, selectors: Iterable[PodSelector]) -> list[FieldError]:
+    """Return the errors in a plugin's pod selectors."""
+    return [
+        error
+        for index, entry in enumerate(selectors)
+        for error in selector_errors(
+            f"{path}[{index}]",
+            entry.selector,
+            {"Name": entry.name, "Selector": entry.selector and written(entry.selector)},
+        )
+    ]
 
 
 class NodePods:
@@ -94,10 +109,9 @@ def selected(selectors: Iterable[PodSelector]) -> PodFilter:
 
 
 def _matcher(name: str, selector: LabelSelector) -> label_selector.Selector:
-    try:
-        return label_selector.of(selector)
-    except label_selector.SelectorError as error:
-        raise ValueError(f"invalid labelSelector {name}, {error}") from None
+    if reason := kubernetes.reason(selector):
+        raise ValueError(f"invalid labelSelector {name}, {reason}")
+    return label_selector.of(selector)
 
 
 def every(filters: Sequence[PodFilter]) -> PodFilter:

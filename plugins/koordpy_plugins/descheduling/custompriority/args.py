@@ -8,10 +8,12 @@ BestEffort, and the thresholds of a level have no effect. Source: Koordinator,
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import field_validator
 
 from koordpy.api.config_model import ConfigModel
+from koordpy.api.config_writing import Written
 from koordpy.api.field_error import FieldError
 from koordpy.descheduling.args import PluginArgs
 from koordpy.descheduling.toolkit.pods import Namespaces, PodSelector
@@ -33,9 +35,9 @@ class Level(ConfigModel):
 
     name: str = ""
     node_selector: Selector | None = None
-    keep_threshold: dict[str, float] | None = None
+    keep_threshold: Annotated[dict[str, float] | None, Written(empty=True)] = None
     """Percent by resource; no effect, in Koordinator neither."""
-    reject_threshold: dict[str, float] | None = None
+    reject_threshold: Annotated[dict[str, float] | None, Written(empty=True)] = None
     """Percent by resource; no effect, in Koordinator neither."""
 
 

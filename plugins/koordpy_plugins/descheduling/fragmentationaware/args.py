@@ -12,7 +12,7 @@ from koordpy.api.config_model import ConfigModel
 from koordpy.api.field_error import FieldError, duplicate, invalid
 from koordpy.descheduling.args import PluginArgs
 from koordpy.descheduling.toolkit.pods import Namespaces, PodSelector, namespaces_errors
-from koordpy.descheduling.toolkit.selector import Selector, selector_errors
+from koordpy.descheduling.toolkit.selector import Selector, selector_errors, written
 
 DEFAULT_RESOURCES = ("cpu", "memory")
 
@@ -63,5 +63,6 @@ class FragmentationAwareArgs(PluginArgs):
                 yield invalid(field, value, "must be greater than or equal to 0")
         yield from selector_errors("nodeSelector", self.node_selector)
         for index, entry in enumerate(self.pod_selectors):
-            yield from selector_errors(f"podSelectors[{index}]", entry.selector)
+            shown = {"Selector": entry.selector and written(entry.selector)}
+            yield from selector_errors(f"podSelectors[{index}]", entry.selector, shown)
         yield from namespaces_errors("evictableNamespaces", self.evictable_namespaces)

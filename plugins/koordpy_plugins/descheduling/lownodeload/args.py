@@ -7,15 +7,17 @@ Koordinator, `pkg/descheduler/apis/config/v1alpha2` (`types_loadaware.go`, `defa
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from koordpy.api import config_writing
 from koordpy.api.config_model import ConfigModel, Duration, Int32, Int64, Uint32
+from koordpy.api.config_writing import Written
 from koordpy.api.field_error import FieldError, invalid
 from koordpy.api.meta import LabelSelector
 from koordpy.descheduling.args import PluginArgs
-from koordpy.descheduling.toolkit.pods import Namespaces, PodSelector, namespaces_errors
+from koordpy.descheduling.toolkit.pods import Namespaces, PodSelector, namespaces_errors, pod_selectors_errors
 from koordpy.descheduling.toolkit.selector import Selector, selector_errors
 from koordpy.lib import duration
 
@@ -29,8 +31,8 @@ class AnomalyCondition(ConfigModel):
     """When a node over its thresholds counts as abnormal."""
 
     timeout: Duration | None = None
-    consecutive_abnormalities: Uint32 = 0
-    consecutive_normalities: Uint32 = 0
+    consecutive_abnormalities: Annotated[Uint32, Written(empty=False)] = 0
+    consecutive_normalities: Annotated[Uint32, Written(empty=False)] = 0
 
 
 class PoolArgs(ConfigModel):
@@ -38,7 +40,7 @@ class PoolArgs(ConfigModel):
 
     name: str = ""
     node_selector: Selector | None = None
-    use_deviation_thresholds: bool = False
+    use_deviation_thresholds: Annotated[bool, Written(empty=False)] = False
     high_thresholds: Percentages | None = None
     low_thresholds: Percentages | None = None
     prod_high_thresholds: Percentages | None = None
@@ -95,6 +97,22 @@ class LowNodeLoadArgs(PluginArgs):
     def problems(self) -> Iterable[FieldError]:
         """Validate as Koordinator does; pool 0 in the paths is the default pool."""
         return _problems(self)
+
+    def written(self) -> dict[str, Any]:
+        """Return the arguments with every pool spelled out, the default pool first.
+
+        The top level keeps the thresholds of prod pods, which have no effect there, as in Koordinator.
+        """
+        moved = (
+            "node_selector",
+            "high_thresholds",
+            "low_thresholds",
+            "resource_weights",
+            "anomaly_condition",
+        )
+        rest = dict.fromkeys(moved) | {"use_deviation_thresholds": False, "node_pools": []}
+        top = config_writing.written(self.model_copy(update=rest))
+        return top | {"nodePools": [_written_pool(pool) for pool in node_pools(self)]}
 
     def adapted_to_interval(self, interval: int) -> Self:
         """Keep detectors from expiring between two cycles."""
@@ -163,6 +181,26 @@ def node_pools(args: LowNodeLoadArgs) -> list[NodePool]:
     ]
 
 
+def _written_pool(pool: NodePool) -> dict[str, Any]:
+    return config_writing.written(
+        PoolArgs.model_construct(
+            name=pool.name,
+            node_selector=pool.node_selector,
+            use_deviation_thresholds=pool.use_deviation_thresholds,
+            high_thresholds=pool.high,
+            low_thresholds=pool.low,
+            prod_high_thresholds=pool.prod_high,
+            prod_low_thresholds=pool.prod_low,
+            resource_weights=dict(pool.weights),
+            anomaly_condition=AnomalyCondition.model_construct(
+                timeout=pool.anomaly.timeout,
+                consecutive_abnormalities=pool.anomaly.consecutive_abnormalities,
+                consecutive_normalities=pool.anomaly.consecutive_normalities,
+            ),
+        )
+    )
+
+
 def _problems(args: LowNodeLoadArgs) -> list[FieldError]:
     errors = []
     if args.number_of_nodes < 0:
@@ -176,8 +214,7 @@ def _problems(args: LowNodeLoadArgs) -> list[FieldError]:
             )
         )
     errors += namespaces_errors("evictableNamespaces", args.evictable_namespaces)
-    for index, entry in enumerate(args.pod_selectors):
-        errors += selector_errors(f"podSelectors[{index}]", entry.selector)
+    errors += pod_selectors_errors("podSelectors", args.pod_selectors)
     for index, pool in enumerate(node_pools(args)):
         errors += _pool_errors(f"nodePools[{index}]", pool)
     return errors

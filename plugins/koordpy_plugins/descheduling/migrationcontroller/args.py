@@ -8,17 +8,18 @@ import math
 import re
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from koordpy.api import int_or_string
+from koordpy.api import int_or_string, selector_errors
 from koordpy.api.config_model import ConfigModel, Duration, Int32, Int64
+from koordpy.api.config_writing import Written
 from koordpy.api.field_error import FieldError, invalid
 from koordpy.api.int_or_string import IntOrString
-from koordpy.descheduling.args import PluginArgs
+from koordpy.descheduling.args import GivenDuration, PluginArgs
 from koordpy.descheduling.toolkit.pods import Namespaces, namespaces_errors
-from koordpy.descheduling.toolkit.selector import Selector, selector_errors
+from koordpy.descheduling.toolkit.selector import Selector
 from koordpy.lib import duration
 
 RESERVATION_FIRST = "ReservationFirst"
@@ -28,6 +29,9 @@ EVICT_DIRECTLY = "EvictDirectly"
 WORKLOAD: Literal["workload"] = "workload"
 NAMESPACE: Literal["namespace"] = "namespace"
 """The two kinds of objects that may have a limiter."""
+
+_POINTER = Written(empty=True)
+"""Go writes what a pointer points at, even if it is empty."""
 
 _FLOAT = re.compile(r"[+-]?[0-9A-Za-z_.+-]+", re.ASCII)
 
@@ -61,18 +65,18 @@ class PriorityThreshold(ConfigModel):
 class ObjectLimiter(ConfigModel):
     """How many pods of one object may be evicted within a time."""
 
-    duration: Duration = 0
+    duration: GivenDuration = 0
     """The window in nanoseconds; 0: no limit."""
-    max_migrating: IntOrString | None = None
+    max_migrating: Annotated[IntOrString | None, _POINTER] = None
     """A number or a percentage of the replicas; 0 or None: `max_migrating_per_workload` of the arguments."""
-    burst: Int64 = 0
+    burst: Annotated[Int64, Written(empty=False)] = 0
 
 
 class Preconditions(ConfigModel):
     """What must hold of the pod that is deleted."""
 
-    uid: str | None = None
-    resource_version: str | None = None
+    uid: Annotated[str | None, _POINTER] = None
+    resource_version: Annotated[str | None, _POINTER] = None
 
 
 class DeleteOptions(ConfigModel):
@@ -83,7 +87,7 @@ class DeleteOptions(ConfigModel):
     grace_period_seconds: Int64 | None = None
     preconditions: Preconditions | None = None
     orphan_dependents: bool | None = None
-    propagation_policy: str | None = None
+    propagation_policy: Annotated[str | None, _POINTER] = None
     dry_run: list[str] = []
     ignore_store_read_error_with_cluster_breaking_potential: bool | None = None
 
@@ -91,14 +95,16 @@ class DeleteOptions(ConfigModel):
 class ArbitrationArgs(ConfigModel):
     """How often waiting jobs are arbitrated. `enabled` has no effect, in Koordinator neither."""
 
-    enabled: bool = False
+    enabled: Annotated[bool, Written(empty=False)] = False
     interval: Duration = 500 * duration.MILLISECOND
 
 
 class MigrationControllerArgs(PluginArgs):
     """Arguments of the plugin. Decoding sets the defaults."""
 
-    dry_run: bool = False
+    checked_unless_enabled: ClassVar[bool] = True
+
+    dry_run: Annotated[bool, Written(empty=False)] = False
     max_concurrent_reconciles: Int32 = 1
     evict_failed_bare_pods: bool = False
     evict_all_bare_pods: bool = False
@@ -108,22 +114,22 @@ class MigrationControllerArgs(PluginArgs):
     priority_threshold: PriorityThreshold | None = None
     label_selector: Selector | None = None
     namespaces: Namespaces | None = None
-    node_fit: bool = False
+    node_fit: Annotated[bool, Written(empty=False)] = False
     node_selector: str = ""
     """A label selector as text, of the nodes that `node_fit` considers."""
     skip_eviction_gates: list[str] = []
     max_migrating_globally: Int32 | None = None
     max_migrating_per_node: Int32 = 2
     max_migrating_per_namespace: Int32 | None = None
-    max_migrating_per_workload: IntOrString | None = None
-    max_unavailable_per_workload: IntOrString | None = None
+    max_migrating_per_workload: Annotated[IntOrString | None, _POINTER] = None
+    max_unavailable_per_workload: Annotated[IntOrString | None, _POINTER] = None
     skip_check_expected_replicas: bool | None = None
     object_limiters: dict[str, ObjectLimiter] = Field(default={}, validate_default=True)
     """Limiters by kind of object, `workload` or `namespace`."""
     default_job_mode: str = RESERVATION_FIRST
     default_job_ttl: Annotated[Duration, Field(alias="defaultJobTTL")] = 5 * duration.MINUTE
     scheduler_names: list[str] = ["koord-scheduler"]
-    evict_qps: Annotated[float | str, Field(alias="evictQPS")] = 10.0
+    evict_qps: Annotated[float | str, Field(alias="evictQPS"), _POINTER] = 10.0
     """As the file has it; `evictions_per_second` is the number."""
     evict_burst: Int32 = 1
     eviction_policy: str = "Eviction"
@@ -172,7 +178,12 @@ class MigrationControllerArgs(PluginArgs):
 
     def problems(self) -> Iterable[FieldError]:
         """Validate as Koordinator does."""
-        return _problems(self)
+        return dict.fromkeys(_problems(self))
+
+    def problems_under(self, path: str) -> Iterable[FieldError]:
+        """Return the problems with their paths in a file; as in Koordinator, not for `labelSelector`."""
+        for problem in self.problems():
+            yield problem if problem.path.startswith("labelSelector") else problem.under(path)
 
 
 def _problems(args: MigrationControllerArgs) -> Iterable[FieldError]:
@@ -199,7 +210,8 @@ def _problems(args: MigrationControllerArgs) -> Iterable[FieldError]:
         yield invalid("evictQPS", args.evict_qps, "evictQPS must be greater than 0")
     if args.evict_burst <= 0:
         yield invalid("evictBurst", args.evict_burst, "evictBurst must be greater than 0")
-    yield from selector_errors("labelSelector", args.label_selector)
+    if args.label_selector is not None:
+        yield from selector_errors.field_errors("labelSelector", args.label_selector)
     yield from namespaces_errors("namespaces", args.namespaces)
     if args.max_concurrent_reconciles < 1:
         yield invalid(

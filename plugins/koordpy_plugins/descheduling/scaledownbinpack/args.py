@@ -13,7 +13,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from koordpy.api.config_model import Int32
 from koordpy.api.field_error import FieldError, invalid
 from koordpy.descheduling.args import PluginArgs
-from koordpy.descheduling.toolkit.pods import Namespaces, PodSelector, namespaces_errors
+from koordpy.descheduling.toolkit.pods import Namespaces, PodSelector, namespaces_errors, pod_selectors_errors
 from koordpy.descheduling.toolkit.selector import Selector, selector_errors
 
 DEFAULT_RESOURCES = ("cpu", "memory")
@@ -73,8 +73,7 @@ class ScaleDownBinPackArgs(PluginArgs):
                 "maxPodsToEvict must be positive when strategy is EvictDirectly",
             )
         yield from selector_errors("nodeSelector", self.node_selector)
-        for index, entry in enumerate(self.pod_selectors):
-            yield from selector_errors(f"podSelectors[{index}]", entry.selector)
+        yield from pod_selectors_errors("podSelectors", self.pod_selectors)
         yield from namespaces_errors("evictableNamespaces", self.evictable_namespaces)
         for name, weight in self.resource_weights.items():
             if weight <= 0 or not math.isfinite(weight):

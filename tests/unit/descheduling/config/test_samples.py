@@ -11,7 +11,7 @@ import pytest
 from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.cluster.cluster import Cluster
-from koordpy.descheduling.config.configuration import load
+from koordpy.descheduling.config.loading import load
 from koordpy.descheduling.config.missing import NoEvictor
 from koordpy.descheduling.engine.descheduler import Descheduler
 from koordpy.descheduling.engine.framework import GROUP
@@ -60,5 +60,7 @@ profiles:
       balance: {enabled: [{name: LowNodeLoads}]}
 """
     catalogue = Catalogue.of(GROUP, Plugin, [LowNodeLoad, DefaultEvictor])
-    with pytest.raises(ConfigError, match=r'profiles\[0\]\.plugins\.balance: got "LowNodeLoads"'):
+    with pytest.raises(
+        ConfigError, match=r'BalancePlugin "LowNodeLoads" does not exist; .* did you mean LowNodeLoad'
+    ):
         Descheduler(load(text), catalogue, Cluster())

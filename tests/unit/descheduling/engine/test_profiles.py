@@ -19,8 +19,8 @@ from koordpy.descheduling.config.configuration import (
     PluginConfig,
     Plugins,
     Profile,
-    set_defaults,
 )
+from koordpy.descheduling.config.defaulting import set_defaults
 from koordpy.descheduling.config.missing import NoEvictor
 from koordpy.descheduling.config.plugin_set import PluginSet
 from koordpy.descheduling.engine.descheduler import Descheduler
@@ -43,7 +43,6 @@ from koordpy.descheduling.interface import (
 from koordpy.lib.clock import FakeClock
 from koordpy.lib.feature_gates import FeatureGates, FeatureSpec, Stage
 
-ARGS = r"profiles\[0\]\.pluginConfig\[0\]\.args"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -178,7 +177,8 @@ def run(target: Descheduler) -> Round:
     [
         (
             profile(balance=["Nobody"]),
-            r'^profiles\[0\]\.plugins\.balance: got "Nobody", .*; expected one of Evictor, Greedy, Other$',
+            r'^creating profile for descheduler name a: BalancePlugin "Nobody" does not exist; '
+            r'got "Nobody", .*; expected one of Evictor, Greedy, .*Other$',
         ),
         (profile(balance=["Evictor"]), 'plugin "Evictor" does not extend BalancePlugin plugin'),
         (profile(evict=["Greedy"]), 'plugin "Greedy" does not extend EvictPlugin plugin'),
@@ -186,17 +186,20 @@ def run(target: Descheduler) -> Round:
         (profile(evict=[]), "no evict plugin is enabled"),
         (
             profile(balance=["Greedy"], args={"Greedy": {"error": "refuse"}}),
-            rf'^creating profile for descheduler name a: {ARGS}: plugin "Greedy" of .* cannot be created: '
-            r"pods: Invalid value$",
+            r'^creating profile for descheduler name a: initializing plugin "Greedy": plugin "Greedy" of .* '
+            r"cannot be created: pods: Invalid value$",
         ),
         (
             profile(balance=["Greedy"], args={"Greedy": {"pod": []}}),
-            rf"{ARGS}\.pod: unknown field",
+            'initializing plugin "Greedy": pod: unknown field',
         ),
-        (profile(args={"Other": {"pods": 1}}), rf"{ARGS}\.pods: got 1,"),
         (
-            profile(args={"Other": {"kind": "GreedyArgs"}}),
-            rf'{ARGS}\.kind: got "GreedyArgs", expected "OtherArgs"',
+            profile(balance=["Greedy"], args={"Greedy": {"pods": 1}}),
+            'initializing plugin "Greedy": pods: got 1,',
+        ),
+        (
+            profile(balance=["Greedy"], args={"Greedy": {"kind": "OtherArgs"}}),
+            'initializing plugin "Greedy": kind: got "OtherArgs", expected "GreedyArgs"',
         ),
         (Profile(name="a"), 'plugins required for profile with descheduler name "a"'),
         (profile(""), "descheduler name is needed"),
@@ -217,7 +220,7 @@ def test_two_profiles_of_one_name_and_none_at_all_are_refused() -> None:
 def test_repeated_arguments_of_a_plugin_are_refused() -> None:
     twice = [PluginConfig(name="Greedy"), PluginConfig(name="Greedy")]
     repeated = profile().model_copy(update={"plugin_config": twice})
-    with pytest.raises(ConfigError, match=r"pluginConfig\[1\]: repeated config for plugin Greedy"):
+    with pytest.raises(ConfigError, match=r"name a: repeated config for plugin Greedy$"):
         descheduler(repeated)
 
 
@@ -236,7 +239,7 @@ def test_the_interval_reaches_the_arguments() -> None:
 
 def test_an_evictor_that_is_not_installed_can_be_substituted() -> None:
     args = PluginConfig(name="MigrationController", args={"evictQPS": "10"})
-    config = set_defaults(DeschedulerConfiguration(profiles=[Profile(plugin_config=[args])]))
+    config = set_defaults(DeschedulerConfiguration(profiles=[Profile(plugin_config=[args])]), CATALOGUE)
     assert isinstance(Descheduler(config, CATALOGUE, cluster_of()).frameworks[0].evict_plugin, NoEvictor)
     built = Descheduler(config, CATALOGUE, cluster_of(), substitutes={"MigrationController": "Evictor"})
     assert built.frameworks[0].evict_plugin is Evictor.made[0]
@@ -257,6 +260,19 @@ def test_a_plugin_whose_gate_is_off_cannot_be_enabled() -> None:
         Descheduler(config, known, cluster_of(), gates=FeatureGates(specs))
     built = Descheduler(config, known, cluster_of(), gates=FeatureGates(specs, {"Gating": True}))
     assert [plugin.name for plugin in built.frameworks[0].balance_plugins] == ["Gated"]
+
+
+def test_a_profile_with_an_invalid_selector_of_nodes_does_not_run_and_the_others_do() -> None:
+    bad = LabelSelector(match_labels={"-": "x"})
+    target = descheduler(
+        profile("a", deschedule=["Greedy"]).model_copy(update={"node_selector": bad}),
+        profile("b", deschedule=["Greedy"]),
+        cluster=cluster_of(),
+    )
+    current = run(target)
+    assert [made.profile for made in current.runs] == ["b"]
+    assert current.error is not None
+    assert current.error.startswith('profile a: invalid nodeSelector: key: Invalid value: "-": name part')
 
 
 class Curious(Greedy):

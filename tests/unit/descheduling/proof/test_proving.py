@@ -13,7 +13,8 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.meta import Condition, OwnerReference, format_time
 from koordpy.cluster.cluster import Cluster
 from koordpy.compose.trial_scheduling import TrialScheduling
-from koordpy.descheduling.config.configuration import DeschedulerConfiguration, load
+from koordpy.descheduling.config.configuration import DeschedulerConfiguration
+from koordpy.descheduling.config.loading import load
 from koordpy.descheduling.engine.descheduler import Descheduler
 from koordpy.descheduling.engine.framework import GROUP
 from koordpy.descheduling.explain.decisions import Outcome

@@ -303,7 +303,8 @@ def test_before_eviction_the_namespace_must_be_selected() -> None:
 
 
 BAD_SELECTOR = {"matchExpressions": [{"key": "a", "operator": "Is"}]}
-BAD = f'Invalid value: {json.dumps(BAD_SELECTOR)}: "Is" is not a valid label selector operator'
+BAD_TEXT = json.dumps(BAD_SELECTOR, separators=(",", ":"))
+BAD = f'Invalid value: {BAD_TEXT}: "Is" is not a valid label selector operator'
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_pools_inherit_whole_maps_and_share_them() -> None:
         ),
         (
             {"evictableNamespaces": {"include": ["a"], "exclude": ["b"]}},
-            'evictableNamespaces: Invalid value: {"include": ["a"], "exclude": ["b"]}: '
+            'evictableNamespaces: Invalid value: {"Include":["a"],"Exclude":["b"]}: '
             "only one of Include/Exclude namespaces can be set",
         ),
         (
