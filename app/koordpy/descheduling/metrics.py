@@ -31,3 +31,17 @@ ROUND_SECONDS = Histogram(
     "Duration of descheduling cycles.",
     buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100),
 )
+LAST_ROUND = Gauge(
+    "koordpy_descheduler_last_round_timestamp_seconds",
+    "When the last descheduling cycle of this process ended, in seconds since 1970; 0 before the first.",
+)
+INTERVAL = Gauge(
+    "koordpy_descheduler_interval_seconds",
+    "Seconds between the starts of two descheduling cycles; 0 without a descheduler or with a single cycle.",
+)
+CANDIDATES = Counter(
+    "koordpy_descheduler_candidates_total",
+    "Pods that plugins considered, by outcome: evicted, dryRun, limited, refused, unproved, recentlyMoved, "
+    "filtered (by a filter plugin) or skipped (by the plugin itself).",
+    ["plugin", "outcome"],
+)

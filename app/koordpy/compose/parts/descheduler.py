@@ -20,7 +20,9 @@ from koordpy.descheduling.config.configuration import LeaderElection
 from koordpy.descheduling.engine import framework as descheduling
 from koordpy.descheduling.engine.descheduler import Descheduler
 from koordpy.descheduling.engine.what_if import DeschedulingForecast, forecast
+from koordpy.descheduling.metrics import INTERVAL
 from koordpy.gates import serving as serving_gates
+from koordpy.lib.duration import SECOND
 from koordpy.lib.feature_gates import FeatureSpec
 from koordpy.settings import LeaseSettings, Settings
 
@@ -93,6 +95,7 @@ class DeschedulerPart(WorkingPart):
             )
         except ConfigError as error:
             raise error.under(settings.config) from None
+        INTERVAL.set(config.descheduling_interval / SECOND)
         self.election = Election(
             self.descheduler.serve,
             process.client,

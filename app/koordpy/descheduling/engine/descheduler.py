@@ -27,7 +27,7 @@ from koordpy.descheduling.config.substitution import substitute
 from koordpy.descheduling.explain.decisions import Decisions, Round
 from koordpy.descheduling.explain.extracts import Verdict
 from koordpy.descheduling.interface import Plugin
-from koordpy.descheduling.metrics import ROUND_SECONDS, ROUNDS
+from koordpy.descheduling.metrics import LAST_ROUND, ROUND_SECONDS, ROUNDS
 from koordpy.descheduling.proof.moved_pods import MovedPods
 from koordpy.descheduling.proof.proving import Proofs
 from koordpy.descheduling.proof.trial import TrialScheduler
@@ -142,13 +142,14 @@ class Descheduler:
         current = self.decisions.begin(clock.now(), dry_run=self.config.dry_run)
         began = clock.monotonic()
         errors = await self._cycle(current)
-        ROUND_SECONDS.observe(clock.monotonic() - began)
         if errors:
             current.error = aggregate(errors)
         if not self._hypothetical:
             if errors:
                 log.error("Error descheduling pods: %s", current.error)
             ROUNDS.labels("error" if errors else "ok").inc()
+            ROUND_SECONDS.observe(clock.monotonic() - began)
+            LAST_ROUND.set(clock.now().timestamp())
         self.decisions.end(current, clock.now())
         return current
 

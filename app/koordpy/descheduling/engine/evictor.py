@@ -12,6 +12,7 @@ from koordpy.api.core import Pod
 from koordpy.descheduling.explain.candidates import NotEvicted
 from koordpy.descheduling.explain.decisions import Decisions, EvictionDecision, Outcome
 from koordpy.descheduling.interface import EvictOptions, EvictPlugin, FilterPlugin, Refusal
+from koordpy.descheduling.metrics import PODS_EVICTED
 from koordpy.descheduling.proof.proving import ProfileProof, Unproved
 
 from .limiter import EvictionLimiter
@@ -64,10 +65,13 @@ class EvictorProxy:
         """Evict a pod within the limits. A dry run writes nothing, but counts against the limits."""
         if self.evict_plugin is None:
             raise RuntimeError(f"pod {pod.metadata.key}: eviction was requested before the profile was ready")
-        limit = self.limiter.refusal(pod)
+        limit = self.limiter.exceeded(pod)
         if limit is not None:
-            self._log("%s: pod %s is not evicted: %s", options.plugin_name, pod.metadata.key, limit)
-            self._keep(pod, options, Outcome.LIMITED, limit)
+            self._log("%s: pod %s is not evicted: %s", options.plugin_name, pod.metadata.key, limit.reason)
+            self._keep(pod, options, Outcome.LIMITED, limit.reason)
+            if not self.dry_run:
+                labels = (options.plugin_name, pod.metadata.namespace, pod.spec.node_name)
+                PODS_EVICTED.labels(limit.result, *labels).inc()
             return False
         proof = None if self.proof is None else self.proof.prove(pod, options.plugin_name)
         if isinstance(proof, Unproved):

@@ -36,7 +36,7 @@ from koordpy.descheduling.interface import (
     Status,
     Task,
 )
-from koordpy.descheduling.metrics import PLUGIN_ERRORS
+from koordpy.descheduling.metrics import CANDIDATES, PLUGIN_ERRORS
 from koordpy.descheduling.proof.proving import ProfileProof, Proofs
 from koordpy.descheduling.toolkit.nodes import selected
 from koordpy.lib import supervise
@@ -230,11 +230,20 @@ class Framework:
                 run.error = str(error) or type(error).__name__
             finally:
                 self._decisions.end_run()
+            if not self._hypothetical:
+                self._count(run)
             if run.error:
-                if not self._hypothetical:
-                    PLUGIN_ERRORS.labels(self.profile.name, name, point).inc()
                 errors.append(run.error)
         return Status(aggregate(errors)) if errors else SUCCESS
+
+    @staticmethod
+    def _count(run: PluginRun) -> None:
+        if run.error:
+            PLUGIN_ERRORS.labels(run.profile, run.plugin, run.point).inc()
+        for attempts in run.attempts:
+            CANDIDATES.labels(run.plugin, attempts.outcome).inc(attempts.pods)
+        for others in run.not_evicted_counts:
+            CANDIDATES.labels(run.plugin, others.outcome).inc(others.pods)
 
 
 def _not_a_status(value: object) -> str:

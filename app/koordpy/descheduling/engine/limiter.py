@@ -5,8 +5,17 @@ Koordinator, `pkg/descheduler/evictions/eviction_limiter.go`.
 """
 
 from collections import Counter
+from dataclasses import dataclass
 
 from koordpy.api.core import Pod
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit that is reached: the reason, and the `result` by which descheduler_pods_evicted counts it."""
+
+    reason: str
+    result: str
 
 
 class EvictionLimiter:
@@ -20,16 +29,29 @@ class EvictionLimiter:
         self._namespaces: Counter[str] = Counter()
         self._total = 0
 
-    def refusal(self, pod: Pod) -> str | None:
+    def exceeded(self, pod: Pod) -> Limit | None:
         """Return the limit that one more eviction would exceed, or None."""
         node, namespace = pod.spec.node_name, pod.metadata.namespace
         if node and self.per_node is not None and self._nodes[node] + 1 > self.per_node:
-            return f"maxNoOfPodsToEvictPerNode={self.per_node} is reached on node {node}"
+            return Limit(
+                f"maxNoOfPodsToEvictPerNode={self.per_node} is reached on node {node}",
+                "maximum number of pods per node reached",
+            )
         if self.per_namespace is not None and self._namespaces[namespace] + 1 > self.per_namespace:
-            return f"maxNoOfPodsToEvictPerNamespace={self.per_namespace} is reached in namespace {namespace}"
+            return Limit(
+                f"maxNoOfPodsToEvictPerNamespace={self.per_namespace} is reached in namespace {namespace}",
+                "maximum number of pods per namespace reached",
+            )
         if self.total is not None and self._total + 1 > self.total:
-            return f"maxNoOfPodsToEvictTotal={self.total} is reached"
+            return Limit(
+                f"maxNoOfPodsToEvictTotal={self.total} is reached", "maximum number of pods in total reached"
+            )
         return None
+
+    def refusal(self, pod: Pod) -> str | None:
+        """Return why one more eviction would exceed a limit, or None."""
+        limit = self.exceeded(pod)
+        return None if limit is None else limit.reason
 
     def allow_evict(self, pod: Pod) -> bool:
         """Return whether one more eviction is within all limits. Nothing is counted."""

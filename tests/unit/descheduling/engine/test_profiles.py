@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Self
 
 import pytest
+from prometheus_client import REGISTRY
 from pydantic import BaseModel
 
 from koordpy.api.catalogue import Catalogue
@@ -383,6 +384,47 @@ async def test_an_eviction_before_the_profile_is_ready_is_an_error() -> None:
     pod = Pod(metadata=ObjectMeta(namespace="a", name="p"))
     with pytest.raises(RuntimeError, match=r"^pod a/p: eviction was requested before .* was ready$"):
         await proxy.evict(pod, EvictOptions())
+
+
+def evicted_metric(result: str) -> float:
+    labels = {"result": result, "strategy": "Greedy", "namespace": "a", "node": "n1"}
+    return REGISTRY.get_sample_value("descheduler_pods_evicted", labels) or 0.0
+
+
+@pytest.mark.parametrize(
+    ("limit", "result"),
+    [
+        ("max_no_of_pods_to_evict_per_node", "maximum number of pods per node reached"),
+        ("max_no_of_pods_to_evict_per_namespace", "maximum number of pods per namespace reached"),
+        ("max_no_of_pods_to_evict_total", "maximum number of pods in total reached"),
+    ],
+)
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_limits_are_counted_as_results_of_evictions_except_in_dry_runs(
+    limit: str, result: str, dry_run: bool
+) -> None:
+    pods, before = ["a/1", "a/2"], evicted_metric(result)
+    settings: dict[str, Any] = {limit: 1, "dry_run": dry_run}
+    run(descheduler(greedy(*pods), cluster=cluster_of(pods=pods), **settings))
+    assert evicted_metric(result) - before == (0 if dry_run else 1)
+
+
+def test_candidates_are_counted_by_outcome() -> None:
+    def counted() -> dict[str, float]:
+        name = "koordpy_descheduler_candidates_total"
+        return {
+            outcome: REGISTRY.get_sample_value(name, {"plugin": "Greedy", "outcome": outcome}) or 0.0
+            for outcome in ("evicted", "refused", "filtered", "limited")
+        }
+
+    pods, before = ["kube-system/1", "a/kept", "a/stuck", "a/1", "a/2"], counted()
+    run(descheduler(greedy(*pods), cluster=cluster_of(pods=pods), max_no_of_pods_to_evict_total=1))
+    assert {outcome: number - before[outcome] for outcome, number in counted().items()} == {
+        "evicted": 1,
+        "refused": 1,
+        "filtered": 2,
+        "limited": 1,
+    }
 
 
 # --- cycles --------------------------------------------------------------------------------------
