@@ -7,7 +7,6 @@ evicted, the plugin goes on with the next pod. Source: Koordinator,
 `pkg/descheduler/framework/plugins/kubernetes`.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import ClassVar
 
@@ -16,10 +15,9 @@ from koordpy.api.core import Node, Pod
 from koordpy.api.meta import LabelSelector
 
 from .interface import BalancePlugin, DeschedulePlugin, EvictOptions, Status
+from .toolkit.pace import Pace
 from .toolkit.pods import Namespaces, PodFilter, in_namespaces
 from .toolkit.upstream_args import UpstreamArgs
-
-_NODES_AT_ONCE = 64
 
 
 class UpstreamPlugin(DeschedulePlugin, BalancePlugin):
@@ -36,6 +34,10 @@ class UpstreamPlugin(DeschedulePlugin, BalancePlugin):
         """Report that the plugin does not implement this point."""
         return Status(f"{self.name} does not implement BalancePlugin")
 
+    def pace(self) -> Pace:
+        """Return the pace of a new run."""
+        return Pace(self.handle.clock)
+
     async def evict(self, pod: Pod, reason: str) -> bool:
         """Evict a pod; return whether that succeeded."""
         return await self.handle.evictor.evict(pod, EvictOptions(reason=reason))
@@ -50,9 +52,8 @@ def selects(namespaces: Namespaces | None, selector: LabelSelector | None) -> Po
     return lambda pod: in_them(pod) and matcher.matches(pod.metadata.labels)
 
 
-async def in_turns(nodes: Sequence[Node]) -> AsyncIterator[Node]:
+async def in_turns(nodes: Sequence[Node], pace: Pace) -> AsyncIterator[Node]:
     """Yield nodes, and let other tasks run now and then: rounds over big clusters take seconds."""
-    for index, node in enumerate(nodes):
-        if index % _NODES_AT_ONCE == 0:
-            await asyncio.sleep(0)
+    for node in nodes:
+        await pace.keep()
         yield node

@@ -3,13 +3,13 @@
 Source: `sigs.k8s.io/descheduler`, `pkg/framework/plugins/nodeutilization` (`evictPodsFromSourceNodes`).
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from koordpy.api.core import Pod
 
 from .node_utilization import Destinations, Source
+from .pace import Pace
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,9 @@ class Eviction:
     may_be_evicted: Callable[[Pod], bool]
     """Whether a chosen pod may be evicted."""
     evict: Callable[[Pod, Source], Awaitable[bool]]
+    skipped: Callable[[Sequence[Pod], str], None]
+    """Records why pods are not evicted."""
+    pace: Pace
     most_per_node: int | None = None
 
 
@@ -30,18 +33,26 @@ async def empty(sources: Iterable[Source], destinations: Destinations, eviction:
     A pod that cannot go anywhere, may not be evicted or is not, is skipped.
     """
     for source in sources:
-        await asyncio.sleep(0)
+        await eviction.pace.keep()
         if source.is_done or not destinations.have_room:
             continue
         count = 0
-        for pod in source.removable(eviction.may_leave):
+        pods = source.removable(eviction.may_leave)
+        for index, pod in enumerate(pods):
             if eviction.most_per_node is not None and count >= eviction.most_per_node:
+                eviction.skipped(pods[index:], f"evictionLimits.node is {eviction.most_per_node}")
                 break
-            if not destinations.tolerated_by(pod) or not eviction.may_be_evicted(pod):
+            if not destinations.tolerated_by(pod):
+                eviction.skipped((pod,), "it does not tolerate the taints of any node with room")
+                continue
+            if not eviction.may_be_evicted(pod):
+                eviction.skipped((pod,), "its namespace is not one of evictableNamespaces")
                 continue
             if not await eviction.evict(pod, source):
                 continue
             count += 1
             source.moved(pod, destinations)
             if source.is_done or not destinations.have_room:
+                reason = "other pods were enough" if source.is_done else "no room is left on other nodes"
+                eviction.skipped(pods[index + 1 :], reason)
                 break

@@ -38,13 +38,13 @@ class PodRequests:
         """Return what the spec of a pod requests, in billionths; not to be changed. Raises QuantityError."""
         spec = pod.spec
         if spec.overhead or spec.resources is not None:
-            return _requests(pod)
+            return resources.pod_request_nanos(pod)
         parts = spec.containers, spec.init_containers
         key = id(parts[0]), id(parts[1])
         known = self._of_parts.get(key)
         if known is None:
             # The parts are kept, so that their ids are not reused.
-            known = _requests(pod), parts
+            known = resources.pod_request_nanos(pod), parts
             containers = len(spec.containers) + len(spec.init_containers)
             self._of_parts.put(key, known, 600 + 2_000 * containers)
         return known[0]
@@ -97,7 +97,3 @@ class NodeRequests(DerivedState):
                 sums.pop(resource, None)
         if not sums:
             del self._sums[name]
-
-
-def _requests(pod: Pod) -> Amounts:
-    return {name: amount.nano_value() for name, amount in resources.pod_requests(pod).items()}

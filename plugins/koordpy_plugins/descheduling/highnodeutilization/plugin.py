@@ -41,7 +41,7 @@ class HighNodeUtilization(UpstreamPlugin):
         """Empty the underutilized nodes into the others that are schedulable."""
         low: list[NodeUtilization] = []
         others: list[NodeUtilization] = []
-        async for node in in_turns(nodes):
+        async for node in in_turns(nodes, self.pace()):
             measured = self._measure(node, self.handle.pods.active_on(node.metadata.name))
             if is_below(measured.percentages, self.args.thresholds):
                 low.append(measured)
@@ -58,6 +58,8 @@ class HighNodeUtilization(UpstreamPlugin):
                 may_leave=self._may_leave,
                 may_be_evicted=self._in_namespaces,
                 evict=lambda pod, source: self.evict(pod, _reason(source.node)),
+                skipped=self.handle.evictor.skipped,
+                pace=self.pace(),
             ),
         )
         return SUCCESS

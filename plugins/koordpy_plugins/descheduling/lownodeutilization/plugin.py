@@ -48,7 +48,7 @@ class LowNodeUtilization(UpstreamPlugin):
     async def balance(self, nodes: Sequence[Node]) -> Status:
         """Evict pods from the overutilized nodes for as long as the underutilized ones have room."""
         measured = []
-        async for node in in_turns(nodes):
+        async for node in in_turns(nodes, self.pace()):
             measured.append(self._measure(node, self.handle.pods.active_on(node.metadata.name)))
         lower, upper = self._thresholds(measured)
         self._targets = upper
@@ -75,6 +75,8 @@ class LowNodeUtilization(UpstreamPlugin):
                 may_leave=self.handle.evictor.filter,
                 may_be_evicted=self._in_namespaces,
                 evict=lambda pod, source: self.evict(pod, reasons[source.node.node.metadata.name]),
+                skipped=self.handle.evictor.skipped,
+                pace=self.pace(),
                 most_per_node=None if limits is None else limits.node,
             ),
         )

@@ -29,7 +29,7 @@ class PodLifeTime(UpstreamPlugin):
     async def deschedule(self, nodes: Sequence[Node]) -> Status:
         """Choose pods of all nodes in any phase, then evict them by age."""
         chosen: list[tuple[float, str, Pod]] = []
-        async for node in in_turns(nodes):
+        async for node in in_turns(nodes, self.pace()):
             for pod in self.handle.pods.all_on(node.metadata.name):
                 reason = self._criteria.reason(pod)
                 if reason is not None and self._selects(pod) and self.handle.evictor.filter(pod):

@@ -35,13 +35,14 @@ class RemoveDuplicates(UpstreamPlugin):
     async def balance(self, nodes: Sequence[Node]) -> Status:
         """Find the duplicates of all nodes, then evict those beyond the average of each owner."""
         duplicates = self._duplicates = Duplicates(Targets(nodes))
+        pace = self.pace()
         try:
             by_node: dict[str, list[Pod]] = {}
-            async for node in in_turns(nodes):
+            async for node in in_turns(nodes, pace):
                 name = node.metadata.name
                 by_node[name] = [pod for pod in self.handle.pods.active_on(name) if self._considers(pod)]
                 duplicates.expect(by_node[name])
-            async for node in in_turns(nodes):
+            async for node in in_turns(nodes, pace):
                 duplicates.add(
                     node.metadata.name,
                     (
@@ -51,8 +52,11 @@ class RemoveDuplicates(UpstreamPlugin):
                     ),
                 )
             for owner in duplicates.owners:
+                await pace.keep()
                 most = duplicates.most(owner)
                 if most is None:
+                    for pods in duplicates.of(owner):
+                        self.handle.evictor.skipped(pods, "labels and taints leave it fewer than two nodes")
                     continue
                 for pods in duplicates.of(owner):
                     for pod in pods[most - 1 :]:

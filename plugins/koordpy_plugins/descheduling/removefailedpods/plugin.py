@@ -28,7 +28,7 @@ class RemoveFailedPods(UpstreamPlugin):
 
     async def deschedule(self, nodes: Sequence[Node]) -> Status:
         """Process the failed pods of each node."""
-        async for node in in_turns(nodes):
+        async for node in in_turns(nodes, self.pace()):
             chosen = [
                 pod
                 for pod in self.handle.pods.all_on(node.metadata.name)

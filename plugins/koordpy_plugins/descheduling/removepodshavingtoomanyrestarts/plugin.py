@@ -28,7 +28,7 @@ class RemovePodsHavingTooManyRestarts(UpstreamPlugin):
     async def deschedule(self, nodes: Sequence[Node]) -> Status:
         """Process the pods of each node in any phase, those with most restarts first."""
         least = self.args.pod_restart_threshold
-        async for node in in_turns(nodes):
+        async for node in in_turns(nodes, self.pace()):
             chosen = [
                 (restarts, pod)
                 for pod in self.handle.pods.all_on(node.metadata.name)

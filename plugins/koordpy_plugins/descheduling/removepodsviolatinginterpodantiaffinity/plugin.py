@@ -29,13 +29,14 @@ class RemovePodsViolatingInterPodAntiAffinity(UpstreamPlugin):
 
     async def deschedule(self, nodes: Sequence[Node]) -> Status:
         """Process the nodes on which a pod has such terms."""
+        pace = self.pace()
         by_node: dict[str, list[Pod]] = {}
-        async for node in in_turns(nodes):
+        async for node in in_turns(nodes, pace):
             active = self.handle.pods.active_on(node.metadata.name)
             by_node[node.metadata.name] = [pod for pod in active if self._selects(pod)]
         violations = self._violations = Violations(nodes, by_node)
         try:
-            async for node in in_turns(nodes):
+            async for node in in_turns(nodes, pace):
                 pods = by_node[node.metadata.name]
                 if not any(map(has_terms, pods)):
                     continue

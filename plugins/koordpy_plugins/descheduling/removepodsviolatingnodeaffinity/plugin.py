@@ -42,7 +42,7 @@ class RemovePodsViolatingNodeAffinity(UpstreamPlugin):
                 if type_ not in (REQUIRED, PREFERRED):
                     log.error("%s: nodeAffinityType %r is not known", self.name, type_)
                     continue
-                async for node in in_turns(nodes):
+                async for node in in_turns(nodes, self.pace()):
                     await self._process(type_, node, candidates, self._preferences)
         finally:
             self._preferences = None
@@ -58,10 +58,12 @@ class RemovePodsViolatingNodeAffinity(UpstreamPlugin):
             if (reason := violation(pod, node)) is not None
             and self._selects(pod)
             and self.handle.evictor.filter(pod)
-            and candidates.fit(pod)
         ]
         for pod, reason in chosen:
-            await self.evict(pod, reason)
+            if candidates.fit(pod):
+                await self.evict(pod, reason)
+            else:
+                self.handle.evictor.skipped((pod,), f"it fits no node; {reason}")
 
     def objection(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> str | None:
         """Object to a node that the pod does not match, or prefers less than another node."""

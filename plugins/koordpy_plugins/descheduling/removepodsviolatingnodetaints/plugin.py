@@ -30,7 +30,7 @@ class RemovePodsViolatingNodeTaints(UpstreamPlugin):
 
     async def deschedule(self, nodes: Sequence[Node]) -> Status:
         """Process the nodes that have such taints."""
-        async for node in in_turns(nodes):
+        async for node in in_turns(nodes, self.pace()):
             considered = self._considered(node)
             if not considered:
                 continue

@@ -34,6 +34,14 @@ class Domain:
     pods: list[Pod] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """The pods that have to leave their domains, and those that would, but fit nowhere."""
+
+    leaving: Sequence[Pod]
+    stuck: Sequence[Pod]
+
+
 class Spread:
     """The pods of one constraint by domain."""
 
@@ -81,17 +89,17 @@ class Spread:
             return 0
         return min(sizes.values(), default=0)
 
-    def leaving(
+    def moves(
         self,
         is_evictable: Callable[[Pod], bool],
         candidates_of: Callable[[Sequence[Node]], Candidates],
         *,
         must_fit: bool,
-    ) -> list[Pod]:
+    ) -> Moves:
         """Return the pods that have to leave so that domains come close to the average size.
 
-        With `must_fit`, pods that fit none of the other eligible nodes of small domains count as moved, but
-        are not returned.
+        With `must_fit`, pods that fit none of the other eligible nodes of small domains are stuck; they count
+        as moved.
         """
         average = self._count / self._domains
         domains = self._sorted(is_evictable)
@@ -110,7 +118,7 @@ class Spread:
                 answer = known[id(pod)] = fits(pod)
             return answer
 
-        leaving: list[Pod] = []
+        moving: list[Pod] = []
         low, high = 0, len(domains) - 1
         while low < high:
             if len(domains[high].pods) <= average:
@@ -122,8 +130,10 @@ class Spread:
             giving = sorted(domains[high].pods, key=fits_elsewhere)
             domains[high].pods, moved = giving[:-count], giving[-count:]
             domains[low].pods += moved
-            leaving += [pod for pod in moved if not must_fit or fits_elsewhere(pod)]
-        return leaving
+            moving += moved
+        if not must_fit:
+            return Moves(moving, ())
+        return Moves(list(filter(fits_elsewhere, moving)), [pod for pod in moving if not fits_elsewhere(pod)])
 
     def _to_move(self, low: Domain, high: Domain, average: float) -> int:
         """How many pods should move from a big to a small domain; 0 within the skew."""

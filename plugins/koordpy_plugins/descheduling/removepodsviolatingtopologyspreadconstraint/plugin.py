@@ -3,7 +3,6 @@
 Source: `sigs.k8s.io/descheduler`, `pkg/framework/plugins/removepodsviolatingtopologyspreadconstraint`.
 """
 
-import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -42,9 +41,10 @@ class RemovePodsViolatingTopologySpreadConstraint(UpstreamPlugin):
         try:
             self._round = await self._begin(nodes)
             leaving: dict[str, tuple[Pod, str]] = {}
+            pace = self.pace()
             for namespace in self._round.pods.namespaces:
-                await asyncio.sleep(0)
                 for constraint in self._round.constraints(namespace):
+                    await pace.keep()
                     spread = self._round.spread(namespace, constraint)
                     if spread.is_balanced:
                         continue
@@ -52,10 +52,14 @@ class RemovePodsViolatingTopologySpreadConstraint(UpstreamPlugin):
                         f"the pods of its topology spread constraint by {constraint.topology_key} differ by "
                         f"{spread.skew}, maxSkew is {constraint.max_skew}"
                     )
-                    for pod in spread.leaving(
+                    moves = spread.moves(
                         self.handle.evictor.filter, self._round.candidates, must_fit=self._must_fit
-                    ):
+                    )
+                    for pod in moves.leaving:
                         leaving.setdefault(pod.metadata.key, (pod, reason))
+                    self.handle.evictor.skipped(
+                        moves.stuck, "it fits no other node of a domain below the average"
+                    )
             for pod, reason in leaving.values():
                 if self.handle.evictor.filter(pod):
                     await self.evict(pod, reason)
@@ -66,14 +70,14 @@ class RemovePodsViolatingTopologySpreadConstraint(UpstreamPlugin):
     async def _begin(self, nodes: Sequence[Node]) -> "Round":
         """Read the pods of the namespaces that have any constraint."""
         selected: list[Pod] = []
-        async for node in in_turns(nodes):
+        pace = self.pace()
+        async for node in in_turns(nodes, pace):
             active = self.handle.pods.active_on(node.metadata.name)
             selected += [pod for pod in active if self._selects(pod)]
         constrained = {pod.metadata.namespace for pod in selected if self._constraints_of(pod)}
         kept = []
-        for index, pod in enumerate(selected):
-            if index % 1000 == 0:
-                await asyncio.sleep(0)
+        for pod in selected:
+            await pace.keep()
             if pod.metadata.namespace in constrained and self.handle.evictor.filter(pod):
                 kept.append(pod)
         return Round(nodes, kept, self._allowed, NodeFitSnapshot(self.handle.pods))

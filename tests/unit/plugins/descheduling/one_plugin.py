@@ -1,8 +1,8 @@
-"""A profile with one balance plugin, and an evictor that does as a test says."""
+"""A profile with one plugin, and an evictor that does as a test says."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from koordpy.api.catalogue import Catalogue
 from koordpy.api.core import Node, Pod
@@ -15,14 +15,14 @@ from koordpy.descheduling.engine.framework import GROUP, Framework, Runtime
 from koordpy.descheduling.engine.limiter import EvictionLimiter
 from koordpy.descheduling.explain.decisions import Decisions
 from koordpy.descheduling.interface import (
-    BalancePlugin,
+    EvictingPlugin,
     EvictOptions,
     EvictPlugin,
     FilterPlugin,
     Plugin,
     Status,
 )
-from koordpy.lib.clock import SystemClock
+from koordpy.lib.clock import Clock, SystemClock
 
 
 def node(name: str, cpu: str = "4", memory: str = "8Gi", **labels: str) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Evictor(EvictPlugin, FilterPlugin):
 class OnePlugin:
     """The profile on its cluster."""
 
-    type_: type[BalancePlugin]
+    type_: type[EvictingPlugin]
     nodes: Iterable[dict[str, Any]]
     pods: Iterable[dict[str, Any]]
     args: Mapping[str, Any] = field(default_factory=dict)
@@ -80,9 +80,11 @@ class OnePlugin:
     failing: Collection[str] = ()
     client: Client | None = None
     dry_run: bool = False
+    point: Literal["balance", "deschedule"] = "balance"
+    clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
-        self.cluster = Cluster(SystemClock())
+        self.cluster = Cluster(self.clock)
         for document in self.nodes:
             self.cluster.store(Node).apply(decode(Node, document))
         for document in self.pods:
@@ -90,25 +92,29 @@ class OnePlugin:
         profile = Profile(
             name="test",
             plugins=Plugins(
-                balance=PluginSet.of([self.type_.name]),
+                deschedule=PluginSet.of([self.type_.name] if self.point == "deschedule" else []),
+                balance=PluginSet.of([self.type_.name] if self.point == "balance" else []),
                 evict=PluginSet.of(["Evictor"]),
                 filter=PluginSet.of(["Evictor"]),
             ),
             plugin_config=[PluginConfig(name=self.type_.name, args=dict(self.args))],
         )
-        runtime = Runtime(self.cluster, self.client, None, EvictionLimiter(), Decisions(), self.dry_run)
+        self.decisions = Decisions()
+        runtime = Runtime(self.cluster, self.client, None, EvictionLimiter(), self.decisions, self.dry_run)
         self._framework = Framework(profile, Catalogue.of(GROUP, Plugin, [self.type_, Evictor]), runtime)
         evictor = self._framework.evict_plugin
         assert isinstance(evictor, Evictor)
         evictor.kept, evictor.failing, evictor.calls = self.kept, self.failing, []
         self.calls = evictor.calls
-        self.plugin = self._framework.balance_plugins[0]
+        framework = self._framework
+        self.plugin = (*framework.deschedule_plugins, *framework.balance_plugins)[0]
 
     async def cycle(self) -> Status:
         """Run one cycle on all nodes by name."""
-        return await self._framework.run_balance_plugins(
-            sorted(self.cluster.store(Node), key=lambda node: node.metadata.name)
-        )
+        nodes = sorted(self.cluster.store(Node), key=lambda node: node.metadata.name)
+        if self.point == "deschedule":
+            return await self._framework.run_deschedule_plugins(nodes)
+        return await self._framework.run_balance_plugins(nodes)
 
     @property
     def evicted(self) -> list[str]:
