@@ -58,3 +58,11 @@ class PluginArgs(plugin.PluginArgs):
     def written(self) -> dict[str, Any]:
         """Return the arguments as a document, with the defaults, in the form in which they have effect."""
         return config_writing.written(self)
+
+    def copied_whole(self) -> Self:
+        """Return arguments of which no two parts are the same object, as Koordinator's process has them.
+
+        Defaulting may make one object the value of several fields, which matters to a plugin that changes it.
+        koord-descheduler copies the arguments of its file afterwards.
+        """
+        return self

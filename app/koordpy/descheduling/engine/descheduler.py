@@ -91,7 +91,8 @@ class Descheduler:
             self._tasks,
             f"{self.config.leader_election.resource_namespace}/{self.config.leader_election.resource_name}",
             self._proofs,
-            hypothetical,
+            copies_args=True,
+            hypothetical=hypothetical,
         )
         self.frameworks = _frameworks(self.config, catalogue.including(NoEvictor), runtime)
 

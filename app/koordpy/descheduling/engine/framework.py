@@ -90,6 +90,8 @@ class Runtime:
     """The Lease of the descheduler, `namespace/name`: the same for every process that may lead."""
     proofs: Proofs | None = None
     """For profiles that prove evictions; None where no profile does."""
+    copies_args: bool = False
+    """Whether the arguments of plugins are copied whole after they are read, as koord-descheduler does."""
     hypothetical: bool = False
     """Whether metrics do not count what happens."""
     shared: SharedObjects = field(default_factory=SharedObjects)
@@ -153,6 +155,8 @@ class Framework:
         if document is not None:
             known = isinstance(document, PluginArgs)
             self._completed.append(PluginConfig(name=name, args=args if known else document))
+        if runtime.copies_args:
+            args = args.copied_whole()
         handle = Handle(
             cluster=runtime.cluster,
             client=runtime.client,

@@ -27,6 +27,9 @@ Percentages = dict[str, float]
 """Resource name to percent of the node's capacity (or, with deviation, of the distance from the mean)."""
 
 
+_THRESHOLDS = ("low_thresholds", "high_thresholds", "prod_low_thresholds", "prod_high_thresholds")
+
+
 class AnomalyCondition(ConfigModel):
     """When a node over its thresholds counts as abnormal."""
 
@@ -119,6 +122,17 @@ class LowNodeLoadArgs(PluginArgs):
         timeout = max(self.detector_cache_timeout, interval)
         return self.model_copy(update={"detector_cache_timeout": timeout})
 
+    def copied_whole(self) -> Self:
+        """Give every pool its own copy of the thresholds that it inherits."""
+        own = {field: _copied(getattr(self, field)) for field in _THRESHOLDS}
+        pools = [
+            pool.model_copy(
+                update={field: _copied(_or(getattr(pool, field), own[field])) for field in _THRESHOLDS}
+            )
+            for pool in self.node_pools
+        ]
+        return self.model_copy(update={**own, "node_pools": pools})
+
 
 @dataclass(frozen=True)
 class Anomaly:
@@ -134,7 +148,8 @@ class NodePool:
     """A pool of nodes and its thresholds in percent.
 
     Pools that inherited a map share the dict of the default pool, and `thresholds.complete` adds missing
-    resources in place: an addition for one pool applies to all that share the map, as in Koordinator.
+    resources in place: an addition for one pool applies to all that share the map, as in Koordinator. The
+    pools of a descheduler's file share none (`LowNodeLoadArgs.copied_whole`).
     """
 
     name: str
@@ -277,3 +292,7 @@ def _anomaly(own: AnomalyCondition, inherited: AnomalyCondition) -> Anomaly:
 
 def _or(own: Any, inherited: Any) -> Any:
     return inherited if own is None else own
+
+
+def _copied(thresholds: Percentages | None) -> Percentages | None:
+    return None if thresholds is None else dict(thresholds)

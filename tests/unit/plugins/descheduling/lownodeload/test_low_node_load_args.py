@@ -3,14 +3,28 @@ from typing import Any
 import pytest
 
 from koordpy.api.config_model import ConfigError, read
+from koordpy.api.core import Node
 from koordpy.api.field_error import aggregate
+from koordpy.api.scheme import decode
+from koordpy.cluster.cluster import Cluster
+from koordpy.descheduling.catalogue import installed
+from koordpy.descheduling.config.configuration import (
+    DeschedulerConfiguration,
+    PluginConfig,
+    Plugins,
+    Profile,
+)
+from koordpy.descheduling.config.plugin_set import PluginSet
+from koordpy.descheduling.engine.descheduler import Descheduler
 from koordpy.lib import duration
+from koordpy.lib.clock import SystemClock
 from koordpy_plugins.descheduling.lownodeload.args import (
     DEFAULT_POOL,
     Anomaly,
     LowNodeLoadArgs,
     node_pools,
 )
+from koordpy_plugins.descheduling.lownodeload.explanation import PoolReport
 
 
 def args(**fields: Any) -> LowNodeLoadArgs:
@@ -62,6 +76,20 @@ def test_pools_inherit_whole_maps_and_share_them() -> None:
     assert pool.weights is default.weights
     assert not pool.use_deviation_thresholds
     assert pool.anomaly == Anomaly(0, 4, 3)
+
+
+def test_the_pools_of_a_file_have_their_own_maps() -> None:
+    given = args(
+        lowThresholds={"cpu": 45},
+        highThresholds={"cpu": 75},
+        nodePools=[{"name": "p", "highThresholds": {"cpu": 90}}, {"name": "q"}],
+    )
+    default, *pools = node_pools(given.copied_whole())
+    for pool in pools:
+        assert pool.low == default.low
+        assert pool.low is not default.low
+    assert [pool.high for pool in pools] == [{"cpu": 90}, {"cpu": 75}]
+    assert pools[0].prod_low is None
 
 
 @pytest.mark.parametrize(
@@ -135,3 +163,24 @@ def test_detectors_live_at_least_an_interval() -> None:
     longer = given.adapted_to_interval(2 * duration.MINUTE)
     assert longer.detector_cache_timeout == 2 * duration.MINUTE
     assert longer.adapted_to_interval(duration.SECOND) == longer
+
+
+async def test_completing_one_pool_of_a_process_does_not_change_the_others() -> None:
+    fields = {
+        "lowThresholds": {"cpu": 10},
+        "highThresholds": {"cpu": 75},
+        "nodePools": [{"name": "p", "useDeviationThresholds": True}],
+    }
+    names = {"deschedule": [], "balance": ["LowNodeLoad"], "evict": ["DefaultEvictor"], "filter": []}
+    plugins = Plugins(**{point: PluginSet.of(enabled) for point, enabled in names.items()})
+    config = PluginConfig(name="LowNodeLoad", args=fields)
+    profile = Profile(name="test", plugins=plugins, plugin_config=[config])
+    cluster = Cluster(SystemClock())
+    for name in ("n1", "n2"):
+        cluster.store(Node).apply(decode(Node, {"metadata": {"name": name}}))
+    current = await Descheduler(
+        DeschedulerConfiguration(profiles=[profile], dry_run=True), installed(), cluster
+    ).run_once()
+    reports = {report.name: report for report in current.runs[0].details if isinstance(report, PoolReport)}
+    assert reports[DEFAULT_POOL].high_thresholds == {"cpu": 75, "memory": 100}
+    assert reports["p"].high_thresholds == {"cpu": 75, "memory": 0}
