@@ -7,6 +7,7 @@ replaced, and the successors use the Reservations. Time is simulated.
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -24,9 +25,10 @@ from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.connection import JSON
 from koordpy.cluster.errors import NotFound
 from koordpy.cluster.informers import Informers
-from koordpy.embedded.apiserver import ApiServer
+from koordpy.embedded.apiserver import ApiServer, Fault
 from koordpy.embedded.apiserver.controllers import DisruptionController
-from koordpy.lib.http1 import Response
+from koordpy.embedded.apiserver.wire import Cut, Request
+from koordpy.lib.http1 import ConnectionLost, Response
 from koordpy.lib.simulated_time import SimulatedClock, SimulatedLoop
 from koordpy.lib.token_bucket import TokenBucket
 from koordpy.simulation.inprocess import ServerChannel
@@ -51,6 +53,11 @@ class Wire(ServerChannel):
         self.writes: list[str] = []
         self.dies_at, self.dies_after = 0, False
         self.dead = asyncio.Event()
+        self.troubles: Callable[[str, str], Fault | None] = lambda method, path: None
+        """What goes wrong with a write."""
+        self._server = server
+        self._fault: Fault | None = None
+        self._handle = self._troubled
 
     async def request(
         self,
@@ -71,12 +78,28 @@ class Wire(ServerChannel):
                 self.dead.set()
                 if not self.dies_after:
                     await asyncio.get_running_loop().create_future()
-        response = await super().request(method, path, body=body, content_type=content_type)
-        if response.status < 400 and path.partition("?")[0].endswith("/eviction"):
-            self.evictions[msgspec.json.decode(body)["deleteOptions"]["preconditions"]["uid"]] += 1
+        self._fault = fault = self.troubles(method, path) if method in WRITES else None
+        done = False
+        try:
+            response = await super().request(method, path, body=body, content_type=content_type)
+            done = fault.after if fault is not None else response.status < 400
+        except Cut:
+            done = fault is not None and fault.after
+            raise ConnectionLost("the connection was cut", answered=False) from None
+        finally:
+            if done and path.partition("?")[0].endswith("/eviction"):
+                self.evictions[msgspec.json.decode(body)["deleteOptions"]["preconditions"]["uid"]] += 1
         if self.dead.is_set():
             await asyncio.get_running_loop().create_future()
         return response
+
+    def _troubled(self, request: Request) -> Any:
+        fault = self._fault
+        self._server.faults = None if fault is None else lambda method, path: fault
+        try:
+            return self._server.handle(request)
+        finally:
+            self._server.faults = None
 
 
 def has_passed(job: PodMigrationJob) -> bool:

@@ -1,11 +1,13 @@
 """A worker that is killed at any write of a migration, and what the next one makes of it."""
 
+import random
 from functools import partial
 
 import pytest
 
 from koordpy.api.core import PodDisruptionBudget
 from koordpy.api.scheme import resource_of
+from koordpy.embedded.apiserver import Fault
 from koordpy.lib.simulated_time import SimulatedLoop, run
 from koordpy_plugins.descheduling.migrationcontroller.evictions import Policy
 from tests.faults.migrating import Worker, World
@@ -66,3 +68,24 @@ def test_a_budget_lets_one_pod_go_at_a_time_though_the_worker_is_killed() -> Non
         assert world.evictions == dict.fromkeys(world.uids.values(), 1)
 
     run(story)
+
+
+REFUSED = (Fault(status=409), Fault(status=500), Fault(status=503), Fault(status=429), Fault(cut=True))
+UNANSWERED = (Fault(status=500, after=True), Fault(status=504, after=True), Fault(cut=True, after=True))
+
+
+@pytest.mark.parametrize(
+    "faults", [REFUSED, UNANSWERED, REFUSED + UNANSWERED], ids=["refused", "unanswered", "both"]
+)
+def test_failing_writes_neither_repeat_an_eviction_nor_leave_anything(faults: tuple[Fault, ...]) -> None:
+    async def story(loop: SimulatedLoop, seed: int) -> None:
+        world, rng = World(loop), random.Random(seed)
+        await world.begin(5, ttl="1h")
+        worker = Worker(world)
+        worker.wire.troubles = lambda method, path: rng.choice(faults) if rng.random() < 0.4 else None
+        assert await world.live(worker, 1000.0)
+        assert world.evictions == dict.fromkeys(world.uids.values(), 1)
+        assert {job.status.phase for job in await world.jobs()} == {"Succeeded"}
+
+    for seed in range(10):
+        run(partial(story, seed=seed))

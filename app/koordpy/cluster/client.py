@@ -256,6 +256,7 @@ class Client:
         grace_period_seconds: int | None = None,
         propagation_policy: str = "",
         options: Mapping[str, Any] | None = None,
+        repeatable: bool = True,
         dry_run: bool = False,
     ) -> None:
         """Delete an object; with `uid` or `resource_version` only that very one (else Conflict)."""
@@ -268,6 +269,7 @@ class Client:
             grace_period_seconds=grace_period_seconds,
             propagation_policy=propagation_policy,
             options=options,
+            repeatable=repeatable,
             dry_run=dry_run,
         )
 
@@ -282,6 +284,7 @@ class Client:
         grace_period_seconds: int | None = None,
         propagation_policy: str = "",
         options: Mapping[str, Any] | None = None,
+        repeatable: bool = True,
         dry_run: bool = False,
     ) -> None:
         """Delete an object of any resource; `options` are further `metav1.DeleteOptions`."""
@@ -292,7 +295,7 @@ class Client:
         body = msgspec.json.encode(document)
         tries: list[bool] = []
         try:
-            await self.send("DELETE", path, body, repeatable=True, doubtful=tries)
+            await self.send("DELETE", path, body, repeatable=repeatable, doubtful=tries)
         except NotFound:
             if not tries:  # after a lost answer, not found is success
                 raise
@@ -329,12 +332,14 @@ class Client:
         *,
         grace_period_seconds: int | None = None,
         delete_options: Mapping[str, Any] | None = None,
+        repeatable: bool = True,
         dry_run: bool = False,
     ) -> None:
         """Evict a pod (policy/v1). TooManyRequests, at once, when a PodDisruptionBudget forbids it.
 
         `delete_options` is a `metav1.DeleteOptions`. The pod's UID is always a precondition, so that a
-        successor of the same name is never evicted: Conflict.
+        successor of the same name is never evicted: Conflict. Unless `repeatable`, a request that may have
+        taken effect is not repeated; the error says whether it may.
         """
         meta = pod.metadata
         document = {
@@ -350,7 +355,7 @@ class Client:
                 "POST",
                 path,
                 msgspec.json.encode(document),
-                repeatable=True,
+                repeatable=repeatable,
                 doubtful=tries,
                 wait_on_429=False,
             )

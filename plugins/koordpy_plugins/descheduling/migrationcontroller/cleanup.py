@@ -78,7 +78,7 @@ class Cleanup:
             for uid in self._over:
                 queue.add(uid)
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(reconcile_forever(queue, self._clean))
+                tasks.create_task(reconcile_forever(queue, self.clean))
                 tasks.create_task(supervise.forever("MigrationController scavenger", self._scavenge_forever))
         finally:
             self._queue = None
@@ -90,8 +90,8 @@ class Cleanup:
 
     # --- one job ---------------------------------------------------------------------------------
 
-    async def _clean(self, uid: str) -> None:
-        """Delete what belongs to a job that is over."""
+    async def clean(self, uid: str) -> None:
+        """Delete what belongs to the job of that UID, which is over. Raises ApiError, ConnectionFailed."""
         found = self._over.get(uid)
         if found is None:
             return

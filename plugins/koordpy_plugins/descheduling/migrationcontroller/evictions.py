@@ -129,7 +129,7 @@ class PodEvictions:
         try:
             match policy:
                 case Policy.EVICTION:
-                    await self._client.evict(pod, delete_options=options)
+                    await self._by_eviction(pod, options)
                 case Policy.DELETE:
                     await self._delete(pod, options)
                 case Policy.SOFT_EVICTION:
@@ -137,7 +137,7 @@ class PodEvictions:
                 case Policy.EVICTION_REQUEST:
                     assert self._requests is not None
                     if not await self._requests.ask(job, pod):
-                        await self._client.evict(pod, delete_options=options)
+                        await self._by_eviction(pod, options)
         except TooManyRequests as error:
             raise EvictionFailed(f"error when evicting pod (ignoring) {name}: {error.message}") from error
         except NotFound as error:
@@ -152,9 +152,14 @@ class PodEvictions:
         meta = pod.metadata
         budgets = await self._client.list_all(PodDisruptionBudget, meta.namespace)
         if any(_covers(budget, pod) for budget in budgets):
-            await self._client.evict(pod, delete_options=options)
+            await self._by_eviction(pod, options)
         else:
-            await self._client.delete(Pod, meta.namespace, meta.name, uid=meta.uid, options=options)
+            await self._client.delete(
+                Pod, meta.namespace, meta.name, uid=meta.uid, options=options, repeatable=False
+            )
+
+    async def _by_eviction(self, pod: Pod, options: DeleteOptions | None) -> None:
+        await self._client.evict(pod, delete_options=options, repeatable=False)
 
     async def _annotate(self, job: PodMigrationJob, pod: Pod, options: DeleteOptions | None) -> None:
         trigger, reason = trigger_and_reason(job)
