@@ -34,7 +34,7 @@ class MigrationController(EvictPlugin, FilterPlugin):
     name = "MigrationController"
     feature_gates: ClassVar[Mapping[str, FeatureSpec]] = {
         EVICTION_REQUESTS: FeatureSpec(False, Stage.ALPHA),
-        WITHOUT_CLAIMS: FeatureSpec(False, Stage.ALPHA),
+        WITHOUT_CLAIMS: FeatureSpec(False, Stage.BETA),
     }
     needs = Needs(
         rights=(
