@@ -36,6 +36,11 @@ _SYSTEM_MILLI, _SYSTEM_BYTES = 500, 2 * GIB
 Document = dict[str, Any]
 
 
+def pod_json(i: int, nodes: int) -> bytes:
+    """Return the i-th pod; migrations by Reservation are for pods of Koordinator's scheduler only."""
+    return pods.pod_json(i, nodes).replace(b'"default-scheduler"', b'"koord-scheduler"')
+
+
 def replica_set(workload: int) -> Document:
     """Return the owner of the pods of a workload."""
     document = pods.pod(workload * REPLICAS)
@@ -120,7 +125,7 @@ class HotCluster:
             "/api/v1/pods": (
                 "v1",
                 "PodList",
-                [pods.pod_json(i, nodes) for i in range(nodes * PODS_OF_A_NODE)],
+                [pod_json(i, nodes) for i in range(nodes * PODS_OF_A_NODE)],
             ),
             "/apis/apps/v1/replicasets": (
                 "apps/v1",

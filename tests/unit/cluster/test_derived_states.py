@@ -28,6 +28,7 @@ from koordpy.cluster.nodes import NodeTable
 from koordpy.cluster.pod_counts import PodCounts, PodMatch
 from koordpy.cluster.quota.topology import QuotaTopology
 from koordpy.descheduling.toolkit.node_requests import NodeRequests
+from koordpy.descheduling.toolkit.pods_by_node import PodsByNode
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.nominator import Nominator
 from koordpy.scheduling.toolkit.topology import Topology
@@ -196,6 +197,7 @@ CASES: dict[type[DerivedState], Case] = {
     AssignCache: Case(lambda cluster: cluster.shared(AssignCache, LOADS), assume_load),
     LoadColumns: Case(lambda cluster: cluster.shared(LoadColumns, LOADS, ThresholdSettings.of(ARGS))),
     ReservationCache: Case(lambda cluster: cluster.shared(ReservationCache), assume_reservation),
+    PodsByNode: Case(lambda cluster: cluster.shared(PodsByNode)),
     NodeRequests: Case(lambda cluster: cluster.shared(NodeRequests)),
     UsageTotals: Case(lambda cluster: cluster.shared(UsageTotals)),
     Withheld: Case(lambda cluster: cluster.shared(Withheld)),

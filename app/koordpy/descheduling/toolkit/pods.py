@@ -15,6 +15,7 @@ from koordpy.api.meta import LabelSelector
 from koordpy.cluster.cluster import Cluster
 
 from .node_requests import NodeRequests
+from .pods_by_node import PodsByNode
 from .selector import Selector, selector_errors, written
 
 PodFilter = Callable[[Pod], bool]
@@ -60,7 +61,7 @@ class NodePods:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._by_node = cluster.store(Pod).index(_node_names)
+        self._by_node = cluster.shared(PodsByNode)
 
     @cached_property
     def requests(self) -> NodeRequests:
@@ -69,20 +70,11 @@ class NodePods:
 
     def all_on(self, node_name: str) -> list[Pod]:
         """Return the pods of a node in any phase, by namespace and name."""
-        return _sorted(self._by_node.get(node_name))
+        return list(self._by_node.all_on(node_name))
 
     def active_on(self, node_name: str) -> list[Pod]:
         """Return the pods of a node that have neither succeeded nor failed, by namespace and name."""
-        return _sorted([pod for pod in self._by_node.get(node_name) if not pod.is_terminal])
-
-
-def _sorted(pods: list[Pod]) -> list[Pod]:
-    pods.sort(key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
-    return pods
-
-
-def _node_names(pod: Pod) -> tuple[str, ...]:
-    return (pod.spec.node_name,) if pod.spec.node_name else ()
+        return list(self._by_node.active_on(node_name))
 
 
 def in_namespaces(namespaces: Namespaces | None) -> PodFilter:
