@@ -194,8 +194,6 @@ class DeschedulerSettings(ConfigModel):
     """A DeschedulerConfiguration file; without one the descheduler does nothing."""
     dry_run: bool | None = None
     """Overrides the file's `dryRun`."""
-    substitute_evictors: dict[str, str] = {}
-    """Evictors of the file that are not installed, and the installed ones to use in their place."""
     scheduler_config: str | None = None
     """A KubeSchedulerConfiguration with the profiles that prove evictions; None: that of `extender`.
     Without effect in a process that runs the extender too."""

@@ -215,7 +215,6 @@ def test_explain_is_readable_by_programs(output, load):
             "",
             'worker.controllers.args: got "nope", expected an installed plugin of entry point group',
         ),
-        (["worker", "--evict-with", "x"], "", "expected NAME=INSTEAD"),
         (["demo", "--nodes", "3", "--exit"], "", "--nodes"),
         (["frobnicate"], "", "frobnicate"),
     ],

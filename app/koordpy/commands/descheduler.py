@@ -1,13 +1,14 @@
-"""`koordpy descheduler`: what the descheduler of a cluster did."""
+"""`koordpy descheduler`: what the descheduler of a cluster did, and what its configuration means."""
 
 import json
 import sys
+from pathlib import Path
 
 import click
 
 from . import descheduling
 from .debug_client import DebugServer, follow, get, worker_option
-from .options import output_option
+from .options import Failure, output_option
 from .output import Format, console, emit
 
 _ROUNDS = "/apis/v1/descheduling/rounds"
@@ -15,7 +16,7 @@ _ROUNDS = "/apis/v1/descheduling/rounds"
 
 @click.group()
 def descheduler() -> None:
-    """Show what the descheduler does."""
+    """Show what the descheduler does, and what its configuration means."""
 
 
 @descheduler.command()
@@ -54,6 +55,24 @@ def rounds(
         return
     some = get(debug_server, _ROUNDS, {**wanted, "limit": limit})
     emit(some, output, lambda to: descheduling.show_rounds(to, some))
+
+
+@descheduler.command()
+@click.option(
+    "--file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A DeschedulerConfiguration, or a ConfigMap with one; without it, Koordinator's defaults.",
+)
+def config(file: Path | None) -> None:
+    """Print a configuration as it runs: with all defaults, and the arguments of the enabled plugins."""
+    from koordpy.api.config_model import ConfigError
+    from koordpy.descheduling.engine.completed import completed
+
+    try:
+        document = completed(file)
+    except (ConfigError, OSError) as error:
+        raise Failure(str(error)) from None
+    emit(document, "yaml", lambda to: None)
 
 
 def _follow(debug_server: DebugServer, wanted: dict[str, str], output: Format) -> None:

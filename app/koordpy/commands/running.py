@@ -118,13 +118,6 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
     help="An argument of a controller, e.g. colocationprofile.reconcileByDefault=true.",
 )
 @click.option("--dry-run", is_flag=True, help="Descheduler: decide, but evict nothing.")
-@click.option(
-    "--evict-with",
-    multiple=True,
-    metavar="NAME=INSTEAD",
-    help="Use an installed evictor in place of one that is not installed (e.g. "
-    "MigrationController=DefaultEvictor).",
-)
 @click.pass_obj
 def worker(obj: dict[str, Any], /, **options: Any) -> None:
     """Run the descheduler, the controllers, or both; of several workers only the leader acts.
@@ -137,12 +130,10 @@ def worker(obj: dict[str, Any], /, **options: Any) -> None:
 
     overrides = _common_overrides(options)
     overrides["parts"] = _list(options["parts"])
-    substitutes = dict(_pair(text, "--evict-with") for text in options["evict_with"])
     overrides["worker"] = {
         "descheduler": {
             "config": options["descheduler_config"],
             "dryRun": True if options["dry_run"] else None,
-            "substituteEvictors": substitutes or None,
         },
         "controllers": {
             "selection": _list(options["controllers"]),
@@ -152,7 +143,6 @@ def worker(obj: dict[str, Any], /, **options: Any) -> None:
     belongs = {
         "--descheduler-config": "descheduler",
         "--dry-run": "descheduler",
-        "--evict-with": "descheduler",
         "--controllers": "controllers",
         "--controller-arg": "controllers",
     }

@@ -141,9 +141,8 @@ class Installation:
             for point in (sets.deschedule, sets.balance, sets.evict, sets.filter)
             for name in point.names
         }
-        substitutes = self.settings.worker.descheduler.substitute_evictors
         proof = {catalog.PROOF} if config.proves else set()
-        self._add(Part.DESCHEDULER, {substitutes.get(name, name) for name in names} | proof)
+        self._add(Part.DESCHEDULER, names | proof)
 
     def _qos(self) -> None:
         installed = qos_manager.installed()

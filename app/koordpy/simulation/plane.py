@@ -155,7 +155,7 @@ class ControlPlane:
             "worker": {
                 "leaderElect": False,
                 "controllers": {"selection": list(self.setup.controllers)},
-                "descheduler": {"substituteEvictors": self.setup.substitute_evictors},
+                "descheduler": {},
             }
         }
         parts = ["controllers"] if self.setup.controllers else []

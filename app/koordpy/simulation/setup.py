@@ -44,7 +44,6 @@ class SchedulerSetup(ConfigModel):
     """Koordinator's `--controllers`; empty: none."""
     descheduler: Source | None = None
     """A DeschedulerConfiguration; None: no descheduler."""
-    substitute_evictors: dict[str, str] = {}
     feature_gates: dict[str, bool] = {}
 
 

@@ -179,25 +179,18 @@ async def test_the_setting_overrides_the_files_dry_run(
 
 
 @pytest.mark.skipif(not SHIPPED.exists(), reason=f"{SHIPPED} is missing (set KOORDPY_SAMPLES)")
-async def test_koordinators_shipped_configuration_runs_with_a_substitute_evictor(
+async def test_koordinators_shipped_configuration_runs_unchanged(
     world: World, server: ApiServer, tmp_path: Path
 ) -> None:
     shipped = yaml.safe_load(SHIPPED.read_text())["data"]["koord-descheduler-config"]
     file = tmp_path / "shipped.yaml"
     file.write_text(shipped)
-
-    def worker(**settings: Any) -> Process:
-        found = worker_settings(server.url, descheduler={"config": str(file), **settings}, leaderElect=False)
-        return worker_process(found, "descheduler")
-
-    without_evictor = worker()
-    async with working(without_evictor):
-        await until(lambda: rounds(without_evictor) > 0)
+    found = worker_settings(server.url, descheduler={"config": str(file)}, leaderElect=False)
+    worker = worker_process(found, "descheduler")
+    async with working(worker):
+        await until(lambda: rounds(worker) > 0)
+    assert not rounds_of(worker)[0].error
     assert not await world.evicted()
-    substituted = worker(substituteEvictors={"MigrationController": "DefaultEvictor"})
-    async with working(substituted):
-        await until(lambda: rounds(substituted) > 0)
-    assert not rounds_of(substituted)[0].error
 
 
 async def test_health_names_what_is_not_known_yet(tmp_path: Path) -> None:

@@ -89,7 +89,6 @@ class DeschedulerPart(WorkingPart):
                 process.cluster,
                 process.client,
                 process.events,
-                substitutes=settings.substitute_evictors,
                 gates=process.gates,
                 trials=trials,
             )
@@ -119,7 +118,6 @@ class DeschedulerPart(WorkingPart):
             process.cluster,
             process.client,
             gates=process.gates,
-            substitutes=process.settings.worker.descheduler.substitute_evictors,
             trials=lambda cluster: trial_scheduling.hypothetical(process, cluster),
             rounds=rounds,
         )

@@ -8,7 +8,7 @@ Koordinator, `pkg/descheduler/descheduler.go` and `pkg/descheduler/profile/profi
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 
@@ -22,8 +22,6 @@ from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
 from koordpy.cluster.events import Recorder
 from koordpy.descheduling.config.configuration import DeschedulerConfiguration
-from koordpy.descheduling.config.missing import NoEvictor, without_missing
-from koordpy.descheduling.config.substitution import substitute
 from koordpy.descheduling.explain.decisions import Decisions, Round
 from koordpy.descheduling.explain.extracts import Verdict
 from koordpy.descheduling.interface import Plugin
@@ -60,13 +58,12 @@ class Descheduler:
         client: Client | None = None,
         events: Recorder | None = None,
         *,
-        substitutes: Mapping[str, str] | None = None,
         decisions: Decisions | None = None,
         gates: FeatureGates | None = None,
         trials: TrialScheduler | None = None,
         hypothetical: bool = False,
     ) -> None:
-        self.config = without_missing(substitute(config, substitutes or {}), catalogue)
+        self.config = config
         self.decisions = decisions or Decisions()
         self.limiter = EvictionLimiter(
             self.config.max_no_of_pods_to_evict_per_node,
@@ -94,7 +91,7 @@ class Descheduler:
             copies_args=True,
             hypothetical=hypothetical,
         )
-        self.frameworks = _frameworks(self.config, catalogue.including(NoEvictor), runtime)
+        self.frameworks = _frameworks(self.config, catalogue, runtime)
 
     def _prepare_proofs(self, trials: TrialScheduler | None) -> Proofs | None:
         """Return what the profiles that prove evictions share, None if there are none."""

@@ -6,7 +6,7 @@ this process is not affected. There is no client: nothing can be written. Metric
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from koordpy.api.catalogue import Catalogue
@@ -46,7 +46,6 @@ async def forecast(
     client: Client | None,
     *,
     gates: FeatureGates,
-    substitutes: Mapping[str, str] | None = None,
     trials: Callable[[Cluster], TrialScheduler] | None = None,
     rounds: int = 1,
 ) -> DeschedulingForecast:
@@ -63,7 +62,6 @@ async def forecast(
                 config.model_copy(update={"dry_run": True}),
                 catalogue,
                 copy,
-                substitutes=substitutes,
                 gates=gates,
                 trials=trials(copy) if trials is not None and config.proves else None,
                 hypothetical=True,

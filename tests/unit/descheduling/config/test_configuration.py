@@ -222,7 +222,8 @@ def test_arguments_of_plugins_that_are_not_strict_stay_as_they_are() -> None:
 
 def test_enabled_plugins_without_arguments_get_the_defaults_in_order_of_their_names() -> None:
     config = load(BARE)
-    assert [entry.name for entry in config.profiles[0].plugin_config] == ["LowNodeLoad"]
+    names = [entry.name for entry in config.profiles[0].plugin_config]
+    assert names == ["LowNodeLoad", "MigrationController"]
     given = DeschedulerConfiguration(
         profiles=[
             Profile(
@@ -234,7 +235,7 @@ def test_enabled_plugins_without_arguments_get_the_defaults_in_order_of_their_na
         ]
     )
     names = [entry.name for entry in set_defaults(given).profiles[0].plugin_config]
-    assert names[:3] == ["ScaleDownBinPack", "FragmentationAware", "LowNodeLoad"]
+    assert names == ["ScaleDownBinPack", "FragmentationAware", "LowNodeLoad", "MigrationController"]
 
 
 def test_a_configuration_is_written_with_its_defaults() -> None:

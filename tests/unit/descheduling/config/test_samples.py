@@ -11,23 +11,23 @@ import pytest
 from koordpy.api.catalogue import Catalogue
 from koordpy.api.config_model import ConfigError
 from koordpy.cluster.cluster import Cluster
+from koordpy.descheduling.catalogue import installed
 from koordpy.descheduling.config.loading import load
-from koordpy.descheduling.config.missing import NoEvictor
 from koordpy.descheduling.engine.descheduler import Descheduler
 from koordpy.descheduling.engine.framework import GROUP
 from koordpy.descheduling.interface import Plugin
 from koordpy.lib import duration
 from koordpy_plugins.descheduling.defaultevictor.plugin import DefaultEvictor
 from koordpy_plugins.descheduling.lownodeload.plugin import LowNodeLoad
+from koordpy_plugins.descheduling.migrationcontroller.plugin import MigrationController
 
 SAMPLES = Path(os.environ.get("KOORDPY_SAMPLES") or Path(__file__).parents[4] / "shared" / "samples")
 SHIPPED = SAMPLES / "koordinator" / "descheduler-config.yaml"
 
 
 @pytest.mark.skipif(not SHIPPED.is_file(), reason=f"{SHIPPED} is not there; KOORDPY_SAMPLES names its folder")
-def test_the_shipped_file_runs_with_a_substitute_evictor() -> None:
+def test_the_shipped_file_runs_unchanged() -> None:
     config = load(SHIPPED.read_text())
-    catalogue = Catalogue.of(GROUP, Plugin, [LowNodeLoad, DefaultEvictor])
     assert config.descheduling_interval == 10 * duration.SECOND
     assert [line.partition(" ")[0] for line in config.without_effect] == [
         "enableProfiling",
@@ -35,19 +35,11 @@ def test_the_shipped_file_runs_with_a_substitute_evictor() -> None:
         "healthzBindAddress",
         "metricsBindAddress",
     ]
-    target = Descheduler(config, catalogue, Cluster(), substitutes={"MigrationController": "DefaultEvictor"})
-    assert isinstance(target.frameworks[0].evict_plugin, DefaultEvictor)
-
-
-@pytest.mark.skipif(not SHIPPED.is_file(), reason=f"{SHIPPED} is not there; KOORDPY_SAMPLES names its folder")
-def test_the_shipped_file_runs_and_evicts_nothing_while_its_evictor_is_missing(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    catalogue = Catalogue.of(GROUP, Plugin, [LowNodeLoad, DefaultEvictor])
-    target = Descheduler(load(SHIPPED.read_text()), catalogue, Cluster())
-    assert isinstance(target.frameworks[0].evict_plugin, NoEvictor)
-    assert "evicts nothing: its evictor MigrationController is not installed" in caplog.text
-    assert "plugin MigrationController is not installed, and therefore left out" in caplog.text
+    (framework,) = Descheduler(config, installed(), Cluster()).frameworks
+    assert isinstance(framework.evict_plugin, MigrationController)
+    assert framework.evict_plugin.args.evictions_per_second == 10
+    assert framework.deschedule_plugins == []
+    assert framework.balance_plugins == []
 
 
 def test_a_plugin_that_koordinator_does_not_have_either_is_refused() -> None:

@@ -1,0 +1,34 @@
+"""A configuration as it runs, as koord-descheduler's `--write-config-to` writes it.
+
+Source: Koordinator, `cmd/koord-descheduler/app/options/configfile.go` (`LogOrWriteConfig`).
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+from koordpy.cluster.cluster import Cluster
+from koordpy.descheduling.args import API_VERSION
+from koordpy.descheduling.catalogue import installed
+from koordpy.descheduling.config.configuration import KIND
+from koordpy.descheduling.config.loading import load, load_file
+
+from .descheduler import Descheduler
+
+_EMPTY: Final = f"apiVersion: {API_VERSION}\nkind: {KIND}\n"
+
+
+def completed(file: Path | None = None) -> dict[str, Any]:
+    """Return a configuration with its defaults and the profiles that run; without a file, the defaults.
+
+    Raises ConfigError for a configuration that cannot run, OSError.
+    """
+    catalogue = installed()
+    config = load(_EMPTY, catalogue) if file is None else load_file(file, catalogue)
+    # what proves evictions is not needed, and not there
+    unproved = [profile.model_copy(update={"proof": None}) for profile in config.profiles]
+    built = Descheduler(config.model_copy(update={"profiles": unproved}), catalogue, Cluster())
+    profiles = [
+        framework.completed_profile.model_copy(update={"proof": profile.proof})
+        for framework, profile in zip(built.frameworks, config.profiles, strict=True)
+    ]
+    return config.model_copy(update={"profiles": profiles}).written()
