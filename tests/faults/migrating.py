@@ -5,18 +5,24 @@ replaced, and the successors use the Reservations. Time is simulated.
 """
 
 import asyncio
+import json
 import random
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from koordpy import data
 from koordpy.api.core import Pod
-from koordpy.api.pod_migration_job import ANNOTATION_PASSED_ARBITRATION, PodMigrationJob
+from koordpy.api.meta import parse_time
+from koordpy.api.pod_migration_job import (
+    ANNOTATION_PASSED_ARBITRATION,
+    ANNOTATION_SOFT_EVICTION,
+    PodMigrationJob,
+)
 from koordpy.api.reservation import SUCCEEDED, Reservation
 from koordpy.api.reservation_status import set_available
 from koordpy.api.scheme import resource_of
@@ -89,6 +95,8 @@ class Wire(ServerChannel):
         finally:
             if done and path.partition("?")[0].endswith("/eviction"):
                 self.evictions[msgspec.json.decode(body)["deleteOptions"]["preconditions"]["uid"]] += 1
+            if done and method == "PATCH" and ANNOTATION_SOFT_EVICTION.encode() in body:
+                self.evictions[msgspec.json.decode(body)["metadata"]["uid"]] += 1
         if self.dead.is_set():
             await asyncio.get_running_loop().create_future()
         return response
@@ -120,7 +128,7 @@ class NoLimit:
 class Worker:
     """One process that carries out jobs."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: "World", may_start: Callable[[PodMigrationJob], bool] = has_passed) -> None:
         self.wire = Wire(world.server, world.evictions)
         self.client = Client(self.wire, rng=random.Random(1))
         clock = world.clock
@@ -139,7 +147,7 @@ class Worker:
         )
         cleanup = Cleanup(self.cluster, self.client, clock, reconciler)
         self.controller = JobExecution(
-            self.cluster, clock, reconciler, cleanup, workers=2, may_start=has_passed
+            self.cluster, clock, reconciler, cleanup, workers=2, may_start=may_start
         )
 
     async def run(self) -> None:
@@ -209,11 +217,18 @@ class World:
                 status = msgspec.to_builtins(available.status)
                 await self._write(reservation.metadata.name, status)
         for pod in await self.client.list_all(Pod):
-            if pod.metadata.deletion_timestamp is None:
+            if pod.metadata.deletion_timestamp is None and not self._asked(pod):
                 continue
             await self.client.delete(Pod, "default", pod.metadata.name, grace_period_seconds=0)
             self._number += 1
             await self._use(pod.metadata.name, await self.run_pod(f"next-{self._number}", "n2"))
+
+    def _asked(self, pod: Pod) -> bool:
+        """Return whether a pod was asked to leave some seconds ago."""
+        text = pod.metadata.annotations.get(ANNOTATION_SOFT_EVICTION)
+        if text is None:
+            return False
+        return self.clock.now() >= parse_time(json.loads(text)["timestamp"]) + timedelta(seconds=5)
 
     async def _use(self, old: str, pod: Document) -> None:
         """Let a successor use the Reservation of the job that evicted its predecessor."""

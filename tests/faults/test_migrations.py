@@ -24,7 +24,7 @@ async def writes(loop: SimulatedLoop, pods: int, mode: str, policy: Policy) -> l
     return worker.wire.writes
 
 
-@pytest.mark.parametrize("policy", [Policy.EVICTION, Policy.DELETE])
+@pytest.mark.parametrize("policy", [Policy.EVICTION, Policy.DELETE, Policy.SOFT_EVICTION])
 @pytest.mark.parametrize("mode", ["ReservationFirst", "EvictDirectly"])
 def test_a_kill_at_any_write_neither_repeats_an_eviction_nor_leaves_anything(
     mode: str, policy: Policy
@@ -41,7 +41,7 @@ def test_a_kill_at_any_write_neither_repeats_an_eviction_nor_leaves_anything(
         assert await world.live(Worker(world), LONGEST)
         phases = {job.metadata.name: job.status.phase for job in await world.jobs()}
         assert phases == {"job-0": "Succeeded", "job-1": "Succeeded"}, undisturbed[number - 1]
-        if policy is Policy.EVICTION:
+        if policy is not Policy.DELETE:
             assert world.evictions == dict.fromkeys(world.uids.values(), 1), undisturbed[number - 1]
 
     for number in range(1, len(undisturbed) + 1):
@@ -89,3 +89,19 @@ def test_failing_writes_neither_repeat_an_eviction_nor_leave_anything(faults: tu
 
     for seed in range(10):
         run(partial(story, seed=seed))
+
+
+def test_a_job_that_never_passes_arbitration_ends_with_its_ttl() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        world = World(loop)
+        await world.begin(2, ttl="1m")
+        worker = Worker(world, may_start=lambda job: False)
+        assert not await world.live(worker, 59.0)
+        assert [job.status.phase for job in await world.jobs()] == ["", ""]
+        assert await world.live(Worker(world, may_start=lambda job: False), 3.0)
+        assert {(job.status.phase, job.status.reason) for job in await world.jobs()} == {
+            ("Failed", "Timeout")
+        }
+        assert not world.evictions
+
+    run(story)

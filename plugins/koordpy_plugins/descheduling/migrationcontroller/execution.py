@@ -2,8 +2,8 @@
 
 Jobs are reconciled when they change, when their pod or Reservation changes, and every few seconds while
 they wait. A job starts once it has passed arbitration in this process, so that nobody starts one by writing
-the annotation. Nothing but the jobs themselves says how far they are:
-after a restart, or in another process, they go on where they were.
+the annotation; one that does not pass within its TTL times out. Nothing but the jobs themselves says how far
+they are: after a restart, or in another process, they go on where they were.
 """
 
 import asyncio
@@ -35,9 +35,7 @@ Koordinator waits up to 1000.
 class JobExecution:
     """Wakes jobs and carries them out, `workers` at a time; what jobs leave behind goes to `cleanup`.
 
-    `may_start` tells whether a job has passed arbitration.
-
-    Create it before the informers start.
+    `may_start` returns whether a job has passed arbitration. Create it before the informers start.
     """
 
     def __init__(
@@ -75,7 +73,7 @@ class JobExecution:
             for job in self._jobs:
                 self._changed(job)
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(reconcile_forever(queue, self._reconciler.reconcile, workers=self._workers))
+                tasks.create_task(reconcile_forever(queue, self._reconcile, workers=self._workers))
                 tasks.create_task(self._cleanup.run())
         finally:
             self._queue = None
@@ -84,6 +82,14 @@ class JobExecution:
         """Carry out a job now, which has just passed arbitration."""
         if self._queue is not None:
             self._queue.add(job.metadata.name)
+
+    async def _reconcile(self, name: str) -> float | None:
+        job = self._jobs.get("", name)
+        if job is not None and job.is_pending and not self._may_start(job):
+            seconds = self._reconciler.seconds_left(job)
+            if seconds is None or seconds > 0:
+                return seconds
+        return await self._reconciler.reconcile(name)
 
     # --- what wakes jobs -------------------------------------------------------------------------
 
@@ -95,6 +101,8 @@ class JobExecution:
                 self._cleanup.ended(job)
         elif job.is_running or self._may_start(job):
             self._queue.add(job.metadata.name)
+        elif (seconds := self._reconciler.seconds_left(job)) is not None:
+            self._queue.add_after(job.metadata.name, seconds)
 
     def _deleted(self, job: PodMigrationJob) -> None:
         self._reconciler.forget(job)

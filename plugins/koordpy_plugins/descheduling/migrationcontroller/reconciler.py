@@ -133,12 +133,20 @@ class Reconciler:
             return None
         return await self._follow(progress, reservation)
 
-    async def _timed_out(self, progress: Progress) -> bool:
-        job = progress.job
-        ttl, created = time_to_live(job), job.metadata.creation_timestamp
+    def seconds_left(self, job: PodMigrationJob) -> float | None:
+        """Return the seconds until a job's TTL is over, at most 0 if it is; None without a valid TTL."""
+        try:
+            ttl, created = time_to_live(job), job.metadata.creation_timestamp
+        except ReconcileError:
+            return None
         if not ttl or created is None:
-            return False
-        if (self._clock.now() - parse_time(created)).total_seconds() < ttl / duration.SECOND:
+            return None
+        return ttl / duration.SECOND - (self._clock.now() - parse_time(created)).total_seconds()
+
+    async def _timed_out(self, progress: Progress) -> bool:
+        time_to_live(progress.job)  # raises for an invalid one
+        seconds = self.seconds_left(progress.job)
+        if seconds is None or seconds > 0:
             return False
         if progress.reservation_name is not None:
             await self.reservations.delete(progress.reservation_name)
