@@ -17,6 +17,7 @@ NAMES = (
     "controlplane",
     "simulation",
     "loadaware",
+    "hotspots",
     "descheduling",
 )
 
