@@ -7,7 +7,7 @@ then every Balance plugin. Source: Koordinator, `pkg/descheduler/framework`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from koordpy.api.core import Node, Pod
 from koordpy.api.meta import LabelSelector
+from koordpy.api.needs import Lack
 from koordpy.api.plugin import BasePlugin
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
@@ -81,6 +82,13 @@ class Plugin(BasePlugin, ABC):
 
     def __init__(self, args: PluginArgs, handle: "Handle") -> None:
         super().__init__(args, handle)
+
+    def lacks(self) -> Iterable[Lack]:
+        """Return what the plugin lacks in the handle's cluster, for `koordpy doctor`.
+
+        When it is called, everything that the plugin follows has been listed, except pods.
+        """
+        return ()
 
     @classmethod
     def read_args(cls, document: object, path: str) -> PluginArgs:

@@ -16,6 +16,7 @@ from koordpy.settings import Settings
 from . import (
     clocks,
     definitions,
+    descheduler,
     extenders,
     leases,
     needs,
@@ -39,6 +40,7 @@ _CHECKS: tuple[tuple[Area, Check], ...] = (
     (webhooks.AREA, webhooks.check),
     (needs.AREA, needs.check),
     (priority_classes.AREA, priority_classes.check),
+    (descheduler.AREA, descheduler.check),
     (leases.AREA, leases.check),
     (pods.AREA, pods.check),
     (reservations.AREA, reservations.check),

@@ -239,7 +239,7 @@ def _descheduler() -> Iterator[Feature]:
     gates = FeatureGates(installed.feature_gates({}))
     for name, type_ in installed.items():
         cluster = Cluster()
-        elsewhere = _elsewhere(type_.needs, partial(_make, type_, _offline(cluster, gates)))
+        elsewhere = _elsewhere(type_.needs, partial(_make, type_, descheduling_handle(cluster, gates)))
         yield Feature(
             part=Part.DESCHEDULER,
             name=name,
@@ -273,7 +273,8 @@ def controller_handle(chosen: FeatureGates, cluster: Cluster | None = None) -> C
     return ControllerHandle(cluster or Cluster(), chosen)
 
 
-def _offline(cluster: Cluster, gates: FeatureGates) -> DeschedulingHandle:
+def descheduling_handle(cluster: Cluster, gates: FeatureGates) -> DeschedulingHandle:
+    """Return a handle for descheduling plugins that are created to be inspected."""
     proxy = EvictorProxy(EvictionLimiter(), Decisions(), dry_run=True)
     return DeschedulingHandle(
         cluster=cluster,

@@ -659,6 +659,103 @@ async def test_a_descheduler_without_configuration_cannot_start(it: Clinic, tmp_
     assert (await it.problem()).subject == "koordinator-system/koord-descheduler"
 
 
+@pytest.fixture
+async def descheduled(it: Clinic, tmp_path: Path) -> dict[str, Any]:
+    """The descheduler's configuration, which a test writes with `written`; its Lease is held."""
+    it.parts = (Part.DESCHEDULER,)
+    await it.create(Lease, lease(SYSTEM, "koord-descheduler", ago(0), lasting=3600))
+    evictor = {"disabled": [{"name": "*"}], "enabled": [{"name": "DefaultEvictor"}]}
+    return {
+        "apiVersion": "descheduler/v1alpha2",
+        "kind": "DeschedulerConfiguration",
+        "leaderElection": {"leaderElect": True, "resourceNamespace": SYSTEM},
+        "profiles": [
+            {
+                "name": "busy",
+                "plugins": {
+                    "balance": {"enabled": [{"name": "LowNodeLoad"}]},
+                    "evict": evictor,
+                    "filter": evictor,
+                },
+            }
+        ],
+    }
+
+
+def written(it: Clinic, folder: Path, document: dict[str, Any]) -> None:
+    file = folder / "descheduler.yaml"
+    file.write_text(yaml.safe_dump(document))
+    it.settings["worker"] = {"descheduler": {"config": str(file)}}
+
+
+async def about_descheduling(it: Clinic) -> list[tuple[str, str, str]]:
+    return [
+        (found.state.value, found.subject, found.message)
+        for found in (await it.examine()).findings
+        if found.area == "descheduler"
+    ]
+
+
+async def test_a_descheduler_that_can_work_has_no_finding(
+    it: Clinic, tmp_path: Path, descheduled: dict[str, Any]
+) -> None:
+    written(it, tmp_path, descheduled)
+    assert await it.problems() == []
+    assert await about_descheduling(it) == [
+        ("ok", "nodes", "2 of 2 are ready and selected"),
+        ("ok", "LowNodeLoad", "has what it needs"),
+    ]
+
+
+async def test_low_node_load_without_node_metrics_is_a_problem(
+    it: Clinic, tmp_path: Path, descheduled: dict[str, Any]
+) -> None:
+    written(it, tmp_path, descheduled)
+    await it.client.delete(NodeMetric, "", "n1")
+    assert (await about_descheduling(it))[-1] == (
+        "warning",
+        "LowNodeLoad",
+        "1 of 2 nodes (n1) have no NodeMetric younger than 180 s: they are neither relieved nor used as "
+        "targets",
+    )
+    await it.client.delete(NodeMetric, "", "n0")
+    found = await it.problem()
+    assert (found.subject, found.message) == (
+        "LowNodeLoad",
+        "no node has a NodeMetric younger than 180 s: nothing is balanced",
+    )
+
+
+async def test_nodes_and_profiles_that_lead_to_no_eviction_are_found(
+    it: Clinic, tmp_path: Path, descheduled: dict[str, Any]
+) -> None:
+    [profile] = descheduled["profiles"]
+    descheduled |= {"dryRun": True}
+    profile["nodeSelector"] = {"matchLabels": {"no": "node"}}
+    profile["plugins"].pop("balance")
+    profile["plugins"]["deschedule"] = {"disabled": [{"name": "*"}]}
+    written(it, tmp_path, descheduled)
+    assert await about_descheduling(it) == [
+        ("note", "dryRun", "is set: rounds are recorded, and nothing is evicted"),
+        ("ok", "nodes", "2 of 2 are ready and selected"),
+        ("warning", "busy", "its nodeSelector matches no ready node"),
+        ("warning", "busy", "has no Deschedule or Balance plugin: it evicts nothing"),
+    ]
+    descheduled["nodeSelector"] = {"matchLabels": {"no": "node"}}
+    written(it, tmp_path, descheduled)
+    assert (await it.problem()).message == (
+        "0 of 2 are ready and selected: rounds do nothing with fewer than two"
+    )
+
+
+async def test_the_evictors_rights_are_reviewed(
+    it: Clinic, tmp_path: Path, descheduled: dict[str, Any]
+) -> None:
+    written(it, tmp_path, descheduled)
+    it.denied.add("create pods")
+    assert "create pods/eviction" in {found.subject for found in await it.problems()}
+
+
 async def test_the_qos_manager_needs_definitions_and_rights_only(it: Clinic) -> None:
     it.parts = (Part.AGENT,)
     assert await it.problems() == []

@@ -6,17 +6,20 @@ tighter thresholds than the whole node. Source: Koordinator, `pkg/descheduler/fr
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from koordpy.api import label_selector
 from koordpy.api.core import Node, Pod
-from koordpy.api.needs import Needs
+from koordpy.api.koordinator import NodeMetric
+from koordpy.api.meta import parse_time
+from koordpy.api.needs import Lack, Needs
 from koordpy.descheduling.interface import SUCCESS, BalancePlugin, EvictOptions, Handle, Status
 from koordpy.descheduling.toolkit import pods as pod_filters
 from koordpy.descheduling.toolkit import usage_score
 from koordpy.descheduling.toolkit.node_fit import NodeFit
+from koordpy.descheduling.toolkit.nodes import is_ready
 from koordpy.descheduling.toolkit.pace import Pace
 
 from . import balancing, thresholds
@@ -70,6 +73,32 @@ class LowNodeLoad(BalancePlugin):
             return False
 
         return recorded
+
+    def lacks(self) -> Iterable[Lack]:
+        """Return which ready nodes have no NodeMetric that is fresh enough: their usage is unknown."""
+        expiration = timedelta(seconds=self.args.node_metric_expiration_seconds)
+        metrics, now = self.handle.cluster.store(NodeMetric), self.handle.clock.now()
+        wanted = [node.metadata.name for node in self.handle.nodes() if is_ready(node)]
+        blind = []
+        for name in wanted:
+            metric = metrics.get("", name)
+            updated = None if metric is None else metric.status.update_time
+            if not updated or now - parse_time(updated) >= expiration:
+                blind.append(name)
+        if not blind:
+            return
+        fix = "run koordlet on these nodes, and see its log; kubectl get nodemetrics shows the last updates"
+        seconds = self.args.node_metric_expiration_seconds
+        if len(blind) == len(wanted):
+            what = f"no node has a NodeMetric younger than {seconds} s: nothing is balanced"
+            yield Lack(what, fix)
+        else:
+            what = (
+                f"{len(blind)} of {len(wanted)} nodes ({', '.join(blind[:3])}"
+                f"{', ...' if len(blind) > 3 else ''}) have no NodeMetric younger than {seconds} s: they are "
+                "neither relieved nor used as targets"
+            )
+            yield Lack(what, fix, is_problem=False)
 
     def _now(self) -> int:
         return (self.handle.clock.now() - _EPOCH) // timedelta(microseconds=1) * 1000
