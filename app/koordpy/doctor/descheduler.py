@@ -1,6 +1,7 @@
-"""Whether the descheduler can do what its configuration says: nodes, plugins, evictors.
+"""Whether the descheduler can do what its configuration says: nodes, profiles, what plugins lack.
 
-Rights, custom resource definitions and the Lease are examined with those of the other parts.
+Plugins that are not installed, rights, custom resource definitions and the Lease are examined with those of
+the other parts.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -42,8 +43,13 @@ async def check(installation: Installation) -> AsyncIterator[Finding]:
         yield finding
     installed = framework.installed()
     for profile in config.profiles:
-        for finding in _of_profile(profile, installed, settings.substitute_evictors):
-            yield finding
+        sets = profile.plugins
+        if sets is None or not (sets.deschedule.names or sets.balance.names):
+            yield AREA.warning(
+                profile.name,
+                "has no Deschedule or Balance plugin: it evicts nothing",
+                "enable one, or remove it",
+            )
         async for finding in _of_plugins(installation, profile, installed):
             yield finding
 
@@ -64,24 +70,6 @@ def _of_nodes(config: DeschedulerConfiguration, listed: list[Node]) -> Iterator[
             yield AREA.warning(
                 profile.name, "its nodeSelector matches no ready node", "correct the profile's nodeSelector"
             )
-
-
-def _of_profile(
-    profile: Profile, installed: Catalogue[Plugin], substitutes: dict[str, str]
-) -> Iterator[Finding]:
-    sets = profile.plugins
-    if sets is None or not (sets.deschedule.names or sets.balance.names):
-        yield AREA.warning(
-            profile.name, "has no Deschedule or Balance plugin: it evicts nothing", "enable one, or remove it"
-        )
-        return
-    missing = [name for name in sets.evict.names if substitutes.get(name, name) not in installed]
-    if missing:
-        yield AREA.problem(
-            profile.name,
-            f"its evictor {missing[0]} is not installed: nothing is evicted",
-            "install it, or name another with worker.descheduler.substituteEvictors",
-        )
 
 
 async def _of_plugins(

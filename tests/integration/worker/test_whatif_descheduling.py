@@ -133,7 +133,12 @@ async def test_the_workers_own_rounds_and_metrics_are_not_affected(site: Site) -
         ("apiVersion: descheduler/v1alpha2\nkind: DeschedulerConfiguration\nodd: 1", {}, 400, "odd: unknown"),
         ("kind: Pod", {}, 400, "DeschedulerConfiguration"),
         (": [", {}, 400, ""),
-        (config(highThresholds={"cpu": 10}), {}, 400, "profiles[0]"),
+        (
+            config(highThresholds={"cpu": 10}),
+            {},
+            400,
+            "low percentage must be less than or equal to highThresholds",
+        ),
         ("#" * (65 << 10), {}, 413, "larger than"),
         (config(), {"rounds": 0}, 400, "rounds"),
         (config(), {"round": 1}, 400, "got parameter 'round', expected rounds"),
