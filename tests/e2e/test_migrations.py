@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from koordpy.api.core import Deployment, Node, Pod, PodDisruptionBudget
+from koordpy.api.core import Deployment, Event, Node, Pod, PodDisruptionBudget
 from koordpy.api.pod_migration_job import PodMigrationJob
 from koordpy.api.reservation import Reservation
 from koordpy.api.scheme import resource_of
@@ -287,6 +287,12 @@ async def story(installation: Installation, folder: Path) -> None:
         # of the other times out.
         assert phases["Succeeded"] >= APPS, phases
         assert budgets.fewest >= MIN_AVAILABLE
+        events = {
+            (event.regarding.kind, event.reason, event.action) for event in await client.list_all(Event)
+        }
+        steps = ("ReservationCreated", "ReservationScheduled", "Evicting", "EvictComplete", "Complete")
+        assert {("PodMigrationJob", step, "Migrating") for step in steps} <= events
+        assert ("Pod", "Descheduled", "Migrating") in events
     finally:
         for process in workers:
             process.kill()
