@@ -43,6 +43,10 @@ class Index(Generic[T]):
         """Return the objects with a value."""
         return list(self._objects.get(value, {}).values())
 
+    def __contains__(self, value: object) -> bool:
+        """Return whether any object has a value."""
+        return value in self._objects
+
     def add(self, key: str, obj: T) -> None:
         """Add an object (the store calls this)."""
         for value in self._values_of(obj):

@@ -133,10 +133,12 @@ class ControllerFinder:
 
     def unavailable_pods(self, workload: Workload, namespace: str) -> set[str]:
         """Return the workload's pods that are not both active and ready, as `namespace/name`."""
+        index = self._unavailable
         return {
             pod.metadata.key
             for uid in workload.owner_uids
-            for pod in self._unavailable.get(uid)
+            if uid in index
+            for pod in index.get(uid)
             if pod.metadata.namespace == namespace
         }
 

@@ -18,7 +18,7 @@ from .args import RESERVATION_FIRST, EvictionGate, MigrationControllerArgs
 from .evictor_filter import constraints
 from .job_table import JobTable
 from .jobs import MigrationJobs
-from .limit import limit_of
+from .limit import WorkloadLimit
 
 
 @dataclass(frozen=True)
@@ -50,25 +50,27 @@ class MigrationFilters:
                     "maxMigratingGlobally",
                     args.max_migrating_globally,
                     JobTable.others,
-                    "pods are being migrated",
+                    "",
                 ),
                 (
                     EvictionGate.MAX_MIGRATING_PER_NODE,
                     "maxMigratingPerNode",
                     args.max_migrating_per_node,
                     JobTable.other_pods_on_node,
-                    "pods of its node are being migrated",
+                    " on its node",
                 ),
                 (
                     EvictionGate.MAX_MIGRATING_PER_NAMESPACE,
                     "maxMigratingPerNamespace",
                     args.max_migrating_per_namespace,
                     JobTable.others_in_namespace,
-                    "pods of its namespace are being migrated",
+                    " in its namespace",
                 ),
             )
             if gate not in skipped and most is not None and most > 0
         ]
+        self._most_migrating = WorkloadLimit(args.max_migrating_per_workload)
+        self._most_unavailable = WorkloadLimit(args.max_unavailable_per_workload)
         self._limits_migrating = EvictionGate.MAX_MIGRATING_PER_WORKLOAD not in skipped
         self._limits_unavailable = EvictionGate.MAX_UNAVAILABLE_PER_WORKLOAD not in skipped
 
@@ -87,7 +89,11 @@ class MigrationFilters:
         """Refuse a pod that must never be migrated."""
         if evictability.is_asked_for(pod):
             return None
-        return next((reason for check in self._constraints if (reason := check(pod)) is not None), None)
+        for check in self._constraints:
+            reason = check(pod)
+            if reason is not None:
+                return reason
+        return None
 
     def retryable(self, pod: Pod, *, arbitrating: bool = False) -> str | None:
         """Refuse a pod where a limit of concurrent migrations is reached.
@@ -102,7 +108,7 @@ class MigrationFilters:
                 continue
             count = limit.count(jobs, pod)
             if count >= limit.most:
-                return f"{count} {limit.where}, {limit.field} is {limit.most}"
+                return f"{limit.field}={limit.most} is reached{limit.where}: {count} migrating"
         return self._per_workload(pod, jobs)
 
     def reason_against(self, pod: Pod) -> str | None:
@@ -115,18 +121,18 @@ class MigrationFilters:
 
     def _expected_replicas(self, pod: Pod) -> str | None:
         """Protect workloads that a single migration would affect as a whole."""
-        if pod.metadata.controller is None:
+        owner = pod.metadata.controller
+        if owner is None:
             return None
         try:
-            workload = self._finder.workload_of(pod)
+            workload = self._finder.find(owner, pod.metadata.namespace)
             replicas = 0 if workload is None else workload.replicas
-            migrating = limit_of(replicas, self.args.max_migrating_per_workload)
-            unavailable = limit_of(replicas, self.args.max_unavailable_per_workload)
+            migrating = self._most_migrating(replicas)
+            unavailable = self._most_unavailable(replicas)
         except ValueError as error:
             return _unknown_size(error)
         if self.args.skip_check_expected_replicas or replicas not in (1, migrating, unavailable):
             return None
-        owner = pod.metadata.controller
         return (
             f"{owner.kind} {owner.name} expects {replicas} replicas, of which {migrating} may be migrating "
             f"and {unavailable} unavailable: none would be left"
@@ -136,22 +142,21 @@ class MigrationFilters:
         owner = pod.metadata.controller
         if owner is None or not (self._limits_migrating or self._limits_unavailable):
             return None
-        args = self.args
         most_migrating = most_unavailable = 0
         try:
-            workload = self._finder.workload_of(pod)
+            workload = self._finder.find(owner, pod.metadata.namespace)
             replicas = 0 if workload is None else workload.replicas
             if self._limits_migrating:
-                most_migrating = limit_of(replicas, args.max_migrating_per_workload)
+                most_migrating = self._most_migrating(replicas)
             if self._limits_unavailable:
-                most_unavailable = limit_of(replicas, args.max_unavailable_per_workload)
+                most_unavailable = self._most_unavailable(replicas)
         except ValueError as error:
             return _unknown_size(error)
         migrating = jobs.other_pods_of_owner(pod, owner.uid)
         if self._limits_migrating and migrating and len(migrating) >= most_migrating:
             return (
-                f"{len(migrating)} pods of {owner.kind} {owner.name} are being migrated, "
-                f"maxMigratingPerWorkload is {most_migrating} of {replicas}"
+                f"maxMigratingPerWorkload={most_migrating} of {replicas} is reached by {owner.kind} "
+                f"{owner.name}: {len(migrating)} migrating"
             )
         if not self._limits_unavailable:
             return None
@@ -160,8 +165,8 @@ class MigrationFilters:
             unavailable |= self._finder.unavailable_pods(workload, pod.metadata.namespace)
         if len(unavailable) >= most_unavailable:
             return (
-                f"{len(unavailable)} pods of {owner.kind} {owner.name} are unavailable or being migrated, "
-                f"maxUnavailablePerWorkload is {most_unavailable} of {replicas}"
+                f"maxUnavailablePerWorkload={most_unavailable} of {replicas} is reached by {owner.kind} "
+                f"{owner.name}: {len(unavailable)} unavailable or migrating"
             )
         return None
 

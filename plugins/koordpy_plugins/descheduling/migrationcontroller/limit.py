@@ -3,7 +3,28 @@
 Source: Koordinator, `pkg/descheduler/controllers/migration/util/util.go` (`GetMaxUnavailable`).
 """
 
+from typing import Final
+
 from koordpy.api import int_or_string
+
+_KEPT: Final = 1024
+
+
+class WorkloadLimit:
+    """The limit for each number of replicas; see `limit_of`."""
+
+    def __init__(self, value: int | str | None) -> None:
+        self._value = value
+        self._limits: dict[int, int] = {}
+
+    def __call__(self, replicas: int) -> int:
+        """Return the limit. Raises ValueError for text that is not a percentage."""
+        known = self._limits.get(replicas)
+        if known is None:
+            if len(self._limits) >= _KEPT:
+                self._limits.clear()
+            known = self._limits[replicas] = limit_of(replicas, self._value)
+        return known
 
 
 def limit_of(replicas: int, value: int | str | None) -> int:

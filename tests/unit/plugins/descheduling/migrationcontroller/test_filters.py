@@ -1,0 +1,126 @@
+"""Which pods may be migrated, in words; the results are compared with Koordinator's in tests/parity."""
+
+from typing import Any
+
+import pytest
+
+from koordpy.api.core import PriorityClass
+from koordpy.api.meta import ObjectMeta
+from koordpy.api.pod_migration_job import PodMigrationJob
+
+from .migrations import Migrations, pod, replica_set
+
+EVICT = {"descheduler.alpha.kubernetes.io/evict": ""}
+
+
+def reason(migrations: Migrations, name: str = "a") -> str | None:
+    found = migrations.cluster.store(type(pod("x"))).get("default", name)
+    assert found is not None
+    return migrations.plugin.reason_against(found)
+
+
+def test_a_pod_of_a_large_workload_may_be_migrated() -> None:
+    migrations = Migrations(replica_set(), pod("a"))
+    assert reason(migrations) is None
+    assert migrations.plugin.filter(pod("a"))
+
+
+async def test_a_pod_has_one_job_at_a_time_and_so_has_its_successor_of_the_same_name() -> None:
+    migrations = Migrations(replica_set(), pod("a"))
+    await migrations.job(pod("a"), phase="Running")
+    assert reason(migrations) == "a PodMigrationJob of it has not ended"
+    successor = pod("a")
+    successor.metadata.uid = "another"
+    assert not migrations.plugin.filter(successor)
+    await migrations.set_phase("job-a", "Succeeded")
+    await migrations.sync()
+    assert reason(migrations) is None
+
+
+def test_with_reservations_only_pods_of_the_listed_schedulers_are_migrated() -> None:
+    other = pod("a", spec={"schedulerName": "default-scheduler"})
+    migrations = Migrations(replica_set(), other)
+    assert reason(migrations) == (
+        "its scheduler default-scheduler is not one of schedulerNames koord-scheduler"
+    )
+    assert reason(Migrations(replica_set(), other, defaultJobMode="EvictDirectly")) is None
+
+
+@pytest.mark.parametrize(
+    ("replicas", "args", "refused"),
+    [
+        (1, {}, True),
+        (2, {}, False),
+        (5, {"maxMigratingPerWorkload": "100%"}, True),
+        (5, {"maxUnavailablePerWorkload": 7}, True),
+        (5, {"maxUnavailablePerWorkload": 7, "skipCheckExpectedReplicas": True}, False),
+        (1, {"skipEvictionGates": ["ExpectedReplicas"]}, False),
+    ],
+)
+def test_a_workload_that_one_migration_affects_as_a_whole_is_protected(
+    replicas: int, args: dict[str, Any], refused: bool
+) -> None:
+    found = reason(Migrations(replica_set(replicas=replicas), pod("a"), **args))
+    assert (found is not None and "none would be left" in found) is refused
+
+
+def test_a_workload_that_does_not_exist_has_no_replicas_to_spare() -> None:
+    assert "expects 0 replicas" in (reason(Migrations(pod("a"))) or "")
+
+
+async def test_limits_count_the_jobs_of_other_pods() -> None:
+    limits: dict[str, Any] = {
+        "maxMigratingGlobally": 3,
+        "maxMigratingPerNode": 2,
+        "maxMigratingPerNamespace": 3,
+    }
+    migrations = Migrations(
+        replica_set(replicas=100), replica_set("other", 100), pod("a"), **limits, maxMigratingPerWorkload=50
+    )
+    for index in range(4):
+        assert reason(migrations) is None or index >= 2
+        victim = pod(f"v{index}", on="n1" if index < 2 else "n2", owner="other")
+        migrations.apply(victim)
+        await migrations.job(victim)
+    assert reason(migrations) == "maxMigratingGlobally=3 is reached: 4 migrating"
+    migrations.cluster.store(PodMigrationJob).discard("job-v3")
+    migrations.cluster.store(PodMigrationJob).discard("job-v2")
+    assert reason(migrations) == "maxMigratingPerNode=2 is reached on its node: 2 migrating"
+    migrations.cluster.store(type(pod("x"))).discard("default/v0")
+    assert reason(migrations) is None
+
+
+async def test_unavailable_pods_of_a_workload_count_besides_migrating_ones() -> None:
+    migrations = Migrations(replica_set(replicas=10), pod("a"), pod("b"), pod("c", ready=False))
+    assert reason(migrations) is None
+    await migrations.job(pod("b"))
+    migrations.apply(pod("b"))
+    assert reason(migrations) == (
+        "maxUnavailablePerWorkload=2 of 10 is reached by ReplicaSet web: 2 unavailable or migrating"
+    )
+    migrations.apply(pod("c"))
+    assert reason(migrations) is None
+
+
+async def test_the_evict_annotation_overrides_all_but_the_first_two_checks() -> None:
+    asked = pod("a", owner="", annotations=EVICT)
+    migrations = Migrations(asked, maxMigratingGlobally=1)
+    other = pod("b")
+    migrations.apply(other)
+    await migrations.job(other)
+    assert reason(migrations) is None
+    await migrations.job(asked)
+    assert reason(migrations) == "a PodMigrationJob of it has not ended"
+
+
+def test_the_name_of_a_priority_threshold_counts() -> None:
+    important = pod("a", priority=100)
+    migrations = Migrations(replica_set(), important, priorityThreshold={"name": "high"})
+    assert reason(migrations) == "PriorityClass high of priorityThreshold does not exist"
+    migrations.apply(PriorityClass(metadata=ObjectMeta(name="high"), value=100))
+    assert reason(migrations) == "its priority 100 is not below the threshold 100"
+
+
+def test_a_limit_that_is_no_percentage_is_named() -> None:
+    with pytest.raises(ValueError, match="maxMigratingPerWorkload"):
+        Migrations(maxMigratingPerWorkload="many")
