@@ -20,7 +20,7 @@ async def fill(copy: Cluster, live: Cluster, client: Client | None) -> list[str]
     """Fill all stores that `copy` was asked for from those of `live`; return the kinds that are missing.
 
     A type that `live` does not have is listed by `client`; without one, or if the API server does not serve
-    the type, it stays empty. Raises ApiError, ConnectionFailed.
+    the type, it stays empty; optional types are not missed. Raises ApiError, ConnectionFailed.
     """
     known = {store.type: store for store in live.stores}
     missing: list[str] = []
@@ -35,7 +35,8 @@ async def fill(copy: Cluster, live: Cluster, client: Client | None) -> list[str]
         try:
             listed = await client.list_all(store.type)
         except NotFound:
-            missing.append(store.type.__name__)
+            if not store.optional:
+                missing.append(store.type.__name__)
             continue
         await _put(store, [live.transformed(each) for each in listed])
     return missing

@@ -37,6 +37,11 @@ def config(evictor: str = "DefaultEvictor", profile: dict[str, Any] | None = Non
     only.update(profile or {})
     only["plugins"]["evict"]["enabled"] = only["plugins"]["filter"]["enabled"] = [{"name": evictor}]
     only["pluginConfig"][0]["args"].update(args)
+    if evictor == "MigrationController":
+        # The pods' ReplicaSet does not exist.
+        gates = ["ExpectedReplicas", "MaxUnavailablePerWorkload", "MaxMigratingPerWorkload"]
+        migration = {"schedulerNames": ["default-scheduler"], "skipEvictionGates": gates}
+        only["pluginConfig"].append({"name": evictor, "args": migration})
     return yaml.safe_dump(document)
 
 
