@@ -132,6 +132,10 @@ class Evictions:
         """Know only from the job."""
         return False
 
+    async def failure(self, job: PodMigrationJob, pod: Pod) -> str | None:
+        """No pod refuses."""
+        return None
+
     async def evict(self, job: PodMigrationJob, pod: Pod, options: Mapping[str, Any] | None) -> None:
         """Evict a pod."""
         call = {"pod": pod.metadata.key, "uid": pod.metadata.uid, "ok": not self.fails}

@@ -73,6 +73,17 @@ class EvictionRequests:
             return False
         return True
 
+    async def failure(self, job: PodMigrationJob, pod: Pod) -> str | None:
+        """Return why a job's request is not processed any more although the pod runs, None if it is."""
+        try:
+            document = await self._client.get_raw(RESOURCE, pod.metadata.namespace, job.metadata.uid)
+        except NotFound:
+            return None
+        for item in (document.get("status") or {}).get("conditions") or ():
+            if item.get("type") == "Failed" and item.get("status") == "True":
+                return str(item.get("message") or item.get("reason") or "the EvictionRequest has failed")
+        return None
+
     async def withdraw(self, job: PodMigrationJob) -> None:
         """Withdraw the request of a job, if it has one."""
         reference = job.spec.pod_ref

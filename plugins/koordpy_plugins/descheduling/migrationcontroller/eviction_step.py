@@ -42,6 +42,10 @@ class Evictor(Protocol):
         """Return whether the pod itself shows that it was to be evicted."""
         ...
 
+    async def failure(self, job: PodMigrationJob, pod: Pod) -> str | None:
+        """Return why a pod that was asked to leave will not, None if it may."""
+        ...
+
     async def evict(self, job: PodMigrationJob, pod: Pod, options: Mapping[str, Any] | None) -> None:
         """Evict a pod, or begin to. Raises EvictionFailed."""
         ...
@@ -94,7 +98,11 @@ class EvictionStep:
         if pod is None or self._is_successor(progress, pod):
             return await self._gone(progress)
         if eviction is not None and eviction.reason == pmj.REASON_EVICTING:
-            return _WAITS
+            failure = await self._evictor.failure(progress.job, pod)
+            if failure is None or pod.metadata.deletion_timestamp is not None:
+                return _WAITS
+            await progress.fail(pmj.REASON_FAILED_EVICT, failure)
+            return _ENDED
         if await self.fail_if_bound_by_another(progress, None):
             return _ENDED
         if not self._is_under_way(progress, pod):

@@ -108,6 +108,15 @@ class PodEvictions:
             and ANNOTATION_SOFT_EVICTION in pod.metadata.annotations
         )
 
+    async def failure(self, job: PodMigrationJob, pod: Pod) -> str | None:
+        """Return why a pod that was asked to leave will not, None if it may: only an EvictionRequest says so.
+
+        Raises ApiError, ConnectionFailed.
+        """
+        if self._requests is None or self.policy(job, pod) is not Policy.EVICTION_REQUEST:
+            return None
+        return await self._requests.failure(job, pod)
+
     async def evict(self, job: PodMigrationJob, pod: Pod, options: DeleteOptions | None) -> None:
         """Evict a pod, or begin to. Raises EvictionFailed."""
         trigger, reason = trigger_and_reason(job)

@@ -48,7 +48,7 @@ class MigrationController(EvictPlugin, FilterPlugin):
         later=(Reservation,),
         elsewhere=(
             "`get` on the `scale` subresource of other workloads whose pods are to be migrated",
-            f"with the gate `{EVICTION_REQUESTS}`: `create` and `delete` on "
+            f"with the gate `{EVICTION_REQUESTS}`: `create`, `delete` and `get` on "
             "`evictionrequests.lifecycle.k8s.io`",
         ),
     )

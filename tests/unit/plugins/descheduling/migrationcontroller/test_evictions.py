@@ -6,12 +6,18 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client import REGISTRY
 
-from koordpy.api.core import Event, Pod, PodDisruptionBudget
+from koordpy.api.core import Event, ObjectReference, Pod, PodDisruptionBudget
 from koordpy.api.meta import ObjectMeta
-from koordpy.api.pod_migration_job import ANNOTATION_SOFT_EVICTION, LABEL_EVICT_POLICY, PodMigrationJob
+from koordpy.api.pod_migration_job import (
+    ANNOTATION_SOFT_EVICTION,
+    LABEL_EVICT_POLICY,
+    PodMigrationJob,
+    PodMigrationJobSpec,
+)
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import JSON
@@ -21,7 +27,7 @@ from koordpy.lib.clock import FakeClock
 from koordpy.lib.http1 import Response
 from koordpy.lib.token_bucket import TokenBucket
 from koordpy.simulation.inprocess import ServerChannel
-from koordpy_plugins.descheduling.migrationcontroller.eviction_requests import EvictionRequests
+from koordpy_plugins.descheduling.migrationcontroller.eviction_requests import RESOURCE, EvictionRequests
 from koordpy_plugins.descheduling.migrationcontroller.evictions import (
     EvictionFailed,
     PodEvictions,
@@ -272,6 +278,22 @@ async def test_an_eviction_request_asks_once_for_that_very_pod_and_can_be_withdr
     assert body["metadata"]["name"] == job().metadata.uid
     assert [owner["uid"] for owner in body["metadata"]["ownerReferences"]] == [job().metadata.uid]
     assert (await it.client.get(Pod, "default", "p")).metadata.deletion_timestamp is None
+
+
+async def test_an_eviction_request_that_failed_says_why_and_a_withdrawn_one_nothing() -> None:
+    it = Scene(Policy.EVICTION_REQUEST, requests=True)
+    pod = await it.run()
+    await it.evictions.evict(job(), pod, None)
+    assert await it.evictions.failure(job(), pod) is None
+    failed = {"type": "Failed", "status": "True", "reason": "NoResponder", "message": "no responder is left"}
+    patch = {"status": {"conditions": [{"type": "TargetEvicted", "status": "False"}, failed]}}
+    await it.client.patch_raw(RESOURCE, "default", job().metadata.uid, patch)
+    assert await it.evictions.failure(job(), pod) == "no responder is left"
+    reference = ObjectReference(namespace="default", name="p")
+    done = msgspec.structs.replace(job(), spec=PodMigrationJobSpec(pod_ref=reference))
+    for _ in range(2):
+        await EvictionRequests(it.client).withdraw(done)
+    assert await it.evictions.failure(job(), pod) is None
 
 
 async def test_where_eviction_requests_are_not_served_the_pod_is_evicted() -> None:

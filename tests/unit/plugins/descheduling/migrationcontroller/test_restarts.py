@@ -30,8 +30,9 @@ class Evictions:
 
     def __init__(self) -> None:
         self.uids: list[str] = []
-        self.failure: EvictionFailed | None = None
+        self.fails: EvictionFailed | None = None
         self.asked = False
+        self.refusal: str | None = None
 
     def admit(self) -> None:
         """Allow any number."""
@@ -40,11 +41,15 @@ class Evictions:
         """Whether the pod shows that it was asked to leave."""
         return self.asked
 
+    async def failure(self, job: PodMigrationJob, pod: Pod) -> str | None:
+        """Whether the pod refuses to leave."""
+        return self.refusal
+
     async def evict(self, job: PodMigrationJob, pod: Pod, options: Mapping[str, Any] | None) -> None:
         """Keep the pod, or fail."""
         self.uids.append(pod.metadata.uid)
-        if self.failure is not None:
-            raise self.failure
+        if self.fails is not None:
+            raise self.fails
 
 
 class Scene:
@@ -110,7 +115,7 @@ async def test_a_pod_is_noted_on_the_job_before_its_eviction() -> None:
     it = Scene()
     uid = await it.pod()
     await it.job(uid, {})
-    it.evictions.failure = EvictionFailed("killed", certain=False)
+    it.evictions.fails = EvictionFailed("killed", certain=False)
     with pytest.raises(ReconcileError, match="killed"):
         await it.go_on()
     found = await it.client.get(PodMigrationJob, "", "j")
@@ -182,7 +187,7 @@ async def test_a_pod_whose_eviction_was_refused_and_that_goes_by_itself_is_missi
     it = Scene()
     uid = await it.pod()
     await it.job(uid, {})
-    it.evictions.failure = EvictionFailed("refused")
+    it.evictions.fails = EvictionFailed("refused")
     with pytest.raises(ReconcileError):
         await it.go_on()
     await gone(it)
@@ -193,7 +198,7 @@ async def test_an_eviction_without_an_answer_is_repeated_only_if_the_pod_runs_on
     it = Scene()
     uid = await it.pod()
     await it.job(uid, {})
-    it.evictions.failure = EvictionFailed("no answer", certain=False)
+    it.evictions.fails = EvictionFailed("no answer", certain=False)
     with pytest.raises(ReconcileError):
         await it.go_on()
     await gone(it)
@@ -245,3 +250,24 @@ async def test_a_job_of_another_controller_is_left_alone(by: Any, evicted: bool)
     await it.job(uid, {"koordinator.sh/job-created-by": by} if by else {})
     await it.go_on()
     assert bool(it.evictions.uids) is evicted
+
+
+async def test_a_job_whose_pod_refuses_to_leave_fails_unless_the_pod_ends() -> None:
+    it = Scene()
+    uid = await it.pod()
+    await it.job(uid, {})
+    assert (await it.go_on()).status.phase == "Running"
+    it.evictions.refusal = "no responder could evict it"
+    found = await it.go_on()
+    assert (found.status.phase, found.status.reason) == ("Failed", "FailedEvict")
+    assert found.status.message == "no responder could evict it"
+
+
+async def test_a_pod_that_ends_after_a_refusal_is_waited_for() -> None:
+    it = Scene()
+    uid = await it.pod()
+    await it.job(uid, {})
+    await it.go_on()
+    it.evictions.refusal = "no responder could evict it"
+    await it.client.delete(Pod, "default", "p", grace_period_seconds=30)
+    assert (await it.go_on()).status.phase == "Running"
