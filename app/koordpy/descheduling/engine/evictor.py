@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from koordpy.api.core import Pod
-from koordpy.descheduling.explain.candidates import NotEvicted
 from koordpy.descheduling.explain.decisions import Decisions, EvictionDecision, Outcome
 from koordpy.descheduling.interface import EvictOptions, EvictPlugin, FilterPlugin, Refusal
 from koordpy.descheduling.metrics import PODS_EVICTED
@@ -139,9 +138,7 @@ class PluginEvictor:
         refusing = self.proxy.refusing(pod)
         if refusing is None:
             return True
-        self.proxy.decisions.not_evicting(
-            (pod,), NotEvicted.FILTERED, refusing.name, lambda: refusing.reason_against(pod) or ""
-        )
+        self.proxy.decisions.filtered(pod, refusing.name, refusing.reason_against)
         return False
 
     def reason_against(self, pod: Pod) -> str | None:
@@ -153,9 +150,7 @@ class PluginEvictor:
         refusing = self.proxy.refusing_now(pod)
         if refusing is None:
             return True
-        self.proxy.decisions.not_evicting(
-            (pod,), NotEvicted.FILTERED, refusing.name, lambda: refusing.reason_against_now(pod)
-        )
+        self.proxy.decisions.filtered(pod, refusing.name, refusing.reason_against_now)
         return False
 
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:
@@ -166,4 +161,4 @@ class PluginEvictor:
 
     def skipped(self, pods: Sequence[Pod], reason: str | Callable[[], str]) -> None:
         """Record candidates that the plugin decided not to evict."""
-        self.proxy.decisions.not_evicting(pods, NotEvicted.SKIPPED, self.plugin_name, reason)
+        self.proxy.decisions.skipped(pods, self.plugin_name, reason)

@@ -4,7 +4,6 @@ A run over a large cluster passes over 100,000 pods and more: counting one costs
 reason costs as much as the decision did. What the filters say about any other pod can be asked at any time.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Final
@@ -53,45 +52,60 @@ class NotEvictedCount(OutputModel):
 
 
 class Candidates:
-    """The candidates of one run that were not tried."""
+    """The candidates of one run that were not tried.
+
+    The pods must live as long as the run does. Enum members are no keys here: hashing one costs more than all
+    the rest.
+    """
 
     def __init__(self) -> None:
         self.named: list[Candidate] = []
-        self._known: set[str] = set()
-        self._counts: Counter[tuple[NotEvicted, str]] = Counter()
-        self._by_node: Counter[str] = Counter()
+        self._known: set[int] = set()
+        """The identities of the pods."""
+        self._filtered: dict[str, int] = {}
+        self._skipped: dict[str, int] = {}
+        self._by_node: dict[str, int] = {}
 
-    def add(self, pods: Sequence[Pod], outcome: NotEvicted, by: str, reason: Reason) -> None:
-        """Record pods for one reason. A pod that is known already keeps its first reason."""
-        known = self._known
-        if len(self.named) >= MOST_NAMED:
-            before = len(known)
-            known.update(pod.metadata.uid or pod.metadata.key for pod in pods)
-            self._counts[outcome, by] += len(known) - before
+    def filtered(self, pod: Pod, by: str, reason: Callable[[Pod], str | None]) -> None:
+        """Record a pod that a filter plugin refuses; `reason` is asked only if the pod is named."""
+        known, identity = self._known, id(pod)
+        if identity in known:
             return
-        for pod in pods:
-            identity = pod.metadata.uid or pod.metadata.key
-            if identity in known:
-                continue
-            known.add(identity)
-            self._counts[outcome, by] += 1
-            node = pod.spec.node_name
-            if len(self.named) < MOST_NAMED and self._by_node[node] < MOST_NAMED_PER_NODE:
-                self._by_node[node] += 1
-                text = reason if isinstance(reason, str) else reason()
-                self.named.append(
-                    Candidate(
-                        pod=pod.metadata.key,
-                        node=node,
-                        outcome=outcome,
-                        by=by,
-                        reason=text[:LONGEST_REASON],
-                    )
-                )
+        known.add(identity)
+        self._filtered[by] = self._filtered.get(by, 0) + 1
+        if len(self.named) < MOST_NAMED:
+            self._name(pod, NotEvicted.FILTERED, by, lambda: reason(pod) or "")
+
+    def skipped(self, pods: Sequence[Pod], by: str, reason: Reason) -> None:
+        """Record pods that a plugin does not want; one that is known already keeps its first reason."""
+        known, before = self._known, len(self._known)
+        if len(self.named) < MOST_NAMED:
+            for pod in pods:
+                if id(pod) not in known:
+                    self._name(pod, NotEvicted.SKIPPED, by, reason)
+                    if len(self.named) >= MOST_NAMED:
+                        break
+        known.update(map(id, pods))
+        self._skipped[by] = self._skipped.get(by, 0) + len(known) - before
+
+    def _name(self, pod: Pod, outcome: NotEvicted, by: str, reason: Reason) -> None:
+        node = pod.spec.node_name
+        already = self._by_node.get(node, 0)
+        if already >= MOST_NAMED_PER_NODE:
+            return
+        self._by_node[node] = already + 1
+        text = reason if isinstance(reason, str) else reason()
+        self.named.append(
+            Candidate(pod=pod.metadata.key, node=node, outcome=outcome, by=by, reason=text[:LONGEST_REASON])
+        )
 
     def counts(self) -> list[NotEvictedCount]:
         """Return the counts, largest first."""
-        return [
+        both = ((NotEvicted.FILTERED, self._filtered), (NotEvicted.SKIPPED, self._skipped))
+        found = [
             NotEvictedCount(outcome=outcome, by=by, pods=pods)
-            for (outcome, by), pods in self._counts.most_common()
+            for outcome, counts in both
+            for by, pods in counts.items()
+            if pods
         ]
+        return sorted(found, key=lambda count: -count.pods)

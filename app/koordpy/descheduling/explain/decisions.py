@@ -6,7 +6,7 @@ bounded in bytes.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,7 +21,7 @@ from koordpy.api.output_model import OutputModel
 from koordpy.descheduling.report import Report, held_bytes
 from koordpy.lib.byte_budget import ByteBudget
 
-from .candidates import LONGEST_REASON, Candidate, Candidates, NotEvicted, NotEvictedCount, Reason
+from .candidates import LONGEST_REASON, Candidate, Candidates, NotEvictedCount, Reason
 
 KEPT_ROUNDS = 20
 
@@ -217,7 +217,12 @@ class Decisions:
             )
             run.record.evictions.append(decision)
 
-    def not_evicting(self, pods: Sequence[Pod], outcome: NotEvicted, by: str, reason: Reason) -> None:
+    def filtered(self, pod: Pod, by: str, reason: Callable[[Pod], str | None]) -> None:
+        """Record a candidate of the running plugin that a filter plugin refuses; dropped outside a run."""
+        if (run := self._run.get()) is not None:
+            run.candidates.filtered(pod, by, reason)
+
+    def skipped(self, pods: Sequence[Pod], by: str, reason: Reason) -> None:
         """Record candidates that the running plugin does not try to evict; dropped outside a run."""
         if (run := self._run.get()) is not None:
-            run.candidates.add(pods, outcome, by, reason)
+            run.candidates.skipped(pods, by, reason)

@@ -6,7 +6,6 @@ from pydantic import BaseModel
 
 from koordpy.api.core import Pod, PodSpec
 from koordpy.api.meta import ObjectMeta
-from koordpy.descheduling.explain.candidates import NotEvicted
 from koordpy.descheduling.explain.decisions import (
     MOST_ATTEMPTS,
     Decisions,
@@ -83,7 +82,7 @@ def test_nothing_is_recorded_outside_a_run() -> None:
     decisions = Decisions()
     current = record(decisions)
     pod = Pod(metadata=ObjectMeta(namespace="a", name="p"), spec=PodSpec(node_name="n1"))
-    decisions.not_evicting((pod,), NotEvicted.SKIPPED, "P", "r")
+    decisions.skipped((pod,), "P", "r")
     decisions.evicting(attempt("p"))
     assert current.runs[0].not_evicted == []
     assert current.evictions == []
