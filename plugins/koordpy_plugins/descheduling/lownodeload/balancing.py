@@ -114,6 +114,7 @@ async def _relieve(
 ) -> None:
     usage, high = node.live(sources.prod)
     for position, pod in enumerate(pods):
+        await policy.pace.keep()
         if not is_over(usage, high):
             policy.recovered(node, sources.prod)
             policy.skipped(pods[position:], f"{node.name} is no longer overutilized without those evicted")

@@ -13,12 +13,15 @@ from koordpy.api.extension import BATCH_CPU, BATCH_MEMORY
 from koordpy.api.meta import ResourceList
 from koordpy.api.resources import pod_limit_vector, pod_request_vector
 from koordpy.lib import int64
+from koordpy.lib.bounded_lru import BoundedLru
 from koordpy.lib.last_answer import LastAnswer
 
 from . import annotations
 from .settings import LoadSettings
 
 Vector = list[int]
+
+OBJECTS_BYTES = 4 << 20
 
 DEFAULT_MILLI_CPU = 250
 DEFAULT_MEMORY = 200 * 1024 * 1024
@@ -40,10 +43,20 @@ class Estimator:
         self._custom = settings.allow_customize_estimation
         self.of_pod = LastAnswer(self._of_pod, surely_same).of
         """Estimate a pod's usage (r,), which must not be changed; cached for the pods of a workload."""
+        self._of_objects: BoundedLru[int, tuple[Pod, Vector]]
+        self._of_objects = BoundedLru("load_estimates", OBJECTS_BYTES)
 
     def vector(self, amounts: ResourceList) -> Vector:
         """Convert a resource list to a vector; missing resources are 0. Raises QuantityError."""
         return [quantity.resource_value(name, amounts[name]) if name in amounts else 0 for name in self.names]
+
+    def of_object(self, pod: Pod) -> Vector:
+        """Estimate a pod that is passed again and again as the same object, among different ones."""
+        known = self._of_objects.get(id(pod))
+        if known is None:
+            known = pod, self._of_pod(pod)  # the pod is kept, so that its id is not reused
+            self._of_objects.put(id(pod), known, 4_000)
+        return known[1]
 
     def _of_pod(self, pod: Pod) -> Vector:
         """Return a percentage of the larger of request and limit, at most the limit."""

@@ -108,7 +108,7 @@ class LoadAwareScheduling(
             if row is not None:
                 for other in pods:
                     same = surely_same(pod, other)
-                    added[row] += estimate if same else np.array(self.estimator.of_pod(other), np.int64)
+                    added[row] += estimate if same else np.array(self.estimator.of_object(other), np.int64)
         return added[nodes.rows]
 
     # --- filter ----------------------------------------------------------------------------------

@@ -148,7 +148,9 @@ def test_pods_are_estimated_by_a_share_of_what_they_ask_for(
     cpu: str, memory: str, factors: dict[str, int], expected: list[int]
 ) -> None:
     args = LoadAwareSchedulingArgs.model_validate({"estimatedScalingFactors": factors})
-    assert Estimator(LoadSettings.of(args)).of_pod(pod(cpu, memory)) == expected
+    estimator, asking = Estimator(LoadSettings.of(args)), pod(cpu, memory)
+    assert estimator.of_pod(asking) == expected
+    assert estimator.of_object(asking) == estimator.of_object(asking) == expected
 
 
 @pytest.mark.parametrize(
