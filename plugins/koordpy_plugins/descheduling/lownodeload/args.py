@@ -63,6 +63,8 @@ class LowNodeLoadArgs(PluginArgs):
     node_selector: Selector | None = None
     pod_selectors: list[PodSelector] = []
     node_fit: bool = True
+    prefer_size_fit: bool | None = None
+    """Prefer the smallest pod that removes the excess of its node alone. Not an argument of Koordinator's."""
     use_deviation_thresholds: bool = False
     low_thresholds: Percentages | None = None
     high_thresholds: Percentages | None = None

@@ -15,6 +15,7 @@ from koordpy.descheduling.toolkit.node_fit import NodeFit
 from koordpy.descheduling.toolkit.pace import Pace
 
 from .classification import is_over
+from .size_fit import preferring_fit, size_fit
 from .targets import Targets
 from .thresholds import Thresholds
 from .totals import Amounts
@@ -46,6 +47,8 @@ class Policy:
     skipped: Callable[[Sequence[Pod], str | Callable[[], str]], None]
     """Record pods that are not evicted for a reason other than the filter's."""
     pace: Pace
+    prefers_size_fit: bool = False
+    """Whether pods that remove the excess of their node alone come first (see `size_fit`)."""
 
 
 def budget(resources: Iterable[str], targets: Iterable[NodeUsage], prod: bool) -> Amounts:
@@ -98,15 +101,14 @@ def in_eviction_order(pods: Sequence[Pod], node: NodeUsage, prod: bool, policy: 
     }
     weights = {name: policy.weights.get(name, 0) for name in exceeding}
 
-    def score(pod: Pod) -> float | None:
-        used = node.pod_usage.get(pod.metadata.key)
-        if used is None:
-            return None
-        return usage_score.pod_score(
-            {name: counted(name, amount) for name, amount in used.items()}, exceeding, weights
-        )
+    def key(pod: Pod) -> tuple[float, ...]:
+        amounts = node.pod_usage.get(pod.metadata.key)
+        used = None if amounts is None else {name: counted(name, each) for name, each in amounts.items()}
+        score = None if used is None else usage_score.pod_score(used, exceeding, weights)
+        order = pod_sorter.sort_key(pod, score)
+        return preferring_fit(order, size_fit(used, exceeding)) if policy.prefers_size_fit else order
 
-    return sorted(pods, key=lambda pod: pod_sorter.sort_key(pod, score(pod)))
+    return sorted(pods, key=key)
 
 
 async def _relieve(

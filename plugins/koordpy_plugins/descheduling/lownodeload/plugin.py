@@ -201,6 +201,7 @@ class LowNodeLoad(BalancePlugin):
             self._recovered,
             self.handle.evictor.skipped,
             pace,
+            bool(self.args.prefer_size_fit),
         )
         await _balance_both(
             policy,
