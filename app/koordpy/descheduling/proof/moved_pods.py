@@ -69,8 +69,10 @@ class Eviction:
     victim: Pod
     mover: Mover
     moved: Moved
+    node: str
+    """The node that the proof named."""
     nodes: frozenset[str]
-    """The nodes that the proof found: the named one and equally good ones."""
+    """That node and equally good ones."""
     evicted_at: datetime
     arrived: Callable[[Pod], None]
     leaves: bool = False
@@ -116,6 +118,7 @@ class MovedPods:
         profile: str,
         plugin: str,
         mover: Mover,
+        node: str,
         nodes: frozenset[str],
         arrived: Callable[[Pod], None],
     ) -> None:
@@ -123,13 +126,13 @@ class MovedPods:
 
         `arrived` is called with the victim when the successor is bound. A pod without controller has none.
         """
-        self._forget_old()
+        self.forget_old()
         if victim.metadata.controller is None or victim.metadata.uid in self._expected:
             return
         now = self.cluster.clock.now()
         moved = Moved(profile, plugin, format_time(now), victim.spec.node_name)
         known = self.cluster.store(Pod).get(victim.metadata.namespace, victim.metadata.name)
-        eviction = Eviction(victim, mover, moved, nodes, now, arrived)
+        eviction = Eviction(victim, mover, moved, node, nodes, now, arrived)
         eviction.leaves = known is None or known.metadata.uid != victim.metadata.uid or _terminates(known)
         self._expected[victim.metadata.uid] = eviction
         self._controllers[eviction.controller] += 1
@@ -141,6 +144,16 @@ class MovedPods:
         self._controllers[eviction.controller] -= 1
         if not self._controllers[eviction.controller]:
             del self._controllers[eviction.controller]
+
+    def expected(self) -> dict[str, list[Pod]]:
+        """Return the victims of all rounds whose successors have not landed, by the node of the proof.
+
+        A migration may take longer than a round.
+        """
+        found: dict[str, list[Pod]] = {}
+        for eviction in (*self._expected.values(), *self._landing.values()):
+            found.setdefault(eviction.node, []).append(eviction.victim)
+        return found
 
     def _added(self, pod: Pod) -> None:
         owner = pod.metadata.controller
@@ -181,8 +194,8 @@ class MovedPods:
         self._unwritten.append((pod, moved))
         self._work.set()
 
-    def _forget_old(self) -> None:
-        """Forget evictions and moves that no window covers any more."""
+    def forget_old(self) -> None:
+        """Forget evictions and moves that no window covers any more, as at the start of each round."""
         oldest = self.cluster.clock.now() - self.longest
         for uid in [uid for uid, each in self._expected.items() if each.evicted_at < oldest]:
             self._expect_no_more(uid)

@@ -4,7 +4,7 @@ The pod would be scheduled to one of the nodes with the highest score. kube-sche
 the plugin must have no objection to any; the first of them is the node that the proof names.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -15,6 +15,7 @@ from koordpy.descheduling.metrics import PROOFS
 
 from .moved_pods import MovedPods
 from .settings import ProofSettings
+from .successor import successor_of, uid_of_successor
 from .trial import TrialScheduler, TrialSession
 
 LONGEST_REASON: Final = 1024
@@ -50,6 +51,7 @@ class Proofs:
     def begin(self) -> None:
         """Start a round: what earlier rounds expected is in the cluster by now, or did not happen."""
         self._session = None
+        self.moved.forget_old()
 
     @property
     def session(self) -> TrialSession:
@@ -97,9 +99,11 @@ class ProfileProof:
         attempt = self._proofs.session.attempt(pod)
         if not attempt.best:
             return Unproved(f"no node for it: {attempt.reason}"[:LONGEST_REASON])
+        expected = self._proofs.moved.expected()
         for candidate in attempt.best:
             name = candidate.node.metadata.name
-            objection = plugin.objection(pod, candidate.node, candidate.pods)
+            pods = _together(candidate.pods, expected.get(name, ()))
+            objection = plugin.objection(pod, candidate.node, pods)
             if objection is not None:
                 best = "the best" if len(attempt.names) == 1 else f"one of the {len(attempt.names)} best"
                 return Unproved(
@@ -114,5 +118,13 @@ class ProfileProof:
         plugin = self._plugins[plugin_name]
         if not dry_run:
             self._proofs.moved.evicted(
-                pod, self._profile, plugin_name, plugin, proof.nodes, self._proofs.arrived
+                pod, self._profile, plugin_name, plugin, proof.node, proof.nodes, self._proofs.arrived
             )
+
+
+def _together(pods: Sequence[Pod], victims: Sequence[Pod]) -> Sequence[Pod]:
+    """Return the pods of a node, and the successors of victims that are expected there, each once."""
+    if not victims:
+        return pods
+    known = {each.metadata.uid for each in pods}
+    return [*pods, *(successor_of(each) for each in victims if uid_of_successor(each) not in known)]

@@ -332,11 +332,11 @@ async def test_what_is_kept_of_moves_is_bounded_and_ends_with_the_window() -> No
     [plugin] = moving.descheduler.frameworks[0].deschedule_plugins
     for number in range(moved_pods.MOST_EXPECTED + 10):
         victim = pod(f"v{number}", "a")
-        moved.evicted(victim, "a", "Empty", plugin, frozenset(), lambda _: None)
+        moved.evicted(victim, "a", "Empty", plugin, "b", frozenset(), lambda _: None)
     assert (len(moved._expected), len(moved._moved)) == (moved_pods.MOST_EXPECTED, 0)
     assert moved._controllers == {"web": moved_pods.MOST_EXPECTED}
     moving.advance(minutes=11)
-    moved.evicted(pod("last", "a"), "a", "Empty", plugin, frozenset(), lambda _: None)
+    moved.evicted(pod("last", "a"), "a", "Empty", plugin, "b", frozenset(), lambda _: None)
     assert (len(moved._expected), moved._controllers) == (1, {"web": 1})
 
 
@@ -349,7 +349,7 @@ async def test_a_victim_that_is_still_running_has_no_successor_yet() -> None:
     assert victim is not None
     landed: list[str] = []
     moved.evicted(
-        victim, "a", "Empty", plugin, frozenset({"b"}), lambda pod: landed.append(pod.metadata.name)
+        victim, "a", "Empty", plugin, "b", frozenset({"b"}), lambda pod: landed.append(pod.metadata.name)
     )
     moving.cluster.store(Pod).apply(pod("scaled-up", "b"))
     assert landed == []
@@ -358,3 +358,22 @@ async def test_a_victim_that_is_still_running_has_no_successor_yet() -> None:
     moving.cluster.store(Pod).apply(leaving)
     moving.cluster.store(Pod).apply(pod("successor", "b"))
     assert landed == ["p"]
+
+
+async def test_pods_that_earlier_rounds_expect_on_a_node_count_there() -> None:
+    """The plugin wants no node with more than two pods; the first two migrations take their time."""
+    Empty.emptied = {"a"}
+    nodes = [node("a", unschedulable=True), node("b")]
+    cluster = world(nodes, [pod(f"p{number}", "a", cpu="1") for number in range(3)])
+    target = descheduler(cluster, configuration("{window: 10m}"))
+    evicted = await outcomes(target)
+    assert [evicted[f"p{number}"][0] for number in range(3)] == [
+        Outcome.EVICTED,
+        Outcome.EVICTED,
+        Outcome.UNPROVED,
+    ]
+    assert (await outcomes(target))["p2"] == (Outcome.UNPROVED, "")
+    assert "it has two pods" in await detail(target)
+    assert isinstance(cluster.clock, FakeClock)
+    cluster.clock.advance(11 * 60)  # they never came
+    assert (await outcomes(target))["p2"] == (Outcome.EVICTED, "b")
