@@ -68,7 +68,9 @@ def _unless(holds: Callable[[Pod], bool], reason: str) -> Constraint:
 
 
 def _has_maximal_cost(pod: Pod) -> bool:
-    return cost(pod, ANNOTATION_EVICTION_COST) == NEVER
+    return (
+        ANNOTATION_EVICTION_COST in pod.metadata.annotations and cost(pod, ANNOTATION_EVICTION_COST) == NEVER
+    )
 
 
 def _not_bare(*, failed_too: bool) -> Constraint:

@@ -119,6 +119,17 @@ class MigrationFilters:
                 return reason
         return None
 
+    def explanation(self, pod: Pod) -> str | None:
+        """Return what `reason_against` returns, with the job that a pod has, and what that waits for."""
+        reason, job = self.reason_against(pod), self._jobs.unfinished.job_of(pod)
+        if job is None:
+            return reason
+        name = f"PodMigrationJob {job.metadata.name} of it has not ended"
+        if self._jobs.has_passed(job):
+            return f"{name}: {job.status.status or 'it is being carried out'}"
+        waits = self.non_retryable(pod) or self.retryable(pod, arbitrating=True)
+        return f"{name}: it waits for arbitration" + (f", because {waits}" if waits else "")
+
     def _expected_replicas(self, pod: Pod) -> str | None:
         """Protect workloads that a single migration would affect as a whole."""
         owner = pod.metadata.controller

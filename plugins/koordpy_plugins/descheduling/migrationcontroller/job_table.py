@@ -73,6 +73,13 @@ class JobTable:
         """Return whether a job is about a pod, by its UID or its name."""
         return pod.metadata.uid in self._pod_uids or pod.metadata.key in self._pod_keys
 
+    def job_of(self, pod: Pod) -> PodMigrationJob | None:
+        """Return a job about a pod, None if there is none. Walks all jobs: for explanations."""
+        if not self.has_pod(pod):
+            return None
+        uid, key = pod.metadata.uid, pod.metadata.key
+        return next((job for job in self._jobs.values() if job.pod_uid == uid or job.pod_key == key), None)
+
     def others(self, pod: Pod) -> int:
         """Return how many jobs are about other pods, by UID."""
         return self._total - self._pod_uids.get(pod.metadata.uid, 0)

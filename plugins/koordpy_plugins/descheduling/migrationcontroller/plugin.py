@@ -77,7 +77,7 @@ class MigrationController(EvictPlugin, FilterPlugin):
 
     def reason_against(self, pod: Pod) -> str | None:
         """Return why a pod may not be migrated now, None if it may: the first reason."""
-        return self._filters.reason_against(pod)
+        return self._filters.explanation(pod)
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
         """Return whether, with nodeFit, the pod fits another ready node that nodeSelector selects."""

@@ -28,7 +28,8 @@ def test_a_pod_of_a_large_workload_may_be_migrated() -> None:
 async def test_a_pod_has_one_job_at_a_time_and_so_has_its_successor_of_the_same_name() -> None:
     migrations = Migrations(replica_set(), pod("a"))
     await migrations.job(pod("a"), phase="Running")
-    assert reason(migrations) == "a PodMigrationJob of it has not ended"
+    assert not migrations.plugin.filter(pod("a"))
+    assert reason(migrations) == "PodMigrationJob job-a of it has not ended: it is being carried out"
     successor = pod("a")
     successor.metadata.uid = "another"
     assert not migrations.plugin.filter(successor)
@@ -110,7 +111,7 @@ async def test_the_evict_annotation_overrides_all_but_the_first_two_checks() -> 
     await migrations.job(other)
     assert reason(migrations) is None
     await migrations.job(asked)
-    assert reason(migrations) == "a PodMigrationJob of it has not ended"
+    assert reason(migrations) == "PodMigrationJob job-a of it has not ended: it waits for arbitration"
 
 
 def test_the_name_of_a_priority_threshold_counts() -> None:
@@ -124,3 +125,13 @@ def test_the_name_of_a_priority_threshold_counts() -> None:
 def test_a_limit_that_is_no_percentage_is_named() -> None:
     with pytest.raises(ValueError, match="maxMigratingPerWorkload"):
         Migrations(maxMigratingPerWorkload="many")
+
+
+async def test_why_a_job_waits_is_said_of_its_pod() -> None:
+    migrations = Migrations(replica_set(), pod("a"), pod("b"), maxMigratingGlobally=1)
+    await migrations.job(pod("b"), phase="Running")
+    await migrations.job(pod("a"))
+    assert reason(migrations) == (
+        "PodMigrationJob job-a of it has not ended: it waits for arbitration, because "
+        "maxMigratingGlobally=1 is reached: 1 migrating"
+    )
