@@ -196,6 +196,17 @@ def _show_report(to: Console, report: Document, indent: str) -> None:
         ]
         if hot:
             to.print(_hot_nodes(hot, report["abnormal"]))
+    elif report.get("kind") == "NodeUtilizationNode":
+        percentages = ", ".join(
+            f"{escape(name)} {value:g} %" for name, value in report["figures"]["percentages"].items()
+        )
+        to.print(f"{indent}{escape(report['outcome'])}")
+        to.print(f"{indent}class {escape(report['figures']['nodeClass'])}: requested {percentages}")
+    elif report.get("kind") == "NodeUtilization":
+        classes = Counter(node["nodeClass"] for node in report["nodes"].values())
+        told = ", ".join(f"{number} {node_class}" for node_class, number in classes.most_common())
+        to.print(f"{indent}{escape(report['outcome'])}")
+        to.print(f"{indent}nodes: {told or 'none measured'}")
     else:
         for key, value in report.items():
             text = str(value)

@@ -18,6 +18,7 @@ from koordpy.descheduling.toolkit.node_utilization import (
     is_below,
 )
 from koordpy.descheduling.toolkit.pods import in_namespaces
+from koordpy.descheduling.toolkit.utilization_report import UtilizationReport
 from koordpy.descheduling.upstream_plugin import UpstreamPlugin, in_turns
 
 from .args import ONLY_THRESHOLDING_RESOURCES, HighNodeUtilizationArgs
@@ -41,13 +42,19 @@ class HighNodeUtilization(UpstreamPlugin):
         """Empty the underutilized nodes into the others that are schedulable."""
         low: list[NodeUtilization] = []
         others: list[NodeUtilization] = []
+        cordoned: list[NodeUtilization] = []
         async for node in in_turns(nodes, self.pace()):
             measured = self._measure(node, self.handle.pods.active_on(node.metadata.name))
             if is_below(measured.percentages, self.args.thresholds):
                 low.append(measured)
             elif not node.spec.unschedulable:
                 others.append(measured)
-        if reason := self._nothing_to_do(len(low), len(others), len(nodes)):
+            else:
+                cordoned.append(measured)
+        reason = self._nothing_to_do(len(low), len(others), len(nodes))
+        classes = {"underutilized": low, "target": others, "unschedulable": cordoned}
+        self.handle.report(UtilizationReport.of(reason or "balanced", classes, self.args.thresholds))
+        if reason:
             log.info("%s: nothing to do: %s", self.name, reason)
             return SUCCESS
         full = dict.fromkeys(self.args.thresholds, 100.0)

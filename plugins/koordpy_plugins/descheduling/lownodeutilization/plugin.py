@@ -23,6 +23,7 @@ from koordpy.descheduling.toolkit.node_utilization import (
     is_below,
 )
 from koordpy.descheduling.toolkit.pods import in_namespaces
+from koordpy.descheduling.toolkit.utilization_report import UtilizationReport
 from koordpy.descheduling.upstream_plugin import UpstreamPlugin, in_turns
 
 from .args import KUBERNETES_METRICS, PROMETHEUS, LowNodeUtilizationArgs
@@ -54,13 +55,23 @@ class LowNodeUtilization(UpstreamPlugin):
         self._targets = upper
         low: list[NodeUtilization] = []
         high: list[tuple[NodeUtilization, list[str]]] = []
+        between: list[NodeUtilization] = []
         for each in measured:
             percentages = each.percentages
             if not each.node.spec.unschedulable and is_below(percentages, lower):
                 low.append(each)
             elif over := exceeded(percentages, upper):
                 high.append((each, over))
-        if reason := self._nothing_to_do(len(low), len(high), len(nodes)):
+            else:
+                between.append(each)
+        reason = self._nothing_to_do(len(low), len(high), len(nodes))
+        classes = {
+            "underutilized": low,
+            "overutilized": [each for each, _ in high],
+            "appropriatelyUtilized": between,
+        }
+        self.handle.report(UtilizationReport.of(reason or "balanced", classes, dict(lower), dict(upper)))
+        if reason:
             log.info("%s: nothing to do: %s", self.name, reason)
             return SUCCESS
         reasons = {each.node.metadata.name: _reason(each, over, upper) for each, over in high}

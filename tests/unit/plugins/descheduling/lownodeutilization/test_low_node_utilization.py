@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from koordpy.api.config_model import ConfigError
+from koordpy.descheduling.toolkit.utilization_report import UtilizationReport
 from koordpy_plugins.descheduling.lownodeutilization.plugin import LowNodeUtilization
 
 from ..one_plugin import OnePlugin, node, pod
@@ -27,6 +28,30 @@ async def test_pods_leave_an_overutilized_node_until_it_is_at_the_target():
     assert len(run.evicted) == 2
     assert run.calls[0][1] == "node is overutilized: cpu 100 % > 50 %"
     assert {item.reason for item in current.runs[0].not_evicted} == {"other pods were enough"}
+
+
+async def test_nodes_are_reported_by_class_with_what_is_requested():
+    run = profile(NODES, PODS)
+    current = run.decisions.begin(run.clock.now(), dry_run=False)
+    await run.cycle()
+    [report] = current.runs[0].details
+    assert isinstance(report, UtilizationReport)
+    shown = report.model_dump(mode="json")
+    assert (shown["kind"], shown["outcome"], shown["targetThresholds"]["cpu"]) == (
+        "NodeUtilization",
+        "balanced",
+        50,
+    )
+    assert {name: each["nodeClass"] for name, each in shown["nodes"].items()} == {
+        "n1": "overutilized",
+        "n2": "appropriatelyUtilized",
+        "n3": "underutilized",
+    }
+    about = report.about_node("n2")
+    assert about is not None
+    assert about.figures.percentages["cpu"] == 37.5
+    assert report.about_node("n4") is None
+    assert report.held_bytes() > 0
 
 
 async def test_the_limit_of_a_node_ends_its_evictions():
