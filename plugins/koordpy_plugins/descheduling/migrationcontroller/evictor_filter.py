@@ -24,7 +24,10 @@ Constraint = Callable[[Pod], str | None]
 
 
 def constraints(args: MigrationControllerArgs, cluster: Cluster) -> list[Constraint]:
-    """Return the constraints of the arguments, in the order in which they are checked."""
+    """Return the constraints of the arguments, in the order in which they are checked.
+
+    Raises ValueError for a threshold among the priorities of the system.
+    """
     skipped = args.skipped_gates
     found: list[Constraint] = []
     if args.namespaces is not None and EvictionGate.NAMESPACES not in skipped:
@@ -44,6 +47,11 @@ def constraints(args: MigrationControllerArgs, cluster: Cluster) -> list[Constra
         threshold = args.priority_threshold
         if threshold is not None and EvictionGate.PRIORITY_THRESHOLD not in skipped:
             if threshold.value is not None:
+                if threshold.value > evictability.SYSTEM_CRITICAL_PRIORITY:
+                    raise ValueError(
+                        f"priorityThreshold.value is {threshold.value}, expected at most "
+                        f"{evictability.SYSTEM_CRITICAL_PRIORITY}"
+                    )
                 found.append(_below(threshold.value))
             elif threshold.name:
                 found.append(_below_class(threshold.name, cluster))

@@ -135,3 +135,13 @@ async def test_why_a_job_waits_is_said_of_its_pod() -> None:
         "PodMigrationJob job-a of it has not ended: it waits for arbitration, because "
         "maxMigratingGlobally=1 is reached: 1 migrating"
     )
+
+
+def test_a_threshold_among_the_priorities_of_the_system_is_refused_where_it_has_an_effect() -> None:
+    threshold: dict[str, Any] = {"priorityThreshold": {"value": 2_000_000_001}}
+    with pytest.raises(
+        ValueError, match=r"priorityThreshold\.value is 2000000001, expected at most 2000000000"
+    ):
+        Migrations(**threshold)
+    Migrations(**threshold, evictSystemCriticalPods=True)
+    Migrations(**threshold, skipEvictionGates=["PriorityThreshold"])
