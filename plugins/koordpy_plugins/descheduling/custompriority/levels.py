@@ -6,6 +6,7 @@ Source: Koordinator, `pkg/descheduler/framework/plugins/custompriority`.
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from koordpy.api import label_selector
 from koordpy.api.core import Node
@@ -48,8 +49,9 @@ class Levels:
                 found[name].append(node)
         return cls([Level(name, members) for name, members in found.items() if members])
 
+    @cached_property
     def sources(self) -> list[tuple[Level, list[Node]]]:
-        """Return every level but the cheapest, with the nodes of all cheaper levels."""
+        """Every level but the cheapest, with the nodes of all cheaper levels."""
         return [
             (level, [node for cheaper in self.levels[index + 1 :] for node in cheaper.nodes])
             for index, level in enumerate(self.levels[:-1])
@@ -57,11 +59,12 @@ class Levels:
 
     def source(self, node_name: str) -> tuple[Level, list[Node]] | None:
         """Return the level of a node with the nodes of all cheaper levels; None if there is no such."""
-        return next(
-            (
-                source
-                for source in self.sources()
-                if any(node.metadata.name == node_name for node in source[0].nodes)
-            ),
-            None,
-        )
+        index = self._index.get(node_name)
+        return None if index is None else self.sources[index]
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        """The position of a node's level among the sources."""
+        return {
+            node.metadata.name: index for index, (level, _) in enumerate(self.sources) for node in level.nodes
+        }

@@ -39,6 +39,9 @@ class CustomPriority(BalancePlugin):
     def __init__(self, args: CustomPriorityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._pods = handle.pods
+        self._fit = NodeFit(handle.pods)
+        self._levels = Levels([])
+        """The nodes of the last cycle."""
         self._passes_filter = pod_filters.evictable(
             args.evictable_namespaces, handle.evictor.filter, args.pod_selectors
         )
@@ -52,50 +55,44 @@ class CustomPriority(BalancePlugin):
             selected = node_selection.matching(nodes, self.args.node_selector)
         except SelectorError as error:
             return Status(str(error))
-        fit = NodeFit(self._pods)
-        for level, targets in Levels.of(self.args.eviction_order, selected).sources():
+        self._levels = Levels.of(self.args.eviction_order, selected)
+        for level, targets in self._levels.sources:
             if self.args.drains_nodes:
-                await self._drain_nodes(level, Room(targets, fit, check_fit=self.args.node_fit))
+                await self._drain_nodes(level, Room(targets, self._fit, check_fit=self.args.node_fit))
             else:
-                await self._evict_fitting(level, targets, fit)
+                await self._evict_fitting(level, targets)
         return SUCCESS
 
     def objection(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> str | None:
         """Object to a node whose pods would have to move to a cheaper one again."""
         if self.args.paused or not self._passes_filter(pod):
             return None
-        try:
-            selected = node_selection.matching(self.handle.nodes(), self.args.node_selector)
-        except SelectorError:
-            return None
-        ready = filter(node_selection.is_ready, selected)
-        source = Levels.of(self.args.eviction_order, ready).source(node.metadata.name)
+        source = self._levels.source(node.metadata.name)
         if source is None:
             return None
         level, targets = source
-        fit = NodeFit(self._pods)
         if self.args.drains_nodes:
             candidates = smallest_first(filter(self._passes_filter, (*pods, pod)))
-            moves = Room(targets, fit, check_fit=self.args.node_fit).take(candidates)
+            moves = Room(targets, self._fit, check_fit=self.args.node_fit).take(candidates)
         else:
-            moves = not self.args.node_fit or fit.fits_any(pod, targets)
+            moves = not self.args.node_fit or self._fit.fits_any(pod, targets)
         return f"its level {level.name} would be emptied towards cheaper nodes again" if moves else None
 
-    async def _evict_fitting(self, level: Level, targets: Sequence[Node], fit: NodeFit) -> None:
+    async def _evict_fitting(self, level: Level, targets: Sequence[Node]) -> None:
         for node in level.nodes:
             await asyncio.sleep(0)  # a big cluster takes seconds: yield, so that Leases are renewed meanwhile
-            for pod in self._fitting(self._candidates(node), targets, fit):
+            for pod in self._fitting(self._candidates(node), targets):
                 await self._evict(
                     pod, f"evicting from {level.name} priority resource to lower priority resource"
                 )
 
-    def _fitting(self, candidates: Sequence[Pod], targets: Sequence[Node], fit: NodeFit) -> list[Pod]:
+    def _fitting(self, candidates: Sequence[Pod], targets: Sequence[Node]) -> list[Pod]:
         if not self.args.node_fit:
             return list(candidates)
         fitting: list[Pod] = []
         misses = 0
         for position, pod in enumerate(candidates):
-            if fit.fits_any(pod, targets):
+            if self._fit.fits_any(pod, targets):
                 fitting.append(pod)
                 misses = 0
             else:

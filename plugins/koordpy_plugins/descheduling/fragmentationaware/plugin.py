@@ -45,6 +45,7 @@ class FragmentationAware(BalancePlugin):
     def __init__(self, args: FragmentationAwareArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._pods = handle.pods
+        self._fit = NodeFit(handle.pods)
         self._passes_filter = pod_filters.evictable(
             args.evictable_namespaces, handle.evictor.filter, args.named_pod_selectors
         )
@@ -55,10 +56,9 @@ class FragmentationAware(BalancePlugin):
             log.info("FragmentationAware is paused")
             return SUCCESS
         selected = node_selection.matching(nodes, self.args.node_selector)
-        fit = NodeFit(self._pods)
         for node in selected:
             await asyncio.sleep(0)  # a big cluster takes seconds: yield, so that Leases are renewed meanwhile
-            best = self._best(node, selected, fit)
+            best = self._best(node, selected)
             if best is not None and self.handle.evictor.pre_eviction_filter(best.pod):
                 await self._evict(best)
         return SUCCESS
@@ -69,7 +69,7 @@ class FragmentationAware(BalancePlugin):
             return None
         if not self._passes_filter(pod):
             return None
-        fractions = RequestedFractions(node, [*pods, pod], self.args.resources, NodeFit(self._pods))
+        fractions = RequestedFractions(node, [*pods, pod], self.args.resources, self._fit)
         candidate = Candidate(pod, fractions.deviation(), fractions.deviation_without(pod))
         if not self._is_uneven(candidate.before) or not self._gains(candidate):
             return None
@@ -78,10 +78,10 @@ class FragmentationAware(BalancePlugin):
             f"{self.args.imbalance_threshold:g}, and {candidate.after:.4f} without the pod"
         )
 
-    def _best(self, node: Node, others: Sequence[Node], fit: NodeFit) -> Candidate | None:
+    def _best(self, node: Node, others: Sequence[Node]) -> Candidate | None:
         """The evictable pod with the largest gain, of equal ones the first."""
         pods = self._pods.active_on(node.metadata.name)
-        fractions = RequestedFractions(node, pods, self.args.resources, fit)
+        fractions = RequestedFractions(node, pods, self.args.resources, self._fit)
         before = fractions.deviation()
         if not self._is_uneven(before):
             return None
@@ -92,7 +92,7 @@ class FragmentationAware(BalancePlugin):
                 self._skip(candidate, f"without it the imbalance falls by {candidate.gain:.4f} only")
             elif best is not None and candidate.gain <= best.gain:
                 self._skip(candidate, f"without {best.pod.metadata.key} the imbalance falls as much or more")
-            elif self.args.node_fit and not fit.fits_any_other(pod, others):
+            elif self.args.node_fit and not self._fit.fits_any_other(pod, others):
                 self._skip(candidate, "it fits no other node")
             else:
                 if best is not None:

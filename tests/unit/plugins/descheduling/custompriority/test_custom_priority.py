@@ -150,8 +150,9 @@ async def test_a_dry_run_of_the_plugin_evicts_nothing():
 
 
 @pytest.mark.parametrize("mode", ["BestEffort", "DrainNode"])
-def test_it_objects_to_nodes_that_it_would_empty_again(mode: str):
+async def test_it_objects_to_nodes_that_it_would_empty_again(mode: str):
     run = profile([*NODES, node("gold2", tier="gold"), node("none")], [pod("p", "gold")], mode=mode)
+    await run.cycle()
     assert run.objection("p", "gold2") == "its level gold would be emptied towards cheaper nodes again"
     assert run.objection("p", "silver") == "its level silver would be emptied towards cheaper nodes again"
     assert run.objection("p", "bronze") is None
@@ -159,12 +160,16 @@ def test_it_objects_to_nodes_that_it_would_empty_again(mode: str):
 
 
 @pytest.mark.parametrize("mode", ["BestEffort", "DrainNode"])
-def test_it_does_not_object_where_no_cheaper_node_has_room(mode: str):
+async def test_it_does_not_object_where_no_cheaper_node_has_room(mode: str):
     run = profile([*NODES[:2], node("bronze", cpu="500m", tier="bronze")], [pod("p", "gold")], mode=mode)
+    await run.cycle()
     assert run.objection("p", "silver") is None
 
 
-def test_a_node_that_could_not_be_drained_whole_is_no_objection():
+async def test_a_node_that_could_not_be_drained_whole_is_no_objection():
     pods = [pod("p", "gold"), pod("q", "silver", cpu="4")]
-    assert profile(NODES, pods, mode="DrainNode").objection("p", "silver") is None
-    assert profile(NODES, pods).objection("p", "silver") is not None
+    draining, best_effort = profile(NODES, pods, mode="DrainNode"), profile(NODES, pods)
+    await draining.cycle()
+    await best_effort.cycle()
+    assert draining.objection("p", "silver") is None
+    assert best_effort.objection("p", "silver") is not None
