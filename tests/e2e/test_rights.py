@@ -28,6 +28,19 @@ NOT_SEEN = {
     "koordpy-worker": {
         # The same event about the same object within six minutes; an evicted pod is not evicted again.
         "koordpy-worker: patch events.events.k8s.io",
+        # A job whose time to live is over, a Reservation of a job that failed, the policy Delete; objects
+        # that the worker's view does not show yet or any more.
+        "koordpy-worker: delete podmigrationjobs.scheduling.koordinator.sh",
+        "koordpy-worker: get podmigrationjobs.scheduling.koordinator.sh",
+        "koordpy-worker: delete reservations.scheduling.koordinator.sh",
+        "koordpy-worker: get reservations.scheduling.koordinator.sh",
+        "koordpy-worker: delete pods",
+        "koordpy-worker: get pods",
+        # A Reservation that its job does not own yet.
+        "koordpy-worker: patch reservations.scheduling.koordinator.sh",
+        # Workloads of OpenKruise, which is not installed here.
+        "koordpy-worker: watch clonesets.apps.kruise.io",
+        "koordpy-worker: watch statefulsets.apps.kruise.io",
         # A caller of the debug API with a token.
         "koordpy-worker: create subjectaccessreviews.authorization.k8s.io",
         "koordpy-worker: create tokenreviews.authentication.k8s.io",
@@ -215,11 +228,14 @@ def reserve(installation: Installation, scheduler: Component) -> None:
 
 
 def rebalance(installation: Installation) -> None:
-    """The descheduler evicts a pod of a hot node, the profile controller changes one that waits."""
+    """The descheduler migrates a pod of a hot node, the profile controller changes one that waits."""
+    add_node(installation, "cool")
+    owner = replica_set(installation, "web", 4)
+    running = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     for index in range(4):
-        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": True}
-        running = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-        installation.create(pod(f"web-{index}", nodeName="hot", ownerReferences=[owner]))
+        web = pod(f"web-{index}", labels={"app": "web"}, nodeName="hot", ownerReferences=[owner])
+        web["spec"]["schedulerName"] = "koord-scheduler"
+        installation.create(web)
         installation.write_status(f"pod/web-{index}", running)
     installation.create(pod("waiting", labels={"app": "waiting"}, schedulerName="nobody"))
     worker = installation.component(
@@ -232,7 +248,8 @@ def rebalance(installation: Installation) -> None:
         for index in range(4)
     ]
     report_usage(installation, "hot", used)
-    report_usage(installation, "idle", [])
+    for name in ("idle", "cool"):
+        report_usage(installation, name, [])
     installation.create(
         {
             "apiVersion": "config.koordinator.sh/v1alpha1",
@@ -242,7 +259,31 @@ def rebalance(installation: Installation) -> None:
         }
     )
     expect(lambda: installation.get("pod", "waiting")["metadata"]["labels"].get("applied") == "yes", worker)
-    expect(lambda: bool(installation.get("events.events.k8s.io", "-A")["items"]), worker)
+    migrate(installation, worker)
+
+
+def migrate(installation: Installation, worker: Component) -> None:
+    """The evicted pod comes back in the place that its Reservation kept, and the job ends."""
+
+    def evicted() -> list[str]:
+        pods = installation.get("pod", "-l", "app=web")["items"]
+        return [web["metadata"]["name"] for web in pods if "deletionTimestamp" in web["metadata"]]
+
+    expect(lambda: bool(evicted()), worker)
+    gone = evicted()[0]
+    # As the kubelet does when the containers have stopped.
+    installation.plane.kubectl("delete", "pod", gone, "--grace-period=0", "--force")
+    jobs = installation.get("podmigrationjob")["items"]
+    [job] = [job for job in jobs if job["spec"]["podRef"]["name"] == gone]
+    again = pod("web-again", labels={"app": "web"}, schedulerName="koord-scheduler")
+    installation.create(
+        again | {"metadata": again["metadata"] | {"ownerReferences": [owner_reference(installation, "web")]}}
+    )
+    expect(lambda: "nodeName" in installation.get("pod", "web-again")["spec"], worker)
+    running = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    installation.write_status("pod/web-again", running)
+    name = job["metadata"]["name"]
+    expect(lambda: installation.get("podmigrationjob", name)["status"].get("phase") == "Succeeded", worker)
 
 
 def enforce(installation: Installation) -> None:
@@ -295,6 +336,29 @@ def pod(
         "metadata": meta | ({"ownerReferences": ownerReferences} if ownerReferences else {}),
         "spec": {"containers": [container], **spec},
     }
+
+
+def replica_set(installation: Installation, name: str, replicas: int) -> Document:
+    """Create a ReplicaSet whose pods nobody creates; return the reference to it as an owner."""
+    template = pod(name, labels={"app": name})
+    installation.create(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": {"app": name}},
+                "template": {"metadata": {"labels": {"app": name}}, "spec": template["spec"]},
+            },
+        }
+    )
+    return owner_reference(installation, name)
+
+
+def owner_reference(installation: Installation, name: str) -> Document:
+    uid = installation.get("replicaset", name)["metadata"]["uid"]
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": uid, "controller": True}
 
 
 def reservation(name: str, cpu: str) -> Document:

@@ -140,7 +140,7 @@ DEPLOYED = {
     Part.DESCHEDULER: "worker",
     Part.AGENT: "qos-agent",
 }
-CONFIGURED = {"DefaultEvictor", "LowNodeLoad", "proof before eviction"}
+CONFIGURED = {"LowNodeLoad", "MigrationController", "proof before eviction"}
 """What the shipped descheduler configuration names."""
 
 
