@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
+from typing import Final
 
 from koordpy.api.core import Pod
 from koordpy.api.pod_migration_job import (
@@ -29,6 +30,9 @@ from .job_order import Candidate, sort_jobs
 from .jobs import MigrationJobs
 
 log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 256
+"""Jobs about which is decided at a time."""
 
 
 class Verdict(StrEnum):
@@ -101,7 +105,9 @@ class Arbitrator:
         """Decide about every waiting job, in order; return the decisions that took effect, by name."""
         self._jobs.forget_unseen()
         decided: list[tuple[str, Verdict]] = []
-        for job, pod in self.candidates():
+        for number, (job, pod) in enumerate(self.candidates(), 1):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # others have their turn
             verdict = self._verdict(pod)
             if verdict is Verdict.WAITING or job.metadata.uid not in self.waiting:
                 continue
