@@ -277,9 +277,11 @@ async def story(installation: Installation, folder: Path) -> None:
                 process = worker()
             await until(ended)
             await until(clean, 120.0)
+            phases = Counter([found.status.phase for found in await client.list_all(PodMigrationJob)])
+            await until(running)
+            await migrate_again_and_again(client)
             settling.cancel()
         counts = evictions(audit_log)
-        phases = Counter([found.status.phase for found in await client.list_all(PodMigrationJob)])
         assert set(counts.values()) == {1}, counts
         assert counts.total() >= EVICTIONS_AT_KILLS[-1], phases
         assert phases["Succeeded"] + phases["Failed"] == APPS * REPLICAS
@@ -297,6 +299,24 @@ async def story(installation: Installation, folder: Path) -> None:
         for process in workers:
             process.kill()
         await client.close()
+
+
+async def migrate_again_and_again(client: Client) -> None:
+    """Migrate one pod, its successor, and that one's successor; each goes to another node."""
+    [pod, *_] = await client.list_all(Pod, "default")
+    for number in range(100, 103):
+        name, node = f"job-{number}", pod.spec.node_name
+        await client.create_raw(resource_of(PodMigrationJob), "", job(pod, number))
+
+        async def ended(name: str = name) -> bool:
+            return not (await client.get(PodMigrationJob, "", name)).is_unfinished
+
+        await until(ended)
+        found = await client.get(PodMigrationJob, "", name)
+        assert found.status.phase == "Succeeded", found.status
+        assert found.status.pod_ref is not None
+        pod = await client.get(Pod, "default", found.status.pod_ref.name)
+        assert pod.spec.node_name == found.status.node_name != node
 
 
 async def create_node(client: Client, name: str) -> None:

@@ -19,7 +19,7 @@ from koordpy.controllers.reconcile import reconcile_forever
 from koordpy.lib.clock import Clock
 
 from .cleanup import Cleanup
-from .reconciler import Reconciler
+from .reconciler import Reconciler, version_of
 
 log = logging.getLogger(__name__)
 
@@ -79,8 +79,9 @@ class JobExecution:
             self._queue = None
 
     def wake(self, job: PodMigrationJob) -> None:
-        """Carry out a job now, which has just passed arbitration."""
-        if self._queue is not None:
+        """Carry out a job that has just passed arbitration, as soon as the store has that version."""
+        known = self._jobs.get("", job.metadata.name)
+        if self._queue is not None and known is not None and version_of(known) >= version_of(job):
             self._queue.add(job.metadata.name)
 
     async def _reconcile(self, name: str) -> float | None:

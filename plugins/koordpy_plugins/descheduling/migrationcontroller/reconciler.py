@@ -100,11 +100,11 @@ class Reconciler:
     def _is_stale(self, job: PodMigrationJob) -> bool:
         """Return whether the store does not have this controller's last write of a job yet."""
         uid, version = self._versions.get(job.metadata.name, ("", 0))
-        return uid == job.metadata.uid and _version(job) < version
+        return uid == job.metadata.uid and version_of(job) < version
 
     def _remember(self, job: PodMigrationJob) -> None:
         if job.metadata.name in self._jobs:
-            self._versions[job.metadata.name] = (job.metadata.uid, _version(job))
+            self._versions[job.metadata.name] = (job.metadata.uid, version_of(job))
 
     # --- the steps -------------------------------------------------------------------------------
 
@@ -359,6 +359,7 @@ def _spec_patch(document: dict[str, Any], options: dict[str, Any]) -> dict[str, 
     return {"spec": {"reservationOptions": json_merge.diff(before, options)}}
 
 
-def _version(job: PodMigrationJob) -> int:
+def version_of(job: PodMigrationJob) -> int:
+    """Return a job's resource version as a number; 0 if it is none."""
     text = job.metadata.resource_version
     return int(text) if text.isdecimal() else 0
