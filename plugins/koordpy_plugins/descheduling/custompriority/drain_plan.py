@@ -28,21 +28,29 @@ class Room:
 
     def take(self, pods: Iterable[Pod]) -> bool:
         """Plan to move every pod, in order, to the first node with room; without room for all, for none."""
-        left = {name: dict(amounts) for name, amounts in self._left.items()}
-        if not all(self._placed(pod, left) for pod in pods):
-            return False
-        self._left = left
+        taken: list[tuple[dict[str, int], int, int]] = []
+        for pod in pods:
+            if not self._place(pod, taken):
+                for room, cpu, memory in taken:
+                    room["cpu"] += cpu
+                    room["memory"] += memory
+                return False
         return True
 
-    def _placed(self, pod: Pod, left: dict[str, dict[str, int]]) -> bool:
+    def _place(self, pod: Pod, taken: list[tuple[dict[str, int], int, int]]) -> bool:
+        """Take the room of one pod, and note where; nodes that are too full are never looked at closer."""
         requests = container_requests(pod)
+        needed = [(name, in_milli(requests[name])) for name in _RESOURCES if name in requests]
         for node in self._targets:
-            room = left[node.metadata.name]
+            room = self._left[node.metadata.name]
+            if any(amount > room[name] for name, amount in needed):
+                continue
             if self._check_fit and not self._fit.fits(pod, node):
                 continue
-            if any(in_milli(requests[name]) > amount for name, amount in room.items() if name in requests):
-                continue
-            room["cpu"] -= in_milli(requests.get("cpu", 0))
-            room["memory"] -= in_units(requests.get("memory", 0)) * 1000
+            cpu = in_milli(requests.get("cpu", 0))
+            memory = in_units(requests.get("memory", 0)) * 1000
+            room["cpu"] -= cpu
+            room["memory"] -= memory
+            taken.append((room, cpu, memory))
             return True
         return False

@@ -17,6 +17,7 @@ from koordpy.cluster.errors import ApiError, ConnectionFailed
 from koordpy.descheduling.interface import SUCCESS, BalancePlugin, EvictOptions, Handle, Status
 from koordpy.descheduling.toolkit import nodes as node_selection
 from koordpy.descheduling.toolkit import pods as pod_filters
+from koordpy.descheduling.toolkit.pace import Pace
 from koordpy.descheduling.toolkit.pod_sorter import ANNOTATION_POD_DELETION_COST
 
 from .args import ScaleDownBinPackArgs
@@ -64,7 +65,7 @@ class ScaleDownBinPack(BalancePlugin):
                 occupancies.append(occupancy)
         if not occupancies:
             return SUCCESS
-        self.ranking = ranked(occupancies, self.args.resource_weights)
+        self.ranking = await ranked(occupancies, self.args.resource_weights, Pace(self.handle.clock))
         pods = [pod for node in self.ranking for pod in node.pods]
         log.debug("ScaleDownBinPack: %s pods on %s nodes are ranked", len(pods), len(occupancies))
         if self.handle.dry_run:

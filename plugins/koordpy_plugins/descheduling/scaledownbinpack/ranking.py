@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from koordpy.api import quantity, resources
 from koordpy.api.core import Node, Pod
 from koordpy.api.meta import parse_time
+from koordpy.descheduling.toolkit.pace import Pace
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,15 @@ class NodeRank:
         return self.score, len(self.pods), self.node.metadata.name
 
 
-def ranked(occupancies: Iterable[Occupancy], weights: Mapping[str, float]) -> list[NodeRank]:
+async def ranked(
+    occupancies: Iterable[Occupancy], weights: Mapping[str, float], pace: Pace
+) -> list[NodeRank]:
     """Return the nodes in the order in which they are emptied."""
-    return sorted((rank(occupancy, weights) for occupancy in occupancies), key=lambda item: item.key)
+    ranks = []
+    for occupancy in occupancies:
+        await pace.keep()
+        ranks.append(rank(occupancy, weights))
+    return sorted(ranks, key=lambda item: item.key)
 
 
 def rank(occupancy: Occupancy, weights: Mapping[str, float]) -> NodeRank:
@@ -69,16 +76,26 @@ class _Sizes:
         milli = {name: quantity.milli_value(allocatable.get(name, 0)) for name in sorted(weights)}
         self._weighted = [(name, weights[name], amount) for name, amount in milli.items() if amount > 0]
         """Resource, weight, thousandths."""
+        self._requests: dict[int, dict[str, int]] = {}
+
+    def requests(self, pod: Pod) -> dict[str, int]:
+        """Return what a pod of the node requests, in thousandths."""
+        known = self._requests.get(id(pod))  # the node's pods live as long as this
+        if known is None:
+            amounts = resources.pod_requests(pod)
+            known = {name: amount.milli_value() for name, amount in amounts.items()}
+            self._requests[id(pod)] = known
+        return known
 
     def size(self, pod: Pod) -> float:
-        requests = _requests(pod)
+        requests = self.requests(pod)
         total = 0.0
         for name, weight, allocatable in self._weighted:
             total += weight * (requests.get(name, 0) / allocatable)
         return total
 
     def score(self, staying: Iterable[Pod], leaving: Iterable[Pod]) -> float:
-        stay, leave = _total(staying), _total(leaving)
+        stay, leave = self._total(staying), self._total(leaving)
         numerator = denominator = 0.0
         for name, weight, allocatable in self._weighted:
             numerator += weight * (stay.get(name, 0) / allocatable)
@@ -87,15 +104,9 @@ class _Sizes:
             return numerator / denominator
         return float("inf") if numerator > 0 else 0.0
 
-
-def _total(pods: Iterable[Pod]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for pod in pods:
-        for name, amount in _requests(pod).items():
-            total[name] = total.get(name, 0) + amount
-    return total
-
-
-def _requests(pod: Pod) -> dict[str, int]:
-    """What a pod requests, in thousandths."""
-    return {name: amount.milli_value() for name, amount in resources.pod_requests(pod).items()}
+    def _total(self, pods: Iterable[Pod]) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for pod in pods:
+            for name, amount in self.requests(pod).items():
+                total[name] = total.get(name, 0) + amount
+        return total
