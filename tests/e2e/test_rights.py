@@ -36,7 +36,7 @@ NOT_SEEN = {
         "koordpy-worker: get reservations.scheduling.koordinator.sh",
         "koordpy-worker: delete pods",
         "koordpy-worker: get pods",
-        # A Reservation that its job does not own yet.
+        # A Reservation that the job names, with labels but without the one that orders it.
         "koordpy-worker: patch reservations.scheduling.koordinator.sh",
         # Workloads of OpenKruise, which is not installed here.
         "koordpy-worker: watch clonesets.apps.kruise.io",

@@ -151,7 +151,7 @@ def problem(item: ErrorDetails, root: str = "", model: type[BaseModel] | None = 
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
     match item["type"]:
         case "extra_forbidden":
-            near = nearest(str(item["loc"][-1]), _fields_at(model, item["loc"][:-1]))
+            near = nearest(str(item["loc"][-1]), fields_at(model, item["loc"][:-1]))
             perhaps = f"; did you mean {near}?" if near else ""
             return FieldError(path, f"unknown field, got {_cut(item['input'])}{perhaps}")
         case "literal_error" if isinstance(item["input"], str):
@@ -194,8 +194,8 @@ def _literals(item: ErrorDetails) -> list[str]:
     return re.findall(r"'([^']*)'", item.get("ctx", {}).get("expected", ""))
 
 
-def _fields_at(model: type[BaseModel] | None, place: Sequence[str | int]) -> list[str]:
-    """Return the fields, as files spell them, of the model at a place; none where there is none."""
+def fields_at(model: type[BaseModel] | None, place: Sequence[str | int]) -> list[str]:
+    """Return the fields, as files spell them, of the model at a place of a model; none if there is none."""
     found: list[object] = [model]
     for part in place:
         found = [inner for outer in found for inner in _inside(outer, part)]

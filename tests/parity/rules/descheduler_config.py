@@ -1,6 +1,5 @@
 """Configurations of the descheduler, from text to the profiles that run: `koordpy.descheduling.config`."""
 
-import importlib
 from typing import Any
 
 from koordpy.api.catalogue import Catalogue
@@ -11,7 +10,7 @@ from koordpy.descheduling.config.decoding import DecodingError, Problem, decode
 from koordpy.descheduling.config.defaulting import set_defaults
 from koordpy.descheduling.config.validation import validate
 from koordpy.descheduling.engine.descheduler import Descheduler
-from koordpy.descheduling.interface import BalancePlugin, DeschedulePlugin, EvictPlugin, FilterPlugin, Plugin
+from koordpy.descheduling.interface import BalancePlugin, EvictPlugin, FilterPlugin, Plugin
 from koordpy_plugins.descheduling.lownodeload.args import LowNodeLoadArgs
 from koordpy_plugins.descheduling.migrationcontroller.args import MigrationControllerArgs
 
@@ -43,36 +42,8 @@ class LowNodeLoad(BalancePlugin):
 
 
 _SCRIPTED: list[type[Plugin]] = [MigrationController, LowNodeLoad]
-_INSTALLED = installed()
-
-
-def _stand_in(name: str) -> type[Plugin]:
-    """Return a plugin that only has the arguments."""
-    module = importlib.import_module(f"koordpy_plugins.descheduling.{name.lower()}.args")
-
-    async def work(self: Plugin, nodes: object) -> Any:
-        raise NotImplementedError
-
-    fields = {"__module__": __name__, "__annotations__": {"args": getattr(module, f"{name}Args")}}
-    return type(
-        name, (DeschedulePlugin, BalancePlugin), {"name": name, "deschedule": work, "balance": work, **fields}
-    )
-
-
-_UPSTREAM = (
-    "HighNodeUtilization",
-    "LowNodeUtilization",
-    "PodLifeTime",
-    "RemoveDuplicates",
-    "RemoveFailedPods",
-    "RemovePodsHavingTooManyRestarts",
-    "RemovePodsViolatingInterPodAntiAffinity",
-    "RemovePodsViolatingNodeAffinity",
-    "RemovePodsViolatingNodeTaints",
-    "RemovePodsViolatingTopologySpreadConstraint",
-)
-_SCRIPTED += [_stand_in(name) for name in _UPSTREAM if name not in _INSTALLED]
 _NAMES = {plugin.name for plugin in _SCRIPTED}
+_INSTALLED = installed()
 CATALOGUE: Catalogue[Plugin] = Catalogue.of(
     GROUP, Plugin, [*_SCRIPTED, *(_INSTALLED.load(name) for name in _INSTALLED if name not in _NAMES)]
 )

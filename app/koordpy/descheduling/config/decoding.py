@@ -6,7 +6,7 @@ unknown and repeated fields. Source: Kubernetes, `k8s.io/apimachinery/pkg/runtim
 """
 
 import json
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeVar
@@ -259,9 +259,9 @@ def _read(
     model: type[M], document: dict[str, Any], path: str = "", place: str = "", *, strict: bool = True
 ) -> M:
     """Read a document into a model. Raises DecodingError; without `strict` not for unknown fields."""
-    unknown = _unknown(model, document, path)
+    unknown, zeros = _unknown_and_zeros(model, document, path)
     try:
-        made = config_model.read(model, _without(document, unknown), path)
+        made = config_model.read(model, _without(document, unknown, zeros), path)
     except ConfigError as error:
         raise DecodingError(*error.problems) from None
     fields = tuple(dict.fromkeys(_strict_errors(document, unknown)))
@@ -274,8 +274,13 @@ def _read(
     return made
 
 
-def _unknown(model: type[BaseModel], document: dict[str, Any], path: str) -> dict[_Place, ErrorDetails]:
-    """Return the errors of unknown fields, also of those that are null. Raises DecodingError."""
+def _unknown_and_zeros(
+    model: type[BaseModel], document: dict[str, Any], path: str
+) -> tuple[dict[_Place, ErrorDetails], dict[_Place, Any]]:
+    """Return the errors of unknown fields, and what nulls stand for in lists and maps: zero values.
+
+    A null field is absent, except one that is not known. Raises DecodingError.
+    """
     try:
         model.model_validate(_with_null(document), by_alias=True, by_name=False)
     except ValidationError as error:
@@ -284,8 +289,28 @@ def _unknown(model: type[BaseModel], document: dict[str, Any], path: str) -> dic
             item["input"] = None if item["input"] is NULL else item["input"]
         if refused := [item for item in items if item["type"] == REFUSED_NULL]:
             raise DecodingError(*(config_model.problem(item, path) for item in refused)) from None
-        return {item["loc"]: item for item in items if item["type"] == "extra_forbidden"}
-    return {}
+        unknown = {item["loc"]: item for item in items if item["type"] == "extra_forbidden"}
+        zeros = {
+            item["loc"]: _ZEROS[item["type"]]
+            for item in items
+            if item["input"] is None
+            and item["type"] in _ZEROS
+            and item["loc"][-1] not in config_model.fields_at(model, item["loc"][:-1])
+        }
+        return unknown, zeros
+    return {}, {}
+
+
+_ZEROS: Final[dict[str, Any]] = {
+    "string_type": "",
+    "int_type": 0,
+    "float_type": 0,
+    "list_type": [],
+    "dict_type": {},
+    "model_type": {},
+    "model_attributes_type": {},
+}
+"""Zero values by the type of pydantic's error of null."""
 
 
 def _with_null(value: Any) -> Any:
@@ -318,13 +343,15 @@ def _text(place: _Place) -> str:
     return text.removeprefix(".")
 
 
-def _without(value: Any, unknown: Container[_Place], at: _Place = ()) -> Any:
-    """Return a copy of a document without the unknown fields."""
+def _without(value: Any, unknown: Container[_Place], zeros: Mapping[_Place, Any], at: _Place = ()) -> Any:
+    """Return a copy of a document without the unknown fields; nulls are the zero values at their places."""
+    if value is None:
+        return zeros.get(at)
     if isinstance(value, list):
-        return [_without(item, unknown, (*at, index)) for index, item in enumerate(value)]
+        return [_without(item, unknown, zeros, (*at, index)) for index, item in enumerate(value)]
     if isinstance(value, dict):
         return {
-            key: _without(item, unknown, (*at, key))
+            key: _without(item, unknown, zeros, (*at, key))
             for key, item in value.items()
             if (*at, key) not in unknown
         }

@@ -215,6 +215,22 @@ def test_errors_have_the_class_and_the_fields_that_kubernetes_finds(
     assert refused.value.fields == fields
 
 
+def test_nulls_are_absent_fields_and_zero_values_in_lists_and_maps() -> None:
+    given = document(
+        "{nodeFit: null, lowThresholds: {cpu: null}, evictableNamespaces: {include: [null, a]}, "
+        "nodeSelector: {matchLabels: {a: null}, matchExpressions: null}, podSelectors: [null]}"
+    )
+    args = load(given).profiles[0].plugin_config[0].args
+    assert isinstance(args, LowNodeLoadArgs)
+    assert args.node_fit
+    assert args.low_thresholds == {"cpu": 0}
+    assert args.evictable_namespaces is not None
+    assert args.evictable_namespaces.include == ["", "a"]
+    assert args.node_selector is not None
+    assert args.node_selector.match_labels == {"a": ""}
+    assert len(args.pod_selectors) == 1
+
+
 def test_arguments_of_plugins_that_are_not_strict_stay_as_they_are() -> None:
     config = load(document("{nodeFit: null, a: [1]}", "DefaultEvictor"))
     assert config.profiles[0].plugin_config[0].args == {"nodeFit": None, "a": [1]}
