@@ -138,7 +138,9 @@ class Scales:
                 error = str(problem)
             except (ApiError, ConnectionFailed, msgspec.DecodeError) as problem:
                 error = f"the scale of {key.kind} {key.namespace}/{key.name} cannot be read: {problem}"
-                log.warning("%s", error)
+                before = self._answers.peek(key)
+                is_new = before is None or before.error != error
+                log.log(logging.WARNING if is_new else logging.DEBUG, "%s", error)
             answer = _Answer(scale, error, self._clock.monotonic())
             self._answers.put(key, answer, key.size + len(error))
 

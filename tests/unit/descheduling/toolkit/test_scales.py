@@ -140,6 +140,17 @@ async def test_a_refused_read_is_an_error_that_says_so() -> None:
         await world.read()
 
 
+async def test_a_lasting_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    await world.deploy(5)
+    world.fault = Fault(status=403)
+    for _ in range(3):
+        with suppress(Unresolved):
+            await world.read()
+        world.clock.advance(31)
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
+
+
 async def test_the_finder_asks_for_all_workloads_at_its_start_and_checks_their_uid() -> None:
     world = World()
     await world.server.load()
