@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,9 @@ async def test_nodes_and_pods_are_explained(server: ApiServer, client: Client, t
         [tried] = await rounds_of(http, limit=1, node="hot", plugin="LowNodeLoad", details="false")
         assert [run["details"] for run in tried["runs"]] == [[]]
         assert await rounds_of(http, plugin="Other") == []
+        for path in ("nodes/hot", "pods/default/fresh", "rounds"):
+            text = (await http.get(f"{base}/{path}")).text
+            assert not re.search(r'"[a-z0-9]+_[a-z0-9_]+":', text), path  # keys are camelCase
         missing = await http.get(f"{base}/pods/default/nobody")
         assert (missing.status_code, missing.json()["message"]) == (
             404,

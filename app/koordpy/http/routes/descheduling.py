@@ -3,6 +3,7 @@
 `rounds?watch=true` returns rounds as they end, as lines of JSON.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Annotated, Any, Final
 
@@ -90,7 +91,8 @@ def router(descheduler: Callable[[], Descheduler | None]) -> APIRouter:
 
         if not watch:
             known = descheduler()
-            return [] if known is None else chosen(list(known.decisions.rounds))[: -limit - 1 : -1]
+            some = [] if known is None else chosen(list(known.decisions.rounds))[: -limit - 1 : -1]
+            return StreamingResponse(_array(some), media_type="application/json")
         found = running("nothing to watch")
         if watches >= _MOST_WATCHES:
             raise HTTPException(429, f"{watches} watches of rounds are open already; try again later")
@@ -155,6 +157,16 @@ def router(descheduler: Callable[[], Descheduler | None]) -> APIRouter:
         )
 
     return routes
+
+
+async def _array(rounds: Iterable[Round]) -> AsyncIterator[bytes]:
+    """Yield a JSON array round by round, as one of a large cluster has megabytes; others work in between."""
+    before = b"["
+    for each in rounds:
+        yield before + each.model_dump_json().encode()
+        before = b","
+        await asyncio.sleep(0)
+    yield b"[]" if before == b"[" else b"]"
 
 
 async def _ends(descheduler: Descheduler) -> AsyncIterator[Round | None]:
