@@ -136,6 +136,12 @@ class Session:
         self._rehearsal.remove(victim)
         self._rehearsal.place(successor, node_name)
 
+    def undo(self, victim: Pod) -> None:
+        """Undo `keep`: the victim stays."""
+        self.arrived(victim)
+        if self._rehearsal is not None:
+            self._rehearsal.restore(victim)
+
     def arrived(self, victim: Pod) -> None:
         """Show later attempts the victim's successor no longer: it is in the cluster now."""
         known = self._successors.pop(victim.metadata.uid, None)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from prometheus_client import REGISTRY
 
 from koordpy.api.config_model import ConfigError
 from koordpy.simulation import simulation
@@ -298,3 +299,33 @@ def test_with_proof_pods_that_would_return_to_their_hot_node_stay(tmp_path: Path
         assert result.pods.evicted == 0
     else:
         assert result.pods.evicted_repeatedly > 10
+
+
+def test_moved_pods_land_where_the_proof_said_and_stay_there(tmp_path: Path) -> None:
+    """Both with the embedded scheduler alone, whose profiles the descheduler tries."""
+
+    def landed(node: str) -> float:
+        return REGISTRY.get_sample_value("koordpy_descheduler_landings_total", {"node": node}) or 0.0
+
+    amounts = {"cpu": 8, "memory": "16Gi"}
+    nodes = [
+        {"name": "old", "count": 2, "allocatable": amounts},
+        {"name": "new", "count": 3, "joins": "20m", "allocatable": amounts},
+    ]
+    descheduler: Any = copy.deepcopy(LOW_NODE_LOAD)
+    [profile] = descheduler["profiles"]
+    profile["proof"] = {"window": "1h"}
+    # Of several pods in one round each may take the place of another, where nodes are equally good.
+    descheduler["maxNoOfPodsToEvictTotal"] = 1
+    before = landed("proved"), landed("other")
+    result = run(
+        tmp_path,
+        duration="2h",
+        nodes=nodes,
+        workloads=[{**api(10), "usage": {"cpu": {"amount": "1200m"}}}],
+        schedulers=[{**ALONE, "descheduler": {"manifest": descheduler}}],
+    )
+    assert result.pods.evicted > 0
+    assert result.pods.evicted_repeatedly == 0
+    assert result.series.hot[-1] == 0
+    assert (landed("proved") - before[0], landed("other") - before[1]) == (result.pods.evicted, 0)

@@ -80,6 +80,8 @@ class EvictorProxy:
             return False
         if proof is not None:
             await asyncio.sleep(0)  # a proof is a whole scheduling cycle: yield, so that Leases are renewed
+        if self.proof is not None and proof is not None:
+            self.proof.evicting(pod, options.plugin_name, proof, dry_run=self.dry_run)
         if self.dry_run:
             self._log(
                 "%s: pod %s would be evicted (dry run): %s",
@@ -88,15 +90,17 @@ class EvictorProxy:
                 options.reason,
             )
         else:
-            result = await self.evict_plugin.evict(pod, options)
+            result: bool | Refusal = False
+            try:
+                result = await self.evict_plugin.evict(pod, options)
+            finally:
+                if not result and self.proof is not None and proof is not None:
+                    self.proof.stays(pod)
             if not result:
                 self._keep(pod, options, Outcome.REFUSED, self._why_refused(pod, result))
                 return False
         self.limiter.done(pod)
-        target = ""
-        if self.proof is not None and proof is not None:
-            self.proof.evicted(pod, options.plugin_name, proof, dry_run=self.dry_run)
-            target = proof.node
+        target = "" if proof is None else proof.node
         self._keep(pod, options, Outcome.DRY_RUN if self.dry_run else Outcome.EVICTED, target=target)
         return True
 

@@ -112,7 +112,7 @@ class MovedPods:
 
     # --- what happens to pods --------------------------------------------------------------------
 
-    def evicted(
+    def evicting(
         self,
         victim: Pod,
         profile: str,
@@ -122,7 +122,7 @@ class MovedPods:
         nodes: frozenset[str],
         arrived: Callable[[Pod], None],
     ) -> None:
-        """Expect the successor of a pod that was evicted, or is going to be.
+        """Expect the successor of a pod that is about to be evicted: it may appear before the call returns.
 
         `arrived` is called with the victim when the successor is bound. A pod without controller has none.
         """
@@ -138,6 +138,11 @@ class MovedPods:
         self._controllers[eviction.controller] += 1
         while len(self._expected) > MOST_EXPECTED:
             self._expect_no_more(next(iter(self._expected)))
+
+    def stays(self, victim: Pod) -> None:
+        """Expect no successor: the pod was not evicted."""
+        if victim.metadata.uid in self._expected:
+            self._expect_no_more(victim.metadata.uid)
 
     def _expect_no_more(self, uid: str) -> None:
         eviction = self._expected.pop(uid)

@@ -112,14 +112,19 @@ class ProfileProof:
                 )
         return Proof(attempt.best[0].node.metadata.name, attempt.names)
 
-    def evicted(self, pod: Pod, plugin_name: str, proof: Proof, *, dry_run: bool) -> None:
-        """Keep the place of an evicted pod for the later ones of the round, and expect its successor."""
+    def evicting(self, pod: Pod, plugin_name: str, proof: Proof, *, dry_run: bool) -> None:
+        """Keep the place of a pod that is about to be evicted for the later ones; expect its successor."""
         self._proofs.session.keep(pod, proof.node)
         plugin = self._plugins[plugin_name]
         if not dry_run:
-            self._proofs.moved.evicted(
+            self._proofs.moved.evicting(
                 pod, self._profile, plugin_name, plugin, proof.node, proof.nodes, self._proofs.arrived
             )
+
+    def stays(self, pod: Pod) -> None:
+        """Undo `evicting`: the pod was not evicted."""
+        self._proofs.moved.stays(pod)
+        self._proofs.session.undo(pod)
 
 
 def _together(pods: Sequence[Pod], victims: Sequence[Pod]) -> Sequence[Pod]:

@@ -48,6 +48,10 @@ class TrialSession(Protocol):
         """Show later attempts a victim as gone, and its successor on a node."""
         ...
 
+    def undo(self, victim: Pod) -> None:
+        """Undo `keep`: the victim stays."""
+        ...
+
     def arrived(self, victim: Pod) -> None:
         """Show later attempts the victim's successor no longer: it is in the cluster now."""
         ...

@@ -199,6 +199,40 @@ async def test_a_pod_that_was_not_evicted_takes_no_room() -> None:
     assert found == {"stuck": (Outcome.REFUSED, ""), "sure": (Outcome.EVICTED, "b")}
 
 
+async def test_an_eviction_that_raises_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = world([node("a", unschedulable=True), node("b", cpu="4")], [pod("p", "a", cpu="3")])
+    target = descheduler(cluster)
+
+    async def fails(*_: object) -> bool:
+        raise OSError("no connection")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Remover, "evict", fails)
+        assert "no connection" in (await target.run_once()).error
+    assert not target._proofs.moved._expected  # type: ignore[union-attr]
+    assert await outcomes(target) == {"p": (Outcome.EVICTED, "b")}
+
+
+async def test_a_successor_may_appear_before_the_eviction_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    victims = [pod(f"p{number}", "a", cpu="3") for number in range(2)]
+    cluster = world([node("a", unschedulable=True), node("b", cpu="7")], victims)
+    target = descheduler(cluster)
+
+    async def replaced_at_once(self: Remover, victim: Pod, options: EvictOptions) -> bool:
+        cluster.store(Pod).discard(victim.metadata.key)
+        successor = pod(f"{victim.metadata.name}-again", "b", cpu="3")
+        successor.metadata.creation_timestamp = format_time(cluster.clock.now())
+        cluster.store(Pod).apply(successor)
+        return True
+
+    with monkeypatch.context() as eager:
+        eager.setattr(Remover, "evict", replaced_at_once)
+        found = await outcomes(target)
+    assert found == {"p0": (Outcome.EVICTED, "b"), "p1": (Outcome.EVICTED, "b")}  # each counts once
+    Empty.emptied = {"b"}
+    assert set((await outcomes(target)).values()) == {MOVED}
+
+
 async def test_pods_that_have_ended_need_no_node() -> None:
     ended = pod("p", "a", cpu="40", status={"phase": "Failed"})
     cluster = world([node("a"), node("b")], [ended])
@@ -332,11 +366,11 @@ async def test_what_is_kept_of_moves_is_bounded_and_ends_with_the_window() -> No
     [plugin] = moving.descheduler.frameworks[0].deschedule_plugins
     for number in range(moved_pods.MOST_EXPECTED + 10):
         victim = pod(f"v{number}", "a")
-        moved.evicted(victim, "a", "Empty", plugin, "b", frozenset(), lambda _: None)
+        moved.evicting(victim, "a", "Empty", plugin, "b", frozenset(), lambda _: None)
     assert (len(moved._expected), len(moved._moved)) == (moved_pods.MOST_EXPECTED, 0)
     assert moved._controllers == {"web": moved_pods.MOST_EXPECTED}
     moving.advance(minutes=11)
-    moved.evicted(pod("last", "a"), "a", "Empty", plugin, "b", frozenset(), lambda _: None)
+    moved.evicting(pod("last", "a"), "a", "Empty", plugin, "b", frozenset(), lambda _: None)
     assert (len(moved._expected), moved._controllers) == (1, {"web": 1})
 
 
@@ -348,7 +382,7 @@ async def test_a_victim_that_is_still_running_has_no_successor_yet() -> None:
     victim = moving.cluster.store(Pod).get("default", "p")
     assert victim is not None
     landed: list[str] = []
-    moved.evicted(
+    moved.evicting(
         victim, "a", "Empty", plugin, "b", frozenset({"b"}), lambda pod: landed.append(pod.metadata.name)
     )
     moving.cluster.store(Pod).apply(pod("scaled-up", "b"))
