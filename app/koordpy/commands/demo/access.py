@@ -31,6 +31,8 @@ class Endpoints:
     admission: str = ""
     extender: str = ""
     debug: str = ""
+    worker: str = ""
+    """The debug API of the worker."""
     extender_headers: Mapping[str, str] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
@@ -41,6 +43,7 @@ class Endpoints:
             "admission": self.admission,
             "extender": self.extender,
             "debug": self.debug,
+            "worker": self.worker,
             "extenderHeaders": dict(self.extender_headers),
         }
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from koordpy import data
 from koordpy import settings as process_settings
+from koordpy.api.core import Pod
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Connection
 from koordpy.compose.parts.extender import ExtenderPart
@@ -23,7 +24,7 @@ from koordpy.embedded.objects import Objects
 from koordpy.embedded.scheduler import Scheduler
 from koordpy.embedded.workloads import WorkloadControllers
 from koordpy.scheduling.profiles import config as scheduling_config
-from koordpy.settings import Settings
+from koordpy.settings import WORKER_DEBUG_PORT, Settings
 
 from .access import API_PORT, LOOPBACK, Endpoints, kubeconfig_path, port_or_any, write_kubeconfig
 
@@ -78,6 +79,8 @@ class DemoCluster:
 
     def __init__(self, options: DemoOptions, folder: Path, stack: AsyncExitStack) -> None:
         self._options, self._folder, self._stack = options, folder, stack
+        self.worker: Process | None = None
+        """The process with the descheduler, once it runs."""
 
     async def start_control_plane(self) -> str:
         """Start the API server, write the kubeconfig; return what was started."""
@@ -134,7 +137,18 @@ class DemoCluster:
             admission=f"https://{_WEBHOOK_HOST}:{listeners['admission'].port}",
             extender=f"{listeners['extender'].url}/extender",
             debug=listeners["debug"].url,
+            worker="" if self.worker is None else self.worker.listeners["debug"].url,
         )
+
+    @property
+    def worker_port(self) -> int:
+        """The port of the worker's debug API."""
+        return self._free(WORKER_DEBUG_PORT)
+
+    async def homes(self) -> dict[str, str]:
+        """Return the nodes of all bound pods by the pods' UIDs."""
+        pods = await self.client.list_all(Pod)
+        return {pod.metadata.uid: pod.spec.node_name for pod in pods if pod.spec.node_name}
 
     # --- wiring ------------------------------------------------------------------------------------
 

@@ -23,7 +23,6 @@ from rich.markup import escape
 
 from koordpy import data
 from koordpy import main as runtime
-from koordpy import settings as process_settings
 from koordpy.admission.chain import Chain
 from koordpy.admission.config import AdmissionConfig, build_chains, gate_specs
 from koordpy.admission.explain import explain
@@ -35,16 +34,17 @@ from koordpy.commands import calling, why
 from koordpy.commands import explain as explaining
 from koordpy.commands.debug_client import DEBUG_URL
 from koordpy.compose.parts.admission import AdmissionPart
-from koordpy.compose.parts.descheduler import DeschedulerPart
-from koordpy.compose.process import Process
-from koordpy.descheduling.explain.decisions import Outcome
 from koordpy.lib.clock import SystemClock
 from koordpy.lib.feature_gates import FeatureGates
 
 from . import workload
 from .cluster import DemoCluster, DemoFailed, DemoOptions
+from .relief import Relief
+from .relief import show as show_relief
 
 HOT_EVERY = 7
+HOT_ABOVE = 0.65
+"""The fraction of its CPU in use from which on a node is hot: `highThresholds` of the demo's LowNodeLoad."""
 WAIT_SECONDS = 60.0
 CUSTOM_WAIT_SECONDS = 15.0
 """How long pods may wait where the user's configuration decides: it may leave them pending on purpose."""
@@ -97,7 +97,7 @@ class Demo:
                 f"--nodes: got {options.nodes}, expected at least {HOT_EVERY + 1} to have hot and cool ones"
             )
         self.cluster = DemoCluster(options, folder, stack)
-        self._to = to
+        self._to, self._stack = to, stack
         self._insists = not options.is_customized
         self._nodes = [f"node-{i:03d}" for i in range(options.nodes)]
         self._hot = [name for i, name in enumerate(self._nodes) if i % HOT_EVERY == HOT_EVERY // 2]
@@ -110,7 +110,7 @@ class Demo:
         await self._step(f"{len(self._nodes)} nodes, {len(self._hot)} of them hot", self._fill_cluster)
         await self._step("Pods are created", self._create_pods)
         self._to.print()
-        for show in (self._show_admission, self._show_placement, self._show_descheduling):
+        for show in (self._show_admission, self._show_placement, self._show_relief):
             try:
                 await show()
             except DemoFailed as failed:
@@ -228,29 +228,21 @@ class Demo:
         if not why.rejected_by(found, "LoadAwareScheduling"):
             raise DemoFailed("LoadAwareScheduling refused no node: it did not keep pods off hot nodes")
 
-    async def _show_descheduling(self) -> None:
-        await self.cluster.kubelets.report()
-        config = str(data.deploy("demo", "descheduler.yaml"))
-        access, settings = (
-            {"server": self.cluster.api.url},
-            {"descheduler": {"config": config}, "leaderElect": False},
+    async def _show_relief(self) -> None:
+        relief = Relief(
+            self.cluster,
+            self._stack,
+            self._usage,
+            self._hot,
+            HOT_ABOVE,
+            WAIT_SECONDS if self._insists else CUSTOM_WAIT_SECONDS,
         )
-        worker = Process(
-            process_settings.load(None, {"client": access, "worker": settings}),
-            ["descheduler"],
-            listens=False,
-        )
-        async with asyncio.timeout(WAIT_SECONDS):
-            await worker.run()
-        [outcome] = worker.part(DeschedulerPart).descheduler.decisions.rounds
-        if outcome.error:
-            raise DemoFailed(f"the descheduler's round failed: {outcome.error}")
-        chosen = [e for e in outcome.evictions if e.outcome is Outcome.DRY_RUN]
-        if not chosen or {e.node for e in chosen} - set(self._hot):
-            raise DemoFailed(f"LowNodeLoad chose {len(chosen)} pods, expected some, all on hot nodes")
-        self._to.print(f"\n[bold]What LowNodeLoad would evict (dry run)[/bold]: {len(chosen)} pods")
-        for eviction in chosen[:5]:
-            self._to.print(f"  {eviction.pod} on {eviction.node}: {escape(eviction.reason)}")
+        with self._to.status("The descheduler works") if self._to.is_terminal else nullcontext():
+            await relief.run()
+        strays = [move.pod for move in relief.moves if move.origin not in self._hot]
+        if strays:
+            raise DemoFailed(f"{len(strays)} pods of nodes that are not hot were moved, first {strays[0]}")
+        show_relief(self._to, relief)
 
     def invite(self) -> None:
         """Print what to try next."""
@@ -270,6 +262,7 @@ class Demo:
             f"{koordpy} doctor",
             f"{koordpy} why {pod}{at}",
             f"{koordpy} why {pod} --history{at}",
+            "kubectl get podmigrationjobs,reservations",
             f"kubectl get pod -n {namespace} {name} -o json | {koordpy} whatif -f - --count 100{at}",
             f"curl -s '{debug}/apis/v1/decisions?limit=1' | {python} -m json.tool",
             f"curl -s {debug}/apis/v1/nodes/{self._hot[0]}",
