@@ -96,9 +96,8 @@ class ControlPlane:
 
     async def _serve(self, folder: Path) -> None:
         """Run the parts of `koordpy serve`; their endpoints are called in process."""
-        profiles = self._text(self.setup.profiles, "scheduler", "koordpy-profiles.yaml")
         path = folder / "profiles.yaml"
-        path.write_text(profiles, encoding="utf-8")
+        path.write_text(self._profiles(), encoding="utf-8")
         settings = self._settings(
             {
                 "admission": {"certificates": {"mode": "fs"}, "registration": {"enabled": False}},
@@ -162,7 +161,9 @@ class ControlPlane:
         if self.setup.descheduler is not None:
             path = folder / "descheduler.yaml"
             path.write_text(self._text(self.setup.descheduler), encoding="utf-8")
-            document["worker"]["descheduler"]["config"] = str(path)
+            profiles = folder / "proof-profiles.yaml"
+            profiles.write_text(self._profiles(), encoding="utf-8")
+            document["worker"]["descheduler"] |= {"config": str(path), "schedulerConfig": str(profiles)}
             document["worker"]["descheduler"]["schedulerConfig"] = str(self._whole_profiles(folder))
             parts.append("descheduler")
         try:
@@ -182,6 +183,15 @@ class ControlPlane:
         path = folder / "scheduled-by.yaml"
         path.write_text(text, encoding="utf-8")
         return path
+
+    def _profiles(self) -> str:
+        """Return koordpy's profiles, which prove evictions too: without plugins where it is not called."""
+        if self.setup.koordpy:
+            return self._text(self.setup.profiles, "scheduler", "koordpy-profiles.yaml")
+        text = self._text(self.setup.kube_scheduler, "scheduler", "kube-scheduler-config.yaml")
+        names = [each.scheduler_name for each in scheduling_config.read(config_document.load(text)).profiles]
+        plain = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+        return yaml.safe_dump({**plain, "profiles": [{"schedulerName": name} for name in names]})
 
     def _settings(self, document: Document) -> Settings:
         gates = {"featureGates": self.setup.feature_gates, "shutdownDelay": 0}
