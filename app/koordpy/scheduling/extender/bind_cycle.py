@@ -37,6 +37,7 @@ from koordpy.scheduling.framework.metrics import (
     counter,
     histogram,
 )
+from koordpy.scheduling.interface.cycle_state import SCORED
 from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.status import SUCCESS, Code, Status
@@ -208,6 +209,7 @@ class BindCycle:
         return attempt
 
     async def _place(self, attempt: Attempt, node_name: str, term: int, gone: Gone | None) -> Status:
+        scored = attempt.state
         status = self._filter_again(attempt, node_name)
         if not status.is_success:
             return status
@@ -215,7 +217,9 @@ class BindCycle:
             attempt.placement = placement
             attempt.shed()
             attempt.decision.become("binding", node_name)
+            attempt.state.write(SCORED, scored)
             status = placement.reserve()
+            attempt.state.delete(SCORED)  # a pod that waits in Permit keeps no more than it needs
             attempt.pod = placement.pod
             if status.is_success:
                 status = placement.permit()

@@ -69,3 +69,10 @@ PLACED: StateKey[Mapping[str, Sequence[Pod]]] = StateKey("koordpy.dev/placed")
 The nodes that plugins see have these pods on them. A plugin with its own per-pod state finds here the pods
 that it does not have.
 """
+
+SCORED: StateKey[CycleState] = StateKey("koordpy.dev/scored")
+"""In Reserve of a pod that kube-scheduler binds: the state in which its nodes were scored.
+
+If the node has changed since, filters have passed again in the current state, which only knows that node. A
+plugin finds here what the choice of the node was based on.
+"""

@@ -49,7 +49,7 @@ from koordpy.scheduling.interface import (
     Score,
     SignPlugin,
 )
-from koordpy.scheduling.interface.cycle_state import CycleState
+from koordpy.scheduling.interface.cycle_state import SCORED, CycleState
 from koordpy.scheduling.interface.failure import Failure
 from koordpy.scheduling.interface.handle import Handle
 from koordpy.scheduling.interface.node_info import NodeInfo
@@ -315,7 +315,35 @@ class Reservation(
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Allocate the reservation to the pod, or the node to the Reservation."""
         prepared = self._prepared(state, pod)
-        return SUCCESS if prepared is None else self._points(pod).reserve(state, prepared, pod, node_name)
+        status = SUCCESS
+        if prepared is not None:
+            status = self._points(pod).reserve(state, prepared, pod, node_name)
+        if status.is_success and (prepared is None or prepared.assumed is None):
+            return self._missed(state, node_name)
+        return status
+
+    def _missed(self, state: CycleState, node_name: str) -> Status:
+        """Refuse a node that was chosen for a reservation which the pod did not get, if others are left.
+
+        Koordinator allocates a reservation in the scheduling cycle that chooses it. Beside kube-scheduler the
+        next pod is scored while the bind of the one before is in flight, so two replicas may count on the
+        same reservation: the second is scheduled again, instead of leaving its own reservation unused.
+        """
+        scored = state.read(SCORED)
+        before = None if scored is None else scored.read(PREPARED)
+        row = self.handle.nodes.row_of(node_name)
+        if before is None or row is None:
+            return SUCCESS
+        nominated = before.nominated_reservations
+        expected = nominated.get(row)
+        if expected is None and nominated.preferred != row:
+            return SUCCESS
+        for other in nominated.infos:
+            if other is not expected and self.nominations.stands(other):
+                return Status.unschedulable(
+                    f"the reservation on the node was allocated meanwhile, {other.name} is left"
+                )
+        return SUCCESS
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Roll back Reserve."""
