@@ -16,6 +16,7 @@ from rich.console import Console
 
 from koordpy import data, settings
 from koordpy.api.core import Deployment, Lease, Node, Pod
+from koordpy.api.pod_migration_job import PodMigrationJob
 from koordpy.api.scheme import Resource
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Connection
@@ -50,7 +51,19 @@ async def test_its_pods_run_and_it_prints_what_to_try(tmp_path: Path) -> None:
         async with asyncio.timeout(20):
             while sum(_is_ready_web(pod) for pod in await demo.cluster.client.list_all(Pod)) != 23:
                 await asyncio.sleep(0.1)
+        worker = demo.cluster.endpoints.worker
+        async with httpx.AsyncClient() as http:
+            [newest, *_] = (await http.get(f"{worker}/apis/v1/descheduling/rounds")).json()
+        assert newest["error"] == ""
+        jobs = await demo.cluster.client.list_all(PodMigrationJob)
+        assert jobs
+        assert {job.status.phase for job in jobs} == {"Succeeded"}
     told = to.getvalue()
+    assert re.search(r"\d+ pods moved, each to a place that was reserved for it first\n", told), told
+    chart = re.search(r"\n  node-003 +█\S* +(\d+)% +█\S* +(\d+)%\n", told)
+    assert chart is not None, told
+    before, after = chart.groups()
+    assert int(before) > 65 >= int(after)
     assert re.search(r"export KUBECONFIG=\S+/kubeconfig\n", told), told
     assert re.search(r"koordpy why \w+/\S+ --history( --debug-server http://127.0.0.1:\d+)?\n", told), told
     assert not (tmp_path / "kubeconfig").exists()
@@ -77,7 +90,8 @@ async def test_the_doctor_finds_nothing_wrong_and_everything_answers_where_the_f
         await cluster.serve()
         cluster.endpoints.write(tmp_path / "endpoints.json")
         found = json.loads((tmp_path / "endpoints.json").read_text())
-        assert list(found) == ["kubeconfig", "apiServer", "admission", "extender", "debug", "extenderHeaders"]
+        names = ["kubeconfig", "apiServer", "admission", "extender", "debug", "worker", "extenderHeaders"]
+        assert list(found) == names
 
         client = Client(Connection.find(kubeconfig=found["kubeconfig"]))
         stack.push_async_callback(client.close)

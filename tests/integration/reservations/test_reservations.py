@@ -6,6 +6,7 @@ import json
 from click.testing import CliRunner
 
 from koordpy.api.core import Node
+from koordpy.api.extension import LABEL_RESERVATION_ORDER
 from koordpy.api.reservation import AVAILABLE, FAILED, SUCCEEDED, Reservation
 from koordpy.cli import cli
 from koordpy.cluster.errors import NotFound
@@ -251,3 +252,26 @@ async def why(stage: Stage, pod: str) -> str:
     """Return what `koordpy why` prints about a pod."""
     server = ("--debug-server", stage.process.listeners["debug"].url)
     return (await asyncio.to_thread(CliRunner().invoke, cli, ["why", pod, *server])).output
+
+
+async def test_replicas_that_come_at_once_use_a_reservation_each(stage: Stage) -> None:
+    """The one that goes before all others attracts them all; only one pod can have it."""
+    for number in range(4):
+        await stage.add_node(f"n{number}")
+    await stage.start()
+    owners = [{"labelSelector": {"matchLabels": {"app": "web"}}}]
+    for number in range(4):
+        name = f"r{number}"
+        await stage.reserve(name, "6", owners=owners)  # one on a node, the next pod would fit beside it
+        await stage.in_phase(name, AVAILABLE)
+        order = {"metadata": {"labels": {LABEL_RESERVATION_ORDER: str(1000 + number)}}}
+        await stage.client.patch(Reservation, "", name, order)
+    await asyncio.gather(*(stage.add_pod(f"p{number}", "1", app="web") for number in range(4)))
+    used = set()
+    for number in range(4):
+        await stage.node_of(f"p{number}")
+        pod = await stage.pod(f"p{number}")
+        assert ALLOCATED in pod.metadata.annotations, f"{pod.metadata.name} is beside a reservation"
+        used.add(json.loads(pod.metadata.annotations[ALLOCATED])["name"])
+    assert used == {"r0", "r1", "r2", "r3"}
+    await stage.assert_nothing_is_booked_twice()
