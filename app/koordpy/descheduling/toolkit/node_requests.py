@@ -4,16 +4,20 @@ Exact amounts, of which Koordinator's and the Kubernetes descheduler's checks of
 subtract. The sums of a cluster would cost a second to compute in each cycle.
 """
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from koordpy.api import resources
 from koordpy.api.core import Pod
+from koordpy.api.quantity import QuantityError
 from koordpy.cluster.derived_state import DerivedState, Snapshot
 from koordpy.lib.bounded_lru import BoundedLru
 
 if TYPE_CHECKING:
     from koordpy.cluster.cluster import Cluster
+
+log = logging.getLogger(__name__)
 
 Amounts = Mapping[str, int]
 """Resource name to billionths."""
@@ -77,17 +81,25 @@ class NodeRequests(DerivedState):
         if (
             old.spec.node_name == new.spec.node_name
             and old.is_terminal == new.is_terminal
-            and self.pods.of(old) is self.pods.of(new)
+            and self._of(old) is self._of(new)
         ):
             return
         self._count(old, -1)
         self._count(new, 1)
 
+    def _of(self, pod: Pod) -> Amounts:
+        """What a pod requests; nothing if it has an invalid amount, which no API server lets pass."""
+        try:
+            return self.pods.of(pod)
+        except QuantityError as error:
+            log.warning("the requests of pod %s are not counted: %s", pod.metadata.key, error)
+            return _NOTHING
+
     def _count(self, pod: Pod, sign: int) -> None:
         name = pod.spec.node_name
         if not name or pod.is_terminal:
             return
-        amounts = self.pods.of(pod)
+        amounts = self._of(pod)
         sums = self._sums.setdefault(name, {})
         for resource, amount in amounts.items():
             total = sums.get(resource, 0) + sign * amount
