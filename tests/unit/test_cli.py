@@ -173,6 +173,7 @@ def test_explain_is_readable_by_programs(output, load):
         (["why", "justaname"], "", "expected NAMESPACE/POD"),
         (["why", "a/b", "--debug-server", "http://127.0.0.1:1"], "", "is koordpy running"),
         (["health", "--debug-server", "http://127.0.0.1:1"], "", "http://127.0.0.1:1/readyz"),
+        (["descheduler", "config", "--file", "missing.yaml"], "", "'missing.yaml' does not exist"),
         (["serve", "--parts", "window"], "", "parts[0]"),
         (["serve", "--doors", "admission"], "", "--doors: renamed to --parts"),
         (["serve", "--extender-bind", "nowhere"], "", "expected ADDRESS:PORT"),

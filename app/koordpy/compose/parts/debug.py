@@ -64,8 +64,7 @@ class DebugPart(Part):
         if descheduler is not None:
             sources.descheduler = descheduler.descheduler
             sources.hypothetical_rounds = descheduler.what_if
-            config = descheduler.descheduler.config
-            configz["descheduler"] = config.model_dump(mode="json", by_alias=True)
+            configz["descheduler"] = descheduler.descheduler.completed.written()
         sources.configz = configz
         return Routes(
             settings=process.settings.debug,

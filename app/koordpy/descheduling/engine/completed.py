@@ -28,7 +28,7 @@ def completed(file: Path | None = None) -> dict[str, Any]:
     unproved = [profile.model_copy(update={"proof": None}) for profile in config.profiles]
     built = Descheduler(config.model_copy(update={"profiles": unproved}), catalogue, Cluster())
     profiles = [
-        framework.completed_profile.model_copy(update={"proof": profile.proof})
-        for framework, profile in zip(built.frameworks, config.profiles, strict=True)
+        made.model_copy(update={"proof": profile.proof})
+        for made, profile in zip(built.completed.profiles, config.profiles, strict=True)
     ]
     return config.model_copy(update={"profiles": profiles}).written()

@@ -106,6 +106,12 @@ class Descheduler:
         return Proofs(trials, moved, counted=not self._hypothetical)
 
     @property
+    def completed(self) -> DeschedulerConfiguration:
+        """The configuration with the arguments that the plugins have, as they are in effect."""
+        profiles = [framework.completed_profile for framework in self.frameworks]
+        return self.config.model_copy(update={"profiles": profiles})
+
+    @property
     def ends(self) -> bool:
         """Whether there is one cycle only, and no plugin has work that goes on after it."""
         return self.config.descheduling_interval <= 0 and not self._tasks
