@@ -4,6 +4,7 @@ The pod would be scheduled to one of the nodes with the highest score. kube-sche
 the plugin must have no objection to any; the first of them is the node that the proof names.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -17,6 +18,9 @@ from .moved_pods import MovedPods
 from .settings import ProofSettings
 from .successor import successor_of, uid_of_successor
 from .trial import TrialScheduler, TrialSession
+
+MOST_CHOSEN: Final = 100
+"""The number of earlier victims whose nodes are compared."""
 
 LONGEST_REASON: Final = 1024
 """Characters."""
@@ -46,11 +50,14 @@ class Proofs:
     moved: MovedPods
     counted: bool = True
     """Whether metrics count the results."""
+    chosen: deque[frozenset[str]] = field(default_factory=lambda: deque(maxlen=MOST_CHOSEN))
+    """The equally good nodes of the round's earlier victims."""
     _session: TrialSession | None = field(default=None)
 
     def begin(self) -> None:
         """Start a round: what earlier rounds expected is in the cluster by now, or did not happen."""
         self._session = None
+        self.chosen.clear()
         self.moved.forget_old()
 
     @property
@@ -110,11 +117,15 @@ class ProfileProof:
                     f"it would be scheduled to node {name}, {best} of {attempt.feasible} feasible nodes, and "
                     f"{plugin.name} would move it again from there: {objection}"[:LONGEST_REASON]
                 )
-        return Proof(attempt.best[0].node.metadata.name, attempt.names)
+        names = attempt.names
+        for earlier in self._proofs.chosen:  # each of these pods may take the other's node
+            names |= earlier if earlier & names else frozenset()
+        return Proof(attempt.best[0].node.metadata.name, names)
 
     def evicting(self, pod: Pod, plugin_name: str, proof: Proof, *, dry_run: bool) -> None:
         """Keep the place of a pod that is about to be evicted for the later ones; expect its successor."""
         self._proofs.session.keep(pod, proof.node)
+        self._proofs.chosen.append(proof.nodes)
         plugin = self._plugins[plugin_name]
         if not dry_run:
             self._proofs.moved.evicting(

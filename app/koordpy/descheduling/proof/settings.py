@@ -9,7 +9,7 @@ class ProofSettings(ConfigModel):
     """Whether and how evictions of a profile are proved; a profile without it behaves as in Koordinator."""
 
     enabled: bool = True
-    window: Duration = 30 * duration.MINUTE
+    window: Duration = duration.HOUR
     """For how long a moved pod is not moved again by the same plugin, unless its node has really changed;
     nanoseconds, 0 for not at all."""
 

@@ -411,3 +411,12 @@ async def test_pods_that_earlier_rounds_expect_on_a_node_count_there() -> None:
     assert isinstance(cluster.clock, FakeClock)
     cluster.clock.advance(11 * 60)  # they never came
     assert (await outcomes(target))["p2"] == (Outcome.EVICTED, "b")
+
+
+async def test_pods_of_one_round_may_take_each_others_nodes() -> None:
+    nodes = [node("a", unschedulable=True), node("b", cpu="4"), node("c", cpu="4"), node("d", cpu="1")]
+    cluster = world(nodes, [pod(f"p{number}", "a", cpu="3") for number in range(2)])
+    target = descheduler(cluster)
+    assert await outcomes(target) == {"p0": (Outcome.EVICTED, "b"), "p1": (Outcome.EVICTED, "c")}
+    expected = target._proofs.moved._expected  # type: ignore[union-attr]
+    assert [eviction.nodes for eviction in expected.values()] == [{"b", "c"}] * 2
