@@ -136,8 +136,14 @@ class UsageTotals(DerivedState):
 
 
 def is_prod(pod: Pod) -> bool:
-    """Return whether the pod's priority class, by default by its QoS class, is prod."""
-    return qos.priority_class(pod) is qos.PriorityClass.PROD
+    """Return whether the pod's priority class, by default by its QoS class, is prod.
+
+    False if that depends on an invalid amount, which no API server lets pass.
+    """
+    try:
+        return qos.priority_class(pod) is qos.PriorityClass.PROD
+    except quantity.QuantityError:
+        return False
 
 
 def amounts(resources: Mapping[str, str | int | float]) -> Amounts:

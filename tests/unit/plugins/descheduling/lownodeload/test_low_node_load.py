@@ -136,6 +136,20 @@ def test_a_report_with_an_invalid_amount_is_none_at_all(caplog: pytest.LogCaptur
     assert "NodeMetric n1 is ignored: quantity 'much'" in caplog.text
 
 
+def test_a_pod_with_an_invalid_amount_is_counted_until_it_is_gone() -> None:
+    cluster = Cluster()
+    totals, pods = cluster.shared(UsageTotals), cluster.store(Pod)
+    for amount in ("1", "much"):
+        containers = [{"name": "c", "resources": {"requests": {"cpu": amount}}}]
+        spec = {"nodeName": "n1", "containers": containers}
+        pods.apply(decode(Pod, {"metadata": {"namespace": "a", "name": "p"}, "spec": spec}))
+    found = totals.of("n1")
+    assert found is not None
+    assert (found.pods, found.prod_pods) == (1, 0)
+    pods.discard("a/p")
+    assert totals.of("n1") is None
+
+
 def test_totals_follow_pods_and_reports() -> None:
     cluster = Cluster()
     totals = cluster.shared(UsageTotals)
