@@ -6,6 +6,7 @@ Source: Koordinator, `cmd/koord-descheduler/app/options/configfile.go` (`LogOrWr
 from pathlib import Path
 from typing import Any, Final
 
+from koordpy.api.config_model import ConfigError
 from koordpy.cluster.cluster import Cluster
 from koordpy.descheduling.args import API_VERSION
 from koordpy.descheduling.catalogue import installed
@@ -26,7 +27,10 @@ def completed(file: Path | None = None) -> dict[str, Any]:
     config = load(_EMPTY, catalogue) if file is None else load_file(file, catalogue)
     # what proves evictions is not needed, and not there
     unproved = [profile.model_copy(update={"proof": None}) for profile in config.profiles]
-    built = Descheduler(config.model_copy(update={"profiles": unproved}), catalogue, Cluster())
+    try:
+        built = Descheduler(config.model_copy(update={"profiles": unproved}), catalogue, Cluster())
+    except ConfigError as error:
+        raise (error if file is None else error.under(file)) from None
     profiles = [
         made.model_copy(update={"proof": profile.proof})
         for made, profile in zip(built.completed.profiles, config.profiles, strict=True)

@@ -70,5 +70,7 @@ def test_what_it_returns_is_a_configuration(tmp_path: Path) -> None:
 
 
 def test_a_configuration_that_cannot_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r'BalancePlugin "Nobody" does not exist'):
+    with pytest.raises(
+        ConfigError, match=r'descheduler\.yaml: creating profile .* BalancePlugin "Nobody" does not exist'
+    ):
         of(tmp_path, profiles=[{"plugins": {"balance": {"enabled": [{"name": "Nobody"}]}}}])
