@@ -1,9 +1,10 @@
 """The descheduler: cycles over all profiles, at an interval or once.
 
 In a cycle all Deschedule plugins of all profiles run before any Balance plugin. A plugin's failure is logged,
-counted and recorded with the round; the others still run. (In Koordinator a failing profile ends the cycle
-for the profiles after it and for all Balance plugins; which profiles these are is random there.) Source:
-Koordinator, `pkg/descheduler/descheduler.go` and `pkg/descheduler/profile/profile.go`.
+counted and recorded with the round. The other plugins of its profile at that point still run; then the cycle
+ends, for the profiles after it and, in Deschedule, for all Balance plugins. (Profiles run in the order of the
+file; in Koordinator it is random.) Source: Koordinator, `pkg/descheduler/descheduler.go` and
+`pkg/descheduler/profile/profile.go`.
 """
 
 import asyncio
@@ -193,19 +194,14 @@ class Descheduler:
         self.limiter.reset()
         if self._proofs is not None:
             self._proofs.begin()
-        runnable = [framework for framework in self.frameworks if not framework.selector_error]
-        for framework in runnable:
-            await framework.run_deschedule_plugins(framework.nodes_of(nodes))
-        for framework in runnable:
-            await framework.run_balance_plugins(framework.nodes_of(nodes))
-        return [
-            *(
-                f"profile {framework.profile.name}: invalid nodeSelector: {framework.selector_error}"
-                for framework in self.frameworks
-                if framework.selector_error
-            ),
-            *(run.error for run in current.runs if run.error),
-        ]
+        steps = [(each, each.run_deschedule_plugins) for each in self.frameworks]
+        steps += [(each, each.run_balance_plugins) for each in self.frameworks]
+        for framework, run_plugins in steps:
+            if framework.selector_error:
+                return [f"profile {framework.profile.name}: invalid nodeSelector: {framework.selector_error}"]
+            if not (await run_plugins(framework.nodes_of(nodes))).is_success:
+                break
+        return [run.error for run in current.runs if run.error]
 
     async def _ready_nodes(self) -> list[Node]:
         found = node_selection.selected(self._nodes, self.config.node_selector)

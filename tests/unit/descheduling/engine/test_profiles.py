@@ -251,17 +251,18 @@ def test_a_plugin_whose_gate_is_off_cannot_be_enabled() -> None:
     assert [plugin.name for plugin in built.frameworks[0].balance_plugins] == ["Gated"]
 
 
-def test_a_profile_with_an_invalid_selector_of_nodes_does_not_run_and_the_others_do() -> None:
+def test_a_profile_with_an_invalid_selector_of_nodes_ends_every_cycle() -> None:
     bad = LabelSelector(match_labels={"-": "x"})
     target = descheduler(
-        profile("a", deschedule=["Greedy"]).model_copy(update={"node_selector": bad}),
-        profile("b", deschedule=["Greedy"]),
+        profile("a", deschedule=["Greedy"]),
+        profile("b", deschedule=["Greedy"]).model_copy(update={"node_selector": bad}),
+        profile("c", deschedule=["Greedy"]),
         cluster=cluster_of(),
     )
     current = run(target)
-    assert [made.profile for made in current.runs] == ["b"]
+    assert [made.profile for made in current.runs] == ["a"]
     assert current.error is not None
-    assert current.error.startswith('profile a: invalid nodeSelector: key: Invalid value: "-": name part')
+    assert current.error.startswith('profile b: invalid nodeSelector: key: Invalid value: "-": name part')
 
 
 class Curious(Greedy):
@@ -429,15 +430,25 @@ def test_deschedule_plugins_of_all_profiles_run_before_any_balance_plugin() -> N
     ]
 
 
-def test_a_failing_plugin_does_not_stop_the_others() -> None:
+def test_a_failing_plugin_ends_the_cycle_after_the_others_of_its_profile_and_point() -> None:
     failing = profile(
         deschedule=["Greedy", "Other"],
         balance=["Other"],
         args={"Greedy": {"error": "first"}, "Other": {"error": "second"}},
     )
-    current = run(descheduler(failing))
-    assert [run.error for run in current.runs] == ["first", "second", "second"]
+    current = run(descheduler(failing, profile("b", deschedule=["Other"])))
+    assert [run.error for run in current.runs] == ["first", "second"]
     assert current.error == "[first, second]"
+
+
+def test_a_failing_balance_plugin_keeps_later_profiles_from_balancing() -> None:
+    failing = profile(balance=["Greedy", "Other"], args={"Greedy": {"error": "first"}})
+    current = run(descheduler(failing, profile("b", deschedule=["Other"], balance=["Other"])))
+    assert [(run.profile, run.point) for run in current.runs] == [
+        ("b", "Deschedule"),
+        ("a", "Balance"),
+        ("a", "Balance"),
+    ]
 
 
 def test_a_round_can_be_read_as_json() -> None:
