@@ -154,12 +154,15 @@ class EvictPlugin(Plugin):
     async def evict(self, pod: Pod, options: EvictOptions) -> bool | Refusal:
         """Evict a pod, or start to; return whether that succeeded, at best with the reason why it did not.
 
-        Never called in a dry run.
+        Never called in a dry run. An exception is a refusal of this pod.
         """
 
 
 class FilterPlugin(Plugin):
-    """Decides which pods may be evicted. All filter plugins of a profile must agree."""
+    """Decides which pods may be evicted. All filter plugins of a profile must agree.
+
+    A pod for which one raises an exception is not evicted.
+    """
 
     @abstractmethod
     def filter(self, pod: Pod) -> bool:

@@ -11,12 +11,18 @@ from dataclasses import dataclass, field, replace
 from koordpy.api.core import Pod
 from koordpy.descheduling.explain.decisions import Decisions, EvictionDecision, Outcome
 from koordpy.descheduling.interface import EvictOptions, EvictPlugin, FilterPlugin, Refusal
-from koordpy.descheduling.metrics import PODS_EVICTED
+from koordpy.descheduling.metrics import PLUGIN_ERRORS, PODS_EVICTED
 from koordpy.descheduling.proof.proving import ProfileProof, Unproved
 
 from .limiter import EvictionLimiter
 
 log = logging.getLogger(__name__)
+
+
+def described(point: str, plugin: str, error: Exception) -> str:
+    """Return an exception of a plugin with its type, without which `'name'` of a KeyError says nothing."""
+    told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f'running {point} plugin "{plugin}": {told}'
 
 
 @dataclass
@@ -31,34 +37,62 @@ class EvictorProxy:
     proof: ProfileProof | None = field(default=None)
     """None where evictions need no proof, as in Koordinator."""
     is_logged: bool = True
+    profile: str = ""
+    _logged: set[tuple[str, str, type[Exception]]] = field(default_factory=set)
+    """Plugins, points and errors whose traceback was logged."""
+    _failure_now: str = ""
+    """How the plugin failed that `refusing_now` returned last; empty if it refused the pod."""
 
     def refusing(self, pod: Pod) -> FilterPlugin | None:
         """Return the first filter plugin that does not allow evicting a pod, None if all do."""
         for plugin in self.filters:
-            if not plugin.filter(pod):
+            try:
+                if not plugin.filter(pod):
+                    return plugin
+            except Exception as error:  # it concerns one pod: the others are still decided
+                self._failed(plugin, "Filter", pod, error)
                 return plugin
         return None
 
     def refusing_now(self, pod: Pod) -> FilterPlugin | None:
         """Return the first filter plugin that does not allow evicting a chosen pod now, None if all do."""
         for plugin in self.filters:
-            if not plugin.pre_eviction_filter(pod):
+            try:
+                if not plugin.pre_eviction_filter(pod):
+                    self._failure_now = ""
+                    return plugin
+            except Exception as error:
+                self._failure_now = self._failed(plugin, "PreEvictionFilter", pod, error)
                 return plugin
         return None
 
+    def reason_of(self, plugin: FilterPlugin, pod: Pod) -> str | None:
+        """Return why a filter plugin does not allow evicting a pod, or how it failed; None if it does."""
+        try:
+            return plugin.reason_against(pod)
+        except Exception as error:
+            return described("Filter", plugin.name, error)
+
+    def reason_of_now(self, plugin: FilterPlugin, pod: Pod) -> str:
+        """Return why a filter plugin does not allow an eviction, right after `refusing_now` returned it."""
+        try:
+            return self._failure_now or plugin.reason_against_now(pod)
+        except Exception as error:
+            return described("PreEvictionFilter", plugin.name, error)
+
     def reason_against(self, pod: Pod) -> str | None:
         """Return the reason of the first filter plugin that does not allow evicting a pod, None if all do."""
-        reasons = (plugin.reason_against(pod) for plugin in self.filters)
+        reasons = (self.reason_of(plugin, pod) for plugin in self.filters)
         return next((reason for reason in reasons if reason is not None), None)
 
     def reason_now(self, pod: Pod) -> tuple[str, str] | None:
         """Return the first filter plugin that does not allow an eviction now, and why; None if all do."""
         for plugin in self.filters:
-            reason = plugin.reason_against(pod)
+            reason = self.reason_of(plugin, pod)
             if reason is not None:
                 return plugin.name, reason
         refusing = self.refusing_now(pod)
-        return None if refusing is None else (refusing.name, refusing.reason_against_now(pod))
+        return None if refusing is None else (refusing.name, self.reason_of_now(refusing, pod))
 
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:
         """Evict a pod within the limits. A dry run writes nothing, but counts against the limits."""
@@ -93,6 +127,8 @@ class EvictorProxy:
             result: bool | Refusal = False
             try:
                 result = await self.evict_plugin.evict(pod, options)
+            except Exception as error:  # it concerns one pod: the run goes on
+                result = Refusal(self._failed(self.evict_plugin, "Evict", pod, error))
             finally:
                 if not result and self.proof is not None and proof is not None:
                     self.proof.stays(pod)
@@ -103,6 +139,17 @@ class EvictorProxy:
         target = "" if proof is None else proof.node
         self._keep(pod, options, Outcome.DRY_RUN if self.dry_run else Outcome.EVICTED, target=target)
         return True
+
+    def _failed(self, plugin: EvictPlugin | FilterPlugin, point: str, pod: Pod, error: Exception) -> str:
+        """Count and log an error of a plugin, its traceback once for each kind; return it in words."""
+        told = described(point, plugin.name, error)
+        if self.is_logged:
+            PLUGIN_ERRORS.labels(self.profile, plugin.name, point).inc()
+            kind = (plugin.name, point, type(error))
+            if kind not in self._logged:
+                self._logged.add(kind)
+                log.error("profile %s: pod %s: %s", self.profile, pod.metadata.key, told, exc_info=error)
+        return told
 
     def _log(self, message: str, *values: str) -> None:
         if self.is_logged:
@@ -142,7 +189,9 @@ class PluginEvictor:
         refusing = self.proxy.refusing(pod)
         if refusing is None:
             return True
-        self.proxy.decisions.filtered(pod, refusing.name, refusing.reason_against)
+        self.proxy.decisions.filtered(
+            pod, refusing.name, lambda refused: self.proxy.reason_of(refusing, refused)
+        )
         return False
 
     def reason_against(self, pod: Pod) -> str | None:
@@ -154,7 +203,9 @@ class PluginEvictor:
         refusing = self.proxy.refusing_now(pod)
         if refusing is None:
             return True
-        self.proxy.decisions.filtered(pod, refusing.name, refusing.reason_against_now)
+        self.proxy.decisions.filtered(
+            pod, refusing.name, lambda refused: self.proxy.reason_of_now(refusing, refused)
+        )
         return False
 
     async def evict(self, pod: Pod, options: EvictOptions) -> bool:

@@ -42,7 +42,7 @@ from koordpy.descheduling.toolkit.nodes import selected
 from koordpy.lib import supervise
 from koordpy.lib.feature_gates import FeatureGates
 
-from .evictor import EvictorProxy, PluginEvictor
+from .evictor import EvictorProxy, PluginEvictor, described
 from .limiter import EvictionLimiter
 
 __all__ = ["GROUP", "Framework", "Runtime", "Tasks", "installed"]
@@ -110,7 +110,11 @@ class Framework:
         self.balance_plugins: list[BalancePlugin] = []
         self._decisions, self._hypothetical = runtime.decisions, runtime.hypothetical
         self._proxy = EvictorProxy(
-            runtime.limiter, runtime.decisions, runtime.dry_run, is_logged=not runtime.hypothetical
+            runtime.limiter,
+            runtime.decisions,
+            runtime.dry_run,
+            is_logged=not runtime.hypothetical,
+            profile=profile.name,
         )
         self._completed: list[PluginConfig] = []
         documents = _documents(profile)
@@ -231,7 +235,7 @@ class Framework:
                 run.error = status.error if isinstance(status, Status) else _not_a_status(status)
             except Exception as error:  # a plugin's failure does not affect others
                 log.exception("profile %s: %s plugin %s failed", self.profile.name, point, name)
-                run.error = str(error) or type(error).__name__
+                run.error = described(point, name, error)
             finally:
                 self._decisions.end_run()
             if not self._hypothetical:

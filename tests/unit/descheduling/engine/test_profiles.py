@@ -65,6 +65,27 @@ class Evictor(EvictPlugin, FilterPlugin):
         return pod.metadata.name != "stuck"
 
 
+class Raising(Evictor):
+    """Raises for pods with the name of a point."""
+
+    name = "Raising"
+
+    def filter(self, pod: Pod) -> bool:
+        return self._fail_for(pod, "filter")
+
+    def pre_eviction_filter(self, pod: Pod) -> bool:
+        return self._fail_for(pod, "now")
+
+    async def evict(self, pod: Pod, options: EvictOptions) -> bool | Refusal:
+        return self._fail_for(pod, "evict")
+
+    @staticmethod
+    def _fail_for(pod: Pod, name: str) -> bool:
+        if pod.metadata.name == name:
+            raise KeyError("boom")
+        return True
+
+
 class Args(PluginArgs):
     pods: list[str] = []
     error: str = ""
@@ -115,7 +136,7 @@ class Other(Greedy):
     name = "Other"
 
 
-CATALOGUE = Catalogue.of(GROUP, Plugin, [Evictor, Greedy, Other])
+CATALOGUE = Catalogue.of(GROUP, Plugin, [Evictor, Greedy, Other, Raising])
 
 
 @pytest.fixture(autouse=True)
@@ -176,7 +197,7 @@ def run(target: Descheduler) -> Round:
         (
             profile(balance=["Nobody"]),
             r'^creating profile for descheduler name a: BalancePlugin "Nobody" does not exist; '
-            r'got "Nobody", .*; expected one of Evictor, Greedy, Other$',
+            r'got "Nobody", .*; expected one of Evictor, Greedy, Other, Raising$',
         ),
         (profile(balance=["Evictor"]), 'plugin "Evictor" does not extend BalancePlugin plugin'),
         (profile(evict=["Greedy"]), 'plugin "Greedy" does not extend EvictPlugin plugin'),
@@ -354,6 +375,34 @@ def test_the_reason_of_the_evict_plugin_is_recorded() -> None:
     assert (attempt.outcome, attempt.detail) == ("refused", "maxMigratingPerNode is reached on n1")
 
 
+def test_an_exception_of_a_filter_or_evict_plugin_refuses_that_pod_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pods = ["a/filter", "a/now", "a/evict", "a/1"]
+    raising = profile(
+        balance=["Greedy"], args={"Greedy": {"pods": pods}}, evict=["Raising"], filter=["Raising"]
+    )
+    target = descheduler(raising, cluster=cluster_of(pods=pods))
+    current = run(target)
+    [greedy_run] = current.runs
+    assert greedy_run.error == current.error == ""
+    assert outcomes(current) == [("a/evict", Outcome.REFUSED), ("a/1", Outcome.EVICTED)]
+    assert current.evictions[0].detail == "running Evict plugin \"Raising\": KeyError: 'boom'"
+    assert [(item.pod, item.reason) for item in greedy_run.not_evicted] == [
+        ("a/filter", "running Filter plugin \"Raising\": KeyError: 'boom'"),
+        ("a/now", "running PreEvictionFilter plugin \"Raising\": KeyError: 'boom'"),
+    ]
+    pod = target.pod("a/filter")
+    assert pod is not None
+    [verdict] = target.verdicts(pod)
+    assert (verdict.evictable, verdict.by) == (False, "Raising")
+    assert "KeyError: 'boom'" in verdict.reason
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == [
+        f"profile a: pod {key}: running {point} plugin \"Raising\": KeyError: 'boom'"
+        for key, point in (("a/filter", "Filter"), ("a/now", "PreEvictionFilter"), ("a/evict", "Evict"))
+    ]
+
+
 def test_dry_run_writes_nothing_and_counts_against_the_limits() -> None:
     pods = ["a/stuck", "a/1"]
     target = descheduler(
@@ -437,8 +486,10 @@ def test_a_failing_plugin_ends_the_cycle_after_the_others_of_its_profile_and_poi
         args={"Greedy": {"error": "first"}, "Other": {"error": "second"}},
     )
     current = run(descheduler(failing, profile("b", deschedule=["Other"])))
-    assert [run.error for run in current.runs] == ["first", "second"]
-    assert current.error == "[first, second]"
+    first = 'running Deschedule plugin "Greedy": RuntimeError: first'
+    second = 'running Deschedule plugin "Other": RuntimeError: second'
+    assert [run.error for run in current.runs] == [first, second]
+    assert current.error == f"[{first}, {second}]"
 
 
 def test_a_failing_balance_plugin_keeps_later_profiles_from_balancing() -> None:

@@ -208,7 +208,8 @@ async def test_an_eviction_that_raises_leaves_nothing_behind(monkeypatch: pytest
 
     with monkeypatch.context() as broken:
         broken.setattr(Remover, "evict", fails)
-        assert "no connection" in (await target.run_once()).error
+        [refused] = (await target.run_once()).evictions
+        assert refused.detail.endswith("OSError: no connection")
     assert not target._proofs.moved._expected  # type: ignore[union-attr]
     assert await outcomes(target) == {"p": (Outcome.EVICTED, "b")}
 
