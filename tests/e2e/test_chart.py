@@ -176,6 +176,30 @@ def test_light_mode_is_one_value() -> None:
     assert not [name for _, _, name in found if name == "koordpy-reservations"]
 
 
+@pytest.mark.parametrize("reservations", [True, False])
+def test_the_worker_proves_evictions_with_the_extenders_profiles(reservations: bool) -> None:
+    found = rendered({"scheduler": {"reservations": reservations}})
+    pods = {
+        name: found["Deployment", NAMESPACE, f"koordpy-{name}"]["spec"]["template"]["spec"]
+        for name in ("scheduler", "worker")
+    }
+    assert pods["worker"]["containers"][0]["args"][-2:] == [
+        "--scheduler-config",
+        "/etc/koordpy/koordpy-profiles.yaml",
+    ]
+    for pod in pods.values():
+        [volume] = [volume for volume in pod["volumes"] if volume["name"] == "config"]
+        assert {"configMap": {"name": "koordpy-scheduler-profiles"}} in volume["projected"]["sources"]
+
+
+def test_a_worker_without_the_scheduler_has_the_packaged_profiles() -> None:
+    found = rendered({"scheduler": {"enabled": False}})
+    pod = found["Deployment", NAMESPACE, "koordpy-worker"]["spec"]["template"]["spec"]
+    assert "--scheduler-config" not in pod["containers"][0]["args"]
+    [volume] = [volume for volume in pod["volumes"] if volume["name"] == "config"]
+    assert volume["configMap"] == {"name": "koordpy-worker-config"}
+
+
 def test_client_certificates_are_one_value_and_what_the_component_gives() -> None:
     found = rendered({"scheduler": {"clientCertificates": True}})
     component = render.DEPLOY / "kustomize" / "components" / "extender-client-certificates"

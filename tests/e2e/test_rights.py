@@ -240,7 +240,10 @@ def rebalance(installation: Installation) -> None:
     installation.create(pod("waiting", labels={"app": "waiting"}, schedulerName="nobody"))
     worker = installation.component(
         "koordpy-worker",
-        {"koordpy-worker-config": {"deschedulingInterval: 60s": "deschedulingInterval: 200ms"}},
+        {
+            "koordpy-worker-config": {"deschedulingInterval: 60s": "deschedulingInterval: 200ms"},
+            "koordpy-scheduler-profiles": {},
+        },
     )
     worker.start("koordpy-worker")
     used = [

@@ -7,6 +7,7 @@ import sys
 import pytest
 import yaml
 
+from koordpy import data
 from tests.eventually import PATIENCE
 
 PROFILE = """\
@@ -191,6 +192,22 @@ def test_explain_is_readable_by_programs(output, load):
             ["worker", "--parts", "descheduler", "--server", "http://127.0.0.1:1"],
             "",
             "worker.descheduler.config",
+        ),
+        (
+            [
+                "worker",
+                "--parts=descheduler",
+                f"--descheduler-config={data.deploy('kustomize', 'base', 'worker', 'descheduler.yaml')}",
+                "--scheduler-config=/no/profiles.yaml",
+                "--server=http://127.0.0.1:1",
+            ],
+            "",
+            "/no/profiles.yaml",
+        ),
+        (
+            ["worker", "--parts=controllers", "--scheduler-config=x", "--server=http://127.0.0.1:1"],
+            "",
+            "--scheduler-config: part descheduler does not run",
         ),
         (
             ["worker", "--parts", "controllers", "--server", "http://127.0.0.1:1"],

@@ -112,6 +112,10 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
 )
 @click.option("--descheduler-config", help="DeschedulerConfiguration file.")
 @click.option(
+    "--scheduler-config",
+    help="Descheduler: KubeSchedulerConfiguration with the profiles that prove evictions.",
+)
+@click.option(
     "--controller-arg",
     multiple=True,
     metavar="NAME.FIELD=VALUE",
@@ -133,6 +137,7 @@ def worker(obj: dict[str, Any], /, **options: Any) -> None:
     overrides["worker"] = {
         "descheduler": {
             "config": options["descheduler_config"],
+            "schedulerConfig": options["scheduler_config"],
             "dryRun": True if options["dry_run"] else None,
         },
         "controllers": {
@@ -142,6 +147,7 @@ def worker(obj: dict[str, Any], /, **options: Any) -> None:
     }
     belongs = {
         "--descheduler-config": "descheduler",
+        "--scheduler-config": "descheduler",
         "--dry-run": "descheduler",
         "--controllers": "controllers",
         "--controller-arg": "controllers",

@@ -336,6 +336,21 @@ def test_the_descheduler_has_the_lease_that_its_role_names() -> None:
     assert role["rules"][1]["resourceNames"] == [found.leader_election.resource_name]
 
 
+def test_the_worker_proves_evictions_with_the_extenders_profiles() -> None:
+    overlay = yaml.safe_load((DEPLOY / "kustomize" / "overlays" / "full" / "kustomization.yaml").read_text())
+    assert "../../components/worker-profiles" in overlay["components"]
+    folder = DEPLOY / "kustomize" / "components" / "worker-profiles"
+    patch = yaml.safe_load((folder / "deployment.yaml").read_text())
+    assert patch["metadata"]["name"] == "koordpy-worker"
+    spec = patch["spec"]["template"]["spec"]
+    [container], [volume] = spec["containers"], spec["volumes"]
+    base = CONTAINERS["koordpy-worker/koordpy"]
+    assert container["args"] == [*base["args"], "--scheduler-config", "/etc/koordpy/koordpy-profiles.yaml"]
+    named = [source["configMap"]["name"] for source in volume["projected"]["sources"]]
+    [own] = [v["configMap"]["name"] for v in PODS["koordpy-worker"]["volumes"] if v["name"] == "config"]
+    assert named == [own, "koordpy-scheduler-profiles"]
+
+
 def test_kube_scheduler_is_configured_as_shipped_but_for_its_lease_and_profiles() -> None:
     ours = yaml.safe_load((BASE / "extender" / "kube-scheduler-config.yaml").read_text())
     shipped = yaml.safe_load((DEPLOY / "scheduler" / "kube-scheduler-config.yaml").read_text())
