@@ -138,8 +138,9 @@ class Session:
 
     def undo(self, victim: Pod) -> None:
         """Undo `keep`: the victim stays."""
-        self.arrived(victim)
-        if self._rehearsal is not None:
+        known = self._successors.pop(victim.metadata.uid, None)
+        if known is not None and self._rehearsal is not None:
+            self._rehearsal.take_back(*known)
             self._rehearsal.restore(victim)
 
     def arrived(self, victim: Pod) -> None:

@@ -288,6 +288,11 @@ class Handle:
     """Selects the nodes of the profile; None selects all."""
     shared: SharedObjects = field(default_factory=SharedObjects)
     """What the plugins of all profiles share, such as one controller behind several evict plugins."""
+    not_evicted: Callable[[str], None] = lambda uid: None
+    """Report that the pod with a UID stays, or went by itself, after `evict` had started its eviction.
+
+    An evict plugin that does more than a call reports it when it gives up: no successor is expected then.
+    """
 
     @cached_property
     def pods(self) -> NodePods:

@@ -176,6 +176,7 @@ class Framework:
             identity=runtime.identity,
             node_selector=self.profile.node_selector,
             shared=runtime.shared,
+            not_evicted=_nothing if runtime.proofs is None else runtime.proofs.not_evicted,
         )
         return catalogue.make(name, args, handle)
 
@@ -252,6 +253,10 @@ class Framework:
             CANDIDATES.labels(run.plugin, attempts.outcome).inc(attempts.pods)
         for others in run.not_evicted_counts:
             CANDIDATES.labels(run.plugin, others.outcome).inc(others.pods)
+
+
+def _nothing(uid: str) -> None:
+    """Take a report that no proof waits for."""
 
 
 def _not_a_status(value: object) -> str:

@@ -31,6 +31,9 @@ ANNOTATION_MOVED: Final = "descheduling.koordpy.dev/moved"
 NodeState = Mapping[str, Any]
 """What of a node decides whether a plugin moves pods from it: a small JSON object."""
 
+IN_FLIGHT: Final = timedelta(minutes=10)
+"""For how long a successor is awaited at least: twice the default TTL of migration jobs."""
+
 MOST_EXPECTED: Final = 5000
 """The most evicted pods whose successors are awaited; the oldest are forgotten first."""
 
@@ -77,6 +80,8 @@ class Eviction:
     arrived: Callable[[Pod], None]
     leaves: bool = False
     """Whether the victim terminates."""
+    earlier: "Eviction | None" = None
+    """An earlier attempt that this one replaces, until it is known whether this one has begun."""
 
     @property
     def controller(self) -> str:
@@ -89,7 +94,8 @@ class Eviction:
 class MovedPods:
     """The evictions and moves of all profiles of a descheduler.
 
-    `longest` is the longest window of all profiles: older moves are of no interest.
+    `longest` is the longest window of all profiles: older moves are of no interest. Successors are awaited
+    for as long, but at least for `IN_FLIGHT`.
     """
 
     cluster: Cluster
@@ -125,30 +131,51 @@ class MovedPods:
         """Expect the successor of a pod that is about to be evicted: it may appear before the call returns.
 
         `arrived` is called with the victim when the successor is bound. A pod without controller has none.
+        An earlier attempt to evict the same pod is replaced.
         """
         self.forget_old()
-        if victim.metadata.controller is None or victim.metadata.uid in self._expected:
+        if victim.metadata.controller is None:
             return
         now = self.cluster.clock.now()
         moved = Moved(profile, plugin, format_time(now), victim.spec.node_name)
         known = self.cluster.store(Pod).get(victim.metadata.namespace, victim.metadata.name)
         eviction = Eviction(victim, mover, moved, node, nodes, now, arrived)
         eviction.leaves = known is None or known.metadata.uid != victim.metadata.uid or _terminates(known)
-        self._expected[victim.metadata.uid] = eviction
-        self._controllers[eviction.controller] += 1
+        eviction.earlier = self._expect_no_more(victim.metadata.uid)
+        if eviction.earlier is not None:
+            eviction.earlier.earlier = None  # it has begun
+        self._expect(eviction)
         while len(self._expected) > MOST_EXPECTED:
             self._expect_no_more(next(iter(self._expected)))
 
     def stays(self, victim: Pod) -> None:
-        """Expect no successor: the pod was not evicted."""
-        if victim.metadata.uid in self._expected:
-            self._expect_no_more(victim.metadata.uid)
+        """Expect no successor of the last attempt, which did not begin; an earlier one may go on."""
+        refused = self._expect_no_more(victim.metadata.uid)
+        if refused is not None and refused.earlier is not None:
+            self._expect(refused.earlier)
 
-    def _expect_no_more(self, uid: str) -> None:
-        eviction = self._expected.pop(uid)
+    def ended(self, uid: str) -> Pod | None:
+        """Expect no successor of a pod whose eviction ended without success; return the pod if one was."""
+        eviction = self._expect_no_more(uid)
+        if eviction is None:
+            for successor, landing in self._landing.items():
+                if landing.victim.metadata.uid == uid:
+                    del self._landing[successor]
+                    return landing.victim
+        return None if eviction is None else eviction.victim
+
+    def _expect(self, eviction: Eviction) -> None:
+        self._expected[eviction.victim.metadata.uid] = eviction
+        self._controllers[eviction.controller] += 1
+
+    def _expect_no_more(self, uid: str) -> Eviction | None:
+        eviction = self._expected.pop(uid, None)
+        if eviction is None:
+            return None
         self._controllers[eviction.controller] -= 1
         if not self._controllers[eviction.controller]:
             del self._controllers[eviction.controller]
+        return eviction
 
     def expected(self) -> dict[str, list[Pod]]:
         """Return the victims of all rounds whose successors have not landed, by the node of the proof.
@@ -201,10 +228,11 @@ class MovedPods:
 
     def forget_old(self) -> None:
         """Forget evictions and moves that no window covers any more, as at the start of each round."""
-        oldest = self.cluster.clock.now() - self.longest
-        for uid in [uid for uid, each in self._expected.items() if each.evicted_at < oldest]:
+        now = self.cluster.clock.now()
+        awaited, oldest = now - max(self.longest, IN_FLIGHT), now - self.longest
+        for uid in [uid for uid, each in self._expected.items() if each.evicted_at < awaited]:
             self._expect_no_more(uid)
-        for uid in [uid for uid, each in self._landing.items() if each.evicted_at < oldest]:
+        for uid in [uid for uid, each in self._landing.items() if each.evicted_at < awaited]:
             del self._landing[uid]
         while self._moved:
             uid, moved = next(iter(self._moved.items()))

@@ -67,6 +67,12 @@ class Proofs:
             self._session = self.trials.session()
         return self._session
 
+    def not_evicted(self, uid: str) -> None:
+        """Expect no successor of a pod any more: its eviction has ended without success."""
+        victim = self.moved.ended(uid)
+        if victim is not None and self._session is not None:
+            self._session.undo(victim)
+
     def arrived(self, victim: Pod) -> None:
         """Count a victim's successor no longer besides the cluster's pods."""
         if self._session is not None:

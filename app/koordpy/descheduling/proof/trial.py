@@ -49,7 +49,7 @@ class TrialSession(Protocol):
         ...
 
     def undo(self, victim: Pod) -> None:
-        """Undo `keep`: the victim stays."""
+        """Undo `keep`: the victim stays. Nothing happens to one that is not kept."""
         ...
 
     def arrived(self, victim: Pod) -> None:

@@ -8,12 +8,14 @@ jobs are arbitrated again, running ones count by their phase.
 from collections import OrderedDict
 
 from koordpy.api.core import Pod
-from koordpy.api.pod_migration_job import PodMigrationJob
+from koordpy.api.pod_migration_job import CONDITION_EVICTION, SUCCEEDED, PodMigrationJob
 from koordpy.cluster.store import Store
 from koordpy.descheduling.interface import Handle
 from koordpy.lib.clock import Clock
 
+from .eviction_step import ANNOTATION_EVICTING
 from .job_table import JobTable
+from .progress import TRUE
 
 UNSEEN_FOR = 60.0
 """Seconds for which a created job counts before its watch event arrives."""
@@ -27,6 +29,7 @@ class MigrationJobs:
     def __init__(self, handle: Handle) -> None:
         self.store: Store[PodMigrationJob] = handle.cluster.store(PodMigrationJob)
         self._clock: Clock = handle.clock
+        self._not_evicted = handle.not_evicted
         self._pods = handle.cluster.store(Pod)
         self.unfinished = JobTable(self._pods, handle.pods.all_on)
         """The pending and running ones."""
@@ -78,9 +81,26 @@ class MigrationJobs:
 
     def _gone(self, job: PodMigrationJob) -> None:
         uid = job.metadata.uid
+        if uid in self.unfinished and not self._has_evicted(job):
+            self._not_evicted(job.pod_uid)
         self._passed.discard(uid)
         self.unfinished.discard(uid)
         self.started.discard(uid)
+
+    def _has_evicted(self, job: PodMigrationJob) -> bool:
+        """Return whether a job that has ended, or was deleted, has evicted its pod before."""
+        eviction = job.condition(CONDITION_EVICTION)
+        if job.status.phase == SUCCEEDED or (eviction is not None and eviction.status == TRUE):
+            return True
+        if eviction is None and ANNOTATION_EVICTING not in job.metadata.annotations:
+            return False
+        pod = self._pods.by_key(job.pod_key)
+        return (
+            pod is None
+            or pod.metadata.uid != job.pod_uid
+            or pod.metadata.deletion_timestamp is not None
+            or pod.is_terminal
+        )
 
     def forget_unseen(self) -> None:
         """Stop counting created jobs that did not appear in time: they were deleted at once."""

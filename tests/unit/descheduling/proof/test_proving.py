@@ -414,6 +414,58 @@ async def test_pods_that_earlier_rounds_expect_on_a_node_count_there() -> None:
     assert (await outcomes(target))["p2"] == (Outcome.EVICTED, "b")
 
 
+async def test_an_eviction_that_ends_without_success_has_no_successor_and_takes_no_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a migration that fails before it evicts: the evict plugin reports it later."""
+    cluster = world([node("a", unschedulable=True), node("b", cpu="4")], [pod("p", "a", cpu="3")])
+    target = descheduler(cluster, configuration("{window: 0s}"))
+
+    async def begins(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(Remover, "evict", begins)
+    assert await outcomes(target) == {"p": (Outcome.EVICTED, "b")}
+    remover = target.frameworks[0].evict_plugin
+    assert remover is not None
+    assert target._proofs is not None
+    moved = target._proofs.moved
+    assert list(moved.expected()) == ["b"]
+    remover.handle.not_evicted("uid-p")
+    assert moved.expected() == {}
+    cluster.store(Pod).discard("default/p")
+    cluster.store(Pod).apply(pod("q", "b", cpu="3"))  # scaled up
+    assert not moved._moved
+    assert not moved._unwritten
+
+
+async def test_a_second_attempt_replaces_the_first_unless_it_is_refused() -> None:
+    moving = Moving()
+    moved = moving.descheduler._proofs.moved  # type: ignore[union-attr]
+    [plugin] = moving.descheduler.frameworks[0].deschedule_plugins
+    victim = pod("p", "a", cpu="4")
+    for name in ("b", "c"):
+        moved.evicting(victim, "a", "Empty", plugin, name, frozenset({name}), lambda _: None)
+    assert list(moved.expected()) == ["c"]
+    moved.stays(victim)
+    assert list(moved.expected()) == ["b"]
+    moved.stays(victim)
+    assert moved.expected() == {}
+    assert not moved._controllers
+
+
+async def test_evictions_under_way_are_known_without_a_window() -> None:
+    nodes = [node("a", unschedulable=True), node("b")]
+    cluster = world(nodes, [pod(f"p{number}", "a", cpu="1") for number in range(3)])
+    target = descheduler(cluster, configuration("{window: 0s}"))
+    assert (await outcomes(target))["p2"] == (Outcome.UNPROVED, "")
+    assert isinstance(cluster.clock, FakeClock)
+    cluster.clock.advance(9 * 60)
+    assert (await outcomes(target))["p2"] == (Outcome.UNPROVED, "")
+    cluster.clock.advance(2 * 60)
+    assert (await outcomes(target))["p2"] == (Outcome.EVICTED, "b")
+
+
 async def test_pods_of_one_round_may_take_each_others_nodes() -> None:
     nodes = [node("a", unschedulable=True), node("b", cpu="4"), node("c", cpu="4"), node("d", cpu="1")]
     cluster = world(nodes, [pod(f"p{number}", "a", cpu="3") for number in range(2)])

@@ -52,6 +52,7 @@ class Migrations:
         self.recorder = Recorder(self.client, clock=self.clock)
         self.tasks: dict[str, Task] = {}
         self.shared = SharedObjects()
+        self.not_evicted: list[str] = []
         self.args = args
         self.plugin = MigrationController.make(self.handle(), args)
         assert isinstance(self.plugin, MigrationController)
@@ -73,6 +74,7 @@ class Migrations:
             "run_while_leading": self.tasks.__setitem__,
             "identity": "ns/lease/p",
             "shared": self.shared,
+            "not_evicted": self.not_evicted.append,
         }
         return Handle(**given | changes)
 

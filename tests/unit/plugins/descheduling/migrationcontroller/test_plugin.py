@@ -59,6 +59,37 @@ async def test_a_created_job_that_is_never_seen_stops_counting() -> None:
     assert migrations.plugin.filter(pod("b"))
 
 
+CONDITION = {"lastProbeTime": None, "lastTransitionTime": "2026-01-01T00:00:00Z", "type": "Eviction"}
+GONE = {"conditions": [{**CONDITION, "status": "True", "reason": "EvictComplete"}]}
+BEGUN = {"conditions": [{**CONDITION, "status": "False", "reason": "Evicting"}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "stays"),
+    [
+        ({"phase": "Failed"}, True),
+        ({"phase": "Failed", **BEGUN}, True),
+        ({"phase": "Failed", **GONE}, False),
+        ({"phase": "Succeeded"}, False),
+        (None, True),
+    ],
+)
+async def test_a_job_that_ends_or_is_deleted_reports_once_that_its_pod_was_not_evicted(
+    status: dict[str, Any] | None, stays: bool
+) -> None:
+    migrations = await evicting()
+    assert await migrations.plugin.evict(pod("a"), HOT)
+    await migrations.sync()
+    [job] = await migrations.jobs()
+    assert migrations.not_evicted == []
+    if status is not None:
+        await migrations.client.patch_status(PodMigrationJob, "", job.metadata.name, {"status": status})
+        await migrations.sync()
+    await migrations.client.delete(PodMigrationJob, "", job.metadata.name)
+    await migrations.sync()
+    assert migrations.not_evicted == (["uid-default-a"] if stays else [])
+
+
 async def test_the_caller_may_set_parts_of_the_job() -> None:
     migrations = await evicting()
     context = JobContext({"l": "1"}, {"koordinator.sh/evict-reason": "mine"}, 60_000_000_000, "EvictDirectly")
