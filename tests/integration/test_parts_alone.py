@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from koordpy import data
-from koordpy.api.core import Event, Node, Pod
+from koordpy.api.core import Node, Pod
 from koordpy.api.koordinator import ClusterColocationProfile, NodeResourceTopology, NodeSLO
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
 from koordpy.embedded.apiserver import ApiServer
-from koordpy.features.catalog import features
+from koordpy.features.catalog import PROOF, features
 from koordpy.features.feature import Part, shipped_definitions
 from tests.eventually import PATIENCE
 from tests.integration.descheduling.test_low_node_load_evicts import World
@@ -109,14 +109,18 @@ async def test_the_descheduler_alone(tmp_path: Path) -> None:
     text = (DEPLOY / "kustomize" / "base" / "worker" / "descheduler.yaml").read_text()
     file = tmp_path / "descheduler.yaml"
     file.write_text(text.replace("60s", "50ms"))
-    async with cluster(needed(Part.DESCHEDULER, "LowNodeLoad", "DefaultEvictor")) as (server, client):
-        await World(client).fill()
+    async with cluster(needed(Part.DESCHEDULER, "LowNodeLoad", "MigrationController", PROOF)) as (
+        server,
+        client,
+    ):
+        world = World(client)
+        await world.deploy()
+        await world.fill()
         found = worker_settings(server.url, descheduler={"config": str(file)}, leaderElect=False)
         async with working(worker_process(found, "descheduler")), asyncio.timeout(PATIENCE):
-            while not await client.list_all(Event):
+            await world.place_reservation("idle")
+            while not await world.evicted():
                 await asyncio.sleep(0.02)
-        left = [pod for pod in await client.list_all(Pod) if not pod.metadata.deletion_timestamp]
-        assert len(left) < 4
 
 
 async def test_the_qos_manager_alone(tmp_path: Path) -> None:

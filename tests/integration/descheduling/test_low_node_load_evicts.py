@@ -1,5 +1,6 @@
 """The descheduler against an API server: a hot node, an idle node, evictions through the subresource."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -7,11 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from koordpy.api.catalogue import Catalogue
-from koordpy.api.core import Event, Node, Pod, PodDisruptionBudget
+from koordpy.api.core import Event, Node, Pod, PodDisruptionBudget, ReplicaSet
 from koordpy.api.koordinator import NodeMetric
+from koordpy.api.reservation import Reservation
+from koordpy.api.reservation_status import set_available
 from koordpy.api.scheme import resource_of
 from koordpy.cluster.client import Client
 from koordpy.cluster.cluster import Cluster
@@ -61,6 +65,34 @@ class World:
     """A cluster of one hot and one idle node; four pods of 900m each on the hot one."""
 
     client: Client
+    owner_uid: str = "1"
+    """The UID of the pods' ReplicaSet, which exists only after `deploy`."""
+
+    async def deploy(self) -> None:
+        """Create the ReplicaSet of the pods: migrations ask how many replicas it has."""
+        template = {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        }
+        spec = {"replicas": 4, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+        await self.make(ReplicaSet, {"metadata": {"namespace": "default", "name": "web"}, "spec": spec})
+        self.owner_uid = (await self.client.get(ReplicaSet, "default", "web")).metadata.uid
+
+    async def place_reservation(self, node_name: str) -> Reservation:
+        """Wait for the Reservation of a migration, and give it a node as its scheduler does."""
+        while not (found := await self.client.list_all(Reservation)):
+            await asyncio.sleep(0.02)
+        placed = set_available(found[0], node_name, datetime.now(UTC))
+        status = {"status": msgspec.to_builtins(placed.status)}
+        await self.client.patch_status(Reservation, "", placed.metadata.name, status)
+        return placed
+
+    async def use_reservation(self, reservation: Reservation, pod_name: str) -> None:
+        """Note the pod that uses a Reservation in its status, as its controller does."""
+        pod = await self.client.get(Pod, "default", pod_name)
+        owner = {"namespace": "default", "name": pod_name, "uid": pod.metadata.uid}
+        status = {"phase": "Succeeded", "currentOwners": [owner]}
+        await self.client.patch_status(Reservation, "", reservation.metadata.name, {"status": status})
 
     async def make(self, type_: Any, document: dict[str, Any], status: dict[str, Any] | None = None) -> None:
         resource = resource_of(type_)
@@ -86,16 +118,16 @@ class World:
         await self.measure("idle", [])
 
     async def make_pod(self, name: str, node_name: str = "hot") -> None:
-        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": True}
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True}
         metadata = {
             "namespace": "default",
             "name": name,
             "labels": {"app": "web"},
-            "ownerReferences": [owner],
+            "ownerReferences": [owner | {"uid": self.owner_uid}],
         }
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
         ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-        spec = {"nodeName": node_name, "containers": [container]}
+        spec = {"nodeName": node_name, "schedulerName": "koord-scheduler", "containers": [container]}
         await self.make(Pod, {"metadata": metadata, "spec": spec}, ready)
 
     async def measure(self, node: str, pods: list[dict[str, Any]]) -> None:
