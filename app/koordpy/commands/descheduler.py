@@ -54,7 +54,18 @@ def rounds(
         _follow(debug_server, wanted, output)
         return
     some = get(debug_server, _ROUNDS, {**wanted, "limit": limit})
-    emit(some, output, lambda to: descheduling.show_rounds(to, some))
+    nothing = "" if some else _why_none(debug_server, of_node, pod, plugin)
+    emit(some, output, lambda to: descheduling.show_rounds(to, some, nothing))
+
+
+def _why_none(server: DebugServer, node: str, pod: str, plugin: str) -> str:
+    """Return why no round was found. Raises Failure, such as where no descheduler runs."""
+    state = get(server, "/apis/v1/descheduling/state")
+    wanted = [f"{what} {name}" for what, name in (("node", node), ("pod", pod), ("plugin", plugin)) if name]
+    if state["rounds"] and wanted:
+        return f"no remembered round concerns {' and '.join(wanted)}"
+    waiting = f"; {state['waiting']}" if state["waiting"] else ""
+    return f"no round of the descheduler is remembered{waiting}"
 
 
 @descheduler.command()

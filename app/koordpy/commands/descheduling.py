@@ -21,10 +21,10 @@ _FIGURES: Final = ("usage", "low", "high", "prodUsage", "prodLow", "prodHigh")
 Document = dict[str, Any]
 
 
-def show_rounds(to: Console, rounds: Sequence[Document]) -> None:
-    """Print rounds as a table, a line each."""
+def show_rounds(to: Console, rounds: Sequence[Document], nothing: str) -> None:
+    """Print rounds as a table, a line each; without any print `nothing`."""
     if not rounds:
-        to.print("no round of the descheduler is remembered")
+        to.print(escape(nothing))
         return
     table = _table("round", "started", "took", "nodes", "evicted", "dry run", "limited", "refused", "others")
     table.add_column("not tried", justify="right")

@@ -51,8 +51,21 @@ class Election:
                 retry_period=lease.retry_period,
                 clock=clock,
                 rng=rng,
+                on_new_leader=self._seen,
                 **options,
             )
+
+    @property
+    def waiting_for(self) -> str:
+        """Return which Lease of which holder this process waits for; empty if for none."""
+        elector = self.elector
+        if elector is None or self.is_leading or elector.leader in ("", elector.identity):
+            return ""
+        return f"the Lease {elector.namespace}/{elector.name}, held by {elector.leader}"
+
+    def _seen(self, _: str) -> None:
+        if self.waiting_for:
+            log.info("waiting for %s", self.waiting_for)
 
     async def run(self) -> None:
         """Campaign repeatedly, and work while leading. Raises what the work raises."""

@@ -51,6 +51,9 @@ class Health:
         self.live: dict[str, Check] = {"ping": lambda: None}
         self.ready: dict[str, Check] = {"ping": lambda: None}
 
+        self.notes: dict[str, Callable[[], str]] = {}
+        """What the verbose output says of checks that pass, such as what a part waits for."""
+
     def failures(self, checks: Mapping[str, Check]) -> dict[str, str]:
         """Return the names of failing checks with their reasons."""
         found = {name: check() for name, check in checks.items()}

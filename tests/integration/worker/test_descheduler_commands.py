@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from koordpy.api.core import Lease
+from koordpy.api.meta import ObjectMeta, format_micro_time
 from koordpy.cli import cli
 from koordpy.cluster.client import Client
 from koordpy.cluster.connection import Access, Connection
@@ -90,6 +93,9 @@ async def test_rounds_are_listed_and_shown(url: str) -> None:
     assert len(table.splitlines()) == 2
     assert len(await document(url, "descheduler", "rounds", "--limit", "1", "--node", "hot")) == 1
     assert await document(url, "descheduler", "rounds", "--plugin", "Nothing") == []
+    for option, what in (("--node", "node"), ("--pod", "pod"), ("--plugin", "plugin")):
+        text = await shown(url, "descheduler", "rounds", option, "nowhere")
+        assert text == f"no remembered round concerns {what} nowhere\n"
     one = await shown(url, "descheduler", "rounds", "1")
     assert "nodes: 1 source, 1 bothLow" in one
     assert "LowNodeLoad (Balance, koord-descheduler)" in one
@@ -98,3 +104,44 @@ async def test_rounds_are_listed_and_shown(url: str) -> None:
     assert whole["runs"][0]["details"][0]["nodes"]["hot"]["nodeClass"] == "source"
     assert (await run(url, "descheduler", "rounds", "1", "--follow")).exit_code == 2
     assert (await run(url, "descheduler", "rounds", "999999")).exit_code == 1
+
+
+async def test_a_worker_that_waits_for_the_lease_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "koordpy.compose.election")
+    async with ApiServer(crds=CRDS) as server:
+        client = Client(Connection.to(Access(server.url)))
+        now = format_micro_time(datetime.now(UTC))
+        spec = Lease.Spec(
+            holder_identity="other", lease_duration_seconds=3600, acquire_time=now, renew_time=now
+        )
+        await client.create(
+            Lease(metadata=ObjectMeta(namespace="default", name="koord-descheduler"), spec=spec)
+        )
+        file = tmp_path / "descheduler.yaml"
+        file.write_text(yaml.safe_dump(CONFIG))
+        worker = worker_process(worker_settings(server.url, descheduler={"config": str(file)}), "descheduler")
+        expected = "waiting for the Lease default/koord-descheduler, held by other"
+        async with working(worker) as http:
+            await until(lambda: bool(worker.part(DeschedulerPart).waiting()))
+            url = str(http.base_url)
+            rounds = await shown(url, "descheduler", "rounds")
+            assert (
+                rounds.replace("\n", " ").strip() == f"no round of the descheduler is remembered; {expected}"
+            )
+            assert f"[+]descheduler ok: {expected}\n" in await shown(url, "health")
+            await asyncio.sleep(0.5)  # more tries, and no more lines
+        await client.close()
+    assert caplog.messages.count(expected) == 1
+
+
+async def test_a_process_without_a_descheduler_says_so() -> None:
+    async with ApiServer(crds=CRDS) as server:
+        found = worker_settings(server.url, leaderElect=False)
+        gates = {"ColocationProfileController": True}
+        worker = worker_process(found.model_copy(update={"feature_gates": gates}), "controllers")
+        async with working(worker) as http:
+            answer = await run(str(http.base_url), "descheduler", "rounds")
+    assert answer.exit_code == 1
+    assert "this process does not run the descheduler" in answer.output

@@ -63,6 +63,7 @@ class DebugPart(Part):
             sources.flags = extender.debug_flags
         if descheduler is not None:
             sources.descheduler = descheduler.descheduler
+            sources.descheduler_waiting = descheduler.waiting
             sources.hypothetical_rounds = descheduler.what_if
             configz["descheduler"] = descheduler.descheduler.completed.written()
         sources.configz = configz

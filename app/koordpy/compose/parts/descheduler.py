@@ -103,6 +103,12 @@ class DeschedulerPart(WorkingPart):
             clock=process.clock,
             rng=process.rng,
         )
+        process.health.ready["descheduler"] = lambda: None  # a replica that waits is ready to take over
+        process.health.notes["descheduler"] = self.waiting
+
+    def waiting(self) -> str:
+        """Return what the rounds wait for; empty if they run."""
+        return f"waiting for {self.election.waiting_for}" if self.election.waiting_for else ""
 
     async def what_if(self, text: str, rounds: int) -> DeschedulingForecast:
         """Return what rounds of a DeschedulerConfiguration would do; nothing is written.

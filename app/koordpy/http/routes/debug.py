@@ -63,6 +63,7 @@ class Sources:
     gates: Mapping[str, bool] = field(default_factory=dict)
     quotas: QuotaTopology | None = None
     descheduler: Descheduler | None = None
+    descheduler_waiting: Callable[[], str] = str
     hypothetical_rounds: descheduling_what_if.WhatIf | None = None
 
 
@@ -89,7 +90,9 @@ def router(sources: Sources) -> APIRouter:
     routes.include_router(pprof.router())
     routes.include_router(flags.router(sources.flags))
     routes.include_router(decisions.router(lambda: sources.decisions, lambda: sources.streams))
-    routes.include_router(descheduling.router(lambda: sources.descheduler))
+    routes.include_router(
+        descheduling.router(lambda: sources.descheduler, lambda: sources.descheduler_waiting())
+    )
     routes.include_router(
         descheduling_what_if.router(lambda: sources.hypothetical_rounds, lambda: sources.is_ready(), turns)
     )

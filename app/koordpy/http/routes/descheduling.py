@@ -31,6 +31,15 @@ _MOST_PODS: Final = 500
 _Limit = Annotated[int, Query(ge=1, le=10_000)]
 
 
+class RoundsState(OutputModel):
+    """Whether rounds run in this process."""
+
+    rounds: int
+    """How many are remembered."""
+    waiting: str
+    """What they wait for, such as a Lease that another process holds; empty if they run."""
+
+
 class PodVerdicts(OutputModel):
     """What the filters of each profile that selects the pod's node say about the pod now."""
 
@@ -63,7 +72,7 @@ class PodStory(OutputModel):
     verdicts: list[Verdict]
 
 
-def router(descheduler: Callable[[], Descheduler | None]) -> APIRouter:
+def router(descheduler: Callable[[], Descheduler | None], waiting: Callable[[], str] = str) -> APIRouter:
     """Return the routes; `descheduler` is None if none runs in this process."""
     routes = APIRouter(dependencies=[Depends(known_parameters)])
     watches = 0
@@ -71,8 +80,12 @@ def router(descheduler: Callable[[], Descheduler | None]) -> APIRouter:
     def running(what: str) -> Descheduler:
         found = descheduler()
         if found is None:
-            raise HTTPException(404, f"{what}: {_ABSENT}")
+            raise HTTPException(404, f"{what}: {_ABSENT}" if what else _ABSENT)
         return found
+
+    @routes.get("/apis/v1/descheduling/state")
+    async def state() -> RoundsState:
+        return RoundsState(rounds=len(running("").decisions.rounds), waiting=waiting())
 
     @routes.get("/apis/v1/descheduling/rounds", response_model=list[Round])
     async def rounds(

@@ -52,6 +52,11 @@ def router(health: Health) -> APIRouter:
     return routes
 
 
+def _note(health: Health, name: str) -> str:
+    note = health.notes[name]() if name in health.notes else ""
+    return f": {note}" if note else ""
+
+
 def _response(
     path: str, health: Health, checks: dict[str, Check], verbose: bool, exclude: list[str]
 ) -> PlainTextResponse:
@@ -61,7 +66,7 @@ def _response(
         return PlainTextResponse("ok")
     found = {cause.check: cause for cause in causes(failed)}
     lines = [
-        f"[-]{name} failed: {found[name]}" if name in found else f"[+]{name} ok"
+        f"[-]{name} failed: {found[name]}" if name in found else f"[+]{name} ok{_note(health, name)}"
         for name in chosen
         if name in found or name not in failed
     ]
