@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
@@ -74,8 +75,8 @@ class Eviction:
     moved: Moved
     node: str
     """The node that the proof named."""
-    nodes: frozenset[str]
-    """That node and equally good ones."""
+    nodes: AbstractSet[str]
+    """That node and equally good ones. It may grow: victims of a kind may take each other's nodes."""
     evicted_at: datetime
     arrived: Callable[[Pod], None]
     leaves: bool = False
@@ -125,7 +126,7 @@ class MovedPods:
         plugin: str,
         mover: Mover,
         node: str,
-        nodes: frozenset[str],
+        nodes: AbstractSet[str],
         arrived: Callable[[Pod], None],
     ) -> None:
         """Expect the successor of a pod that is about to be evicted: it may appear before the call returns.

@@ -4,7 +4,7 @@ The pod would be scheduled to one of the nodes with the highest score. kube-sche
 the plugin must have no objection to any; the first of them is the node that the proof names.
 """
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -16,11 +16,11 @@ from koordpy.descheduling.metrics import PROOFS
 
 from .moved_pods import MovedPods
 from .settings import ProofSettings
-from .successor import successor_of, uid_of_successor
+from .successor import kind_of, successor_of, uid_of_successor
 from .trial import TrialScheduler, TrialSession
 
-MOST_CHOSEN: Final = 100
-"""The number of earlier victims whose nodes are compared."""
+MOST_KINDS: Final = 100
+"""The most kinds of victims of one round whose nodes are kept for others; the oldest are forgotten first."""
 
 LONGEST_REASON: Final = 1024
 """Characters."""
@@ -50,15 +50,22 @@ class Proofs:
     moved: MovedPods
     counted: bool = True
     """Whether metrics count the results."""
-    chosen: deque[frozenset[str]] = field(default_factory=lambda: deque(maxlen=MOST_CHOSEN))
-    """The equally good nodes of the round's earlier victims."""
+    _nodes: OrderedDict[tuple[str, str, bytes], set[str]] = field(default_factory=OrderedDict)
+    """The nodes of the round's victims by profile, plugin and kind: victims of a kind share one set."""
     _session: TrialSession | None = field(default=None)
 
     def begin(self) -> None:
         """Start a round: what earlier rounds expected is in the cluster by now, or did not happen."""
         self._session = None
-        self.chosen.clear()
+        self._nodes.clear()
         self.moved.forget_old()
+
+    def nodes_of(self, kind: tuple[str, str, bytes]) -> set[str]:
+        """Return the set of nodes that the round's victims of a kind share, to be added to."""
+        found = self._nodes.setdefault(kind, set())
+        if len(self._nodes) > MOST_KINDS:
+            self._nodes.popitem(last=False)
+        return found
 
     @property
     def session(self) -> TrialSession:
@@ -123,20 +130,19 @@ class ProfileProof:
                     f"it would be scheduled to node {name}, {best} of {attempt.feasible} feasible nodes, and "
                     f"{plugin.name} would move it again from there: {objection}"[:LONGEST_REASON]
                 )
-        names = attempt.names
-        for earlier in self._proofs.chosen:  # each of these pods may take the other's node
-            names |= earlier if earlier & names else frozenset()
-        return Proof(attempt.best[0].node.metadata.name, names)
+        return Proof(attempt.best[0].node.metadata.name, attempt.names)
 
     def evicting(self, pod: Pod, plugin_name: str, proof: Proof, *, dry_run: bool) -> None:
         """Keep the place of a pod that is about to be evicted for the later ones; expect its successor."""
         self._proofs.session.keep(pod, proof.node)
-        self._proofs.chosen.append(proof.nodes)
+        if dry_run:
+            return
+        nodes = self._proofs.nodes_of((self._profile, plugin_name, kind_of(pod)))
+        nodes |= proof.nodes
         plugin = self._plugins[plugin_name]
-        if not dry_run:
-            self._proofs.moved.evicting(
-                pod, self._profile, plugin_name, plugin, proof.node, proof.nodes, self._proofs.arrived
-            )
+        self._proofs.moved.evicting(
+            pod, self._profile, plugin_name, plugin, proof.node, nodes, self._proofs.arrived
+        )
 
     def stays(self, pod: Pod) -> None:
         """Undo `evicting`: the pod was not evicted."""

@@ -1,5 +1,10 @@
 """The pod that takes the place of an evicted one, as its controller creates it."""
 
+import re
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
 from msgspec.structs import replace
 
 from koordpy.api import extension
@@ -13,6 +18,21 @@ _ALLOCATED = frozenset(
     }
 )
 """Annotations with which a scheduler records what it allocated."""
+
+
+_GENERATED: Final = re.compile(rb"kube-api-access-[a-z0-9]{5}\b")
+"""The name of the volume that the API server adds to every pod."""
+
+
+def kind_of(pod: Pod) -> bytes:
+    """Return a digest that is equal for pods that a scheduler treats alike.
+
+    Those of one namespace with equal labels and specs, as pods of one template: apart from their nodes, and
+    from what the API server generates.
+    """
+    meta = pod.metadata
+    text = msgspec.json.encode((meta.namespace, sorted(meta.labels.items()), replace(pod.spec, node_name="")))
+    return blake2b(_GENERATED.sub(b"", text), digest_size=16).digest()
 
 
 def uid_of_successor(victim: Pod) -> str:

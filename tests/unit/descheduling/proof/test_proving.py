@@ -29,6 +29,7 @@ from koordpy.descheduling.interface import (
 )
 from koordpy.descheduling.proof import moved_pods
 from koordpy.descheduling.proof.moved_pods import ANNOTATION_MOVED
+from koordpy.descheduling.proof.successor import kind_of
 from koordpy.lib.clock import FakeClock
 from koordpy.scheduling.interface.handle import Handle as SchedulingHandle
 from koordpy.scheduling.profiles.registry import Place, build
@@ -473,3 +474,23 @@ async def test_pods_of_one_round_may_take_each_others_nodes() -> None:
     assert await outcomes(target) == {"p0": (Outcome.EVICTED, "b"), "p1": (Outcome.EVICTED, "c")}
     expected = target._proofs.moved._expected  # type: ignore[union-attr]
     assert [eviction.nodes for eviction in expected.values()] == [{"b", "c"}] * 2
+
+
+async def test_pods_of_different_kinds_do_not_share_their_nodes() -> None:
+    """p0 may go to b or c, p1 only to c once b is expected to have p0."""
+    nodes = [node("a", unschedulable=True), node("b", cpu="5"), node("c", cpu="5")]
+    victims = [pod("p0", "a", cpu="1"), pod("p1", "a", cpu="4500m")]
+    target = descheduler(world(nodes, victims))
+    assert await outcomes(target) == {"p0": (Outcome.EVICTED, "b"), "p1": (Outcome.EVICTED, "c")}
+    expected = target._proofs.moved._expected  # type: ignore[union-attr]
+    assert [eviction.nodes for eviction in expected.values()] == [{"b", "c"}, {"c"}]
+
+
+def test_pods_of_one_template_are_of_one_kind() -> None:
+    first, second = pod("p", "a", cpu="1"), pod("q", "b", cpu="1")
+    for each, name in ((first, "kube-api-access-x2x4z"), (second, "kube-api-access-abcde")):
+        each.spec.volumes = msgspec.convert([{"name": name}], type(each.spec.volumes))
+    assert kind_of(first) == kind_of(second)
+    second.metadata.labels = {"app": "other"}
+    assert kind_of(first) != kind_of(second)
+    assert kind_of(first) != kind_of(pod("p", "a", cpu="2"))
